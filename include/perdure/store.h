@@ -1,0 +1,166 @@
+// The store: a durable table of key-value records in one pool file, served by CPU warps or by a GPU.
+//
+// Thread safety: every method may be called from any number of threads. Read batches run side by
+// side; a write batch is alone, so each batch sees all or nothing of every other batch.
+// Acknowledgement: when a call returns ok, its effects survive what `survives()` lists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "perdure/batch.h"
+#include "perdure/status.h"
+#include "perdure/survival.h"
+
+namespace perdure {
+
+enum class Device : std::uint8_t { cpu, cuda };
+enum class Layout : std::uint8_t { word, in_place };  // GPHash with 8-byte slot words, or as published (section 3.1)
+
+/// Levels x hash functions x slots a bucket; their product is at most 32, slots a power of two.
+struct Shape {
+  std::uint32_t levels = 2;
+  std::uint32_t hashes = 2;
+  std::uint32_t slots = 8;
+};
+
+struct CreateOptions {
+  std::uint32_t key_bytes = 8;       // fixed, 1..128; 0 = variable length
+  std::uint32_t value_bytes = 0;     // fixed, 1..max; 0 = variable length
+  std::uint64_t expected_records = 1 << 16;  // sizes the first levels; the table grows past it
+  std::uint64_t max_bytes = 0;       // the pool file never grows past this; 0 = as the medium allows
+  Layout layout = Layout::word;
+  Shape shape;
+  Durability durability = Durability::process;
+  bool overwrite = false;            // replace an existing pool
+};
+
+struct OpenOptions {
+  bool read_only = false;
+  Device device = Device::cpu;
+  std::uint32_t threads = 0;         // CPU workers; 0 = one a core
+  bool verify_reads = true;          // check each record's CRC-32C on get
+  bool count_accesses = false;       // count PM reads, PM writes and ordering points (slower)
+  bool lock_memory = false;          // mlock the pool, so that it is never swapped out
+  bool displacement = true;          // layout word: move one word when every candidate is full
+  bool grow = true;                  // false: a full table reports no_space instead of growing
+  std::uint32_t expect_key_bytes = 0;    // refuse a pool made with another key size; 0 = any
+  std::uint32_t expect_value_bytes = 0;  // likewise for values
+};
+
+struct RecoveryReport {
+  bool clean = true;                 // the pool was closed cleanly
+  bool resize_resumed = false;
+  std::uint64_t records = 0;         // reachable after recovery
+  std::uint64_t dropped = 0;         // slots cleared: half inserted, or pointing outside any record
+  std::uint64_t duplicates = 0;      // second copies of one record removed (a crash inside a displacement)
+  std::string why_dropped;           // empty when nothing was dropped
+  double map_seconds = 0;
+  double recover_seconds = 0;
+};
+
+struct AccessCounts {                // since open or the last reset; zero unless count_accesses
+  std::uint64_t pm_reads = 0;        // bucket rows and records touched
+  std::uint64_t pm_writes = 0;       // records and slot words written
+  std::uint64_t orders = 0;          // ordering points
+};
+
+struct Stats {
+  std::uint64_t records = 0;
+  std::uint64_t slots = 0;
+  double load_factor = 0;            // records / slots
+  std::uint64_t growths = 0;         // resizes since open
+  std::uint64_t displacements = 0;   // words moved aside since open
+  std::uint64_t batches = 0;         // batches since open
+  std::uint64_t pool_bytes = 0;      // size of the file
+  std::uint64_t used_bytes = 0;      // header, live levels and heap superblocks in use
+  AccessCounts accesses;
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint32_t max_key_bytes = 0;
+  std::uint32_t max_value_bytes = 0;
+  std::uint32_t top_level = 0;       // log2 of its buckets
+  Shape shape;
+  Layout layout = Layout::word;
+  Device device = Device::cpu;
+  Medium medium = Medium::tmpfs;
+  std::string machine;               // for example "cpu avx512 x2" or "cuda NVIDIA H200"
+};
+
+struct VerifyReport {
+  std::uint64_t records = 0;         // records whose checksum, key and place in the index agree
+  std::uint64_t dropped = 0;         // what recovery dropped when this store was opened
+  std::vector<std::string> faults;   // one line each, naming the slot and the file offset; at most 100
+  std::uint64_t fault_count = 0;
+};
+
+/// Where a scan stands. Order is the index's, not the keys'. A scan sees every key that is there
+/// from its begin to its end; it ends with Code::busy if the table grew meanwhile (start again).
+struct ScanCursor {
+  std::uint64_t slot = 0;
+  std::uint64_t generation = 0;      // 0 = a new scan
+  bool done = false;
+};
+
+struct ScanPage {
+  VariableValues keys;               // same shape for fixed-width pools, all lengths equal
+  VariableValues values;
+  ScanCursor next;
+};
+
+class Store {
+ public:
+  /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
+  /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process.
+  static Result<Store> create(std::string const& path, CreateOptions const& create, OpenOptions const& open = {});
+  static Result<Store> open(std::string const& path, OpenOptions const& options = {});
+
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();  // closes; errors of that close are lost, so call close()
+
+  /// Each call handles one batch. `statuses` is empty or one per key. A returned error means that
+  /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key.
+  Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses, CallOptions const& call = {});
+  Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
+  Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+  Status update(Column const& keys, Column const& operands, Rmw rmw, Element element,
+                std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+  Status erase(Column const& keys, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+  Status apply(MixedBatch const& batch, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+
+  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
+
+  [[nodiscard]] Result<VerifyReport> verify();
+  [[nodiscard]] Stats stats() const;
+  void reset_counts();
+  [[nodiscard]] RecoveryReport const& recovery() const;
+  [[nodiscard]] Survival survives() const;
+  [[nodiscard]] std::string const& path() const;
+
+  /// Marks the pool clean and unmaps it. Further calls answer Code::closed.
+  Status close();
+
+ private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The machines this build and this computer offer.
+struct DeviceInfo {
+  Device device = Device::cpu;
+  bool available = false;
+  std::string description;           // "Intel ... 2 cores, avx512", "NVIDIA H200, 139 GiB, driver 580"
+  std::string why_not;               // when not available
+};
+[[nodiscard]] std::vector<DeviceInfo> devices();
+
+[[nodiscard]] std::string_view version();
+
+}  // namespace perdure
