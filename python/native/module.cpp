@@ -1,0 +1,150 @@
+// The extension module perdure._native: the public C++ API, call for call. perdure/store.py is what
+// users see; it turns their arrays into columns and leaves no check of theirs to this layer.
+// Invariant: every call that does work runs without the GIL, on columns that were made with it.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "arrays.hpp"
+#include "errors.hpp"
+#include "perdure/store.h"
+#include "records.hpp"
+
+namespace perdure::python {
+
+namespace {
+
+using Statuses = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Kinds = nb::ndarray<std::uint8_t const, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::span<KeyStatus> span_of(Statuses const& statuses) {
+  static_assert(sizeof(KeyStatus) == 1);
+  return {reinterpret_cast<KeyStatus*>(statuses.data()), statuses.size()};
+}
+
+std::span<OpKind const> span_of(Kinds const& kinds) {
+  static_assert(sizeof(OpKind) == 1);
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds.data()[i] > static_cast<std::uint8_t>(OpKind::update)) throw std::invalid_argument("kinds: not an OpKind");
+  return {reinterpret_cast<OpKind const*>(kinds.data()), kinds.size()};
+}
+
+CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cast<void*>(stream)}; }
+
+template <class Call>
+auto without_gil(Call call) {
+  nb::gil_scoped_release const released;
+  return call();
+}
+
+Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
+  return value_or_raise(without_gil([&] { return Store::create(path, options, open); }));
+}
+
+Store open(std::string const& path, OpenOptions const& options) {
+  return value_or_raise(without_gil([&] { return Store::open(path, options); }));
+}
+
+void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, Statuses const& statuses,
+         std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  raise_unless_ok(without_gil([&] { return store.get(keys.column, values.column, each, on_stream(stream)); }));
+}
+
+nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  auto found =
+      value_or_raise(without_gil([&] { return store.get_variable(keys.column, each, on_stream(stream)); }));
+  return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
+}
+
+void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuses const& statuses,
+         std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  raise_unless_ok(without_gil([&] { return store.put(keys.column, values.column, each, on_stream(stream)); }));
+}
+
+void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw, Element element,
+            Statuses const& statuses, std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  raise_unless_ok(without_gil(
+      [&] { return store.update(keys.column, operands.column, rmw, element, each, on_stream(stream)); }));
+}
+
+void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  raise_unless_ok(without_gil([&] { return store.erase(keys.column, each, on_stream(stream)); }));
+}
+
+void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw,
+           Element element, KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream) {
+  auto const each = span_of(statuses);
+  MixedBatch const batch{.keys = keys.column,
+                         .kinds = span_of(kinds),
+                         .values = values.column,
+                         .rmw = rmw,
+                         .element = element,
+                         .out = out.column};
+  raise_unless_ok(without_gil([&] { return store.apply(batch, each, on_stream(stream)); }));
+}
+
+nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit) {
+  auto page = value_or_raise(without_gil([&] { return store.scan(from, limit); }));
+  return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
+                        to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
+}
+
+VerifyReport verify(Store& store) {
+  return value_or_raise(without_gil([&] { return store.verify(); }));
+}
+
+void close(Store& store) {
+  raise_unless_ok(without_gil([&] { return store.close(); }));
+}
+
+void bind_store(nb::module_& module) {
+  nb::class_<ScanCursor>(module, "ScanCursor").def(nb::init<>()).def_ro("done", &ScanCursor::done);
+  nb::class_<Store>(module, "Store")
+      .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
+      .def_static("open", &open, nb::arg("path"), nb::arg("options"))
+      .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"), nb::arg("element"),
+           nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("erase", &erase, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"), nb::arg("element"),
+           nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
+      .def("verify", &verify)
+      .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
+      .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())
+      .def("recovery", [](Store const& store) { return store.recovery(); })
+      .def("survives", &Store::survives)
+      .def("path", [](Store const& store) { return store.path(); })
+      .def("close", &close);
+}
+
+}  // namespace
+
+}  // namespace perdure::python
+
+NB_MODULE(_native, module) {
+  using namespace perdure::python;
+  register_errors();
+  bind_records(module);
+  bind_arrays(module);
+  bind_store(module);
+  module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
+  module.def("survives", [](perdure::Medium medium) { return perdure::survives(medium); }, nb::arg("medium"));
+  module.attr("__version__") = nb::str(perdure::version().data(), perdure::version().size());
+  module.attr("built_with_cuda") = PERDURE_PYTHON_WITH_CUDA != 0;
+}

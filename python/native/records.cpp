@@ -1,0 +1,180 @@
+// Every enum, option struct and report of the public API, under the names C++ has for them.
+#include "records.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "perdure/batch.h"
+#include "perdure/status.h"
+#include "perdure/store.h"
+#include "perdure/survival.h"
+
+namespace perdure::python {
+
+namespace {
+
+void bind_batch_enums(nb::module_& module) {
+  nb::enum_<KeyStatus>(module, "KeyStatus", nb::is_arithmetic())
+      .value("ok", KeyStatus::ok)
+      .value("not_found", KeyStatus::not_found)
+      .value("size_mismatch", KeyStatus::size_mismatch)
+      .value("corrupt", KeyStatus::corrupt)
+      .value("no_space", KeyStatus::no_space)
+      .value("too_large", KeyStatus::too_large);
+  nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic())
+      .value("get", OpKind::get)
+      .value("put", OpKind::put)
+      .value("erase", OpKind::erase)
+      .value("update", OpKind::update);
+  nb::enum_<Rmw>(module, "Rmw")
+      .value("replace", Rmw::replace)
+      .value("add", Rmw::add)
+      .value("min", Rmw::min)
+      .value("max", Rmw::max);
+  nb::enum_<Element>(module, "Element")
+      .value("uint8", Element::u8)
+      .value("int32", Element::i32)
+      .value("uint32", Element::u32)
+      .value("int64", Element::i64)
+      .value("uint64", Element::u64)
+      .value("float32", Element::f32)
+      .value("float64", Element::f64);
+}
+
+void bind_store_enums(nb::module_& module) {
+  nb::enum_<Device>(module, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
+  nb::enum_<Layout>(module, "Layout").value("word", Layout::word).value("in_place", Layout::in_place);
+  nb::enum_<Durability>(module, "Durability")
+      .value("none", Durability::none)
+      .value("process", Durability::process)
+      .value("power", Durability::power);
+  nb::enum_<Basis>(module, "Basis")
+      .value("none", Basis::none)
+      .value("declared", Basis::declared)
+      .value("asserted", Basis::asserted)
+      .value("emulated", Basis::emulated);
+  nb::enum_<Medium>(module, "Medium")
+      .value("tmpfs", Medium::tmpfs)
+      .value("hugetlbfs", Medium::hugetlbfs)
+      .value("memfd", Medium::memfd)
+      .value("file", Medium::file);
+}
+
+void bind_options(nb::module_& module) {
+  nb::class_<CreateOptions>(module, "CreateOptions")
+      .def(nb::init<>())
+      .def_rw("key_bytes", &CreateOptions::key_bytes)
+      .def_rw("value_bytes", &CreateOptions::value_bytes)
+      .def_rw("expected_records", &CreateOptions::expected_records)
+      .def_rw("max_bytes", &CreateOptions::max_bytes)
+      .def_rw("layout", &CreateOptions::layout)
+      .def_rw("shape", &CreateOptions::shape)
+      .def_rw("durability", &CreateOptions::durability)
+      .def_rw("overwrite", &CreateOptions::overwrite);
+  nb::class_<OpenOptions>(module, "OpenOptions")
+      .def(nb::init<>())
+      .def_rw("read_only", &OpenOptions::read_only)
+      .def_rw("device", &OpenOptions::device)
+      .def_rw("threads", &OpenOptions::threads)
+      .def_rw("verify_reads", &OpenOptions::verify_reads)
+      .def_rw("count_accesses", &OpenOptions::count_accesses)
+      .def_rw("lock_memory", &OpenOptions::lock_memory)
+      .def_rw("displacement", &OpenOptions::displacement)
+      .def_rw("grow", &OpenOptions::grow)
+      .def_rw("expect_key_bytes", &OpenOptions::expect_key_bytes)
+      .def_rw("expect_value_bytes", &OpenOptions::expect_value_bytes);
+}
+
+void bind_shape(nb::module_& module) {
+  nb::class_<Shape> shape(module, "Shape");
+  shape
+      .def(
+          "__init__",
+          [](Shape* self, std::uint32_t levels, std::uint32_t hashes, std::uint32_t slots) {
+            new (self) Shape{levels, hashes, slots};
+          },
+          nb::arg("levels") = Shape{}.levels, nb::arg("hashes") = Shape{}.hashes, nb::arg("slots") = Shape{}.slots)
+      .def_ro("levels", &Shape::levels)
+      .def_ro("hashes", &Shape::hashes)
+      .def_ro("slots", &Shape::slots)
+      .def("__repr__", [](Shape const& self) {
+        return std::to_string(self.levels) + "L-" + std::to_string(self.hashes) + "H-" + std::to_string(self.slots) +
+               "S";
+      });
+}
+
+void bind_reports(nb::module_& module) {
+  Record<Survival>(module, "Survival")
+      .field("kernel_abort", &Survival::kernel_abort)
+      .field("process_kill", &Survival::process_kill)
+      .field("gpu_reset", &Survival::gpu_reset)
+      .field("os_crash", &Survival::os_crash)
+      .field("power_loss", &Survival::power_loss)
+      .field("basis", &Survival::basis)
+      .computed("description", &Survival::describe)
+      .done();
+  Record<RecoveryReport>(module, "RecoveryReport")
+      .field("clean", &RecoveryReport::clean)
+      .field("resize_resumed", &RecoveryReport::resize_resumed)
+      .field("records", &RecoveryReport::records)
+      .field("dropped", &RecoveryReport::dropped)
+      .field("duplicates", &RecoveryReport::duplicates)
+      .field("why_dropped", &RecoveryReport::why_dropped)
+      .field("map_seconds", &RecoveryReport::map_seconds)
+      .field("recover_seconds", &RecoveryReport::recover_seconds)
+      .done();
+  Record<VerifyReport>(module, "VerifyReport")
+      .field("records", &VerifyReport::records)
+      .field("dropped", &VerifyReport::dropped)
+      .field("faults", &VerifyReport::faults)
+      .field("fault_count", &VerifyReport::fault_count)
+      .done();
+  Record<DeviceInfo>(module, "DeviceInfo")
+      .field("device", &DeviceInfo::device)
+      .field("available", &DeviceInfo::available)
+      .field("description", &DeviceInfo::description)
+      .field("why_not", &DeviceInfo::why_not)
+      .done();
+}
+
+void bind_stats(nb::module_& module) {
+  Record<AccessCounts>(module, "AccessCounts")
+      .field("pm_reads", &AccessCounts::pm_reads)
+      .field("pm_writes", &AccessCounts::pm_writes)
+      .field("orders", &AccessCounts::orders)
+      .done();
+  Record<Stats>(module, "Stats")
+      .field("records", &Stats::records)
+      .field("slots", &Stats::slots)
+      .field("load_factor", &Stats::load_factor)
+      .field("growths", &Stats::growths)
+      .field("displacements", &Stats::displacements)
+      .field("batches", &Stats::batches)
+      .field("pool_bytes", &Stats::pool_bytes)
+      .field("used_bytes", &Stats::used_bytes)
+      .field("accesses", &Stats::accesses)
+      .field("key_bytes", &Stats::key_bytes)
+      .field("value_bytes", &Stats::value_bytes)
+      .field("max_key_bytes", &Stats::max_key_bytes)
+      .field("max_value_bytes", &Stats::max_value_bytes)
+      .field("top_level", &Stats::top_level)
+      .field("shape", &Stats::shape)
+      .field("layout", &Stats::layout)
+      .field("device", &Stats::device)
+      .field("medium", &Stats::medium)
+      .field("machine", &Stats::machine)
+      .done();
+}
+
+}  // namespace
+
+void bind_records(nb::module_& module) {
+  bind_batch_enums(module);
+  bind_store_enums(module);
+  bind_shape(module);
+  bind_options(module);
+  bind_reports(module);
+  bind_stats(module);
+}
+
+}  // namespace perdure::python
