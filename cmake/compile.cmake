@@ -1,0 +1,40 @@
+# Language level, optimisation, warnings and sanitizers. Nothing here names an instruction set: each
+# target in src/ says its own, so that one library can hold several.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(PERDURE_CUDA AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # nvcc has it since 12.0; CMake 3.25.1 does not know
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# -g1 keeps function names and lines for profilers and reports, at little cost in size.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -lineinfo -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+
+# perdure_warnings: the house set. CUDA gets it for host code, but -Wpedantic, which nvcc's own
+# generated stubs do not pass.
+set(perdure_host_warnings -Wall -Wextra -Wshadow -Wconversion)
+set(perdure_cuda_warnings -Wall,-Wextra,-Wshadow,-Wconversion)
+add_library(perdure_warnings INTERFACE)
+target_compile_options(perdure_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:${perdure_host_warnings};-Wpedantic>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${perdure_cuda_warnings}>)
+if(PERDURE_WERROR)
+  target_compile_options(perdure_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Werror;-Werror=all-warnings>)
+endif()
+
+if(PERDURE_SANITIZE)
+  list(JOIN PERDURE_SANITIZE "," perdure_sanitizers)
+  add_compile_options(-fsanitize=${perdure_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${perdure_sanitizers})
+  message(STATUS "Sanitizers: ${perdure_sanitizers}")
+endif()

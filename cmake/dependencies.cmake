@@ -1,0 +1,66 @@
+# The libraries that the engine stands on, each behind one imported target, whether they are
+# installed by the distribution or unpacked under a prefix in CMAKE_PREFIX_PATH. This file is
+# installed with the package and read again by its users: it must depend on nothing else here
+# but PERDURE_CUDA and perdure_cuda_root.
+#   perdure_dep_hwy          Highway, headers alone: CPU warps
+#   perdure_dep_hwy_contrib  Highway with its library: vqsort
+#   perdure_dep_isal         Intel ISA-L: CRC-32C
+#   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON
+
+include_guard(GLOBAL)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+function(perdure_require found what package)
+  if(NOT ${found})
+    message(FATAL_ERROR "Perdure needs ${what}, which was not found: run 'apt-get install ${package}', "
+                        "or name the prefix that holds it in CMAKE_PREFIX_PATH")
+  endif()
+endfunction()
+
+find_path(perdure_hwy_include hwy/highway.h)
+find_library(perdure_hwy_library hwy)
+find_library(perdure_hwy_contrib_library hwy_contrib)
+mark_as_advanced(perdure_hwy_include perdure_hwy_library perdure_hwy_contrib_library)
+perdure_require(perdure_hwy_include "Highway (hwy/highway.h)" libhwy-dev)
+perdure_require(perdure_hwy_library "Highway (libhwy)" libhwy-dev)
+perdure_require(perdure_hwy_contrib_library "Highway (libhwy_contrib)" libhwy-dev)
+if(NOT TARGET perdure_dep_hwy)
+  add_library(perdure_dep_hwy INTERFACE IMPORTED GLOBAL)
+  set_target_properties(perdure_dep_hwy PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${perdure_hwy_include}"
+    INTERFACE_COMPILE_DEFINITIONS HWY_SHARED_DEFINE)  # as distributions build the library
+  add_library(perdure_dep_hwy_contrib INTERFACE IMPORTED GLOBAL)
+  set_target_properties(perdure_dep_hwy_contrib PROPERTIES
+    INTERFACE_LINK_LIBRARIES "perdure_dep_hwy;${perdure_hwy_contrib_library};${perdure_hwy_library}")
+endif()
+
+find_path(perdure_isal_include isa-l/crc.h)
+find_library(perdure_isal_library isal)
+mark_as_advanced(perdure_isal_include perdure_isal_library)
+perdure_require(perdure_isal_include "ISA-L (isa-l/crc.h)" libisal-dev)
+perdure_require(perdure_isal_library "ISA-L (libisal)" libisal-dev)
+if(NOT TARGET perdure_dep_isal)
+  add_library(perdure_dep_isal UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(perdure_dep_isal PROPERTIES
+    IMPORTED_LOCATION "${perdure_isal_library}"
+    INTERFACE_INCLUDE_DIRECTORIES "${perdure_isal_include}")
+endif()
+
+if(PERDURE_CUDA)
+  set(perdure_cuda_dirs "${perdure_cuda_root}" "$ENV{CUDA_PATH}" /usr/local/cuda)
+  set(perdure_cuda_suffixes include lib64 lib lib/x86_64-linux-gnu targets/x86_64-linux/include targets/x86_64-linux/lib)
+  find_path(perdure_cudart_include cuda_runtime.h HINTS ${perdure_cuda_dirs} PATH_SUFFIXES ${perdure_cuda_suffixes})
+  find_library(perdure_cudart_library cudart_static HINTS ${perdure_cuda_dirs} PATH_SUFFIXES ${perdure_cuda_suffixes})
+  mark_as_advanced(perdure_cudart_include perdure_cudart_library)
+  if(NOT perdure_cudart_include OR NOT perdure_cudart_library)
+    message(FATAL_ERROR "Perdure was built with CUDA and needs its runtime (cuda_runtime.h, libcudart_static.a), "
+                        "which is not under ${perdure_cuda_root}: name the toolkit's directory in CUDA_PATH")
+  endif()
+  if(NOT TARGET perdure_dep_cudart)
+    add_library(perdure_dep_cudart INTERFACE IMPORTED GLOBAL)
+    set_target_properties(perdure_dep_cudart PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "${perdure_cudart_include}"
+      INTERFACE_LINK_LIBRARIES "${perdure_cudart_library};Threads::Threads;${CMAKE_DL_LIBS};rt")
+  endif()
+endif()

@@ -1,0 +1,26 @@
+# What `cmake --install` lays down for a C++ user: headers, the library and a package for
+# find_package(perdure). Component `cpp`; the Python module is component `python`.
+include(CMakePackageConfigHelpers)
+
+set(perdure_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/perdure")
+
+install(TARGETS perdure EXPORT perdureTargets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
+  INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+install(EXPORT perdureTargets NAMESPACE perdure:: DESTINATION "${perdure_package_dir}" COMPONENT cpp)
+
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/perdureConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/perdureConfig.cmake"
+  INSTALL_DESTINATION "${perdure_package_dir}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/perdureConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may break the API
+install(FILES
+  "${PROJECT_BINARY_DIR}/perdureConfig.cmake"
+  "${PROJECT_BINARY_DIR}/perdureConfigVersion.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake"
+  DESTINATION "${perdure_package_dir}" COMPONENT cpp)
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/perdure" COMPONENT cpp)

@@ -1,0 +1,30 @@
+# What a user may choose. Every option of the build is declared here, with its default.
+
+# Inside a wheel build (scikit-build-core sets SKBUILD) only the Python module is wanted.
+if(PROJECT_IS_TOP_LEVEL AND NOT SKBUILD)
+  set(perdure_is_main ON)
+else()
+  set(perdure_is_main OFF)
+endif()
+
+set(PERDURE_CUDA "AUTO" CACHE STRING "Build the GPU code: AUTO (where an nvcc is found), ON or OFF")
+set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(PERDURE_PYTHON "Build the Python module" "${SKBUILD}")
+option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
+option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
+option(PERDURE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+set(PERDURE_SANITIZE "" CACHE STRING "Sanitizers: empty, \"address;undefined\" or \"thread\"")
+set_property(CACHE PERDURE_SANITIZE PROPERTY STRINGS "" "address;undefined" "thread")
+
+if(NOT PERDURE_SANITIZE MATCHES "^(|address;undefined|undefined;address|address|undefined|thread)$")
+  message(FATAL_ERROR "PERDURE_SANITIZE is '${PERDURE_SANITIZE}': give nothing, 'address;undefined' or 'thread'")
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  if(PERDURE_SANITIZE)
+    set(default_build_type Debug)
+  else()
+    set(default_build_type Release)
+  endif()
+  set(CMAKE_BUILD_TYPE ${default_build_type} CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()

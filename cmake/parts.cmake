@@ -1,0 +1,12 @@
+# The parts that stand on the library: each is a directory with an option.
+foreach(part IN ITEMS python bench tests)
+  string(TOUPPER "PERDURE_${part}" wanted)
+  if(NOT ${wanted})
+    continue()
+  endif()
+  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/${part}/CMakeLists.txt")
+    message(WARNING "${wanted}=ON, but ${part}/CMakeLists.txt is missing")
+    continue()
+  endif()
+  add_subdirectory("${part}")
+endforeach()
