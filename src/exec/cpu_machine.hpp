@@ -1,0 +1,152 @@
+// The CPU machine: launches bodies over a worker pool. Machine memory is host memory, so callers'
+// columns are used where they lie.
+//
+// A body is work for one warp an item, cut into stages: stage k of a block of items runs before stage
+// k+1 of any, so that what stage k prefetches has arrived when stage k+1 needs it. On a GPU the
+// stages of an item follow each other; its many warps hide the latency.
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "exec/counts.hpp"
+#include "exec/cpu_warp.hpp"
+#include "exec/sort.hpp"
+#include "exec/workers.hpp"
+#include "perdure/batch.h"
+#include "perdure/status.h"
+
+namespace perdure::exec::HWY_NAMESPACE {
+
+class CpuMachine {
+ public:
+  using Warp = CpuWarp;
+  using Solo = CpuWarp;  // one thread is a warp already
+  static constexpr std::size_t kBlock = 16;  // items in flight: about as many as a core has line fill buffers
+  static constexpr std::size_t kChunk = 512;
+
+  struct Shared {  // by all sessions of a store
+    Workers* workers;
+    [[nodiscard]] std::string describe() const {
+      return std::string("cpu ") + hwy::TargetName(HWY_TARGET) + " x" + std::to_string(workers->threads());
+    }
+  };
+
+  template <class T>
+  class Buffer {
+   public:
+    Status resize(std::size_t n) {
+      if (n > capacity_) {
+        data_.reset(static_cast<T*>(std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64)));
+        capacity_ = data_ ? n : 0;
+        if (!data_) return {Code::no_space, "out of memory for a batch of " + std::to_string(n) + " operations; use smaller batches"};
+      }
+      return {};
+    }
+    [[nodiscard]] T* data() const { return data_.get(); }
+
+   private:
+    struct Free {
+      void operator()(T* p) const { std::free(p); }
+    };
+    std::unique_ptr<T, Free> data_;
+    std::size_t capacity_ = 0;
+  };
+
+  explicit CpuMachine(Shared& shared) : workers_(shared.workers) {}
+
+  Status begin(void*) { return {}; }
+
+  Status bring(Column const& column, ByteColumn& here, int) {
+    if (column.place != Place::host) {
+      return {Code::invalid_argument, "a batch in device memory was handed to a store on device cpu; copy it to the host, or open with device cuda"};
+    }
+    here = {column.data, column.offsets, column.width};
+    return {};
+  }
+  Status bring_out(MutableColumn const& column, std::byte*& here) {
+    if (column.place != Place::host) {
+      return {Code::invalid_argument, "an output array in device memory was handed to a store on device cpu; use a host array"};
+    }
+    here = column.data;
+    return {};
+  }
+  Status return_out(MutableColumn const&) { return {}; }
+  Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }  // written in place
+  std::byte* place_for(std::byte* host, std::size_t, Status&) { return host; }
+
+  template <class T>
+  Status send(T* to, T const* from, std::size_t n) {
+    if (n > 0 && to != from) std::memcpy(to, from, n * sizeof(T));
+    return {};
+  }
+  template <class T>
+  Status fill(T* to, int byte, std::size_t n) {
+    std::memset(static_cast<void*>(to), byte, n * sizeof(T));
+    return {};
+  }
+  /// Host view of machine memory, valid until the next launch.
+  template <class T>
+  Result<std::span<T const>> fetch(Buffer<T> const& from, std::size_t n) {
+    return std::span<T const>(from.data(), n);
+  }
+
+  template <class F>
+  Status threads(std::size_t n, F body) {
+    workers_->for_chunks(n, 4 * kChunk, [&](std::size_t b, std::size_t e) {
+      for (std::size_t i = b; i < e; ++i) body(i);
+    });
+    return {};
+  }
+
+  template <class W, class M, class F>
+  Status warps(std::size_t n, F body, M mem, Counts* total) {
+    workers_->for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+      W warp;
+      M mine = mem;
+      Counts counts;
+      for (std::size_t b = begin; b < end; b += kBlock) {
+        typename F::template State<W> state[kBlock];
+        std::size_t const size = end - b < kBlock ? end - b : kBlock;
+        run_stages<0>(warp, mine, body, b, size, state, counts);
+      }
+      counts[Counts::reads] += mine.tally().reads;
+      counts[Counts::writes] += mine.tally().writes;
+      counts[Counts::orders] += mine.tally().orders;
+      for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
+        if (counts.value[k] != 0) __atomic_fetch_add(&total->value[k], counts.value[k], __ATOMIC_RELAXED);
+      }
+    });
+    return {};
+  }
+
+  Status sort(Sorted* items, std::size_t n) {
+    if (Status s = spare_.resize(n); !s.ok()) return s;
+    sort_batch(*workers_, {items, n}, {spare_.data(), n});
+    return {};
+  }
+
+  /// Everything launched before is seen before anything launched later: launches join their workers,
+  /// and the fence covers the caller's own part.
+  Status order() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return {};
+  }
+  Status wait() { return {}; }
+
+ private:
+  template <int kStage, class W, class M, class F, class State>
+  HWY_INLINE void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state, Counts& counts) {
+    for (std::size_t i = 0; i < size; ++i) body.template stage<kStage>(warp, mem, first + i, state[i], counts);
+    if constexpr (kStage + 1 < F::kStages) run_stages<kStage + 1>(warp, mem, body, first, size, state, counts);
+  }
+
+  Workers* workers_;
+  Buffer<Sorted> spare_;
+};
+
+}  // namespace perdure::exec::HWY_NAMESPACE

@@ -1,0 +1,130 @@
+// The warp on a CPU: one thread drives 32 lanes held in vector registers (Google Highway). Compiled
+// once per instruction set, so everything lives in a namespace named after it (HWY_NAMESPACE).
+//
+// A warp's verbs, the same on every machine (see cuda_warp.cuh):
+//   rows(groups, slots, row_of)   lane g*slots+s holds word s of the row at row_of(g)
+//   match(lanes, mask, want)      bit i is set where (lane i & mask) == want
+//   bits(groups, slots, map, first)  bit g*slots+s is bit first(g)+s of `map`; slots divide 32
+//   pick(lanes, i)                lane i's value, known to all lanes
+//   strided(n, f)                 the lanes share f(0) .. f(n-1)
+//   once(f)                       one lane runs f; all get its 64-bit result
+//   equal, copy, crc32c           the lanes share the bytes
+// Algorithms branch only on what these return, which is the same in every lane.
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/crc32c.hpp"
+#include "exec/sanitizer.hpp"
+
+namespace perdure::exec::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+class CpuWarp {
+ public:
+  static constexpr std::uint32_t kLanes = 32;
+
+  struct alignas(64) Lanes {
+    std::uint64_t word[kLanes];
+  };
+
+  /// Rows may be written by other warps meanwhile. Words are 8-byte aligned, so a vector load sees
+  /// each one whole; under ThreadSanitizer they are read one by one as atomics, which it understands.
+  template <class RowOf>
+  HWY_INLINE Lanes rows(std::uint32_t groups, std::uint32_t slots, RowOf row_of) const {
+    Lanes lanes;
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      std::uint64_t const* const row = row_of(g);
+      if (kThreadSanitizer) {
+        for (std::uint32_t s = 0; s < slots; ++s) lanes.word[g * slots + s] = __atomic_load_n(row + s, __ATOMIC_RELAXED);
+      } else {
+        std::memcpy(lanes.word + g * slots, row, slots * sizeof(std::uint64_t));
+      }
+    }
+    for (std::uint32_t i = groups * slots; i < kLanes; ++i) lanes.word[i] = 0;
+    return lanes;
+  }
+
+  HWY_INLINE std::uint32_t match(Lanes const& lanes, std::uint64_t mask, std::uint64_t want) const {
+    hn::CappedTag<std::uint64_t, 8> const d;
+    auto const vmask = hn::Set(d, mask);
+    auto const vwant = hn::Set(d, want);
+    std::uint32_t found = 0;
+    for (std::uint32_t i = 0; i < kLanes; i += static_cast<std::uint32_t>(hn::Lanes(d))) {
+      auto const equal = hn::Eq(hn::And(hn::Load(d, lanes.word + i), vmask), vwant);
+      std::uint8_t bits[8] = {};
+      hn::StoreMaskBits(d, equal, bits);
+      found |= static_cast<std::uint32_t>(bits[0]) << i;
+    }
+    return found;
+  }
+
+  template <class FirstOf>
+  HWY_INLINE std::uint32_t bits(std::uint32_t groups, std::uint32_t slots, std::uint32_t const* map, FirstOf first) const {
+    std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
+    std::uint32_t found = 0;
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      std::uint64_t const at = first(g);
+      found |= (load(map + at / 32) >> (at % 32) & row_mask) << (g * slots);
+    }
+    return found;
+  }
+
+  HWY_INLINE std::uint64_t pick(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
+
+  template <class F>
+  HWY_INLINE void strided(std::size_t n, F f) const {
+    for (std::size_t i = 0; i < n; ++i) f(i);
+  }
+
+  template <class F>
+  HWY_INLINE std::uint64_t once(F f) const {
+    return f();
+  }
+
+  HWY_INLINE bool equal(std::byte const* a, std::byte const* b, std::size_t bytes) const {
+    if (bytes == 8) {
+      std::uint64_t x, y;
+      std::memcpy(&x, a, 8);
+      std::memcpy(&y, b, 8);
+      return x == y;
+    }
+    return std::memcmp(a, b, bytes) == 0;
+  }
+
+  HWY_INLINE void copy(std::byte* to, std::byte const* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+
+  HWY_INLINE std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) const {
+    return perdure::crc32c(crc, data, bytes);
+  }
+
+  HWY_INLINE void prefetch(void const* at, std::size_t bytes) const {
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<std::byte const*>(at) + i);
+  }
+
+  /// Everything this warp wrote is seen before anything it writes afterwards.
+  HWY_INLINE void fence() const { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  // Atomics, to be called inside once().
+  static HWY_INLINE std::uint64_t load(std::uint64_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+  static HWY_INLINE std::uint32_t load(std::uint32_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+  static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
+  static HWY_INLINE std::uint64_t cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
+    __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return expected;
+  }
+  static HWY_INLINE std::uint32_t fetch_or(std::uint32_t* at, std::uint32_t bits) {
+    return __atomic_fetch_or(at, bits, __ATOMIC_ACQ_REL);
+  }
+  static HWY_INLINE std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
+    return __atomic_fetch_and(at, bits, __ATOMIC_ACQ_REL);
+  }
+};
+
+}  // namespace perdure::exec::HWY_NAMESPACE

@@ -1,0 +1,11 @@
+// exec/pinning.hpp for builds without CUDA.
+#include "exec/pinning.hpp"
+
+namespace perdure::exec {
+
+Status pin(void*, std::size_t) {
+  return {Code::unsupported, "this build has no CUDA; configure with -DPERDURE_CUDA=ON, or use device cpu"};
+}
+void unpin(void*, std::size_t) {}
+
+}  // namespace perdure::exec

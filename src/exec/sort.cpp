@@ -1,0 +1,58 @@
+#include "exec/sort.hpp"
+
+#include <hwy/contrib/sort/vqsort.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace perdure::exec {
+namespace {
+
+constexpr std::size_t kParts = 256;
+constexpr std::size_t kSmall = 1024;  // below it, splitting costs more than it saves
+
+std::size_t part_of(Sorted const& item) { return item.hash >> 56; }
+
+void sort_part(Sorted* items, std::size_t n) {
+  if (n < 2) return;
+  thread_local hwy::Sorter const sorter;
+  static_assert(sizeof(Sorted) == sizeof(hwy::uint128_t));
+  sorter(reinterpret_cast<hwy::uint128_t*>(items), n, hwy::SortAscending());
+}
+
+}  // namespace
+
+// One pass splits by the hash's top byte, each worker over its own stretch, so that the parts are
+// independent and about even (hashes are); then each part is sorted in cache.
+void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {
+  std::size_t const n = items.size();
+  if (n <= kSmall) return sort_part(items.data(), n);
+  std::size_t const stretches = workers.threads();
+  std::size_t const stretch = (n + stretches - 1) / stretches;
+  std::vector<std::array<std::size_t, kParts>> at(stretches);
+  workers.for_chunks(stretches, 1, [&](std::size_t w, std::size_t) {
+    at[w].fill(0);
+    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i) ++at[w][part_of(items[i])];
+  });
+  std::array<std::size_t, kParts + 1> begin{};
+  std::size_t sum = 0;
+  for (std::size_t p = 0; p < kParts; ++p) {
+    begin[p] = sum;
+    for (auto& counts : at) sum += std::exchange(counts[p], sum);
+  }
+  begin[kParts] = sum;
+  workers.for_chunks(stretches, 1, [&](std::size_t w, std::size_t) {
+    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i) spare[at[w][part_of(items[i])]++] = items[i];
+  });
+  workers.for_chunks(kParts, 8, [&](std::size_t first, std::size_t last) {
+    for (std::size_t p = first; p < last; ++p) {
+      sort_part(spare.data() + begin[p], begin[p + 1] - begin[p]);
+      std::copy(spare.begin() + static_cast<std::ptrdiff_t>(begin[p]), spare.begin() + static_cast<std::ptrdiff_t>(begin[p + 1]),
+                items.begin() + static_cast<std::ptrdiff_t>(begin[p]));
+    }
+  });
+}
+
+}  // namespace perdure::exec

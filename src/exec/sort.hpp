@@ -1,0 +1,15 @@
+// Sorting a batch on the CPU (Highway's VQSort, on all workers).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "exec/counts.hpp"
+#include "exec/workers.hpp"
+
+namespace perdure::exec {
+
+/// Sorts `items` by (hash, index); `spare` is as long and is overwritten.
+void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare);
+
+}  // namespace perdure::exec

@@ -1,0 +1,70 @@
+#include "exec/workers.hpp"
+
+#include <algorithm>
+
+namespace perdure::exec {
+
+Workers::Workers(std::uint32_t threads) {
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  for (std::uint32_t i = 1; i < threads; ++i) helpers_.emplace_back([this] { serve(); });
+}
+
+Workers::~Workers() {
+  {
+    std::lock_guard const lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (auto& helper : helpers_) helper.join();
+}
+
+void Workers::work(Job& job) {
+  for (;;) {
+    std::size_t const begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
+    if (begin >= job.n) return;
+    job.f(job.context, begin, std::min(job.n, begin + job.chunk));
+  }
+}
+
+void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
+  if (n == 0) return;
+  chunk = std::max<std::size_t>(1, chunk);
+  std::unique_lock const pool(busy_, std::try_to_lock);
+  if (helpers_.empty() || n <= chunk || !pool.owns_lock()) {
+    for (std::size_t b = 0; b < n; b += chunk) f(context, b, std::min(n, b + chunk));
+    return;
+  }
+  Job job;
+  job.f = f;
+  job.context = context;
+  job.n = n;
+  job.chunk = chunk;
+  {
+    std::lock_guard const lock(mutex_);
+    job_ = &job;
+    ++generation_;
+    running_ = static_cast<std::uint32_t>(helpers_.size());
+  }
+  wake_.notify_all();
+  work(job);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return running_ == 0; });
+  job_ = nullptr;
+}
+
+void Workers::serve() {
+  std::uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+    if (stop_) return;
+    seen = generation_;
+    Job* const job = job_;
+    lock.unlock();
+    work(*job);
+    lock.lock();
+    if (--running_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace perdure::exec

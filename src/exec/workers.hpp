@@ -1,0 +1,58 @@
+// A pool of CPU threads that run one job at a time, the caller among them. Jobs are split into
+// chunks handed out by a counter, so an unlucky chunk does not hold up the rest. run() may be called
+// from several threads: one job runs on the pool, the others run on their callers alone.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace perdure::exec {
+
+class Workers {
+ public:
+  explicit Workers(std::uint32_t threads);
+  ~Workers();
+  Workers(Workers const&) = delete;
+  Workers& operator=(Workers const&) = delete;
+
+  [[nodiscard]] std::uint32_t threads() const { return static_cast<std::uint32_t>(helpers_.size()) + 1; }
+
+  /// Calls f(context, begin, end) over disjoint chunks that cover [0, n); returns when all are done.
+  using Chunk = void (*)(void* context, std::size_t begin, std::size_t end);
+  void run(std::size_t n, std::size_t chunk, Chunk f, void* context);
+
+  template <class F>
+  void for_chunks(std::size_t n, std::size_t chunk, F&& f) {
+    using Body = std::remove_reference_t<F>;
+    run(n, chunk, [](void* body, std::size_t b, std::size_t e) { (*static_cast<Body*>(body))(b, e); },
+        const_cast<void*>(static_cast<void const*>(&f)));
+  }
+
+ private:
+  struct Job {
+    Chunk f = nullptr;
+    void* context = nullptr;
+    std::size_t n = 0;
+    std::size_t chunk = 1;
+    std::atomic<std::size_t> next{0};
+  };
+  static void work(Job& job);
+  void serve();
+
+  std::vector<std::thread> helpers_;
+  std::mutex busy_;  // held by the caller whose job the pool runs
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  Job* job_ = nullptr;
+  std::uint64_t generation_ = 0;
+  std::uint32_t running_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace perdure::exec

@@ -1,0 +1,368 @@
+// GPHash's operations, once for every machine (W) and every medium (M). The two layouts share a face:
+//
+//   probe     loads all candidate slots of a key at once (one-shot warp access, section 3.1)
+//   find      the valid slot that holds the key, its record checked against it
+//   plan      phase one of a batch: settles where a change will go, without publishing it
+//   publish   phase two: makes it visible
+//   rehash    moves one slot of the level that a resize retires
+//
+// A batch gives each key to one warp (operations on one key are folded before), so warps meet only
+// over slots. Between plan and publish lies an ordering point; see store/engine_on.hpp.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "index/gphash/layout.hpp"
+#include "pm/memory.hpp"
+#include "pm/record.hpp"
+
+namespace perdure::gphash {
+
+struct KeyRef {
+  std::byte const* data;
+  std::uint32_t bytes;
+  std::uint64_t hash;
+};
+
+struct Found {
+  bool hit = false;
+  std::uint32_t lane = 0;
+  Offset at;              // record
+  pm::RecordView record;  // valid when hit
+};
+
+enum class Change : std::uint32_t { none, insert, replace, erase };
+
+/// What phase one settled for one key.
+struct Plan {
+  Offset target;            // slot word (in_place: state, for insert none)
+  std::uint64_t value = 0;  // the word to store (in_place: the record's place)
+  std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to let go of afterwards
+  Change change = Change::none;
+  std::uint32_t lane = 0;
+
+  static constexpr std::uint64_t kNoClaim = ~std::uint64_t{0};
+};
+
+enum class Verdict : std::uint8_t { done, conflict, full };
+
+/// The emptiest bucket's group among `empties`; ties go to the highest level, lowest bucket.
+template <class Shape>
+PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) {
+  std::uint32_t const slots = Shape::slots(t);
+  std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
+  std::uint32_t best = 0;
+  int best_free = 0;
+  for (std::uint32_t g = 0; g < Candidates<Shape>::groups(t); ++g) {
+    int const free = std::popcount(empties >> (g * slots) & row_mask);
+    if (free > best_free) {
+      best_free = free;
+      best = g;
+    }
+  }
+  return static_cast<std::uint32_t>(std::countr_zero(empties & (row_mask << (best * slots))));
+}
+
+// ------------------------------------------------------------------------------------------------
+/// Layout `word`. Warps agree on slots through volatile claim bits: a slot may be filled, replaced or
+/// emptied in phase two only by the warp that set its bit in phase one. PM words are only loaded and
+/// stored, never compared and swapped. Bits are set in phase one alone and cleared in phase two, so a
+/// slot seen empty and claimed in one phase is still empty.
+template <class Shape>
+struct WordOps {
+  static constexpr bool kPublishNeedsWarp = false;
+  using Where = Candidates<Shape>;
+
+  template <class W, class M>
+  PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
+    return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
+  }
+
+  template <class W, class M>
+  PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+  }
+
+  /// The record that find() will probably read first; 0 if there is none.
+  template <class W, class Lanes>
+  PERDURE_FN static Offset likely_record(W& warp, Lanes const& lanes, std::uint64_t hash) {
+    std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
+    return hits == 0 ? Offset{} : word::record(warp.pick(lanes, static_cast<std::uint32_t>(std::countr_zero(hits))));
+  }
+
+  template <class W, class M, class Lanes>
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const&, Lanes const& lanes, KeyRef const& key) {
+    Found found;
+    std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
+    for (; hits != 0; hits &= hits - 1) {
+      found.lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      found.at = word::record(warp.pick(lanes, found.lane));
+      std::uint64_t const room = t.room(found.at);
+      if (room < sizeof(pm::RecordHeader)) continue;
+      found.record = pm::view_record(mem.read(found.at), room);
+      found.hit = found.record.header.key_bytes == key.bytes && warp.equal(found.record.key, key.data, key.bytes);
+      if (found.hit) break;
+    }
+    return found;
+  }
+
+  template <class W>
+  PERDURE_FN static bool claim(W& warp, TableView const& t, std::uint64_t slot) {
+    std::uint32_t const bit = 1u << (slot % 32);
+    return (warp.once([&] { return std::uint64_t{W::fetch_or(t.claims + slot / 32, bit)}; }) & bit) == 0;
+  }
+
+  template <class W>
+  PERDURE_FN static void unclaim(W& warp, TableView const& t, std::uint64_t slot) {
+    if (slot == Plan::kNoClaim) return;
+    warp.once([&] { return std::uint64_t{W::fetch_and(t.claims + slot / 32, ~(1u << (slot % 32)))}; });
+  }
+
+  template <class W>
+  PERDURE_FN static std::uint32_t claimed(W& warp, TableView const& t, Where const& where) {
+    return warp.bits(Where::groups(t), Shape::slots(t), t.claims,
+                     [&](std::uint32_t g) { return where.slot_number(t, g * Shape::slots(t)); });
+  }
+
+  /// Claims an empty slot of the less-loaded bucket; false when every candidate is taken.
+  template <class W, class Lanes>
+  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes, std::uint32_t& lane) {
+    std::uint32_t empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+    if (empties != 0) empties &= ~claimed(warp, t, where);
+    while (empties != 0) {
+      lane = less_loaded<Shape>(t, empties);
+      if (claim(warp, t, where.slot_number(t, lane))) return true;
+      empties &= ~(1u << lane);
+    }
+    return false;
+  }
+
+  /// Every candidate is full: copy one of their words to another of its own candidates, so that its
+  /// slot can be overwritten in phase two. The ordering point between the phases puts the copy before
+  /// the overwrite; a crash in between leaves the word twice, and recovery clears the lower one.
+  template <class W, class M, class Lanes>
+  PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, Plan& plan) {
+    std::uint32_t victims = where.distinct_lanes(t) & ~claimed(warp, t, where);
+    for (; victims != 0; victims &= victims - 1) {
+      auto const lane = static_cast<std::uint32_t>(std::countr_zero(victims));
+      std::uint64_t const moving = warp.pick(lanes, lane);
+      std::uint64_t const from = where.slot_number(t, lane);
+      if (moving == word::kEmpty || !claim(warp, t, from)) continue;
+      Offset const record = word::record(moving);
+      if (t.room(record) >= sizeof(pm::RecordHeader)) {
+        pm::RecordView const r = pm::view_record(mem.read(record), t.room(record));
+        Where const others(t, hash_bytes(r.key, r.header.key_bytes));
+        auto const other_lanes = probe(warp, mem, t, others);
+        std::uint32_t to = 0;
+        if (r.header.key_bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
+          mem.store(warp, others.slot(t, to), moving);
+          plan.target = where.slot(t, lane);
+          plan.lane = lane;
+          plan.claim[0] = from;
+          plan.claim[1] = others.slot_number(t, to);
+          return true;
+        }
+      }
+      unclaim(warp, t, from);
+    }
+    return false;
+  }
+
+  template <class W, class M, class Lanes>
+  PERDURE_FN static Verdict plan(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, Found const& found,
+                                 Change change, bool displacement, Plan& plan, bool& displaced) {
+    plan.change = change;
+    if (change != Change::insert) {
+      std::uint64_t const slot = where.slot_number(t, found.lane);
+      if (!claim(warp, t, slot)) return Verdict::conflict;
+      plan.claim[0] = slot;
+      plan.target = where.slot(t, found.lane);
+      plan.value = word::kEmpty;
+      return Verdict::done;
+    }
+    if (claim_empty(warp, t, where, lanes, plan.lane)) {
+      plan.claim[0] = where.slot_number(t, plan.lane);
+      plan.target = where.slot(t, plan.lane);
+      return Verdict::done;
+    }
+    displaced = displacement && displace(warp, mem, t, where, lanes, plan);
+    return displaced ? Verdict::done : Verdict::full;
+  }
+
+  /// The record is at `at`: what the slot will say.
+  PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) { plan.value = word::make(hash, at); }
+
+  template <class W, class M>
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const&, Plan const& plan) {
+    mem.store(warp, plan.target, plan.value);
+    unclaim(warp, t, plan.claim[0]);
+    unclaim(warp, t, plan.claim[1]);
+    return Verdict::done;
+  }
+
+  /// Copies slot `slot` of the retiring level into the live ones. Idempotent: a word that an
+  /// interrupted resize has copied already is left alone.
+  template <class W, class M>
+  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, Level const& retiring, std::uint64_t slot) {
+    std::uint64_t const moving = mem.load(warp, retiring.base + slot * 8);
+    if (moving == word::kEmpty) return Verdict::done;
+    Offset const at = word::record(moving);
+    if (t.room(at) < sizeof(pm::RecordHeader)) return Verdict::done;
+    pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+    Where const where(t, hash_bytes(r.key, r.header.key_bytes));
+    auto const lanes = probe(warp, mem, t, where);
+    if (warp.match(lanes, ~std::uint64_t{0}, moving) != 0) return Verdict::done;
+    std::uint32_t lane = 0;
+    if (!claim_empty(warp, t, where, lanes, lane)) return Verdict::full;
+    mem.store(warp, where.slot(t, lane), moving);
+    return Verdict::done;
+  }
+};
+
+// ------------------------------------------------------------------------------------------------
+/// Layout `in_place`: GPHash as published (section 3.2.3). Lock-free and log-free; a slot goes
+/// EMPTY -> INSERT -> fingerprint by compare-and-swap, with an ordering point between the steps.
+template <class Shape>
+struct InPlaceOps {
+  static constexpr bool kPublishNeedsWarp = true;
+  using Where = Candidates<Shape>;
+
+  template <class W, class M>
+  PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
+    return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
+  }
+
+  template <class W, class M>
+  PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+  }
+
+  template <class W, class Lanes>
+  PERDURE_FN static Offset likely_record(W&, Lanes const&, std::uint64_t) {
+    return {};  // its place stands in the slot, a further access away
+  }
+
+  PERDURE_FN static std::uint64_t slot_in_level(TableView const& t, Where const& where, std::uint32_t lane) {
+    return where.slot_in_level(t, lane / Shape::slots(t)) + lane % Shape::slots(t);
+  }
+  PERDURE_FN static Level const& level(TableView const& t, Where const& where, std::uint32_t lane) {
+    return where.level(t, lane / Shape::slots(t));
+  }
+  PERDURE_FN static Offset place_of(TableView const& t, Where const& where, std::uint32_t lane) {
+    return in_place::place(t, level(t, where, lane), slot_in_level(t, where, lane));
+  }
+
+  template <class W, class M>
+  PERDURE_FN static bool holds_key(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane, KeyRef const& key) {
+    if (t.key_bytes != 0) {
+      std::byte const* const stored = mem.read(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane)));
+      return warp.equal(stored, key.data, key.bytes);
+    }
+    Offset const at{mem.load(warp, place_of(t, where, lane))};
+    if (t.room(at) < sizeof(pm::RecordHeader)) return false;
+    pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+    return r.header.key_bytes == key.bytes && warp.equal(r.key, key.data, key.bytes);
+  }
+
+  template <class W, class M, class Lanes>
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, KeyRef const& key) {
+    Found found;
+    std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
+    for (; hits != 0 && !found.hit; hits &= hits - 1) {
+      found.lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      if (!holds_key(warp, mem, t, where, found.lane, key)) continue;
+      found.at = Offset{mem.load(warp, place_of(t, where, found.lane))};
+      if (t.room(found.at) < sizeof(pm::RecordHeader)) continue;
+      found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+      found.hit = true;
+    }
+    return found;
+  }
+
+  template <class W, class M, class Lanes>
+  PERDURE_FN static Verdict plan(W&, M&, TableView const& t, Where const& where, Lanes const&, Found const& found, Change change, bool,
+                                 Plan& plan, bool&) {
+    plan.change = change;
+    plan.lane = found.lane;
+    if (change == Change::replace) plan.target = place_of(t, where, found.lane);
+    if (change == Change::erase) plan.target = where.slot(t, found.lane);
+    return Verdict::done;
+  }
+
+  PERDURE_FN static void settle(Plan& plan, std::uint64_t, Offset at) { plan.value = at.bytes; }
+
+  template <class W, class M>
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key, Plan const& plan) {
+    if (plan.change == Change::insert) return insert(warp, mem, t, key, plan.value);
+    if (plan.change == Change::replace) {
+      // The batch gave this key to this warp alone, so the place cannot have changed since phase one.
+      mem.store(warp, plan.target, plan.value);
+      return Verdict::done;
+    }
+    erase_all(warp, mem, t, key);
+    return Verdict::done;
+  }
+
+  template <class W, class M>
+  PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, KeyRef const& key, std::uint64_t place) {
+    Where const where(t, key.hash);
+    for (;;) {
+      auto const lanes = probe(warp, mem, t, where);
+      std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, in_place::kEmpty) & where.distinct_lanes(t);
+      if (empties == 0) return Verdict::full;
+      std::uint32_t const lane = less_loaded<Shape>(t, empties);
+      Offset const state = where.slot(t, lane);
+      if (mem.cas(warp, state, in_place::kEmpty, in_place::kInsert) != in_place::kEmpty) continue;
+      mem.order(warp);
+      if (t.key_bytes != 0) {
+        warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data, key.bytes);
+      }
+      mem.store(warp, place_of(t, where, lane), place);
+      mem.order(warp);
+      mem.cas(warp, state, in_place::kInsert, in_place::fingerprint(key.hash));
+      mem.order(warp);
+      return Verdict::done;
+    }
+  }
+
+  /// Deletes every slot that holds the key, duplicates included.
+  template <class W, class M>
+  PERDURE_FN static void erase_all(W& warp, M& mem, TableView const& t, KeyRef const& key) {
+    Where const where(t, key.hash);
+    auto const lanes = probe(warp, mem, t, where);
+    std::uint64_t const mine = in_place::fingerprint(key.hash);
+    std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, mine) & where.distinct_lanes(t);
+    for (; hits != 0; hits &= hits - 1) {
+      auto const lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      if (holds_key(warp, mem, t, where, lane, key)) mem.cas(warp, where.slot(t, lane), mine, in_place::kEmpty);
+    }
+    mem.order(warp);
+  }
+
+  template <class W, class M>
+  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, Level const& retiring, std::uint64_t slot) {
+    std::uint64_t const state = mem.load(warp, retiring.base + slot * 8);
+    if (state == in_place::kEmpty || state == in_place::kInsert) return Verdict::done;
+    Offset const at{mem.load(warp, in_place::place(t, retiring, slot))};
+    KeyRef key{};
+    if (t.key_bytes != 0) {
+      key = {mem.read(in_place::key(t, retiring, slot)), t.key_bytes, 0};
+    } else {
+      if (t.room(at) < sizeof(pm::RecordHeader)) return Verdict::done;
+      pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+      key = {r.key, r.header.key_bytes, 0};
+    }
+    key.hash = hash_bytes(key.data, key.bytes);
+    Where const where(t, key.hash);
+    auto const lanes = probe(warp, mem, t, where);
+    std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
+    for (; hits != 0; hits &= hits - 1) {
+      if (holds_key(warp, mem, t, where, static_cast<std::uint32_t>(std::countr_zero(hits)), key)) return Verdict::done;
+    }
+    return insert(warp, mem, t, key, at.bytes);
+  }
+};
+
+}  // namespace perdure::gphash

@@ -1,0 +1,276 @@
+#include "index/gphash/table.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "base/crc32c.hpp"
+#include "pm/record.hpp"
+
+namespace perdure::gphash {
+namespace {
+
+constexpr std::uint32_t kMaxTop = 40;  // buckets beyond 2^40 would run into the fingerprint's bits
+
+}  // namespace
+
+std::uint64_t slots_under(Shape shape, std::uint32_t top) {
+  std::uint64_t buckets = 0;
+  for (std::uint32_t i = 0; i < shape.levels; ++i) buckets += std::uint64_t{1} << (top - i);
+  return buckets * shape.slots;
+}
+
+std::uint32_t top_level_for(Shape shape, std::uint64_t records, double load) {
+  std::uint32_t top = shape.levels - 1;
+  while (top < kMaxTop && static_cast<double>(slots_under(shape, top)) * load < static_cast<double>(records)) ++top;
+  return top;
+}
+
+Table::Table(pm::Pool& pool, pm::RecordHeap& heap) : pool_(&pool), heap_(&heap), in_place_(pool.header().layout == 1) {
+  pm::PoolHeader const& h = pool.header();
+  view_.levels = h.levels;
+  view_.hashes = h.hashes;
+  view_.slots = h.slots;
+  view_.key_bytes = h.key_bytes;
+  view_.value_bytes = h.value_bytes;
+  view_.max_record = static_cast<std::uint32_t>(pm::record_bytes(h.max_key_bytes, h.max_value_bytes));
+}
+
+std::uint64_t Table::run_of(std::uint32_t log2_buckets) const {
+  std::uint64_t const bytes = level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets);
+  return (bytes + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+}
+
+std::uint64_t Table::bytes() const {
+  std::uint64_t superblocks = 0;
+  for (std::uint32_t i = 0; i < view_.levels; ++i) superblocks += run_of(view_.level[i].log2_buckets);
+  return superblocks * pool_->superblock_bytes();
+}
+
+void Table::renumber() {
+  slots_ = 0;
+  for (std::uint32_t i = 0; i < view_.levels; ++i) {
+    view_.level[i].first_slot = slots_;
+    // Whole claim words a level, so that a row's bits never straddle two.
+    slots_ += (in_place::level_slots(view_.level[i], view_.slots) + 31) / 32 * 32;
+  }
+  view_.pool_bytes = pool_->bytes();
+}
+
+Result<Level> Table::new_level(std::uint32_t log2_buckets) {
+  if (log2_buckets > kMaxTop) return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
+  auto run = pool_->take_run(run_of(log2_buckets));
+  if (!run) return run.status();
+  // Zero is EMPTY in both layouts. publish_root orders this before the root that names the level.
+  std::memset(pool_->base() + run->bytes, 0, level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets));
+  return Level{*run, 0, log2_buckets};
+}
+
+Status Table::create(std::uint32_t top_level) {
+  pm::Root root = pool_->root();
+  root.levels = view_.levels;
+  for (std::uint32_t i = 0; i < view_.levels; ++i) {
+    auto level = new_level(top_level - i);
+    if (!level) return level.status();
+    view_.level[i] = *level;
+  }
+  root = pool_->root();
+  root.levels = view_.levels;
+  for (std::uint32_t i = 0; i < view_.levels; ++i) root.level[i] = {view_.level[i].base.bytes, view_.level[i].log2_buckets, 0};
+  pool_->publish_root(root);
+  renumber();
+  return {};
+}
+
+Status Table::attach() {
+  pm::Root const& root = pool_->root();
+  std::uint32_t const named = root.levels + root.retiring;
+  for (std::uint32_t i = 0; i < named; ++i) {
+    pm::RootLevel const& l = root.level[i];
+    bool const sane = l.log2_buckets <= kMaxTop && l.offset >= pool_->superblock_bytes() && l.offset % pool_->superblock_bytes() == 0 &&
+                      l.offset / pool_->superblock_bytes() < pool_->superblocks() &&
+                      run_of(l.log2_buckets) <= pool_->superblocks() - l.offset / pool_->superblock_bytes();
+    if (!sane) return {Code::corrupt, "the root names a level outside the pool; restore it from a copy"};
+    Level const level{Offset{l.offset}, 0, l.log2_buckets};
+    pool_->claim_run(level.base, run_of(level.log2_buckets));
+    (i < root.levels ? view_.level[i] : retiring_) = level;
+  }
+  renumber();
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+
+Status Table::begin_growth() {
+  pm::Root root = pool_->root();
+  bool const widen = root.retiring == 1;
+  auto top = new_level(view_.level[0].log2_buckets + 1);
+  if (!top) return top.status();
+  root = pool_->root();  // taking the run may have grown the file
+  if (widen) {
+    Level const old = view_.level[0];
+    root.level[0] = {top->base.bytes, top->log2_buckets, 0};
+    pool_->publish_root(root);
+    pool_->give_run(old.base, run_of(old.log2_buckets));
+    view_.level[0] = *top;
+  } else {
+    for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
+    root.level[0] = {top->base.bytes, top->log2_buckets, 0};
+    root.retiring = 1;
+    pool_->publish_root(root);
+    retiring_ = view_.level[view_.levels - 1];
+    for (std::uint32_t i = view_.levels - 1; i > 0; --i) view_.level[i] = view_.level[i - 1];
+    view_.level[0] = *top;
+  }
+  renumber();
+  return {};
+}
+
+std::uint64_t Table::retiring_slots() const { return in_place::level_slots(retiring_, view_.slots); }
+
+void Table::finish_growth() {
+  pm::Root root = pool_->root();
+  root.level[root.levels] = {};
+  root.retiring = 0;
+  pool_->publish_root(root);
+  pool_->give_run(retiring_.base, run_of(retiring_.log2_buckets));
+  retiring_ = {};
+  renumber();
+}
+
+// ------------------------------------------------------------------------------------------------
+
+Table::SlotAt Table::locate(std::uint64_t number) const {
+  std::uint32_t i = view_.levels - 1;
+  while (view_.level[i].first_slot > number) --i;
+  return {&view_.level[i], number - view_.level[i].first_slot};
+}
+
+std::uint64_t Table::word_at(SlotAt at) const {
+  if (at.slot >= in_place::level_slots(*at.level, view_.slots)) return 0;  // rounding up to claim words
+  return *reinterpret_cast<std::uint64_t const*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
+}
+
+Offset Table::record_at(SlotAt at) const {
+  if (!in_place_) return word::record(word_at(at));
+  return Offset{*reinterpret_cast<std::uint64_t const*>(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
+}
+
+void Table::clear(SlotAt at) {
+  auto* const word = reinterpret_cast<std::uint64_t*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
+  __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+std::optional<Entry> Table::entry(std::uint64_t number) const {
+  SlotAt const at = locate(number);
+  std::uint64_t const word = word_at(at);
+  if (word == 0 || (in_place_ && word == in_place::kInsert)) return std::nullopt;
+  Entry e;
+  e.record = record_at(at);
+  std::uint64_t const room = std::min<std::uint64_t>(view_.room(e.record), heap_->in_use(e.record) ? heap_->room(e.record) : 0);
+  if (room < sizeof(pm::RecordHeader)) return e;
+  pm::RecordView const r = pm::view_record(pool_->base() + e.record.bytes, room);
+  e.key = {r.key, r.header.key_bytes};
+  if (in_place_ && view_.key_bytes != 0) e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
+  e.value = {r.value, r.header.value_bytes};
+  e.readable = true;
+  return e;
+}
+
+std::vector<std::uint64_t> Table::candidate_slots(std::span<std::byte const> key) const {
+  Candidates<ShapeAny> const where(view_, hash_bytes(key.data(), key.size()));
+  std::vector<std::uint64_t> slots;
+  for (std::uint32_t lane = 0; lane < view_.levels * view_.hashes * view_.slots; ++lane) slots.push_back(where.slot_number(view_, lane));
+  return slots;
+}
+
+std::string Table::fault(std::uint64_t number, Entry const& e) const {
+  if (!e.readable) return "leads to no record";
+  auto const* const at = pool_->base() + e.record.bytes;
+  pm::RecordHeader header;
+  std::memcpy(&header, at, sizeof header);
+  std::uint64_t const length = pm::record_bytes(header.key_bytes, header.value_bytes);
+  if (length > heap_->room(e.record) || crc32c(0, at + pm::kCrcSkip, length - pm::kCrcSkip) != header.crc) {
+    return "record's checksum does not match";
+  }
+  if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes) return "record's value has another length than the pool's";
+  auto const slots = candidate_slots(e.key);
+  if (std::find(slots.begin(), slots.end(), number) == slots.end()) return "key does not belong in this slot";
+  std::uint64_t const hash = hash_bytes(e.key.data(), e.key.size());
+  std::uint64_t const word = word_at(locate(number));
+  bool const marked = in_place_ ? word == in_place::fingerprint(hash) : word == word::make(hash, e.record);
+  if (!marked) return "fingerprint does not match the key";
+  for (std::uint64_t const other : slots) {
+    if (other == number) break;
+    if (auto const twin = entry(other); twin && twin->readable && std::ranges::equal(twin->key, e.key)) return "key stands in an earlier slot too";
+  }
+  return {};
+}
+
+/// Slot `number` leads to a record that another slot leads to as well: keep the valid one, the first
+/// in candidate order. Returns how many were cleared.
+std::uint64_t Table::resolve_duplicate(std::uint64_t number) {
+  auto const e = entry(number);
+  if (!e || !e->readable) return 0;
+  std::uint64_t cleared = 0;
+  bool kept = false;
+  for (std::uint64_t const slot : candidate_slots(e->key)) {
+    SlotAt const at = locate(slot);
+    if (word_at(at) == 0 || (in_place_ && word_at(at) == in_place::kInsert) || !(record_at(at) == e->record)) continue;
+    if (slot == number && kept) continue;  // cleared below
+    if (kept && slot != number) {
+      clear(at);
+      ++cleared;
+    }
+    kept = true;
+    if (slot == number) number = ~std::uint64_t{0};  // this one is the valid one
+  }
+  if (number != ~std::uint64_t{0}) {
+    clear(locate(number));
+    ++cleared;
+  }
+  return cleared;
+}
+
+Recovered Table::recover(exec::Workers& workers) {
+  heap_->find_superblocks();
+  std::atomic<std::uint64_t> records{0}, half{0}, astray{0};
+  std::mutex mutex;
+  std::vector<std::uint64_t> again;
+  workers.for_chunks(slots_, 1 << 16, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t my_records = 0, my_half = 0, my_astray = 0;
+    for (std::uint64_t number = begin; number < end; ++number) {
+      SlotAt const at = locate(number);
+      std::uint64_t const word = word_at(at);
+      if (word == 0) continue;
+      if (in_place_ && word == in_place::kInsert) {
+        if (!pool_->read_only()) clear(at);
+        ++my_half;
+        continue;
+      }
+      switch (heap_->mark(record_at(at))) {
+        case pm::RecordHeap::Mark::first: ++my_records; break;
+        case pm::RecordHeap::Mark::invalid: ++my_astray; break;
+        case pm::RecordHeap::Mark::again: {
+          std::lock_guard const lock(mutex);
+          again.push_back(number);
+        }
+      }
+    }
+    records += my_records;
+    half += my_half;
+    astray += my_astray;
+  });
+  heap_->finish_recovery();
+  Recovered r{records, half, astray, 0};
+  if (!pool_->read_only()) {
+    for (std::uint64_t const number : again) r.duplicates += resolve_duplicate(number);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } else {
+    r.duplicates = again.size();
+  }
+  return r;
+}
+
+}  // namespace perdure::gphash

@@ -1,0 +1,98 @@
+// The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
+// padding, and reserved bytes are zero and covered by the checksum.
+//
+//   superblock 0:  PoolHeader | Root A | Root B | unused
+//   superblock k:  part of a level of the index (a run of superblocks that the root names),
+//                  a heap superblock (it begins with a SuperblockHeader), or free
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace perdure::pm {
+
+inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
+inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint64_t kHeaderOffset = 0;
+inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
+inline constexpr std::uint32_t kMaxLevels = 32;
+inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
+inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
+
+/// Constant after creation.
+struct PoolHeader {                      // bytes
+  std::array<char, 8> magic;             //   0
+  std::uint32_t format_version;          //   8
+  std::uint32_t hash_id;                 //  12  which hash places the keys
+  std::array<std::uint8_t, 16> pool_id;  //  16  random
+  std::uint64_t created_unix_s;          //  32
+  std::uint64_t superblock_bytes;        //  40
+  std::uint64_t max_bytes;               //  48  0 = no limit of its own
+  std::uint32_t key_bytes;               //  56  0 = variable
+  std::uint32_t value_bytes;             //  60  0 = variable
+  std::uint32_t max_key_bytes;           //  64
+  std::uint32_t max_value_bytes;         //  68
+  std::uint8_t layout;                   //  72  perdure::Layout
+  std::uint8_t durability;               //  73  perdure::Durability
+  std::uint8_t levels;                   //  74
+  std::uint8_t hashes;                   //  75
+  std::uint8_t slots;                    //  76
+  std::uint8_t reserved[47];             //  77  zero
+  std::uint32_t crc;                     // 124  CRC-32C of bytes 0..123
+};
+static_assert(sizeof(PoolHeader) == 128);
+static_assert(std::has_unique_object_representations_v<PoolHeader>);
+
+struct RootLevel {
+  std::uint64_t offset;        // of its first superblock
+  std::uint32_t log2_buckets;
+  std::uint32_t reserved;      // zero
+};
+
+/// What changes as a whole. Two copies; the valid one with the higher sequence counts, so a torn
+/// write of one leaves the other.
+struct Root {                            // bytes
+  std::uint64_t sequence;                //   0
+  std::uint64_t superblocks;             //   8  that the file holds
+  std::uint64_t batch_lease;             //  16  record sequence numbers below this may be in use
+  std::uint32_t clean;                   //  24  1 = closed in order
+  std::uint32_t levels;                  //  28  live levels, highest first in `level`
+  std::uint32_t retiring;                //  32  1 = level[levels] is being emptied by a resize
+  std::uint32_t reserved;                //  36  zero
+  RootLevel level[kMaxLevels + 1];       //  40
+  std::uint8_t reserved_tail[12];        // 568  zero
+  std::uint32_t crc;                     // 580  CRC-32C of bytes 0..579
+};
+static_assert(offsetof(Root, level) == 40 && offsetof(Root, crc) == 580);
+static_assert(sizeof(Root) == 584);
+static_assert(std::has_unique_object_representations_v<Root>);
+
+/// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord.
+struct SuperblockHeader {                // bytes
+  std::uint32_t magic;                   //   0
+  std::uint32_t record_bytes;            //   4  stride; a multiple of kRecordAlign
+  std::array<std::uint8_t, 16> pool_id;  //   8
+  std::uint8_t reserved[36];             //  24  zero
+  std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kSuperblockMagic = 0x42535250u;  // "PRSB"
+inline constexpr std::uint64_t kFirstRecord = 64;
+inline constexpr std::uint64_t kRecordAlign = 16;
+static_assert(sizeof(SuperblockHeader) == kFirstRecord);
+static_assert(std::has_unique_object_representations_v<SuperblockHeader>);
+
+/// A record: this header, the key, the value. Layout `in_place` with fixed keys leaves the key out
+/// (key_bytes 0), for it stands in the slot.
+struct RecordHeader {                    // bytes
+  std::uint32_t crc;                     //   0  CRC-32C of everything after it
+  std::uint32_t value_bytes;             //   4
+  std::uint32_t key_bytes;               //   8
+  std::uint32_t reserved;                //  12  zero
+  std::uint64_t sequence;                //  16  number of the batch that wrote it
+};
+static_assert(sizeof(RecordHeader) == 24);
+static_assert(std::has_unique_object_representations_v<RecordHeader>);
+
+}  // namespace perdure::pm

@@ -1,0 +1,162 @@
+#include "pm/heap.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/crc32c.hpp"
+
+namespace perdure::pm {
+
+std::uint64_t stride_for(std::uint64_t bytes) {
+  std::uint64_t const step = bytes <= 1024 ? kRecordAlign : std::bit_floor(bytes) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t stride) {
+  if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
+  Superblock& s = superblocks_[index];
+  s.stride = stride;
+  s.capacity = (pool_->superblock_bytes() - kFirstRecord) / stride;
+  s.used = 0;
+  s.hint = 0;
+  s.bitmap.assign((s.capacity + 63) / 64, 0);
+  if (s.capacity % 64 != 0) s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
+  return s;
+}
+
+void RecordHeap::find_superblocks() {
+  superblocks_.resize(pool_->superblocks());
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    Offset const at{i * pool_->superblock_bytes()};
+    SuperblockHeader header;
+    std::memcpy(&header, pool_->base() + at.bytes, sizeof header);
+    bool const ours = header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
+                      header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) && header.record_bytes % kRecordAlign == 0 &&
+                      header.record_bytes > 0 && header.record_bytes <= pool_->superblock_bytes() - kFirstRecord;
+    if (ours && pool_->is_free(at)) attach(i, header.record_bytes);
+  }
+}
+
+RecordHeap::Mark RecordHeap::mark(Offset record) {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index >= superblocks_.size()) return Mark::invalid;
+  Superblock& s = superblocks_[index];
+  std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
+  if (s.stride == 0 || inside < kFirstRecord || (inside - kFirstRecord) % s.stride != 0) return Mark::invalid;
+  std::uint64_t const i = (inside - kFirstRecord) / s.stride;
+  if (i >= s.capacity) return Mark::invalid;
+  std::uint64_t const bit = std::uint64_t{1} << (i % 64);
+  return (__atomic_fetch_or(&s.bitmap[i / 64], bit, __ATOMIC_RELAXED) & bit) != 0 ? Mark::again : Mark::first;
+}
+
+void RecordHeap::finish_recovery() {
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
+    Superblock& s = superblocks_[i];
+    if (s.stride == 0) continue;
+    std::uint64_t set = 0;
+    for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
+    std::uint64_t const beyond = s.bitmap.size() * 64 - s.capacity;
+    s.used = set - beyond;
+    if (s.used == 0) {
+      s.stride = 0;  // empty: free for any use; its header is stale and harmless
+      s.bitmap.clear();
+      continue;
+    }
+    pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
+    if (s.used < s.capacity) list(i);
+  }
+}
+
+void RecordHeap::list(std::uint64_t index) {
+  Superblock& s = superblocks_[index];
+  if (s.listed) return;
+  s.listed = true;
+  open_[s.stride].push_back(static_cast<std::uint32_t>(index));
+}
+
+Status RecordHeap::add_superblock(std::uint64_t stride) {
+  auto run = pool_->take_run(1);
+  if (!run) return run.status();
+  // Reached only through words published after the batch's first ordering point, which orders this too.
+  SuperblockHeader header{};
+  header.magic = kSuperblockMagic;
+  header.record_bytes = static_cast<std::uint32_t>(stride);
+  header.pool_id = pool_->header().pool_id;
+  header.crc = crc32c(0, &header, offsetof(SuperblockHeader, crc));
+  std::memcpy(pool_->base() + run->bytes, &header, sizeof header);
+  std::uint64_t const index = run->bytes / pool_->superblock_bytes();
+  attach(index, stride);
+  list(index);
+  return {};
+}
+
+std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out) {
+  Superblock& s = superblocks_[index];
+  std::uint64_t const first = index * pool_->superblock_bytes() + kFirstRecord;
+  std::uint64_t taken = 0;
+  for (; taken < n && s.hint < s.bitmap.size(); ++s.hint) {
+    std::uint64_t& word = s.bitmap[s.hint];
+    while (~word != 0 && taken < n) {
+      auto const bit = static_cast<std::uint64_t>(std::countr_one(word));
+      word |= std::uint64_t{1} << bit;
+      out[taken++] = first + (s.hint * 64 + bit) * s.stride;
+    }
+    if (taken == n && ~word != 0) break;
+  }
+  s.used += taken;
+  return taken;
+}
+
+Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out) {
+  Open& open = open_[stride];
+  std::uint64_t taken = 0;
+  while (taken < n) {
+    if (open.empty()) {
+      if (Status s = add_superblock(stride); !s.ok()) {
+        for (std::uint64_t i = 0; i < taken; ++i) release(Offset{out[i]});
+        return s;
+      }
+    }
+    std::uint64_t const index = open.back();
+    taken += take_from(index, n - taken, out + taken);
+    if (superblocks_[index].used == superblocks_[index].capacity) {
+      superblocks_[index].listed = false;
+      open.pop_back();
+    }
+  }
+  return {};
+}
+
+void RecordHeap::release(Offset record) {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  Superblock& s = superblocks_[index];
+  std::uint64_t const i = (record.bytes % pool_->superblock_bytes() - kFirstRecord) / s.stride;
+  s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
+  s.hint = std::min(s.hint, i / 64);
+  --s.used;
+  list(index);
+}
+
+std::uint64_t RecordHeap::room(Offset record) const {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  return index < superblocks_.size() ? superblocks_[index].stride : 0;
+}
+
+bool RecordHeap::in_use(Offset record) const {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index >= superblocks_.size() || superblocks_[index].stride == 0) return false;
+  Superblock const& s = superblocks_[index];
+  std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
+  if (inside < kFirstRecord || (inside - kFirstRecord) % s.stride != 0) return false;
+  std::uint64_t const i = (inside - kFirstRecord) / s.stride;
+  return i < s.capacity && (s.bitmap[i / 64] >> (i % 64) & 1) != 0;
+}
+
+std::uint64_t RecordHeap::records_in_use() const {
+  std::uint64_t used = 0;
+  for (auto const& s : superblocks_) used += s.used;
+  return used;
+}
+
+}  // namespace perdure::pm

@@ -1,0 +1,63 @@
+// The record heap: superblocks cut into records of one stride each. Which records are free is
+// volatile: at open every record is free until the index marks the ones its slots lead to, so a crash
+// can leak nothing. Invariant: a record is handed out only if no word leads to it, and release() is
+// called only after the batch that unlinked it has committed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/offset.hpp"
+#include "perdure/status.h"
+#include "pm/pool.hpp"
+
+namespace perdure::pm {
+
+/// The stride that holds a record of `bytes` bytes: exact to 16 bytes up to 1 KiB, then within 1/8.
+[[nodiscard]] std::uint64_t stride_for(std::uint64_t bytes);
+
+class RecordHeap {
+ public:
+  explicit RecordHeap(Pool& pool) : pool_(&pool) {}
+
+  /// Recovery, step 1: finds the heap superblocks among those the index does not use.
+  void find_superblocks();
+  enum class Mark : std::uint8_t { first, again, invalid };
+  /// Recovery, step 2, from any number of threads: this record is in use.
+  Mark mark(Offset record);
+  /// Recovery, step 3: counts what was marked.
+  void finish_recovery();
+
+  /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
+  Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
+  void release(Offset record);
+
+  /// Bytes a record at `record` may span; 0 where there can be none.
+  [[nodiscard]] std::uint64_t room(Offset record) const;
+  [[nodiscard]] bool in_use(Offset record) const;
+  [[nodiscard]] std::uint64_t records_in_use() const;
+
+ private:
+  struct Superblock {
+    std::uint64_t stride = 0;  // 0 = not of the heap
+    std::uint64_t capacity = 0;
+    std::uint64_t used = 0;
+    std::uint64_t hint = 0;    // no free record in bitmap words below it
+    bool listed = false;       // stands in its class's list
+    std::vector<std::uint64_t> bitmap;  // bit set = in use
+  };
+  using Open = std::vector<std::uint32_t>;  // superblocks with free records (and, lazily, full ones)
+
+  Superblock& attach(std::uint64_t index, std::uint64_t stride);
+  Status add_superblock(std::uint64_t stride);
+  std::uint64_t take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out);
+  void list(std::uint64_t index);
+
+  Pool* pool_;
+  std::vector<Superblock> superblocks_;
+  std::unordered_map<std::uint64_t, Open> open_;
+};
+
+}  // namespace perdure::pm

@@ -1,0 +1,207 @@
+#include "pm/mapping.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "exec/pinning.hpp"
+
+namespace perdure::pm {
+namespace {
+
+constexpr std::string_view kMemfdPrefix = "memfd:";
+constexpr std::uint64_t kMaxReservation = std::uint64_t{1} << 40;
+
+std::string why(int error) { return std::strerror(error); }
+
+std::string gib(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1u << 30));
+  return text;
+}
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+Status open_failed(std::string const& path, int error) {
+  switch (error) {
+    case ENOENT: return {Code::not_found, "pool " + path + ": no such file; make one with create"};
+    case EEXIST: return {Code::already_exists, "pool " + path + " exists already; open it, or create with overwrite"};
+    default: return {Code::io_error, "pool " + path + ": " + why(error)};
+  }
+}
+
+Status take_lock(int fd, std::string const& path, bool read_only) {
+  if (::flock(fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
+  if (errno != EWOULDBLOCK) return {Code::io_error, "pool " + path + ": cannot lock it: " + why(errno)};
+  return {Code::busy, "pool " + path + (read_only ? " is open for writing elsewhere; close it there first"
+                                                  : " is open elsewhere; close it there, or open both read-only")};
+}
+
+std::string memlock_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
+}
+
+}  // namespace
+
+Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  path_ = std::move(other.path_);
+  options_ = other.options_;
+  medium_ = other.medium_;
+  fd_ = std::exchange(other.fd_, -1);
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  reserved_ = std::exchange(other.reserved_, 0);
+  pinned_ = std::exchange(other.pinned_, 0);
+  granule_ = other.granule_;
+  return *this;
+}
+
+Mapping::~Mapping() { release(); }
+
+void Mapping::release() {
+  if (pinned_ > 0) exec::unpin(data_, pinned_);
+  if (data_ != nullptr) ::munmap(data_, reserved_);
+  if (fd_ >= 0) ::close(fd_);
+  pinned_ = 0;
+  data_ = nullptr;
+  fd_ = -1;
+}
+
+Status Mapping::detect_medium() {
+  if (path_.starts_with(kMemfdPrefix)) {
+    medium_ = Medium::memfd;
+    return {};
+  }
+  struct statfs fs {};
+  if (::fstatfs(fd_, &fs) != 0) return {Code::io_error, "pool " + path_ + ": " + why(errno)};
+  auto const magic = static_cast<std::uint64_t>(fs.f_type);
+  medium_ = magic == TMPFS_MAGIC ? Medium::tmpfs : magic == HUGETLBFS_MAGIC ? Medium::hugetlbfs : Medium::file;
+  if (medium_ == Medium::hugetlbfs) granule_ = static_cast<std::uint64_t>(fs.f_bsize);
+  if (medium_ == Medium::file && options_.gpu) {
+    return {Code::unsupported, "pool " + path_ + " lies on a disk file system, whose writable mappings the GPU driver refuses to pin; "
+                               "put it on tmpfs (/dev/shm) or hugetlbfs, or use device cpu"};
+  }
+  return {};
+}
+
+Status Mapping::reserve_addresses(std::uint64_t bytes) {
+  reserved_ = round_up(bytes, std::max<std::uint64_t>(granule_, 2u << 20));
+  void* const at = ::mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) {
+    reserved_ = 0;
+    return {Code::no_space, "pool " + path_ + ": no " + gib(bytes) + " of address space (ulimit -v?): " + why(errno)};
+  }
+  data_ = static_cast<std::byte*>(at);
+  return {};
+}
+
+Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
+  int const protection = options_.read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* const at = ::mmap(data_ + from, to - from, protection, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(from));
+  if (at == MAP_FAILED) return {Code::io_error, "pool " + path_ + ": cannot map it: " + why(errno)};
+  ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
+  if (populate) ::madvise(at, to - from, MADV_POPULATE_WRITE);  // else pages come at first touch
+  if (options_.lock_memory && ::mlock(at, to - from) != 0) {
+    return {Code::locked_memory, "pool " + path_ + ": cannot lock " + gib(to) + " in memory: " + why(errno) +
+                                     "; the memlock limit is " + memlock_limit() + " (ulimit -l): raise it, or open without lock_memory"};
+  }
+  if (options_.gpu) {
+    if (Status const pinned = exec::pin(at, to - from); !pinned.ok()) {
+      return {pinned.code(), "pool " + path_ + ": " + pinned.message() + "; the memlock limit is " + memlock_limit() + " (ulimit -l)"};
+    }
+    pinned_ = to;
+  }
+  size_ = to;
+  return {};
+}
+
+Status Mapping::grow(std::uint64_t bytes) {
+  bytes = round_up(bytes, granule_);
+  if (bytes <= size_) return {};
+  if (bytes > reserved_) {
+    return {Code::no_space, "pool " + path_ + " would need " + gib(bytes) + ", more than the " + gib(reserved_) +
+                                " its file system (or max_bytes) allows"};
+  }
+  int const error = ::posix_fallocate(fd_, static_cast<off_t>(size_), static_cast<off_t>(bytes - size_));
+  if (error != 0) {
+    if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) return {Code::io_error, "pool " + path_ + ": " + why(errno)};
+    Code const code = error == ENOSPC || error == EFBIG ? Code::no_space : Code::io_error;
+    return {code, "pool " + path_ + ": cannot back " + gib(bytes) + ": " + why(error) +
+                      "; free space on its file system, or ask for fewer records"};
+  }
+  return map(size_, bytes, medium_ != Medium::file);
+}
+
+Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes, bool overwrite,
+                                MapOptions const& options) {
+  Mapping m;
+  m.path_ = path;
+  m.options_ = options;
+  bool const memfd = path.starts_with(kMemfdPrefix);
+  m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
+                : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | (overwrite ? 0 : O_EXCL), 0644);
+  if (m.fd_ < 0) return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
+  if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
+  auto const undo = [&](Status s) -> Result<Mapping> {
+    if (!memfd) ::unlink(path.c_str());
+    return s;
+  };
+  if (::ftruncate(m.fd_, 0) != 0) return undo({Code::io_error, "pool " + path + ": " + why(errno)});
+  if (Status s = m.detect_medium(); !s.ok()) return undo(s);
+  if (max_bytes == 0) {
+    struct statfs fs {};
+    ::fstatfs(m.fd_, &fs);
+    max_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize), bytes);
+    if (memfd || fs.f_blocks == 0) max_bytes = kMaxReservation;
+  }
+  if (Status s = m.reserve_addresses(std::min(max_bytes, kMaxReservation)); !s.ok()) return undo(s);
+  if (Status s = m.grow(bytes); !s.ok()) return undo(s);
+  return m;
+}
+
+Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options) {
+  if (path.starts_with(kMemfdPrefix)) return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
+  Mapping m;
+  m.path_ = path;
+  m.options_ = options;
+  m.fd_ = ::open(path.c_str(), (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  if (m.fd_ < 0) return open_failed(path, errno);
+  if (Status s = take_lock(m.fd_, path, options.read_only); !s.ok()) return s;
+  struct stat st {};
+  if (::fstat(m.fd_, &st) != 0 || !S_ISREG(st.st_mode)) return Status{Code::invalid_argument, "pool " + path + " is not a regular file"};
+  if (Status s = m.detect_medium(); !s.ok()) return s;
+  auto const bytes = static_cast<std::uint64_t>(st.st_size);
+  if (bytes < 3 * 4096 || bytes % 4096 != 0) {
+    return Status{Code::corrupt, "pool " + path + " is truncated: " + std::to_string(bytes) + " bytes hold no pool header; restore it from a copy"};
+  }
+  struct statfs fs {};
+  ::fstatfs(m.fd_, &fs);
+  std::uint64_t const limit = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
+  if (Status s = m.reserve_addresses(std::max(bytes, std::min(limit, kMaxReservation))); !s.ok()) return s;
+  // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now.
+  if (!options.read_only) {
+    if (int const error = ::posix_fallocate(m.fd_, 0, static_cast<off_t>(bytes)); error != 0) {
+      return Status{Code::no_space, "pool " + path + ": its file system cannot back " + gib(bytes) + ": " + why(error)};
+    }
+  }
+  if (Status s = m.map(0, bytes, false); !s.ok()) return s;
+  return m;
+}
+
+}  // namespace perdure::pm

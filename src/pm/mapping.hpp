@@ -1,0 +1,57 @@
+// A pool file mapped into memory: the back ends (tmpfs, hugetlbfs, memfd, file), growth in place,
+// exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate), so a
+// full tmpfs is an error here and never a SIGBUS later; the address never changes while it is open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "perdure/status.h"
+#include "perdure/survival.h"
+
+namespace perdure::pm {
+
+struct MapOptions {
+  bool read_only = false;
+  bool lock_memory = false;
+  bool gpu = false;  // register with the GPU, and whatever is added by growth
+};
+
+class Mapping {
+ public:
+  static Result<Mapping> create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes, bool overwrite,
+                                MapOptions const& options);
+  static Result<Mapping> open(std::string const& path, MapOptions const& options);
+
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  /// Backs and maps bytes up to `bytes` (never shrinks). On failure the mapping is as it was.
+  Status grow(std::uint64_t bytes);
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] Medium medium() const { return medium_; }
+  [[nodiscard]] bool read_only() const { return options_.read_only; }
+
+ private:
+  Mapping() = default;
+  Status reserve_addresses(std::uint64_t bytes);
+  Status map(std::uint64_t from, std::uint64_t to, bool populate);
+  Status detect_medium();
+  void release();
+
+  std::string path_;
+  MapOptions options_;
+  Medium medium_ = Medium::file;
+  int fd_ = -1;
+  std::byte* data_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::uint64_t reserved_ = 0;     // address space set aside
+  std::uint64_t pinned_ = 0;       // bytes registered with the GPU, from the start
+  std::uint64_t granule_ = 4096;   // page size of the medium
+};
+
+}  // namespace perdure::pm

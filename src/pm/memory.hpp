@@ -1,0 +1,93 @@
+// The Memory concept: the only way to durable bytes. Index and store code names places by Offset and
+// goes through these verbs, so every access can be counted here (and, later, recorded or cut short).
+//
+// One *access* is one bucket row or one record, whatever its bytes: that is what a spread-out GPU
+// access to host memory costs. Ordering between a batch's two phases is the launcher's order();
+// order() here is the one inside an operation, which only layout `in_place` needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "base/offset.hpp"
+
+namespace perdure::pm {
+
+struct Tally {
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t orders = 0;
+};
+
+template <bool kCounted>
+class Memory {
+ public:
+  static constexpr bool counted = kCounted;
+
+  Memory() = default;
+  explicit Memory(std::byte* base) : base_(base) {}
+
+  /// Bucket rows into lanes: lane g*slots+s is word s of the row at row_of(g).
+  template <class W, class RowOf>
+  PERDURE_FN auto rows(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of) {
+    if constexpr (kCounted) tally_.reads += groups;
+    return warp.rows(groups, slots, [&](std::uint32_t g) { return word(row_of(g)); });
+  }
+
+  template <class W>
+  PERDURE_FN void prefetch(W& warp, Offset at, std::size_t bytes) const {
+    warp.prefetch(base_ + at.bytes, bytes);
+  }
+
+  template <class W>
+  PERDURE_FN std::uint64_t load(W& warp, Offset at) {
+    if constexpr (kCounted) ++tally_.reads;
+    return warp.once([&] { return W::load(word(at)); });
+  }
+
+  /// Publishes one 8-byte word.
+  template <class W>
+  PERDURE_FN void store(W& warp, Offset at, std::uint64_t value) {
+    if constexpr (kCounted) ++tally_.writes;
+    warp.once([&] {
+      W::store(word(at), value);
+      return std::uint64_t{0};
+    });
+  }
+
+  /// Returns the word found; the swap happened if that is `expected`.
+  template <class W>
+  PERDURE_FN std::uint64_t cas(W& warp, Offset at, std::uint64_t expected, std::uint64_t desired) {
+    if constexpr (kCounted) ++tally_.writes;
+    return warp.once([&] { return W::cas(word(at), expected, desired); });
+  }
+
+  /// Bytes for reading, as one access; the caller stays inside one record (or one inline key).
+  PERDURE_FN std::byte const* read(Offset at) {
+    if constexpr (kCounted) ++tally_.reads;
+    return base_ + at.bytes;
+  }
+
+  /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.
+  PERDURE_FN std::byte* write(Offset at) {
+    if constexpr (kCounted) ++tally_.writes;
+    return base_ + at.bytes;
+  }
+
+  template <class W>
+  PERDURE_FN void order(W& warp) {
+    if constexpr (kCounted) ++tally_.orders;
+    warp.fence();
+  }
+
+  PERDURE_FN Tally const& tally() const { return tally_; }
+
+ private:
+  PERDURE_FN std::uint64_t* word(Offset at) const { return reinterpret_cast<std::uint64_t*>(base_ + at.bytes); }
+
+  std::byte* base_ = nullptr;
+  Tally tally_;
+};
+
+}  // namespace perdure::pm

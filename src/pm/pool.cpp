@@ -1,0 +1,164 @@
+#include "pm/pool.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <random>
+
+#include "base/crc32c.hpp"
+#include "base/hash.hpp"
+
+namespace perdure::pm {
+namespace {
+
+/// Stores before it are seen before stores after it, by everyone who maps the pool.
+void order() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+template <class T>
+std::uint32_t checksum(T const& record) {
+  static_assert(offsetof(T, crc) + sizeof(std::uint32_t) == sizeof(T), "crc is the last field");
+  return crc32c(0, &record, offsetof(T, crc));
+}
+
+std::array<std::uint8_t, 16> random_id() {
+  std::random_device entropy;
+  std::array<std::uint8_t, 16> id{};
+  for (auto& byte : id) byte = static_cast<std::uint8_t>(entropy());
+  return id;
+}
+
+Status corrupt(std::string const& path, std::string const& what) {
+  return {Code::corrupt, "pool " + path + ": " + what + "; nothing was changed: restore it from a copy or an export"};
+}
+
+}  // namespace
+
+Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, bool overwrite,
+                          MapOptions const& options) {
+  std::uint64_t const bytes = superblocks * shape.superblock_bytes;
+  if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
+    return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) + " is less than the " +
+                                      std::to_string(bytes) + " bytes it needs to begin with"};
+  }
+  auto mapping = Mapping::create(path, bytes, shape.max_bytes, overwrite, options);
+  if (!mapping) return mapping.status();
+  Pool pool(std::move(*mapping));
+  shape.magic = kPoolMagic;
+  shape.format_version = kFormatVersion;
+  shape.hash_id = kHashId;
+  shape.pool_id = random_id();
+  shape.created_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
+  shape.crc = checksum(shape);
+  pool.header_ = shape;
+  pool.in_use_.assign(superblocks, false);
+  pool.in_use_[0] = true;
+  // The root first: a pool whose creation was cut short has no valid header, and is refused.
+  pool.root_.superblocks = superblocks;
+  pool.publish_root(pool.root_);
+  std::memcpy(pool.base() + kHeaderOffset, &shape, sizeof shape);
+  order();
+  return pool;
+}
+
+Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
+  auto mapping = Mapping::open(path, options);
+  if (!mapping) return mapping.status();
+  Pool pool(std::move(*mapping));
+  if (Status s = pool.check_header(path); !s.ok()) return s;
+  if (Status s = pool.check_root(path); !s.ok()) return s;
+  return pool;
+}
+
+Status Pool::check_header(std::string const& path) {
+  std::memcpy(&header_, base() + kHeaderOffset, sizeof header_);
+  if (header_.magic != kPoolMagic) return corrupt(path, "not a Perdure pool (or its creation was cut short)");
+  if (header_.format_version != kFormatVersion) {
+    return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) + "; this build reads version " +
+                               std::to_string(kFormatVersion) + ": export it with the build that made it"};
+  }
+  if (header_.crc != checksum(header_)) return corrupt(path, "the header's checksum does not match");
+  if (header_.hash_id != kHashId) return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) + ", which this build lacks");
+  bool const sane = header_.superblock_bytes >= kMinSuperblock && header_.superblock_bytes <= kMaxSuperblock &&
+                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 && header_.levels >= 1 && header_.hashes >= 1 &&
+                    header_.slots >= 1 && header_.levels * header_.hashes * header_.slots <= 32 &&
+                    (header_.slots & (header_.slots - 1)) == 0 && header_.max_key_bytes >= 1 && header_.layout <= 1 &&
+                    (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
+                    (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
+                    std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <= header_.superblock_bytes / 4;
+  if (!sane) return corrupt(path, "the header describes an impossible pool");
+  return {};
+}
+
+Status Pool::check_root(std::string const& path) {
+  Root copies[2];
+  bool valid[2];
+  for (int i = 0; i < 2; ++i) {
+    std::memcpy(&copies[i], base() + kRootOffset[i], sizeof(Root));
+    valid[i] = copies[i].crc == checksum(copies[i]) && copies[i].sequence != 0;
+  }
+  if (!valid[0] && !valid[1]) return corrupt(path, "neither copy of the root has a valid checksum");
+  int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
+  root_ = copies[newest];
+  std::uint64_t const held = bytes() / superblock_bytes();
+  if (root_.superblocks > held) {
+    return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
+                             std::to_string(root_.superblocks * superblock_bytes()));
+  }
+  if (root_.levels > kMaxLevels || root_.retiring > 1 || root_.levels != header_.levels) return corrupt(path, "the root names impossible levels");
+  in_use_.assign(held, false);
+  in_use_[0] = true;
+  return {};
+}
+
+void Pool::publish_root(Root next) {
+  next.sequence = root_.sequence + 1;
+  next.crc = checksum(next);
+  order();
+  std::memcpy(base() + kRootOffset[next.sequence % 2], &next, sizeof next);
+  order();
+  root_ = next;
+}
+
+std::uint64_t Pool::superblocks_in_use() const {
+  return static_cast<std::uint64_t>(std::count(in_use_.begin(), in_use_.end(), true));
+}
+
+Result<Offset> Pool::take_run(std::uint64_t superblocks) {
+  std::uint64_t run = 0;
+  std::uint64_t at = first_free_;
+  for (; at < in_use_.size() && run < superblocks; ++at) run = in_use_[at] ? 0 : run + 1;
+  if (run < superblocks) {
+    // Grow by an eighth at least, so that steady inserts grow the file a logarithmic number of times.
+    std::uint64_t const missing = superblocks - run;
+    std::uint64_t const eager = std::max(missing, in_use_.size() / 8);
+    Status s = mapping_.grow((in_use_.size() + eager) * superblock_bytes());
+    if (!s.ok() && eager > missing) s = mapping_.grow((in_use_.size() + missing) * superblock_bytes());
+    if (!s.ok()) return s;
+    in_use_.resize(mapping_.size() / superblock_bytes(), false);
+    Root next = root_;
+    next.superblocks = in_use_.size();
+    publish_root(next);
+    at += missing;
+  }
+  std::uint64_t const first = at - superblocks;
+  for (std::uint64_t i = first; i < at; ++i) in_use_[i] = true;
+  while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
+  return Offset{first * superblock_bytes()};
+}
+
+void Pool::give_run(Offset first, std::uint64_t superblocks) {
+  std::uint64_t const begin = first.bytes / superblock_bytes();
+  for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = false;
+  first_free_ = std::min(first_free_, begin);
+}
+
+void Pool::claim_run(Offset first, std::uint64_t superblocks) {
+  std::uint64_t const begin = first.bytes / superblock_bytes();
+  for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = true;
+  while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
+}
+
+}  // namespace perdure::pm

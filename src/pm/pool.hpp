@@ -1,0 +1,57 @@
+// A pool: a mapped file with its header, its root, and its superblocks. Invariants: the header never
+// changes; the root changes as a whole; a superblock belongs to the index (named by the root), to the
+// heap (it says so itself), or to nobody, and which of them is volatile knowledge rebuilt at open.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/offset.hpp"
+#include "perdure/status.h"
+#include "pm/format.hpp"
+#include "pm/mapping.hpp"
+
+namespace perdure::pm {
+
+class Pool {
+ public:
+  /// `shape` carries the caller's fields; magic, version, id, time and checksum are filled in here.
+  static Result<Pool> create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, bool overwrite,
+                             MapOptions const& options);
+  /// Checks header, root and size; refuses what it does not understand.
+  static Result<Pool> open(std::string const& path, MapOptions const& options);
+
+  [[nodiscard]] PoolHeader const& header() const { return header_; }
+  [[nodiscard]] Root const& root() const { return root_; }
+  [[nodiscard]] std::byte* base() const { return mapping_.data(); }
+  [[nodiscard]] std::uint64_t bytes() const { return mapping_.size(); }
+  [[nodiscard]] Medium medium() const { return mapping_.medium(); }
+  [[nodiscard]] bool read_only() const { return mapping_.read_only(); }
+  [[nodiscard]] std::uint64_t superblock_bytes() const { return header_.superblock_bytes; }
+  [[nodiscard]] std::uint64_t superblocks() const { return in_use_.size(); }
+  [[nodiscard]] std::uint64_t superblocks_in_use() const;
+
+  /// Makes `next` the root, durably and as a whole: one ordering point before it, one after.
+  void publish_root(Root next);
+
+  /// A run of adjacent free superblocks; grows the file where there is none.
+  Result<Offset> take_run(std::uint64_t superblocks);
+  void give_run(Offset first, std::uint64_t superblocks);
+  /// Recovery: this run is in use.
+  void claim_run(Offset first, std::uint64_t superblocks);
+  [[nodiscard]] bool is_free(Offset superblock) const { return !in_use_[superblock.bytes / superblock_bytes()]; }
+
+ private:
+  explicit Pool(Mapping mapping) : mapping_(std::move(mapping)) {}
+  Status check_header(std::string const& path);
+  Status check_root(std::string const& path);
+
+  Mapping mapping_;
+  PoolHeader header_{};
+  Root root_{};
+  std::vector<bool> in_use_;
+  std::uint64_t first_free_ = 1;  // no superblock below it is free
+};
+
+}  // namespace perdure::pm

@@ -1,0 +1,487 @@
+// Bodies of the store's batch pipeline, once for every machine: gets, and the two phases of writes.
+//
+// Operations on one key form a *group*: a run of equal hashes in `order`, in array order. The warp at
+// the group's first pending operation folds them all into at most one record and one change of the
+// index, so repeated keys cost one access and take effect in array order. A group that cannot be
+// settled (its slot claimed by a neighbour's displacement, or no room) stays pending for a next round.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/hash.hpp"
+#include "index/gphash/ops.hpp"
+#include "store/batch_view.hpp"
+
+namespace perdure {
+
+using exec::Counts;
+using gphash::Change;
+using gphash::KeyRef;
+using gphash::Plan;
+using gphash::Verdict;
+
+PERDURE_FN constexpr std::uint8_t code(KeyStatus status) { return static_cast<std::uint8_t>(status); }
+
+// ------------------------------------------------------------------------------------------------
+/// Hashes keys and makes the unsorted `order`.
+struct HashBody {
+  BatchView batch;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
+  }
+};
+
+// ------------------------------------------------------------------------------------------------
+enum class GetMode { copy, locate };
+
+/// One get an item, in the caller's order. Stages: candidates; slot words; record.
+template <class Ops, GetMode kMode>
+struct GetBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+
+  template <class W>
+  struct State {
+    KeyRef key;
+    Where where;
+    typename W::Lanes lanes;
+    bool live;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.live = batch.status[i] == kPending;
+      if (!s.live) return;
+      s.key = {batch.keys.at(i), batch.keys.size(i), 0};
+      s.key.hash = hash_bytes(s.key.data, s.key.bytes);
+      s.where.set(table, s.key.hash);
+      Ops::prefetch(warp, mem, table, s.where);
+    } else if constexpr (kStage == 1) {
+      if (!s.live) return;
+      s.lanes = Ops::probe(warp, mem, table, s.where);
+      Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
+      if (record) mem.prefetch(warp, record, table.room(record) < kPrefetch ? table.room(record) : kPrefetch);
+    } else {
+      if (!s.live) return;
+      finish(warp, mem, i, s, counts);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kPrefetch = 192;  // header, key and a 128-byte value
+
+  template <class W, class M>
+  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
+    auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+    std::uint8_t status = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
+    if (found.hit) {
+      bool const odd = table.value_bytes != 0 && found.record.header.value_bytes != table.value_bytes;
+      if (odd || (batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc)) {
+        status = code(KeyStatus::corrupt);
+        ++counts[Counts::corrupt];
+      }
+    }
+    if (kMode == GetMode::copy && status == code(KeyStatus::ok)) {
+      warp.copy(batch.out + i * table.value_bytes, found.record.value, table.value_bytes);
+    }
+    warp.once([&] {
+      batch.status[i] = status;
+      if (kMode == GetMode::locate) {
+        bool const there = status == code(KeyStatus::ok);
+        batch.located[i] = there ? found.at.bytes : 0;
+        batch.lengths[i] = there ? found.record.header.value_bytes : 0;
+      }
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Second half of a variable-length get: copies each located value to its place in the output.
+struct CopyLocatedBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  gphash::TableView table;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, Counts&) const {
+    Offset const at{batch.located[i]};
+    if (!at) return;
+    pm::RecordView const r = pm::view_record(mem.read(at), table.room(at));
+    warp.copy(batch.out + batch.out_offsets[i], r.value, batch.lengths[i]);
+  }
+};
+
+// ------------------------------------------------------------------------------------------------
+/// Element arithmetic of updates. Integers wrap; a NaN operand of min and max is ignored.
+template <class T>
+PERDURE_FN T combine(Rmw rmw, T stored, T operand) {
+  switch (rmw) {
+    case Rmw::add:
+      if constexpr (std::is_floating_point_v<T>) {
+        return stored + operand;
+      } else {
+        return static_cast<T>(static_cast<std::uint64_t>(stored) + static_cast<std::uint64_t>(operand));
+      }
+    case Rmw::min: return operand < stored ? operand : stored;
+    case Rmw::max: return stored < operand ? operand : stored;
+    case Rmw::replace: break;
+  }
+  return operand;
+}
+
+template <class T>
+PERDURE_FN T load_element(std::byte const* from, std::uint64_t e) {
+  T value;
+  memcpy(&value, from + e * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+PERDURE_FN void store_element(std::byte* to, std::uint64_t e, T value) {
+  memcpy(to + e * sizeof(T), &value, sizeof(T));
+}
+
+/// Phase one of a write batch: folds groups, claims slots, writes records. Nothing becomes visible.
+template <class Ops>
+struct PlanBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+
+  template <class W>
+  struct State {
+    KeyRef key;
+    Where where;
+    typename W::Lanes lanes;
+    bool live;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.live = is_head(j);
+      if (!s.live) return;
+      std::uint64_t const i = batch.order[j].index;
+      s.key = {batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
+      s.where.set(table, s.key.hash);
+      Ops::prefetch(warp, mem, table, s.where);
+      warp.prefetch(s.key.data, s.key.bytes);
+      if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), batch.values.size(i));
+    } else if constexpr (kStage == 1) {
+      if (!s.live) return;
+      s.lanes = Ops::probe(warp, mem, table, s.where);
+      Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
+      if (record) mem.prefetch(warp, record, 64);
+    } else {
+      if (!s.live) return;
+      settle(warp, mem, j, s, counts);
+    }
+  }
+
+ private:
+  /// What a group comes to.
+  struct Folded {
+    bool present;          // the key is there afterwards
+    bool changed;          // its record is another one
+    bool arithmetic;       // some update computed
+    std::uint32_t bytes;   // of the value afterwards
+    std::uint64_t writer;  // last operation that changed the value
+  };
+
+  /// The first pending operation of its run of equal hashes.
+  PERDURE_FN bool is_head(std::uint64_t j) const {
+    if (batch.status[batch.order[j].index] != kPending) return false;
+    for (std::uint64_t k = j; k > 0 && batch.order[k - 1].hash == batch.order[j].hash; --k) {
+      if (batch.status[batch.order[k - 1].index] == kPending) return false;
+    }
+    return true;
+  }
+
+  /// Calls f(operation) for each pending operation on this key, in array order.
+  template <class W, class F>
+  PERDURE_FN void for_group(W& warp, std::uint64_t j, KeyRef const& key, F f) const {
+    for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
+      std::uint64_t const i = batch.order[k].index;
+      if (k > j) {
+        if (batch.status[i] != kPending) continue;
+        if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
+      }
+      f(i);
+    }
+  }
+
+  template <class W, class M>
+  PERDURE_FN void settle(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+    Folded const folded = fold(warp, j, s.key, found);
+    if (folded.arithmetic && found.hit && batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc) {
+      return refuse(warp, j, s.key, counts);
+    }
+    Change const change = !folded.present ? (found.hit ? Change::erase : Change::none)
+                          : !folded.changed ? Change::none
+                          : found.hit       ? Change::replace
+                                            : Change::insert;
+    Plan plan;
+    bool displaced = false;
+    if (change != Change::none) {
+      Verdict const verdict = Ops::plan(warp, mem, table, s.where, s.lanes, found, change, batch.displacement, plan, displaced);
+      if (verdict != Verdict::done) {
+        ++counts[Counts::pending];
+        if (verdict == Verdict::full) ++counts[Counts::full];
+        plan.change = Change::none;
+        warp.once([&] {
+          batch.plans[j] = plan;
+          return std::uint64_t{0};
+        });
+        return;
+      }
+    }
+    if (displaced) ++counts[Counts::displaced];
+    Offset const old = found.hit ? found.at : Offset{};
+    if (change == Change::insert || change == Change::replace) {
+      Offset const at{batch.reserved[folded.writer]};
+      write(warp, mem, j, s.key, found, folded, at);
+      Ops::settle(plan, s.key.hash, at);
+    } else if (folded.arithmetic) {
+      replay(warp, j, s.key, found, folded, nullptr);  // gets saw values that an erase then took away
+    }
+    answer(warp, j, s.key, found, folded, counts);
+    std::uint64_t const writer = folded.writer;
+    bool const writes = change == Change::insert || change == Change::replace;
+    warp.once([&] {
+      batch.plans[j] = plan;
+      batch.unlinked[j] = change == Change::replace || change == Change::erase ? old.bytes : 0;
+      if (writes) batch.used[writer] = 1;
+      return std::uint64_t{0};
+    });
+    counts[Counts::used] += writes;
+    counts[Counts::inserted] += change == Change::insert;
+    counts[Counts::erased] += change == Change::erase;
+    counts[Counts::unlinked] += change == Change::replace || change == Change::erase;
+  }
+
+  /// The stored value is damaged and some operation would compute with it: leave everything alone.
+  template <class W>
+  PERDURE_FN void refuse(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
+    ++counts[Counts::corrupt];
+    for_group(warp, j, key, [&](std::uint64_t i) {
+      warp.once([&] {
+        batch.status[i] = code(KeyStatus::corrupt);
+        return std::uint64_t{0};
+      });
+    });
+    warp.once([&] {
+      batch.plans[j].change = Change::none;
+      batch.unlinked[j] = 0;
+      return std::uint64_t{0};
+    });
+  }
+
+  template <class W>
+  PERDURE_FN Folded fold(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found) const {
+    Folded folded{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    for_group(warp, j, key, [&](std::uint64_t i) { step(folded, i); });
+    return folded;
+  }
+
+  /// One operation's effect, values aside; returns its status.
+  PERDURE_FN KeyStatus step(Folded& folded, std::uint64_t i) const {
+    OpKind const kind = batch.kind_of(i);
+    if (kind == OpKind::put) {
+      folded.present = true;
+    } else if (!folded.present) {
+      return KeyStatus::not_found;
+    } else if (kind == OpKind::get) {
+      return KeyStatus::ok;
+    } else if (kind == OpKind::erase) {
+      folded.present = false;
+      return KeyStatus::ok;
+    } else if (batch.rmw != Rmw::replace) {
+      if (batch.values.size(i) != folded.bytes) return KeyStatus::size_mismatch;
+      folded.arithmetic = true;
+    }
+    folded.changed = true;
+    folded.bytes = batch.values.size(i);
+    folded.writer = i;
+    return KeyStatus::ok;
+  }
+
+  /// Writes the group's record at `at`, whole.
+  template <class W, class M>
+  PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
+                        Offset at) const {
+    std::byte* const to = mem.write(at);
+    pm::RecordView record{};
+    bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
+    record.header.key_bytes = key_in_slot ? 0 : key.bytes;
+    record.header.value_bytes = folded.bytes;
+    record.header.sequence = batch.sequence;
+    record.key = key.data;
+    record.value = batch.values.at(folded.writer);
+    if (folded.arithmetic) {
+      std::byte* const value = to + sizeof(pm::RecordHeader) + record.header.key_bytes;
+      replay(warp, j, key, found, folded, value);
+      record.value = value;
+    }
+    pm::write_record(warp, to, record);
+  }
+
+  /// Statuses of the group, and the values of its gets where no arithmetic is involved.
+  template <class W>
+  PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
+                         Counts& counts) const {
+    Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    for_group(warp, j, key, [&](std::uint64_t i) {
+      bool const get = batch.kind_of(i) == OpKind::get;
+      KeyStatus status = step(walk, i);
+      if (get && status == KeyStatus::ok) {
+        bool const stored = !walk.changed;
+        if (stored && batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc) {
+          status = KeyStatus::corrupt;
+          ++counts[Counts::corrupt];
+        } else if (!folded.arithmetic) {
+          std::byte const* const value = stored ? found.record.value : batch.values.at(walk.writer);
+          warp.copy(batch.out + i * table.value_bytes, value, walk.bytes < table.value_bytes ? walk.bytes : table.value_bytes);
+        }
+      }
+      warp.once([&] {
+        batch.status[i] = code(status);
+        return std::uint64_t{0};
+      });
+    });
+  }
+
+  /// Arithmetic: each lane replays the whole group on its own elements, so the final value is written
+  /// once however many operations there are. `value` is null when only the gets' answers are wanted.
+  template <class W>
+  PERDURE_FN void replay(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
+                         std::byte* value) const {
+    switch (batch.element) {
+      case Element::u8: return replay_as<std::uint8_t>(warp, j, key, found, folded, value);
+      case Element::i32: return replay_as<std::int32_t>(warp, j, key, found, folded, value);
+      case Element::u32: return replay_as<std::uint32_t>(warp, j, key, found, folded, value);
+      case Element::i64: return replay_as<std::int64_t>(warp, j, key, found, folded, value);
+      case Element::u64: return replay_as<std::uint64_t>(warp, j, key, found, folded, value);
+      case Element::f32: return replay_as<float>(warp, j, key, found, folded, value);
+      case Element::f64: return replay_as<double>(warp, j, key, found, folded, value);
+    }
+  }
+
+  template <class T, class W>
+  PERDURE_FN void replay_as(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
+                            std::byte* value) const {
+    std::uint32_t longest = found.hit ? found.record.header.value_bytes : 0;
+    for_group(warp, j, key, [&](std::uint64_t i) {
+      if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest) longest = batch.values.size(i);
+    });
+    warp.strided(longest / sizeof(T), [&](std::size_t e) {
+      Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+      T element{};
+      if ((e + 1) * sizeof(T) <= walk.bytes) element = load_element<T>(found.record.value, e);
+      for_group_lanewise(j, key, [&](std::uint64_t i) {
+        OpKind const kind = batch.kind_of(i);
+        if (step(walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
+        if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
+        if (kind == OpKind::update) element = combine<T>(batch.rmw, element, load_element<T>(batch.values.at(i), e));
+        if (kind == OpKind::get) store_element<T>(batch.out + i * table.value_bytes, e, element);
+      });
+      if (value != nullptr && (e + 1) * sizeof(T) <= folded.bytes) store_element<T>(value, e, element);
+    });
+    // A put's trailing bytes that make no whole element.
+    std::uint32_t const whole = folded.bytes - folded.bytes % static_cast<std::uint32_t>(sizeof(T));
+    if (value != nullptr && whole < folded.bytes) {
+      std::byte const* tail = found.hit ? found.record.value : nullptr;
+      for_group(warp, j, key, [&](std::uint64_t i) {
+        if (batch.kind_of(i) == OpKind::put) tail = batch.values.at(i);
+      });
+      warp.copy(value + whole, tail + whole, folded.bytes - whole);
+    }
+  }
+
+  /// As for_group, for one lane by itself (no warp verbs inside a strided loop).
+  template <class F>
+  PERDURE_FN void for_group_lanewise(std::uint64_t j, KeyRef const& key, F f) const {
+    for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
+      std::uint64_t const i = batch.order[k].index;
+      if (k > j && (batch.status[i] != kPending || !same_key(i, key))) continue;
+      f(i);
+    }
+  }
+
+  PERDURE_FN bool same_key(std::uint64_t i, KeyRef const& key) const {
+    if (batch.keys.size(i) != key.bytes) return false;
+    std::byte const* const other = batch.keys.at(i);
+    for (std::uint32_t b = 0; b < key.bytes; ++b) {
+      if (other[b] != key.data[b]) return false;
+    }
+    return true;
+  }
+};
+
+/// Phase two: makes each group's change visible.
+template <class Ops>
+struct PublishBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  gphash::TableView table;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
+    Plan const plan = batch.plans[j];
+    if (plan.change == Change::none) return;
+    std::uint64_t const i = batch.order[j].index;
+    KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
+    Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
+    if (verdict == Verdict::full) retry(warp, j, key, counts);
+    warp.once([&] {
+      batch.plans[j].change = Change::none;
+      return std::uint64_t{0};
+    });
+  }
+
+ private:
+  /// Layout `in_place` learns only here that there is no room: the whole group is pending again.
+  template <class W>
+  PERDURE_FN void retry(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
+    ++counts[Counts::pending];
+    ++counts[Counts::full];
+    --counts[Counts::inserted];
+    --counts[Counts::used];
+    for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
+      std::uint64_t const i = batch.order[k].index;
+      if (batch.status[i] == code(KeyStatus::too_large)) continue;  // never took part
+      if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
+      warp.once([&] {
+        batch.status[i] = kPending;
+        batch.used[i] = 0;
+        return std::uint64_t{0};
+      });
+    }
+  }
+};
+
+/// One slot of the retiring level an item.
+template <class Ops>
+struct RehashBody {
+  static constexpr int kStages = 1;
+  gphash::TableView table;
+  gphash::Level retiring;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t slot, State<W>&, Counts& counts) const {
+    if (Ops::rehash(warp, mem, table, retiring, slot) == Verdict::full) ++counts[Counts::full];
+  }
+};
+
+}  // namespace perdure

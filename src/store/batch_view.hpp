@@ -1,0 +1,38 @@
+// A batch as the kernel bodies see it: plain pointers into machine memory.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/counts.hpp"
+#include "index/gphash/ops.hpp"
+#include "perdure/batch.h"
+#include "store/engine.hpp"
+
+namespace perdure {
+
+struct BatchView {
+  std::uint64_t n = 0;
+  exec::ByteColumn keys;
+  exec::ByteColumn values;          // operands of puts and updates
+  std::byte* out = nullptr;         // results of gets, value_bytes each
+  std::uint8_t const* kinds = nullptr;  // OpKind per operation; null = all `kind`
+  OpKind kind = OpKind::get;
+  Rmw rmw = Rmw::replace;
+  Element element = Element::u8;
+  bool verify = true;               // check records' checksums before using their values
+  bool displacement = true;
+  std::uint64_t sequence = 0;       // written into every record
+  std::uint8_t* status = nullptr;   // KeyStatus per operation, or kPending
+  exec::Sorted* order = nullptr;    // operations by (hash, array order)
+  std::uint64_t* reserved = nullptr;  // a free record per operation that may write one; else 0
+  std::uint8_t* used = nullptr;     // 1 = the operation's record was published
+  gphash::Plan* plans = nullptr;    // per position of `order`; change == none: nothing to publish
+  std::uint64_t* unlinked = nullptr;  // per position: the record that phase two unlinks, or 0
+  std::uint64_t* located = nullptr;   // variable-length get: record per operation
+  std::uint64_t* lengths = nullptr;   // and its value's bytes
+  std::int64_t const* out_offsets = nullptr;
+
+  PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }
+};
+
+}  // namespace perdure

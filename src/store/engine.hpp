@@ -1,0 +1,91 @@
+// The seam between the store and the machines: an Engine runs the batch pipeline of one layout on one
+// machine. A Session is one batch's buffers (and, on a GPU, its stream); sessions of one engine may
+// get side by side, while the one that writes is alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "exec/counts.hpp"
+#include "exec/workers.hpp"
+#include "index/gphash/layout.hpp"
+#include "perdure/batch.h"
+#include "perdure/status.h"
+
+namespace perdure {
+
+inline constexpr std::uint8_t kPending = 0xff;  // a status nobody has decided yet
+
+/// One batch as the store hands it to a session; columns are the caller's.
+struct Call {
+  Column keys;
+  Column values;
+  MutableColumn out;
+  OpKind kind = OpKind::get;
+  std::span<OpKind const> kinds;  // empty = all `kind`
+  Rmw rmw = Rmw::replace;
+  Element element = Element::u8;
+  void* stream = nullptr;
+};
+
+/// What a batch of writes came to, in host memory, valid until the session's next call.
+struct Outcome {
+  std::span<std::uint8_t const> used;       // per operation: its reserved record is published
+  std::span<std::uint64_t const> unlinked;  // per position: a record no longer reachable, or 0
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  /// Brings the batch to the machine. `status` is the initial status of each operation.
+  virtual Status begin(Call const& call, std::span<std::uint8_t const> status) = 0;
+  virtual Status get() = 0;
+  virtual Result<std::span<std::uint64_t const>> locate() = 0;
+  virtual Status copy_located(std::span<std::int64_t const> offsets, std::byte* out) = 0;
+
+  /// Hashes and sorts; `reserved` is a free record per operation, or 0.
+  virtual Status prepare(std::span<std::uint64_t const> reserved, std::uint64_t sequence) = 0;
+  /// Each ends with an ordering point.
+  virtual Result<exec::Counts> plan() = 0;
+  virtual Result<exec::Counts> publish() = 0;
+
+  virtual Result<std::span<std::uint8_t const>> statuses() = 0;
+  virtual Result<Outcome> outcome() = 0;
+  /// Results are where the caller wants them.
+  virtual Status finish() = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// The table's levels are these from now on; no session is running.
+  virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
+  /// The pool grew; its levels are where they were.
+  virtual void set_pool_bytes(std::uint64_t bytes) = 0;
+  virtual Result<std::unique_ptr<Session>> session() = 0;
+  /// Copies the retiring level's entries into the live ones; `full` counts those that found no room.
+  virtual Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) = 0;
+  virtual exec::Counts get_counts() = 0;
+  [[nodiscard]] virtual std::string describe() const = 0;
+};
+
+struct EngineOptions {
+  std::byte* base = nullptr;
+  bool in_place = false;
+  bool default_shape = true;   // 2L-2H-8S
+  bool count_accesses = false;
+  bool verify_reads = true;
+  bool displacement = true;
+  exec::Workers* workers = nullptr;
+};
+
+/// The best CPU engine this processor can run; null if it has not even AVX2.
+std::unique_ptr<Engine> make_cpu_engine(EngineOptions const& options);
+Result<std::unique_ptr<Engine>> make_cuda_engine(EngineOptions const& options);
+/// "avx512", "avx2" or "".
+[[nodiscard]] std::string cpu_instruction_set();
+
+}  // namespace perdure

@@ -1,0 +1,117 @@
+// The public face: turns the API's calls into batches.
+#include "perdure/store.h"
+
+#include <thread>
+
+#include "store/store_impl.hpp"
+
+namespace perdure {
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&& other) noexcept {
+  if (this != &other) {
+    if (impl_) static_cast<void>(impl_->close());
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Store::~Store() {
+  if (impl_) static_cast<void>(impl_->close());
+}
+
+Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
+  auto impl = Impl::create(path, create, open);
+  if (!impl) return impl.status();
+  return Store(std::move(*impl));
+}
+
+Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
+  auto impl = Impl::open(path, options);
+  if (!impl) return impl.status();
+  return Store(std::move(*impl));
+}
+
+Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
+  Call call;
+  call.keys = keys;
+  call.out = values;
+  call.stream = options.stream;
+  return impl_->read(call, statuses);
+}
+
+Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
+  Call call;
+  call.keys = keys;
+  call.stream = options.stream;
+  return impl_->read_variable(call, statuses);
+}
+
+Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
+  Call call;
+  call.keys = keys;
+  call.values = values;
+  call.kind = OpKind::put;
+  call.stream = options.stream;
+  return impl_->write(call, statuses);
+}
+
+Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element, std::span<KeyStatus> statuses,
+                     CallOptions const& options) {
+  Call call;
+  call.keys = keys;
+  call.values = operands;
+  call.kind = OpKind::update;
+  call.rmw = rmw;
+  call.element = element;
+  call.stream = options.stream;
+  return impl_->write(call, statuses);
+}
+
+Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
+  Call call;
+  call.keys = keys;
+  call.kind = OpKind::erase;
+  call.stream = options.stream;
+  return impl_->write(call, statuses);
+}
+
+Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
+  if (batch.kinds.size() != batch.keys.count) {
+    return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " + std::to_string(batch.keys.count) + " keys"};
+  }
+  bool gets = false;
+  bool writes_values = false;
+  for (OpKind const kind : batch.kinds) {
+    if (kind > OpKind::update) return {Code::invalid_argument, "kinds holds " + std::to_string(static_cast<int>(kind)) + ", which names no operation"};
+    gets |= kind == OpKind::get;
+    writes_values |= kind == OpKind::put || kind == OpKind::update;
+  }
+  if (gets && batch.out.data == nullptr) {
+    return {Code::invalid_argument, "a mixed batch with gets needs an output array of fixed-width values; from a pool of variable-length "
+                                    "values get with get_variable"};
+  }
+  if (writes_values && batch.values.count != batch.keys.count) {
+    return {Code::invalid_argument, std::to_string(batch.values.count) + " values for " + std::to_string(batch.keys.count) + " keys"};
+  }
+  Call call;
+  call.keys = batch.keys;
+  call.values = batch.values;
+  call.out = batch.out;
+  call.kinds = batch.kinds;
+  call.rmw = batch.rmw;
+  call.element = batch.element;
+  call.stream = options.stream;
+  return impl_->write(call, statuses);
+}
+
+Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) { return impl_->scan(from, limit); }
+Result<VerifyReport> Store::verify() { return impl_->verify(); }
+Stats Store::stats() const { return impl_->stats(); }
+void Store::reset_counts() { impl_->reset_counts(); }
+RecoveryReport const& Store::recovery() const { return impl_->recovery; }
+Survival Store::survives() const { return perdure::survives(impl_->stats().medium); }
+std::string const& Store::path() const { return impl_->path; }
+Status Store::close() { return impl_->close(); }
+
+}  // namespace perdure

@@ -1,0 +1,610 @@
+#include "store/store_impl.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <unordered_map>
+
+#include "pm/record.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kStartLoad = 0.9;               // levels are sized so that the expected records reach it
+constexpr std::uint64_t kLease = 1u << 20;       // batch numbers taken from the root at a time
+constexpr std::uint32_t kMaxFixedKey = 128;
+constexpr std::uint32_t kMaxVariableKey = 64u << 10;
+constexpr int kMaxRounds = 64;                   // of one batch; each either settles a group or grows the table
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class WorldShared {
+ public:
+  WorldShared(std::mutex& turn, std::shared_mutex& world) : lock_(world, std::defer_lock) {
+    std::lock_guard const queue(turn);
+    lock_.lock();
+  }
+
+ private:
+  std::shared_lock<std::shared_mutex> lock_;
+};
+
+class WorldAlone {
+ public:
+  WorldAlone(std::mutex& turn, std::shared_mutex& world) : lock_(world, std::defer_lock) {
+    std::lock_guard const queue(turn);
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::shared_mutex> lock_;
+};
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+Result<pm::PoolHeader> header_for(CreateOptions const& o) {
+  Shape const s = o.shape;
+  bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
+  if (s.levels == 0 || s.hashes == 0 || !power_of_two || std::uint64_t{s.levels} * s.hashes * s.slots > 32) {
+    return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
+               "S: levels x hashes x slots must be 1 to 32, slots a power of two");
+  }
+  if (o.durability == Durability::power) {
+    return Status{Code::unsupported, "durability power: neither tmpfs, hugetlbfs, memfd nor a page-cache file keeps its promise through a power "
+                                     "loss; choose process (what survives then: kernel abort, process kill, GPU reset)"};
+  }
+  if (o.key_bytes > kMaxFixedKey) return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
+  pm::PoolHeader h{};
+  h.layout = static_cast<std::uint8_t>(o.layout);
+  h.durability = static_cast<std::uint8_t>(o.durability);
+  h.levels = static_cast<std::uint8_t>(s.levels);
+  h.hashes = static_cast<std::uint8_t>(s.hashes);
+  h.slots = static_cast<std::uint8_t>(s.slots);
+  h.key_bytes = o.key_bytes;
+  h.value_bytes = o.value_bytes;
+  h.max_bytes = o.max_bytes;
+  std::uint64_t const fixed = pm::record_bytes(o.key_bytes, o.value_bytes);
+  bool const variable = o.key_bytes == 0 || o.value_bytes == 0;
+  bool const small = !variable && fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
+  h.superblock_bytes = small ? pm::kMinSuperblock : pm::kMaxSuperblock;
+  std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
+  h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
+  if (o.value_bytes > most - h.max_key_bytes) {
+    return bad("value_bytes " + std::to_string(o.value_bytes) + ": with these keys a value has at most " + std::to_string(most - h.max_key_bytes) + " bytes");
+  }
+  h.max_value_bytes = o.value_bytes != 0 ? o.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
+  return h;
+}
+
+/// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
+std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
+  bool const in_place = h.layout == 1;
+  std::uint64_t n = 1;
+  for (std::uint32_t i = 0; i < h.levels; ++i) {
+    n += (gphash::level_bytes(in_place, h.key_bytes, h.slots, top - i) + h.superblock_bytes - 1) / h.superblock_bytes;
+  }
+  bool const key_in_slot = in_place && h.key_bytes != 0;
+  if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
+  std::uint64_t const stride = pm::stride_for(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+  std::uint64_t const each = (h.superblock_bytes - pm::kFirstRecord) / stride;
+  return n + (records + each - 1) / each;
+}
+
+}  // namespace
+
+Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
+    : path(std::move(pool_path)),
+      options(open_options),
+      pool_(std::move(pool)),
+      heap_(pool_),
+      table_(pool_, heap_),
+      workers_(open_options.threads) {}
+
+// ------------------------------------------------------------------------------------------------
+// Opening and closing
+
+Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
+  if (open.read_only) return bad("a new pool cannot be opened read-only");
+  auto header = header_for(create);
+  if (!header) return header.status();
+  if (open.device == Device::cpu && cpu_instruction_set().empty()) return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
+  std::uint32_t const top = gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
+  pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
+  auto pool = pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records), create.overwrite, map);
+  if (!pool) return pool.status();
+  auto impl = std::make_unique<Impl>(path, open, std::move(*pool));
+  if (Status s = impl->table_.create(top); !s.ok()) return s;
+  if (Status s = impl->start(); !s.ok()) return s;
+  return impl;
+}
+
+Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
+  auto const begin = Clock::now();
+  auto pool = pm::Pool::open(path, {options.read_only, options.lock_memory, options.device == Device::cuda});
+  if (!pool) return pool.status();
+  pm::PoolHeader const& h = pool->header();
+  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
+    if (wanted == 0 || wanted == found) return {};
+    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) + ", not " + std::to_string(wanted));
+  };
+  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
+  if (Status s = expect("value_bytes", options.expect_value_bytes, h.value_bytes); !s.ok()) return s;
+  auto impl = std::make_unique<Impl>(path, options, std::move(*pool));
+  impl->recovery.map_seconds = seconds_since(begin);
+  if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = impl->start(); !s.ok()) return s;
+  if (Status s = impl->recover(); !s.ok()) return s;
+  return impl;
+}
+
+Status Store::Impl::start() {
+  EngineOptions e;
+  e.base = pool_.base();
+  e.in_place = pool_.header().layout == static_cast<std::uint8_t>(Layout::in_place);
+  e.default_shape = pool_.header().levels == 2 && pool_.header().hashes == 2 && pool_.header().slots == 8;
+  e.count_accesses = options.count_accesses;
+  e.verify_reads = options.verify_reads;
+  e.displacement = options.displacement;
+  e.workers = &workers_;
+  if (options.device == Device::cuda) {
+    auto engine = make_cuda_engine(e);
+    if (!engine) return engine.status();
+    engine_ = std::move(*engine);
+  } else {
+    engine_ = make_cpu_engine(e);
+    if (!engine_) return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  }
+  return engine_->set_table(table_.view(), table_.slots());
+}
+
+Status Store::Impl::recover() {
+  auto const begin = Clock::now();
+  recovery.clean = pool_.root().clean == 1;
+  if (pool_.read_only() && (!recovery.clean || table_.resizing())) {
+    return {Code::unsupported, "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
+  }
+  if (table_.resizing()) {
+    recovery.resize_resumed = true;
+    if (Status s = grow(); !s.ok()) return s;
+  }
+  gphash::Recovered const r = table_.recover(workers_);
+  table_.pool_grew();
+  recovery.records = r.records;
+  recovery.duplicates = r.duplicates;
+  recovery.dropped = r.half_inserted + r.astray;
+  if (r.half_inserted > 0) recovery.why_dropped = std::to_string(r.half_inserted) + " slots were half inserted";
+  if (r.astray > 0) {
+    recovery.why_dropped += (recovery.why_dropped.empty() ? "" : "; ") + std::to_string(r.astray) + " slots lead to no record (run verify)";
+  }
+  records_ = r.records;
+  sequence_ = pool_.root().batch_lease;
+  if (!pool_.read_only()) {
+    pm::Root root = pool_.root();
+    root.clean = 0;
+    pool_.publish_root(root);
+  }
+  recovery.recover_seconds = seconds_since(begin);
+  return {};
+}
+
+Status Store::Impl::close() {
+  WorldAlone const world(turn_, world_);
+  if (closed_) return {};
+  closed_ = true;
+  sessions_.clear();
+  engine_.reset();
+  if (pool_.read_only() || !failed_.ok()) return {};
+  pm::Root root = pool_.root();
+  root.clean = 1;
+  pool_.publish_root(root);
+  return {};
+}
+
+Status Store::Impl::check_open(bool writing) const {
+  if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
+  if (!writing) return {};
+  if (!failed_.ok()) return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() + "); close and reopen it"};
+  if (pool_.read_only()) return bad("pool " + path + " is open read-only");
+  return {};
+}
+
+// The state of what was in flight is unknown: it may or may not be published. Recovery at the next
+// open sorts that out; until then further writes could build on either.
+Status Store::Impl::fail(Status status) {
+  failed_ = status;
+  return status;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Batches
+
+Status Store::Impl::check_batch(Call const& call, std::span<KeyStatus> statuses) const {
+  pm::PoolHeader const& h = pool_.header();
+  std::size_t const n = call.keys.count;
+  auto const width = [](std::uint32_t w) { return w == 0 ? std::string("variable") : std::to_string(w) + " bytes"; };
+  if (!statuses.empty() && statuses.size() != n) return bad("statuses has " + std::to_string(statuses.size()) + " entries for " + std::to_string(n) + " keys");
+  if (n >= (std::size_t{1} << 31)) return bad("a batch has at most 2^31-1 operations; split it");
+  if (call.keys.data == nullptr && n > 0) return bad("keys is null");
+  if ((call.keys.offsets == nullptr) != (call.keys.width != 0) && n > 0) return bad("keys: set either a width or offsets");
+  if (h.key_bytes != 0 && call.keys.width != h.key_bytes) {
+    return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " + width(h.key_bytes));
+  }
+  if (call.keys.place == Place::device && call.keys.offsets != nullptr) return bad("variable-length keys must lie in host memory");
+  if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
+    return bad("the output holds " + std::to_string(call.out.count) + " values of " + width(call.out.width) + "; needed are " + std::to_string(n) +
+               " of " + width(h.value_bytes));
+  }
+  bool const writes_values = call.kinds.empty() ? call.kind == OpKind::put || call.kind == OpKind::update : call.values.count > 0;
+  if (!writes_values) return {};
+  if (call.values.count != n) return bad(std::to_string(call.values.count) + " values for " + std::to_string(n) + " keys");
+  if (call.values.data == nullptr && n > 0) return bad("values is null");
+  if (h.value_bytes != 0 && call.values.width != h.value_bytes) {
+    return bad("values are " + width(call.values.width) + " wide; pool " + path + " has values of " + width(h.value_bytes));
+  }
+  if (call.values.place == Place::device && call.values.offsets != nullptr) return bad("variable-length values must lie in host memory");
+  return {};
+}
+
+Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) const {
+  std::size_t const n = call.keys.count;
+  std::vector<std::uint8_t> status(n, kPending);
+  auto const check = [&](Column const& column, std::uint32_t most, char const* what) -> Status {
+    if (column.data == nullptr) return {};
+    if (column.offsets == nullptr) {
+      if (column.width > most) return bad(std::string(what) + " of " + std::to_string(column.width) + " bytes; the pool allows " + std::to_string(most));
+      return {};
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      std::int64_t const size = column.offsets[i + 1] - column.offsets[i];
+      if (size < 0) return bad(std::string(what) + ": offsets decrease at " + std::to_string(i));
+      if (size > most) status[i] = static_cast<std::uint8_t>(KeyStatus::too_large);
+    }
+    return {};
+  };
+  pm::PoolHeader const& h = pool_.header();
+  if (Status s = check(call.keys, h.max_key_bytes, "keys"); !s.ok()) return s;
+  if (Status s = check(call.values, h.max_value_bytes, "values"); !s.ok()) return s;
+  return status;
+}
+
+Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
+  WorldShared const world(turn_, world_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (Status s = check_batch(call, statuses); !s.ok()) return s;
+  if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
+  if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+  if (call.keys.count == 0) return {};
+  auto first = first_statuses(call);
+  if (!first) return first.status();
+  auto session = take_session();
+  if (!session) return session.status();
+  auto const run = [&]() -> Status {
+    if (Status s = (*session)->begin(call, *first); !s.ok()) return s;
+    if (Status s = (*session)->get(); !s.ok()) return s;
+    auto status = (*session)->statuses();
+    if (!status) return status.status();
+    for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] = static_cast<KeyStatus>((*status)[i]);
+    return (*session)->finish();
+  };
+  Status const s = run();
+  give_session(std::move(*session));
+  return s;
+}
+
+Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<KeyStatus> statuses) {
+  WorldShared const world(turn_, world_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (Status s = check_batch(call, statuses); !s.ok()) return s;
+  if (call.keys.count == 0) return VariableValues{{0}, {}};
+  auto first = first_statuses(call);
+  if (!first) return first.status();
+  auto session = take_session();
+  if (!session) return session.status();
+  auto const run = [&]() -> Result<VariableValues> {
+    VariableValues values;
+    if (Status s = (*session)->begin(call, *first); !s.ok()) return s;
+    auto lengths = (*session)->locate();
+    if (!lengths) return lengths.status();
+    values.offsets.resize(call.keys.count + 1);
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < call.keys.count; ++i) {
+      values.offsets[i] = sum;
+      sum += static_cast<std::int64_t>((*lengths)[i]);
+    }
+    values.offsets.back() = sum;
+    values.data.resize(static_cast<std::size_t>(sum));
+    if (Status s = (*session)->copy_located(values.offsets, values.data.data()); !s.ok()) return s;
+    auto status = (*session)->statuses();
+    if (!status) return status.status();
+    for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] = static_cast<KeyStatus>((*status)[i]);
+    if (Status s = (*session)->finish(); !s.ok()) return s;
+    return values;
+  };
+  auto result = run();
+  give_session(std::move(*session));
+  return result;
+}
+
+/// A write batch, whole: reserve records, bring the batch over, rounds of (plan, order, publish,
+/// order), hand back what was not used and what was unlinked.
+Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
+  WorldAlone const world(turn_, world_);
+  if (Status s = check_open(true); !s.ok()) return s;
+  if (Status s = check_batch(call, statuses); !s.ok()) return s;
+  if (call.keys.count == 0) return {};
+  auto first = first_statuses(call);
+  if (!first) return first.status();
+  std::vector<std::uint64_t> reserved;
+  if (Status s = reserve(call, *first, reserved); !s.ok()) {
+    std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
+    return s;
+  }
+  auto const give_back = [&](Status s) {
+    for (std::uint64_t const record : reserved) {
+      if (record != 0) heap_.release(Offset{record});
+    }
+    return s;
+  };
+  std::uint64_t sequence = 0;
+  if (Status s = next_sequence(sequence); !s.ok()) return give_back(s);
+  auto session = take_session();
+  if (!session) return give_back(session.status());
+  if (Status s = (*session)->begin(call, *first); !s.ok()) return give_back(s);
+  if (Status s = (*session)->prepare(reserved, sequence); !s.ok()) return give_back(s);
+
+  bool full = false;
+  if (Status s = run_rounds(**session, full); !s.ok()) return fail(s);
+  auto outcome = (*session)->outcome();
+  if (!outcome) return fail(outcome.status());
+  release(reserved, *outcome);
+  auto status = (*session)->statuses();
+  if (!status) return fail(status.status());
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
+  }
+  if (Status s = (*session)->finish(); !s.ok()) return fail(s);
+  give_session(std::move(*session));
+  if (full) return {Code::no_space, "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
+  return {};
+}
+
+Status Store::Impl::run_rounds(Session& session, bool& full) {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    auto planned = session.plan();
+    if (!planned) return planned.status();
+    auto published = session.publish();
+    if (!published) return published.status();
+    add(*planned);
+    add(*published);
+    std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];
+    if (pending == 0) return {};
+    if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;
+    if (!options.grow) break;
+    if (Status s = grow(); s.code() == Code::no_space) {
+      break;
+    } else if (!s.ok()) {
+      return s;
+    }
+  }
+  full = true;
+  return {};
+}
+
+Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved) {
+  pm::PoolHeader const& h = pool_.header();
+  std::size_t const n = call.keys.count;
+  reserved.assign(n, 0);
+  bool const key_in_slot = h.layout == static_cast<std::uint8_t>(Layout::in_place) && h.key_bytes != 0;
+  auto const size = [](Column const& c, std::size_t i) {
+    return c.offsets == nullptr ? std::uint64_t{c.width} : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
+  };
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
+  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0 ? pm::stride_for(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes)) : 0;
+  bool const all = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
+  if (all) {
+    if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
+    return pool_may_have_grown();
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    OpKind const kind = call.kinds.empty() ? call.kind : call.kinds[i];
+    if (status[i] != kPending || (kind != OpKind::put && kind != OpKind::update)) continue;
+    std::uint64_t const stride =
+        fixed != 0 ? fixed : pm::stride_for(pm::record_bytes(key_in_slot ? 0 : size(call.keys, i), size(call.values, i)));
+    by_stride[stride].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<std::uint64_t> records;
+  for (auto const& [stride, operations] : by_stride) {
+    records.resize(operations.size());
+    if (Status s = heap_.reserve(stride, records.size(), records.data()); !s.ok()) {
+      for (std::uint64_t& record : reserved) {
+        if (record != 0) heap_.release(Offset{record});
+        record = 0;
+      }
+      return s;
+    }
+    for (std::size_t k = 0; k < operations.size(); ++k) reserved[operations[k]] = records[k];
+  }
+  return pool_may_have_grown();
+}
+
+Status Store::Impl::pool_may_have_grown() {
+  if (table_.view().pool_bytes == pool_.bytes()) return {};
+  table_.pool_grew();
+  engine_->set_pool_bytes(pool_.bytes());
+  return {};
+}
+
+// The batch has committed: only now may the records it unlinked be used again.
+void Store::Impl::release(std::span<std::uint64_t const> reserved, Outcome const& outcome) {
+  for (std::size_t i = 0; i < reserved.size(); ++i) {
+    if (reserved[i] != 0 && outcome.used[i] == 0) heap_.release(Offset{reserved[i]});
+  }
+  for (std::uint64_t const record : outcome.unlinked) {
+    if (record != 0) heap_.release(Offset{record});
+  }
+}
+
+/// A resize from beginning to end, or the rest of one that a crash interrupted. Copying is
+/// idempotent, and the retiring level stays named by the root until all of it has been copied.
+Status Store::Impl::grow() {
+  if (!table_.resizing()) {
+    if (Status s = table_.begin_growth(); !s.ok()) return s;
+  }
+  for (;;) {
+    if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
+    auto moved = engine_->rehash(table_.retiring(), table_.retiring_slots());
+    if (!moved) return moved.status();
+    add(*moved);
+    if ((*moved)[Counts::full] == 0) break;
+    if (Status s = table_.begin_growth(); !s.ok()) return s;  // extreme shapes only: a larger top level
+  }
+  table_.finish_growth();
+  ++generation_;
+  {
+    std::lock_guard const lock(stats_mutex_);
+    ++growths_;
+  }
+  return engine_->set_table(table_.view(), table_.slots());
+}
+
+Status Store::Impl::next_sequence(std::uint64_t& sequence) {
+  if (sequence_ == pool_.root().batch_lease) {
+    pm::Root root = pool_.root();
+    root.batch_lease += kLease;
+    pool_.publish_root(root);
+  }
+  sequence = ++sequence_;
+  return {};
+}
+
+Result<std::unique_ptr<Session>> Store::Impl::take_session() {
+  {
+    std::lock_guard const lock(sessions_mutex_);
+    if (!sessions_.empty()) {
+      auto session = std::move(sessions_.back());
+      sessions_.pop_back();
+      return session;
+    }
+  }
+  return engine_->session();
+}
+
+void Store::Impl::give_session(std::unique_ptr<Session> session) {
+  {
+    std::lock_guard const lock(stats_mutex_);
+    ++batches_;
+  }
+  std::lock_guard const lock(sessions_mutex_);
+  sessions_.push_back(std::move(session));
+}
+
+// ------------------------------------------------------------------------------------------------
+// Looking around
+
+void Store::Impl::add(Counts const& counts) {
+  std::lock_guard const lock(stats_mutex_);
+  records_ += counts[Counts::inserted];
+  records_ -= counts[Counts::erased];
+  displacements_ += counts[Counts::displaced];
+  accesses_.pm_reads += counts[Counts::reads];
+  accesses_.pm_writes += counts[Counts::writes];
+  if (options.count_accesses) accesses_.orders += counts[Counts::orders];
+}
+
+Stats Store::Impl::stats() {
+  WorldShared const world(turn_, world_);
+  Stats s;
+  pm::PoolHeader const& h = pool_.header();
+  if (engine_) {
+    add(engine_->get_counts());
+    s.machine = engine_->describe();
+  }
+  std::lock_guard const lock(stats_mutex_);
+  s.records = records_;
+  s.slots = gphash::slots_under({h.levels, h.hashes, h.slots}, table_.top_level());
+  s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
+  s.growths = growths_;
+  s.displacements = displacements_;
+  s.batches = batches_;
+  s.pool_bytes = pool_.bytes();
+  s.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
+  s.accesses = accesses_;
+  s.key_bytes = h.key_bytes;
+  s.value_bytes = h.value_bytes;
+  s.max_key_bytes = h.max_key_bytes;
+  s.max_value_bytes = h.max_value_bytes;
+  s.top_level = table_.top_level();
+  s.shape = {h.levels, h.hashes, h.slots};
+  s.layout = static_cast<Layout>(h.layout);
+  s.device = options.device;
+  s.medium = pool_.medium();
+  return s;
+}
+
+void Store::Impl::reset_counts() {
+  WorldShared const world(turn_, world_);
+  if (engine_) engine_->get_counts();
+  std::lock_guard const lock(stats_mutex_);
+  accesses_ = {};
+}
+
+Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {
+  WorldShared const world(turn_, world_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (from.generation != 0 && from.generation != generation_) {
+    return Status{Code::busy, "pool " + path + ": the table grew during this scan; start it again"};
+  }
+  ScanPage page;
+  page.keys.offsets.push_back(0);
+  page.values.offsets.push_back(0);
+  auto const append = [](VariableValues& to, std::span<std::byte const> bytes) {
+    to.data.insert(to.data.end(), bytes.begin(), bytes.end());
+    to.offsets.push_back(static_cast<std::int64_t>(to.data.size()));
+  };
+  std::uint64_t at = from.slot;
+  for (std::size_t found = 0; at < table_.slots() && found < limit; ++at) {
+    auto const entry = table_.entry(at);
+    if (!entry || !entry->readable) continue;
+    append(page.keys, entry->key);
+    append(page.values, entry->value);
+    ++found;
+  }
+  page.next = {at, generation_, at >= table_.slots()};
+  return page;
+}
+
+Result<VerifyReport> Store::Impl::verify() {
+  WorldShared const world(turn_, world_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  constexpr std::size_t kMostFaults = 100;
+  VerifyReport report;
+  report.dropped = recovery.dropped;
+  std::mutex mutex;
+  workers_.for_chunks(table_.slots(), 1 << 14, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t good = 0;
+    for (std::uint64_t number = begin; number < end; ++number) {
+      auto const entry = table_.entry(number);
+      if (!entry) continue;
+      std::string const fault = table_.fault(number, *entry);
+      if (fault.empty()) {
+        ++good;
+        continue;
+      }
+      std::lock_guard const lock(mutex);
+      ++report.fault_count;
+      if (report.faults.size() < kMostFaults) {
+        report.faults.push_back("slot " + std::to_string(number) + ", record at byte " + std::to_string(entry->record.bytes) + ": " + fault);
+      }
+    }
+    std::lock_guard const lock(mutex);
+    report.records += good;
+  });
+  std::sort(report.faults.begin(), report.faults.end());
+  return report;
+}
+
+}  // namespace perdure

@@ -1,0 +1,83 @@
+// The store behind the public face: who may run when, what a batch needs before it runs, growth.
+//
+// Locking: get batches share `world_`, write batches own it; `turn_` makes them queue fairly. What
+// follows "guarded by world_" below changes only under its exclusive side.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "exec/workers.hpp"
+#include "index/gphash/table.hpp"
+#include "perdure/store.h"
+#include "pm/heap.hpp"
+#include "pm/pool.hpp"
+#include "store/engine.hpp"
+
+namespace perdure {
+
+struct Store::Impl {
+  Impl(std::string path, OpenOptions const& options, pm::Pool pool);
+
+  static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create, OpenOptions const& open);
+  static Result<std::unique_ptr<Impl>> open(std::string const& path, OpenOptions const& options);
+
+  // Batches.
+  Status read(Call const& call, std::span<KeyStatus> statuses);
+  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses);
+  Status write(Call const& call, std::span<KeyStatus> statuses);
+  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
+  Result<VerifyReport> verify();
+  [[nodiscard]] Stats stats();
+  void reset_counts();
+  Status close();
+
+  // Constant after opening.
+  std::string const path;
+  OpenOptions const options;
+  RecoveryReport recovery;
+
+ private:
+  Status start();
+  Status recover();
+  Status check_open(bool writing) const;
+  Status check_batch(Call const& call, std::span<KeyStatus> statuses) const;
+  /// The status each operation begins with: pending, or too_large.
+  Result<std::vector<std::uint8_t>> first_statuses(Call const& call) const;
+  Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved);
+  Status run_rounds(Session& session, bool& full);
+  void release(std::span<std::uint64_t const> reserved, Outcome const& outcome);
+  Status grow();
+  Status next_sequence(std::uint64_t& sequence);
+  Status pool_may_have_grown();
+  Status fail(Status status);  // after this the store refuses writes
+
+  Result<std::unique_ptr<Session>> take_session();
+  void give_session(std::unique_ptr<Session> session);
+  void add(exec::Counts const& counts);
+
+  std::mutex turn_;
+  mutable std::shared_mutex world_;
+  pm::Pool pool_;              // guarded by world_, as are the next two
+  pm::RecordHeap heap_;
+  gphash::Table table_;
+  exec::Workers workers_;
+  std::unique_ptr<Engine> engine_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t generation_ = 1;  // of the levels; scans end when it changes
+  Status failed_;
+  bool closed_ = false;
+
+  std::mutex sessions_mutex_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+
+  std::mutex stats_mutex_;     // guards the rest
+  std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0, batches_ = 0;
+  AccessCounts accesses_;
+};
+
+}  // namespace perdure
