@@ -1,0 +1,292 @@
+"""The extension module: the public C++ API, call for call. Users go through perdure.Store."""
+
+import enum
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+built_with_cuda: bool
+
+class KeyStatus(enum.IntEnum):
+    ok = 0
+    not_found = 1
+    size_mismatch = 2
+    corrupt = 3
+    no_space = 4
+    too_large = 5
+
+class OpKind(enum.IntEnum):
+    get = 0
+    put = 1
+    erase = 2
+    update = 3
+
+class Rmw(enum.Enum):
+    replace = 0
+    add = 1
+    min = 2
+    max = 3
+
+class Element(enum.Enum):
+    uint8 = 0
+    int32 = 1
+    uint32 = 2
+    int64 = 3
+    uint64 = 4
+    float32 = 5
+    float64 = 6
+
+class Device(enum.Enum):
+    cpu = 0
+    cuda = 1
+
+class Layout(enum.Enum):
+    word = 0
+    in_place = 1
+
+class Durability(enum.Enum):
+    none = 0
+    process = 1
+    power = 2
+
+class Basis(enum.Enum):
+    none = 0
+    declared = 1
+    asserted = 2
+    emulated = 3
+
+class Medium(enum.Enum):
+    tmpfs = 0
+    hugetlbfs = 1
+    memfd = 2
+    file = 3
+
+class Shape:
+    def __init__(self, levels: int = 2, hashes: int = 2, slots: int = 8) -> None: ...
+    @property
+    def levels(self) -> int: ...
+    @property
+    def hashes(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+
+class CreateOptions:
+    key_bytes: int
+    value_bytes: int
+    expected_records: int
+    max_bytes: int
+    layout: Layout
+    shape: Shape
+    durability: Durability
+    overwrite: bool
+
+class OpenOptions:
+    read_only: bool
+    device: Device
+    threads: int
+    verify_reads: bool
+    count_accesses: bool
+    lock_memory: bool
+    displacement: bool
+    grow: bool
+    expect_key_bytes: int
+    expect_value_bytes: int
+
+class Survival:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def kernel_abort(self) -> bool: ...
+    @property
+    def process_kill(self) -> bool: ...
+    @property
+    def gpu_reset(self) -> bool: ...
+    @property
+    def os_crash(self) -> bool: ...
+    @property
+    def power_loss(self) -> bool: ...
+    @property
+    def basis(self) -> Basis: ...
+    @property
+    def description(self) -> str: ...
+
+class RecoveryReport:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def clean(self) -> bool: ...
+    @property
+    def resize_resumed(self) -> bool: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def duplicates(self) -> int: ...
+    @property
+    def why_dropped(self) -> str: ...
+    @property
+    def map_seconds(self) -> float: ...
+    @property
+    def recover_seconds(self) -> float: ...
+
+class VerifyReport:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def records(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def faults(self) -> list[str]: ...
+    @property
+    def fault_count(self) -> int: ...
+
+class DeviceInfo:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def device(self) -> Device: ...
+    @property
+    def available(self) -> bool: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def why_not(self) -> str: ...
+
+class AccessCounts:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def pm_reads(self) -> int: ...
+    @property
+    def pm_writes(self) -> int: ...
+    @property
+    def orders(self) -> int: ...
+
+class Stats:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def records(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def load_factor(self) -> float: ...
+    @property
+    def growths(self) -> int: ...
+    @property
+    def displacements(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    @property
+    def pool_bytes(self) -> int: ...
+    @property
+    def used_bytes(self) -> int: ...
+    @property
+    def accesses(self) -> AccessCounts: ...
+    @property
+    def key_bytes(self) -> int: ...
+    @property
+    def value_bytes(self) -> int: ...
+    @property
+    def max_key_bytes(self) -> int: ...
+    @property
+    def max_value_bytes(self) -> int: ...
+    @property
+    def top_level(self) -> int: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def medium(self) -> Medium: ...
+    @property
+    def machine(self) -> str: ...
+
+class Array:
+    """One array of any library; `source` is a NumPy array or a DLPack capsule."""
+
+    def __init__(self, source: Any, writable: bool = False) -> None: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def contiguous(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def device_id(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+
+class Column:
+    @staticmethod
+    def fixed(rows: Array, width: int, count: int) -> Column: ...
+    @staticmethod
+    def variable(offsets: Array, data: Array) -> Column: ...
+    @staticmethod
+    def empty() -> Column: ...
+    @property
+    def count(self) -> int: ...
+
+class MutableColumn:
+    @staticmethod
+    def fixed(rows: Array, width: int, count: int) -> MutableColumn: ...
+    @staticmethod
+    def empty() -> MutableColumn: ...
+    @property
+    def count(self) -> int: ...
+
+class ScanCursor:
+    def __init__(self) -> None: ...
+    @property
+    def done(self) -> bool: ...
+
+_Statuses = npt.NDArray[np.uint8]
+_Offsets = npt.NDArray[np.int64]
+_Bytes = npt.NDArray[np.uint8]
+
+class Store:
+    @staticmethod
+    def create(path: str, options: CreateOptions, open: OpenOptions) -> Store: ...
+    @staticmethod
+    def open(path: str, options: OpenOptions) -> Store: ...
+    def get(self, keys: Column, values: MutableColumn, statuses: _Statuses, stream: int = 0) -> None: ...
+    def get_variable(self, keys: Column, statuses: _Statuses, stream: int = 0) -> tuple[_Offsets, _Bytes]: ...
+    def put(self, keys: Column, values: Column, statuses: _Statuses, stream: int = 0) -> None: ...
+    def update(
+        self,
+        keys: Column,
+        operands: Column,
+        rmw: Rmw,
+        element: Element,
+        statuses: _Statuses,
+        stream: int = 0,
+    ) -> None: ...
+    def erase(self, keys: Column, statuses: _Statuses, stream: int = 0) -> None: ...
+    def apply(
+        self,
+        keys: Column,
+        kinds: npt.NDArray[np.uint8],
+        values: Column,
+        rmw: Rmw,
+        element: Element,
+        out: MutableColumn,
+        statuses: _Statuses,
+        stream: int = 0,
+    ) -> None: ...
+    def scan(self, cursor: ScanCursor, limit: int) -> tuple[_Offsets, _Bytes, _Offsets, _Bytes, ScanCursor]: ...
+    def verify(self) -> VerifyReport: ...
+    def stats(self) -> Stats: ...
+    def reset_counts(self) -> None: ...
+    def recovery(self) -> RecoveryReport: ...
+    def survives(self) -> Survival: ...
+    def path(self) -> str: ...
+    def close(self) -> None: ...
+
+def devices() -> list[DeviceInfo]: ...
+def survives(medium: Medium) -> Survival: ...

@@ -1,0 +1,330 @@
+"""The command line `perdure`: one function a command, each a few calls of the library.
+
+Exit status and where things are printed: see perdure.cli_support. Bulk files are read and written by
+perdure.tables; `replay` and `demo` come from their own modules.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import perdure
+from perdure import _native, _text, cli_support
+from perdure._records import as_dict
+from perdure.cli_support import (
+    FAULTS,
+    Commands,
+    DeviceChoice,
+    DeviceOption,
+    Failure,
+    JsonOption,
+    PoolArgument,
+    plural,
+    report,
+    show_size,
+    show_width,
+)
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Perdure: a durable key-value store read and written by CPU SIMD warps and GPU kernels. "
+    "Exit status: 0 good, 1 faults found or key not found, 2 wrong usage or unable to run.",
+)
+
+
+class LayoutChoice(StrEnum):
+    word = "word"
+    in_place = "in_place"
+
+
+class DurabilityChoice(StrEnum):
+    none = "none"
+    process = "process"
+    power = "power"
+
+
+KeyArgument = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="A whole number for 1, 2, 4 and 8-byte keys, text otherwise; or hex:..., text:..., int:...", ),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"perdure {perdure.__version__} ({'CPU and CUDA' if perdure.built_with_cuda else 'CPU'} build)")
+        raise typer.Exit
+
+
+def _open(pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False) -> perdure.Store:
+    return perdure.open(pool, read_only=read_only, device=device.value)
+
+
+# --- create, verify, stats ----------------------------------------------------------------------
+
+
+def _width(option: str, text: str) -> int | None:
+    if text == "var":
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise Failure(f"{option} {text}: write a number of bytes, or var for varying length")
+    return int(text)
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    match = re.fullmatch(r"(\d+)L-(\d+)H-(\d+)S", text, re.IGNORECASE)
+    if match is None:
+        raise Failure(f"--shape {text}: write levels, hash functions and slots a bucket, for example 2L-2H-8S")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+@app.command()
+def create(
+    pool: PoolArgument,
+    key_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every key.")] = "8",
+    value_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every value.")] = "var",
+    records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1 << 16,
+    layout: Annotated[LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")] = LayoutChoice.word,
+    shape: Annotated[str, typer.Option(metavar="LEVELS-HASHES-SLOTS", help="Shape of the index.")] = "2L-2H-8S",
+    max_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="The file never grows past this.")] = None,
+    durability: Annotated[
+        DurabilityChoice, typer.Option(help="What acknowledged operations must outlive.")
+    ] = DurabilityChoice.process,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing pool.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Make an empty pool."""
+    with perdure.create(
+        pool,
+        _width("--key-bytes", key_bytes),
+        _width("--value-bytes", value_bytes),
+        expected_records=records,
+        max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
+        layout=layout.value,
+        shape=_shape(shape),
+        durability=durability.value,
+        overwrite=overwrite,
+    ) as store:
+        stats, survives = store.stats(), store.survives()
+    report(
+        json_file,
+        {"pool": pool, **as_dict(stats), "survives": as_dict(survives)},
+        f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
+        f" {layout.value} {stats.shape!r}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
+        f" on {stats.medium.name}; survives {survives.description}",
+    )
+
+
+@app.command()
+def verify(pool: PoolArgument, json_file: JsonOption = None) -> None:
+    """Check every record of a pool; exit status 1 if anything is wrong."""
+    found = _verify(pool)
+    for fault in found["faults"]:
+        print(f"fault: {fault}", file=sys.stderr)
+    if found["fault_count"] > len(found["faults"]):
+        print(f"(the first {len(found['faults'])} of {found['fault_count']} faults)", file=sys.stderr)
+    report(
+        json_file,
+        {"pool": pool, **found},
+        f"{pool}: {plural(found['records'], 'record')} good, {found['dropped']:,} dropped by recovery,"
+        f" {plural(found['fault_count'], 'fault')}",
+    )
+    if found["fault_count"]:
+        raise typer.Exit(FAULTS)
+
+
+def _verify(pool: str) -> dict[str, Any]:
+    """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
+    try:
+        with _open(pool, read_only=True) as store:
+            return as_dict(store.verify()) | {"recovery": as_dict(store.recovery())}
+    except perdure.Corrupt as error:
+        return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}
+
+
+@app.command()
+def stats(pool: PoolArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None) -> None:
+    """Show what a pool holds, its shape, and what its records survive."""
+    with _open(pool, device, read_only=True) as store:
+        facts = as_dict(store.stats())
+        survives, recovery = store.survives(), as_dict(store.recovery())
+    say = cli_support.answers_to(json_file)
+    for name, fact in facts.items():
+        say(f"{name:18} {fact}")
+    say(f"{'recovery':18} {recovery}")
+    report(
+        json_file,
+        {"pool": pool, **facts, "survives": as_dict(survives), "recovery": recovery},
+        f"{pool}: {plural(facts['records'], 'record')} in {plural(facts['slots'], 'slot')}"
+        f" (load factor {facts['load_factor']:.3f}), {show_size(facts['pool_bytes'])} on {facts['medium']};"
+        f" survives {survives.description}",
+    )
+
+
+# --- single records -----------------------------------------------------------------------------
+
+
+class ValueFormat(StrEnum):
+    auto = "auto"
+    hex = "hex"
+    raw = "raw"
+
+
+def _first(values: Any, width: int | None) -> bytes:
+    return values[0].as_py() if width is None else values[0].tobytes()
+
+
+@app.command()
+def get(
+    pool: PoolArgument,
+    key: KeyArgument,
+    value_format: Annotated[
+        ValueFormat, typer.Option("--format", help="auto: as put takes it; hex; raw: the bytes alone.")
+    ] = ValueFormat.auto,
+    device: DeviceOption = DeviceChoice.cpu,
+    json_file: JsonOption = None,
+) -> None:
+    """Print the value of one key; exit status 1 if it is not there."""
+    with _open(pool, device, read_only=True) as store:
+        values, found, _ = store.get([_text.parse("KEY", key, store.key_bytes)])
+        octets = _first(values, store.value_bytes) if found[0] else None
+        width = store.value_bytes
+    if octets is None:
+        _report_absent(pool, key, json_file)
+    elif value_format is ValueFormat.raw and json_file != "-":
+        sys.stdout.buffer.write(octets)
+        sys.stdout.buffer.flush()
+    else:
+        shown = octets.hex() if value_format is ValueFormat.hex else _text.show(octets, width)
+        report(json_file, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
+
+
+def _report_absent(pool: str, key: str, json_file: str | None) -> None:
+    if json_file is not None:
+        report(json_file, {"key": key, "found": False}, f"{pool}: key {key} not found")
+    else:
+        print(f"{pool}: key {key} not found", file=sys.stderr)
+    raise typer.Exit(FAULTS)
+
+
+@app.command()
+def put(
+    pool: PoolArgument,
+    key: KeyArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Written as a key is: text, a number, hex:...")],
+    device: DeviceOption = DeviceChoice.cpu,
+    json_file: JsonOption = None,
+) -> None:
+    """Insert one key, or replace its value."""
+    with _open(pool, device) as store:
+        octets = _text.parse("VALUE", value, store.value_bytes)
+        store.put([_text.parse("KEY", key, store.key_bytes)], [octets])
+        records = len(store)
+    report(
+        json_file,
+        {"key": key, "value_hex": octets.hex(), "records": records},
+        f"put {key}: {plural(len(octets), 'byte')}; {plural(records, 'record')} in {pool}",
+    )
+
+
+@app.command("del")
+def delete(
+    pool: PoolArgument, key: KeyArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None
+) -> None:
+    """Remove one key; exit status 1 if it is not there."""
+    with _open(pool, device) as store:
+        done, _ = store.erase([_text.parse("KEY", key, store.key_bytes)])
+        records = len(store)
+    if not done[0]:
+        _report_absent(pool, key, json_file)
+    report(json_file, {"key": key, "found": True, "records": records}, f"deleted {key}; {plural(records, 'record')} in {pool}")
+
+
+@app.command()
+def scan(
+    pool: PoolArgument,
+    limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many records.")] = None,
+    device: DeviceOption = DeviceChoice.cpu,
+    json_file: JsonOption = None,
+) -> None:
+    """Print records as KEY, tab, VALUE, in the index's order."""
+    listed: list[dict[str, str]] = []
+    count = 0
+    with _open(pool, device, read_only=True) as store:
+        total = len(store)
+        for key, value in _records(store, limit):
+            count += 1
+            shown = {"key": _text.show(key, store.key_bytes), "value": _text.show(value, store.value_bytes)}
+            if json_file is None:
+                print(f"{shown['key']}\t{shown['value']}")
+            else:
+                listed.append(shown)
+    summary = f"{count:,} of {plural(total, 'record')} in {pool}"
+    if json_file is None:
+        print(summary, file=sys.stderr)  # standard output holds the records alone
+    else:
+        report(json_file, {"pool": pool, "count": count, "records": listed}, summary)
+
+
+def _records(store: perdure.Store, limit: int | None) -> Any:
+    left = limit
+    for keys, values in store.scan(4096 if limit is None else min(limit, 4096)):
+        for key, value in zip(_cells(keys), _cells(values), strict=True):
+            if left is not None and left == 0:
+                return
+            yield key, value
+            left = None if left is None else left - 1
+
+
+def _cells(column: Any) -> list[bytes]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else [row.tobytes() for row in column]
+
+
+# --- bench --------------------------------------------------------------------------------------
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def bench(context: typer.Context) -> None:
+    """Run perdure-bench with the arguments given, unchanged (perdure bench --help lists them)."""
+    program = Path(_native.__file__).parent / "bin" / "perdure-bench"
+    if not program.is_file():
+        raise Failure(f"bench: {program} is not there; this package was built without it (configure with -DPERDURE_BENCH=ON)")
+    status = subprocess.run([program, *context.args], check=False).returncode
+    status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
+    print(f"perdure-bench: exit status {status}", file=sys.stderr)
+    raise typer.Exit(status)
+
+
+# --- what other modules bring -------------------------------------------------------------------
+
+
+def _register() -> None:
+    from perdure import demo, doctor, replay, tables
+
+    for module in (tables, doctor, replay, demo):
+        module.register(app)
+
+
+_register()
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

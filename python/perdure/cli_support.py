@@ -1,0 +1,142 @@
+"""What every command shares: exit status, errors, JSON, summaries, progress.
+
+Exit status: 0 good; 1 faults found, or key not found; 2 wrong usage, or the command could not run.
+Invariant: standard output carries the answer alone (or the JSON alone, with `--json -`); errors and
+progress go to standard error, and no error is a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typer.core import TyperGroup
+
+from perdure import errors
+
+GOOD, FAULTS, UNABLE = 0, 1, 2
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; '-' is standard output."),
+]
+PoolArgument = Annotated[str, typer.Argument(metavar="POOL", help="The pool file, for example /dev/shm/table.")]
+
+
+class DeviceChoice(StrEnum):
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="Who reads and writes the pool.")]
+
+
+class Failure(Exception):
+    """A command cannot go on. `message` names the option, key or file, and the way out."""
+
+    def __init__(self, message: str, status: int = UNABLE) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def fail(message: str) -> None:
+    print(f"perdure: error: {' '.join(message.split())}", file=sys.stderr)
+
+
+class Commands(TyperGroup):
+    """The command group; whatever a command raises becomes one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Failure as failure:
+            fail(str(failure))
+            raise typer.Exit(failure.status) from None
+        except errors.Error as error:
+            fail(error.message)
+            raise typer.Exit(FAULTS if isinstance(error, errors.Corrupt) else UNABLE) from None
+        except BrokenPipeError:
+            raise  # the reader of our output went away; Typer ends quietly
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            fail(f"{where}{error.strerror or error}")
+            raise typer.Exit(UNABLE) from None
+        except ValueError as error:  # an option the library refuses, or a file that is not what it says
+            fail(str(error))
+            raise typer.Exit(UNABLE) from None
+
+
+def report(json_file: str | None, data: dict[str, Any], summary: str) -> None:
+    """Ends a command: the summary for people, and the JSON where it was asked for."""
+    if json_file == "-":
+        print(json.dumps(data, indent=2))
+        print(summary, file=sys.stderr)
+        return
+    if json_file is not None:
+        try:
+            Path(json_file).write_text(json.dumps(data, indent=2) + "\n")
+        except OSError as error:
+            raise Failure(f"--json {json_file}: {error.strerror}") from error
+    print(summary)
+
+
+def answers_to(json_file: str | None) -> Callable[[str], None]:
+    """Where a command prints its lines: standard output, unless the JSON goes there."""
+    stream = sys.stderr if json_file == "-" else sys.stdout
+    return lambda line: print(line, file=stream)
+
+
+@contextmanager
+def progress(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error; yields `set(done)`. Nothing is shown where that is no TTY."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+# --- sizes --------------------------------------------------------------------------------------
+
+_UNITS = {"": 1, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def parse_size(option: str, text: str) -> int:
+    """Bytes: a number, or one with KiB, MiB, GiB or TiB (also K, M, G, T)."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB)?|(\d+)\s*B", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise Failure(f"{option} {text}: not a size; write bytes, or for example 512MiB or 4GiB")
+    if match[3]:
+        return int(match[3])
+    unit = match[2].upper()
+    return int(float(match[1]) * (1 << _UNITS[unit])) if unit else int(float(match[1]))
+
+
+def show_size(count: int) -> str:
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):,.1f} {unit}"
+    return f"{count} B"
+
+
+def show_width(width: int | None) -> str:
+    return f"{width} B" if width else "varying length"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,148 @@
+"""`perdure doctor`: what this machine offers a store, and what would survive on each medium.
+
+Invariant: it reports what it reads from the system and from the engine, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import perdure
+from perdure import _native
+from perdure._records import as_dict
+from perdure.cli_support import JsonOption, answers_to, report, show_size
+
+VECTOR_ISA = ("sse4_2", "pclmulqdq", "avx2", "bmi2", "avx512f", "avx512bw", "avx512vl", "asimd", "sve")  # as Linux names them
+
+
+def _cpu() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)  # the first processor's win
+    named = {name.strip(): value.strip() for name, value in fields.items()}
+    flags = (named.get("flags") or named.get("Features") or "").split()
+    return {
+        "model": named.get("model name", platform.machine()),
+        "cores": len(os.sched_getaffinity(0)),
+        "isa": [flag for flag in VECTOR_ISA if flag in flags],
+    }
+
+
+def _limit(kind: int) -> int | None:
+    soft, _ = resource.getrlimit(kind)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _memory_limit() -> int | None:
+    """The container's, where there is one: tmpfs pages count against it."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        path = Path("/sys/fs/cgroup") / name
+        if path.is_file():
+            text = path.read_text().strip()
+            return int(text) if text.isdecimal() and int(text) < 1 << 60 else None
+    return None
+
+
+def _limits() -> dict[str, Any]:
+    return {
+        "memlock_bytes": _limit(resource.RLIMIT_MEMLOCK),
+        "file_size_bytes": _limit(resource.RLIMIT_FSIZE),
+        "address_space_bytes": _limit(resource.RLIMIT_AS),
+        "memory_bytes": _memory_limit(),
+    }
+
+
+def _mounts(kind: str) -> list[str]:
+    entries = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return [entry[1].replace("\\040", " ") for entry in entries if entry[2] == kind]
+
+
+def _place(medium: _native.Medium, path: str | None, size: int | None, free: int | None, note: str) -> dict[str, Any]:
+    return {
+        "medium": medium.name,
+        "path": path,
+        "size_bytes": size,
+        "free_bytes": free,
+        "survives": as_dict(_native.survives(medium)),
+        "note": note,
+    }
+
+
+def _on_file_system(medium: _native.Medium, path: str, note: str) -> dict[str, Any]:
+    facts = os.statvfs(path)
+    writable = "" if os.access(path, os.W_OK) else "not writable by this user; "
+    free = facts.f_bavail * facts.f_frsize
+    return _place(medium, path, facts.f_blocks * facts.f_frsize, free, writable + note)
+
+
+def _hugetlbfs() -> list[dict[str, Any]]:
+    pools = [
+        f"{(entry / 'free_hugepages').read_text().strip()} of {(entry / 'nr_hugepages').read_text().strip()}"
+        f" pages of {entry.name.removeprefix('hugepages-')} free"
+        for entry in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*"))
+    ]
+    note = "; ".join(pools) or "this kernel has no huge pages"
+    mounts = _mounts("hugetlbfs")
+    if not mounts:
+        return [_place(_native.Medium.hugetlbfs, None, None, None, f"not mounted; {note}")]
+    return [_on_file_system(_native.Medium.hugetlbfs, mount, note) for mount in mounts]
+
+
+def _media() -> list[dict[str, Any]]:
+    tmpfs = [mount for mount in _mounts("tmpfs") if mount == "/dev/shm" or os.access(mount, os.W_OK)]
+    return [
+        *(_on_file_system(_native.Medium.tmpfs, mount, "the default place of pools") for mount in tmpfs if mount == "/dev/shm"),
+        *(_on_file_system(_native.Medium.tmpfs, mount, "") for mount in tmpfs if mount != "/dev/shm"),
+        *_hugetlbfs(),
+        _place(_native.Medium.memfd, "memfd:NAME", None, None, "anonymous memory, gone with the process"),
+        _on_file_system(_native.Medium.file, str(Path.cwd()), "CPU only: a GPU cannot map files of a disk"),
+    ]
+
+
+def _show_limit(number: int | None) -> str:
+    return "unlimited" if number is None else show_size(number)
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    lines = [
+        f"perdure   {facts['version']}, {'with' if facts['cuda_build'] else 'without'} CUDA",
+        f"cpu       {facts['cpu']['model']}, {facts['cpu']['cores']} cores, {' '.join(facts['cpu']['isa'])}",
+    ]
+    for device in facts["devices"]:
+        state = device["description"] if device["available"] else f"not available: {device['why_not']}"
+        lines.append(f"device    {device['device']}: {state}")
+    for medium in facts["media"]:
+        size = "" if medium["size_bytes"] is None else f", {show_size(medium['free_bytes'])} of {show_size(medium['size_bytes'])} free"
+        note = f" ({medium['note']})" if medium["note"] else ""
+        lines.append(f"medium    {medium['medium']} {medium['path'] or ''}{size}{note}")
+        lines.append(f"          survives {medium['survives']['description']}")
+    limits = facts["limits"]
+    lines.append(f"memlock   {_show_limit(limits['memlock_bytes'])} (needed to lock a pool, and to give it to a GPU)")
+    lines.append(f"memory    {_show_limit(limits['memory_bytes'])} for this container; files at most {_show_limit(limits['file_size_bytes'])}")
+    return lines
+
+
+def doctor(json_file: JsonOption = None) -> None:
+    """Tell what this machine offers: devices, media and what survives on them, limits."""
+    facts: dict[str, Any] = {
+        "version": perdure.__version__,
+        "cuda_build": perdure.built_with_cuda,
+        "cpu": _cpu(),
+        "devices": [as_dict(device) for device in perdure.devices()],
+        "media": _media(),
+        "limits": _limits(),
+    }
+    say = answers_to(json_file)
+    for line in _lines(facts):
+        say(line)
+    usable = [device["device"] for device in facts["devices"] if device["available"]]
+    report(json_file, facts, f"stores can run on: {', '.join(usable)}")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(doctor)

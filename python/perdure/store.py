@@ -1,0 +1,471 @@
+"""The store as Python sees it: batches of arrays in, arrays out.
+
+Thread safety is the engine's: any number of threads may call any method; a write batch is alone.
+Invariant: a call either did what it says for every key, or raises; statuses are for those who ask
+with check=False.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+
+from perdure import _arrays, _arrow, _native, errors
+from perdure.results import Outcome, Result, Statuses, done_mask, raise_for_keys
+
+DeviceName = Literal["cpu", "cuda"]
+LayoutName = Literal["word", "in_place"]
+DurabilityName = Literal["none", "process", "power"]
+Operation = Literal["replace", "add", "min", "max"]
+PathLike = str | os.PathLike[str]
+Answer = TypeVar("Answer", Result, Outcome)
+
+
+def create(
+    path: PathLike,
+    key_bytes: int | None = 8,
+    value_bytes: int | None = None,
+    *,
+    expected_records: int = 1 << 16,
+    max_bytes: int | None = None,
+    layout: LayoutName = "word",
+    shape: tuple[int, int, int] = (2, 2, 8),
+    durability: DurabilityName = "process",
+    overwrite: bool = False,
+    device: DeviceName = "cpu",
+    threads: int | None = None,
+    verify_reads: bool = True,
+    count_accesses: bool = False,
+    lock_memory: bool = False,
+    displacement: bool = True,
+    grow: bool = True,
+) -> Store:
+    """Makes a pool and opens it.
+
+    `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
+    arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
+    memory that dies with the process. `shape` is levels, hash functions and slots a bucket.
+    """
+    wanted = _native.CreateOptions()
+    wanted.key_bytes = _length("key_bytes", key_bytes)
+    wanted.value_bytes = _length("value_bytes", value_bytes)
+    wanted.expected_records = _whole("expected_records", expected_records)
+    wanted.max_bytes = 0 if max_bytes is None else _whole("max_bytes", max_bytes)
+    wanted.layout = _named("layout", layout, _native.Layout)
+    wanted.shape = _shape(shape)
+    wanted.durability = _named("durability", durability, _native.Durability)
+    wanted.overwrite = bool(overwrite)
+    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    return Store(_native.Store.create(os.fspath(path), wanted, opened))
+
+
+def open(
+    path: PathLike,
+    *,
+    read_only: bool = False,
+    expect_key_bytes: int | None = None,
+    expect_value_bytes: int | None = None,
+    device: DeviceName = "cpu",
+    threads: int | None = None,
+    verify_reads: bool = True,
+    count_accesses: bool = False,
+    lock_memory: bool = False,
+    displacement: bool = True,
+    grow: bool = True,
+) -> Store:
+    """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
+
+    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes.
+    """
+    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    opened.read_only = bool(read_only)
+    opened.expect_key_bytes = 0 if expect_key_bytes is None else _length("expect_key_bytes", expect_key_bytes)
+    opened.expect_value_bytes = 0 if expect_value_bytes is None else _length("expect_value_bytes", expect_value_bytes)
+    return Store(_native.Store.open(os.fspath(path), opened))
+
+
+class Store:
+    """An open pool. Made by `perdure.create` and `perdure.open`; a context manager that closes it."""
+
+    def __init__(self, native: _native.Store) -> None:
+        stats = native.stats()
+        self._native = native
+        self._closed = False
+        self._path = native.path()
+        self._key_width = stats.key_bytes or None
+        self._value_width = stats.value_bytes or None
+        self._device = stats.device.name
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def key_bytes(self) -> int | None:
+        """Bytes of every key; None where they vary."""
+        return self._key_width
+
+    @property
+    def value_bytes(self) -> int | None:
+        """Bytes of every value; None where they vary."""
+        return self._value_width
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # --- batches --------------------------------------------------------------------------------
+
+    def get(
+        self,
+        keys: Any,
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+        stream: Any = None,
+        check: bool = True,
+    ) -> Result:
+        """The values of `keys`.
+
+        Fixed-width values come as rows of `dtype` (uint8) and row shape `shape`, in `out` or in a
+        new array of the keys' library; rows of absent keys are left as they are (zero in a new
+        array). Values of varying length come as a pyarrow.LargeBinaryArray, null where absent.
+        """
+        handle = _arrays.stream_of(stream, keys, out)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        statuses = np.zeros(given.count, np.uint8)
+        if self._value_width is None:
+            self._refuse_rows(out=out, dtype=dtype, shape=shape)
+            offsets, data = self._native.get_variable(given.column, statuses, handle)
+            found = done_mask(statuses)
+            answer = Result(_arrow.to_array(offsets, data, found), found, statuses)
+        else:
+            values, column = self._destination(given, out, dtype, shape, handle)
+            self._native.get(given.column, column, statuses, handle)
+            answer = Result(values, done_mask(statuses), statuses)
+        return _checked("get", answer, check)
+
+    def put(self, keys: Any, values: Any, *, stream: Any = None, check: bool = True) -> Outcome:
+        """Inserts each key with its value, or replaces the value that is there."""
+        handle = _arrays.stream_of(stream, keys, values)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        rows = _arrays.values_input("values", values, self._value_width, given.count, handle, self._device)
+        return self._write(
+            "put",
+            given.count,
+            check,
+            lambda statuses: self._native.put(given.column, rows.column, statuses, handle),
+        )
+
+    def update(
+        self,
+        keys: Any,
+        operands: Any,
+        op: Operation = "add",
+        *,
+        element: Any = None,
+        stream: Any = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Combines each stored value with its operand; absent keys stay absent (`done` is false).
+
+        Values are seen as arrays of the operands' dtype: uint8, int32, uint32, int64, uint64,
+        float32 or float64. `element` names it where the operands are bytes.
+        """
+        handle = _arrays.stream_of(stream, keys, operands)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        rows = _arrays.values_input("operands", operands, self._value_width, given.count, handle, self._device)
+        rmw = _named("op", op, _native.Rmw)
+        kind = _element("operands", rows, rmw, element)
+        return self._write(
+            "update",
+            given.count,
+            check,
+            lambda statuses: self._native.update(given.column, rows.column, rmw, kind, statuses, handle),
+        )
+
+    def erase(self, keys: Any, *, stream: Any = None, check: bool = True) -> Outcome:
+        """Removes each key; `done` is false where it was absent."""
+        handle = _arrays.stream_of(stream, keys)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        return self._write(
+            "erase", given.count, check, lambda statuses: self._native.erase(given.column, statuses, handle)
+        )
+
+    def apply(
+        self,
+        keys: Any,
+        kinds: Any,
+        values: Any = None,
+        *,
+        op: Operation = "replace",
+        element: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+        stream: Any = None,
+        check: bool = True,
+    ) -> Result:
+        """A mixed batch: operation i of `kinds` (OpKind, or its name) on key i, in array order.
+
+        `values` holds the operand of every put and update; rows of gets and erases are ignored.
+        What `update` does is `op`. Gets need a pool of fixed-width values; theirs arrive as in `get`.
+        """
+        handle = _arrays.stream_of(stream, keys, values, out)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        codes = _kinds(kinds, given.count)
+        rmw = _named("op", op, _native.Rmw)
+        operands, kind = self._operands(values, codes, rmw, element, given.count, handle)
+        gathered, column = self._gathered(codes, given, out, dtype, shape, handle)
+        statuses = np.zeros(given.count, np.uint8)
+
+        def answer() -> Result:
+            return Result(gathered, done_mask(statuses), statuses)
+
+        _with_outcome(
+            answer,
+            lambda: self._native.apply(given.column, codes, operands, rmw, kind, column, statuses, handle),
+        )
+        return _checked("apply", answer(), check)
+
+    def scan(
+        self, page_size: int = 65536, *, key_dtype: Any = None, dtype: Any = None, shape: Any = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Every record, in pages of (keys, values), in the index's order.
+
+        Fixed-width keys come as uint64 (8 bytes) or uint8 rows, or as `key_dtype`; values as in
+        `get`. Raises Busy if the table grew meanwhile: start again.
+        """
+        if self._key_width is None:
+            self._refuse_rows(key_dtype=key_dtype)
+        if self._value_width is None:
+            self._refuse_rows(dtype=dtype, shape=shape)
+        limit = _whole("page_size", page_size, least=1)
+        return self._pages(limit, key_dtype, dtype, shape)
+
+    # --- the pool -------------------------------------------------------------------------------
+
+    def verify(self) -> _native.VerifyReport:
+        """Checks every record's checksum, key and place in the index."""
+        return self._native.verify()
+
+    def stats(self) -> _native.Stats:
+        return self._native.stats()
+
+    def reset_counts(self) -> None:
+        """Sets the access counts of `stats` to zero (see count_accesses)."""
+        self._native.reset_counts()
+
+    def recovery(self) -> _native.RecoveryReport:
+        """What opening found: records, what was dropped and why, seconds."""
+        return self._native.recovery()
+
+    def survives(self) -> _native.Survival:
+        """Which events acknowledged operations outlive, and on whose word."""
+        return self._native.survives()
+
+    def close(self) -> None:
+        """Marks the pool clean and unmaps it. Closing twice is harmless."""
+        if not self._closed:
+            self._native.close()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.stats().records
+
+    def __bool__(self) -> bool:
+        return True  # an empty store is still a store
+
+    def __repr__(self) -> str:
+        sizes = f"keys {self._key_width or 'var'} B, values {self._value_width or 'var'} B"
+        return f"<perdure.Store {self._path!r}, {sizes}, {self._device}{', closed' if self._closed else ''}>"
+
+    # --- parts of the above ---------------------------------------------------------------------
+
+    def _write(self, call: str, count: int, check: bool, run: Callable[[Statuses], None]) -> Outcome:
+        statuses = np.zeros(count, np.uint8)
+
+        def answer() -> Outcome:
+            return Outcome(done_mask(statuses), statuses)
+
+        _with_outcome(answer, lambda: run(statuses))
+        return _checked(call, answer(), check)
+
+    def _destination(
+        self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
+    ) -> tuple[Any, _native.MutableColumn]:
+        assert self._value_width is not None
+        if out is None:
+            out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
+        elif dtype is not None or shape is not None:
+            raise ValueError("out: has its own dtype and shape; pass either out=, or dtype= and shape=")
+        return out, _arrays.output(out, self._value_width, keys.count, stream, self._device)
+
+    def _gathered(
+        self, codes: Any, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
+    ) -> tuple[Any, _native.MutableColumn]:
+        if not (codes == int(_native.OpKind.get)).any():
+            return out, _native.MutableColumn.empty()
+        if self._value_width is None:
+            raise ValueError("kinds: a mixed batch cannot get values of varying length; call get() for those keys")
+        return self._destination(keys, out, dtype, shape, stream)
+
+    def _operands(
+        self, values: Any, codes: Any, rmw: _native.Rmw, element: Any, count: int, stream: int
+    ) -> tuple[_native.Column, _native.Element]:
+        updates = bool((codes == int(_native.OpKind.update)).any())
+        if values is None:
+            if updates or (codes == int(_native.OpKind.put)).any():
+                raise ValueError("values: the batch has puts or updates; pass one row a key")
+            return _native.Column.empty(), _native.Element.uint8
+        rows = _arrays.values_input("values", values, self._value_width, count, stream, self._device)
+        kind = _element("values", rows, rmw, element) if updates else _native.Element.uint8
+        return rows.column, kind
+
+    def _pages(self, limit: int, key_dtype: Any, dtype: Any, shape: Any) -> Iterator[tuple[Any, Any]]:
+        if key_dtype is None and self._key_width == 8:
+            key_dtype = np.uint64
+        cursor = _native.ScanCursor()
+        while not cursor.done:
+            key_ends, keys, value_ends, values, cursor = self._native.scan(cursor, limit)
+            if len(key_ends) < 2:
+                continue
+            # Rows of one element are a plain column, which is what integer keys look like elsewhere.
+            key_shape = () if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width else None
+            yield (
+                self._column(key_ends, keys, self._key_width, key_dtype, key_shape, "keys"),
+                self._column(value_ends, values, self._value_width, dtype, shape, "values"),
+            )
+
+    @staticmethod
+    def _column(ends: Any, data: Any, width: int | None, dtype: Any, shape: Any, what: str) -> Any:
+        if width is None:
+            return _arrow.to_array(ends, data)
+        return _arrays.as_rows(data, len(ends) - 1, width, dtype, shape, what)
+
+    @staticmethod
+    def _refuse_rows(**options: Any) -> None:
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"{given[0]}: lengths vary in this pool, so they come as an Arrow large_binary array; leave {given[0]}= away"
+            )
+
+
+def devices() -> list[_native.DeviceInfo]:
+    """The machines this build and this computer offer."""
+    return _native.devices()
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+def _whole(name: str, number: Any, least: int = 0) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise TypeError(f"{name}: expected a whole number, not {number!r}")
+    if not least <= number < 1 << 63:
+        raise ValueError(f"{name}: {number} is out of range; pass at least {least}")
+    return int(number)
+
+
+def _length(name: str, number: Any) -> int:
+    if number is None:
+        return 0
+    if _whole(name, number, least=1) >= 1 << 32:
+        raise ValueError(f"{name}: {number} is out of range; pass less than 2^32, or None for varying length")
+    return int(number)
+
+
+def _named(name: str, value: Any, kind: Any) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in kind.__members__:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}")
+    return kind[value]
+
+
+def _shape(shape: Any) -> _native.Shape:
+    if not isinstance(shape, Sequence) or len(shape) != 3:
+        raise ValueError(f"shape: expected (levels, hashes, slots), for example (2, 2, 8), not {shape!r}")
+    return _native.Shape(*(_whole("shape", extent, least=1) for extent in shape))
+
+
+def _open_options(
+    device: Any,
+    threads: int | None,
+    verify_reads: bool,
+    count_accesses: bool,
+    lock_memory: bool,
+    displacement: bool,
+    grow: bool,
+) -> _native.OpenOptions:
+    options = _native.OpenOptions()
+    options.device = _named("device", device, _native.Device)
+    options.threads = 0 if threads is None else _whole("threads", threads)
+    options.verify_reads = bool(verify_reads)
+    options.count_accesses = bool(count_accesses)
+    options.lock_memory = bool(lock_memory)
+    options.displacement = bool(displacement)
+    options.grow = bool(grow)
+    return options
+
+
+def _element(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
+    if rmw is _native.Rmw.replace:
+        return _native.Element.uint8  # bytes are replaced as they are
+    if element is None and rows.rows is None:
+        raise TypeError(f"element: {name} are byte strings; say what they hold, for example element='int64'")
+    given = rows.rows.dtype if element is None and rows.rows is not None else np.dtype(element).name
+    if given not in _native.Element.__members__:
+        known = ", ".join(_native.Element.__members__)
+        raise TypeError(f"{name}: cannot {rmw.name} elements of {given}; use one of {known}, or element=")
+    return _native.Element[given]
+
+
+def _kinds(kinds: Any, count: int) -> Any:
+    if isinstance(kinds, list | tuple):
+        kinds = [_named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds]
+    codes = np.asarray(kinds)
+    if codes.size and codes.dtype.kind not in "iu":
+        raise TypeError(f"kinds: dtype {codes.dtype}; pass OpKind numbers or the names get, put, erase, update")
+    if codes.shape != (count,):
+        raise ValueError(f"kinds: shape {codes.shape} for {count} keys; pass one a key")
+    last = max(map(int, _native.OpKind))
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) <= last:
+        raise ValueError(f"kinds: numbers must be OpKind's, 0 to {last}")
+    return np.ascontiguousarray(codes, np.uint8)
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def _with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
+    """Runs a write; when the pool ran out of space the exception tells key by key how far it came."""
+    try:
+        run()
+    except errors.NoSpace as error:
+        error.outcome = answer()
+        raise
+
+
+def _checked(call: str, answer: Answer, check: bool) -> Answer:
+    if check:
+        raise_for_keys(call, answer)
+    return answer
