@@ -59,7 +59,7 @@ Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this == &other) return *this;
-  release();
+  close();
   path_ = std::move(other.path_);
   options_ = other.options_;
   medium_ = other.medium_;
@@ -72,9 +72,9 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
-Mapping::~Mapping() { release(); }
+Mapping::~Mapping() { close(); }
 
-void Mapping::release() {
+void Mapping::close() {
   if (pinned_ > 0) exec::unpin(data_, pinned_);
   if (data_ != nullptr) ::munmap(data_, reserved_);
   if (fd_ >= 0) ::close(fd_);

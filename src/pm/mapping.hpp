@@ -31,6 +31,9 @@ class Mapping {
   /// Backs and maps bytes up to `bytes` (never shrinks). On failure the mapping is as it was.
   Status grow(std::uint64_t bytes);
 
+  /// Unmaps, and lets go of the file and its lock.
+  void close();
+
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] Medium medium() const { return medium_; }
@@ -41,7 +44,6 @@ class Mapping {
   Status reserve_addresses(std::uint64_t bytes);
   Status map(std::uint64_t from, std::uint64_t to, bool populate);
   Status detect_medium();
-  void release();
 
   std::string path_;
   MapOptions options_;

@@ -22,6 +22,9 @@ class Pool {
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
+  /// Unmaps the pool; header() and root() stay readable, nothing else does.
+  void close() { mapping_.close(); }
+
   [[nodiscard]] PoolHeader const& header() const { return header_; }
   [[nodiscard]] Root const& root() const { return root_; }
   [[nodiscard]] std::byte* base() const { return mapping_.data(); }

@@ -197,10 +197,12 @@ Status Store::Impl::close() {
   closed_ = true;
   sessions_.clear();
   engine_.reset();
-  if (pool_.read_only() || !failed_.ok()) return {};
-  pm::Root root = pool_.root();
-  root.clean = 1;
-  pool_.publish_root(root);
+  if (!pool_.read_only() && failed_.ok()) {
+    pm::Root root = pool_.root();
+    root.clean = 1;
+    pool_.publish_root(root);
+  }
+  pool_.close();
   return {};
 }
 
