@@ -93,8 +93,7 @@ class Store:
 
     def __init__(self, native: _native.Store) -> None:
         stats = native.stats()
-        self._native = native
-        self._closed = False
+        self._native: _native.Store | None = native
         self._path = native.path()
         self._key_width = stats.key_bytes or None
         self._value_width = stats.value_bytes or None
@@ -120,7 +119,7 @@ class Store:
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        return self._native is None
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -145,12 +144,12 @@ class Store:
         statuses = np.zeros(given.count, np.uint8)
         if self._value_width is None:
             self._refuse_rows(out=out, dtype=dtype, shape=shape)
-            offsets, data = self._native.get_variable(given.column, statuses, handle)
+            offsets, data = self._engine.get_variable(given.column, statuses, handle)
             found = done_mask(statuses)
             answer = Result(_arrow.to_array(offsets, data, found), found, statuses)
         else:
             values, column = self._destination(given, out, dtype, shape, handle)
-            self._native.get(given.column, column, statuses, handle)
+            self._engine.get(given.column, column, statuses, handle)
             answer = Result(values, done_mask(statuses), statuses)
         return _checked("get", answer, check)
 
@@ -163,7 +162,7 @@ class Store:
             "put",
             given.count,
             check,
-            lambda statuses: self._native.put(given.column, rows.column, statuses, handle),
+            lambda statuses: self._engine.put(given.column, rows.column, statuses, handle),
         )
 
     def update(
@@ -190,7 +189,7 @@ class Store:
             "update",
             given.count,
             check,
-            lambda statuses: self._native.update(given.column, rows.column, rmw, kind, statuses, handle),
+            lambda statuses: self._engine.update(given.column, rows.column, rmw, kind, statuses, handle),
         )
 
     def erase(self, keys: Any, *, stream: Any = None, check: bool = True) -> Outcome:
@@ -198,7 +197,7 @@ class Store:
         handle = _arrays.stream_of(stream, keys)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         return self._write(
-            "erase", given.count, check, lambda statuses: self._native.erase(given.column, statuses, handle)
+            "erase", given.count, check, lambda statuses: self._engine.erase(given.column, statuses, handle)
         )
 
     def apply(
@@ -233,7 +232,7 @@ class Store:
 
         _with_outcome(
             answer,
-            lambda: self._native.apply(given.column, codes, operands, rmw, kind, column, statuses, handle),
+            lambda: self._engine.apply(given.column, codes, operands, rmw, kind, column, statuses, handle),
         )
         return _checked("apply", answer(), check)
 
@@ -256,28 +255,28 @@ class Store:
 
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index."""
-        return self._native.verify()
+        return self._engine.verify()
 
     def stats(self) -> _native.Stats:
-        return self._native.stats()
+        return self._engine.stats()
 
     def reset_counts(self) -> None:
         """Sets the access counts of `stats` to zero (see count_accesses)."""
-        self._native.reset_counts()
+        self._engine.reset_counts()
 
     def recovery(self) -> _native.RecoveryReport:
         """What opening found: records, what was dropped and why, seconds."""
-        return self._native.recovery()
+        return self._engine.recovery()
 
     def survives(self) -> _native.Survival:
         """Which events acknowledged operations outlive, and on whose word."""
-        return self._native.survives()
+        return self._engine.survives()
 
     def close(self) -> None:
         """Marks the pool clean and unmaps it. Closing twice is harmless."""
-        if not self._closed:
+        if self._native is not None:
             self._native.close()
-            self._closed = True
+            self._native = None  # the last reference but those of calls still returning: unmaps, unlocks
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +294,14 @@ class Store:
 
     def __repr__(self) -> str:
         sizes = f"keys {self._key_width or 'var'} B, values {self._value_width or 'var'} B"
-        return f"<perdure.Store {self._path!r}, {sizes}, {self._device}{', closed' if self._closed else ''}>"
+        return f"<perdure.Store {self._path!r}, {sizes}, {self._device}{', closed' if self.closed else ''}>"
+
+    @property
+    def _engine(self) -> _native.Store:
+        native = self._native
+        if native is None:
+            raise errors.Closed(f"pool {self._path}: this store is closed; open it again with perdure.open")
+        return native
 
     # --- parts of the above ---------------------------------------------------------------------
 
@@ -344,7 +350,7 @@ class Store:
             key_dtype = np.uint64
         cursor = _native.ScanCursor()
         while not cursor.done:
-            key_ends, keys, value_ends, values, cursor = self._native.scan(cursor, limit)
+            key_ends, keys, value_ends, values, cursor = self._engine.scan(cursor, limit)
             if len(key_ends) < 2:
                 continue
             # Rows of one element are a plain column, which is what integer keys look like elsewhere.
