@@ -88,7 +88,7 @@ endif()
 
 if(PERDURE_CUDA)
   perdure_default_architectures()
-  set(CMAKE_CUDA_COMPILER "${perdure_nvcc}")
+  set(CMAKE_CUDA_COMPILER "${perdure_nvcc}" CACHE FILEPATH "nvcc")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # a machine without driver or toolkit must load what we build
   enable_language(CUDA)
   # Not find_package(CUDAToolkit): that of CMake 3.25 stops at the wheels' layout, which lacks nvToolsExt.

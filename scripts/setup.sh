@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Installs what building, testing and running Perdure needs and this machine lacks: system packages
+# through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and the CUDA compiler into .venv
+# where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
+#
+#   scripts/setup.sh            what make demo and make test need
+#   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
+#   scripts/setup.sh --fuzz     clang too, which builds the fuzz target
+#
+# Environment: PYTHON (default python3) makes the venv. PERDURE_CUDA=OFF skips CUDA.
+# PERDURE_OFFLINE=1 installs nothing from outside: see scripts/offline.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly venv=.venv
+readonly log=build/setup.log
+readonly python=${PYTHON:-python3}
+readonly offline=${PERDURE_OFFLINE:-0}
+
+say() { printf 'set-up: %s\n' "$*"; }
+fail() {
+  printf 'set-up failed: %s\n' "$*" >&2
+  exit 1
+}
+# Runs a command with its output in the log, which is shown only when the command fails.
+quietly() {
+  "$@" >>"$log" 2>&1 || {
+    tail -n 30 "$log" >&2
+    fail "'$*' (whole log: $log)"
+  }
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    fail "neither root nor sudo: ask an administrator for 'apt-get install ${missing[*]}', then try again"
+  fi
+}
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Names, one a line, the Debian packages that this run needs.
+wanted_packages() {
+  printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev libgtest-dev librapidcheck-dev libcli11-dev
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
+  case " $* " in *" --bench "*) echo librocksdb-dev ;; esac
+  case " $* " in *" --fuzz "*) printf '%s\n' clang libclang-rt-dev ;; esac
+}
+
+# g++, make and cmake may come from elsewhere than apt.
+has_command() {
+  case $1 in
+    g++ | make | cmake) command -v "$1" >/dev/null ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    binutils) command -v nm >/dev/null ;;
+    clang) command -v clang++ >/dev/null ;;
+    *) return 1 ;;
+  esac
+}
+
+install_system_packages() {
+  missing=()
+  local package
+  while read -r package; do
+    has_command "$package" || is_installed "$package" || missing+=("$package")
+  done < <(wanted_packages "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+
+  command -v apt-get >/dev/null || fail "no apt-get here; install what corresponds to: ${missing[*]}"
+  say "apt: ${missing[*]}"
+  quietly as_root apt-get -q update
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"
+}
+
+check_python() {
+  command -v "$python" >/dev/null || fail "no $python: install Python 3.11 or later, or name one in PYTHON"
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    fail "$("$python" --version) is too old: name Python 3.11 or later in PYTHON"
+}
+
+# An nvcc of at least 13.0 outside the venv, as cmake/cuda.cmake would find it.
+has_own_nvcc() {
+  local nvcc version
+  nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+  version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\).*/\1/p') || return 1
+  [ "${version:-0}" -ge 13 ]
+}
+
+wants_cuda_wheels() {
+  case ${PERDURE_CUDA:-AUTO} in [Oo][Ff][Ff] | 0 | [Nn][Oo] | [Ff]*) return 1 ;; esac
+  ! has_own_nvcc
+}
+
+# Prints what decides the content of one stamp: the Python, and the given files.
+fingerprint() {
+  "$python" -c 'import sys; print(sys.version, sys.prefix)'
+  sha256sum scripts/setup.sh "$@"
+  echo "$PWD"
+}
+
+pip_install() { quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@"; }
+
+# CMake looks for lib64 and for an unversioned libcudart, which the wheels lack.
+link_cuda() {
+  local cuda
+  cuda=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia/cu13
+  [ -x "$cuda/bin/nvcc" ] || fail "the CUDA wheels left no $cuda/bin/nvcc"
+  ln -sfn lib "$cuda/lib64"
+  ln -sfn libcudart.so.13 "$cuda/lib/libcudart.so"
+}
+
+is_stamped() { [ "$(cat "$venv/.perdure-$1" 2>/dev/null)" = "$2" ]; }
+
+install_python_packages() {
+  local now
+  now=$(fingerprint requirements/dev.txt)
+  ! is_stamped python "$now" || return 0
+  quietly "$python" -m venv --clear $venv
+  say "python: $("$venv/bin/python" --version) in $venv"
+  pip_install -r requirements/dev.txt
+  say "python: $(grep -c == requirements/dev.txt) packages of requirements/dev.txt"
+  printf '%s\n' "$now" >$venv/.perdure-python
+}
+
+install_cuda() {
+  local now
+  now=$(fingerprint requirements/cuda.txt)
+  ! is_stamped cuda "$now" || return 0
+  pip_install -r requirements/cuda.txt
+  link_cuda
+  say "cuda: no nvcc of at least 13.0 was here; $(grep -o '^cuda-toolkit.*' requirements/cuda.txt) is now in $venv"
+  printf '%s\n' "$now" >$venv/.perdure-cuda
+}
+
+mkdir -p build
+check_python
+if [ "$offline" != 0 ]; then
+  exec scripts/offline.sh unpack
+fi
+install_system_packages "$@"
+install_python_packages
+if wants_cuda_wheels; then
+  install_cuda
+fi
+say "ready"
