@@ -9,7 +9,7 @@ endif()
 
 set(PERDURE_CUDA "AUTO" CACHE STRING "Build the GPU code: AUTO (where an nvcc is found), ON or OFF")
 set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
-option(PERDURE_PYTHON "Build the Python module" "${SKBUILD}")
+option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
 option(PERDURE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
