@@ -26,6 +26,7 @@ from perdure.cli_support import (
     Failure,
     JsonOption,
     PoolArgument,
+    open_pool,
     plural,
     report,
     show_size,
@@ -65,10 +66,6 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
     if version:
         print(f"perdure {perdure.__version__} ({'CPU and CUDA' if perdure.built_with_cuda else 'CPU'} build)")
         raise typer.Exit
-
-
-def _open(pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False) -> perdure.Store:
-    return perdure.open(pool, read_only=read_only, device=device.value)
 
 
 # --- create, verify, stats ----------------------------------------------------------------------
@@ -147,7 +144,7 @@ def verify(pool: PoolArgument, json_file: JsonOption = None) -> None:
 def _verify(pool: str) -> dict[str, Any]:
     """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
     try:
-        with _open(pool, read_only=True) as store:
+        with open_pool(pool, read_only=True) as store:
             return as_dict(store.verify()) | {"recovery": as_dict(store.recovery())}
     except perdure.Corrupt as error:
         return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}
@@ -156,7 +153,7 @@ def _verify(pool: str) -> dict[str, Any]:
 @app.command()
 def stats(pool: PoolArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None) -> None:
     """Show what a pool holds, its shape, and what its records survive."""
-    with _open(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True) as store:
         facts = as_dict(store.stats())
         survives, recovery = store.survives(), as_dict(store.recovery())
     say = cli_support.answers_to(json_file)
@@ -196,7 +193,7 @@ def get(
     json_file: JsonOption = None,
 ) -> None:
     """Print the value of one key; exit status 1 if it is not there."""
-    with _open(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True) as store:
         values, found, _ = store.get([_text.parse("KEY", key, store.key_bytes)])
         octets = _first(values, store.value_bytes) if found[0] else None
         width = store.value_bytes
@@ -227,7 +224,7 @@ def put(
     json_file: JsonOption = None,
 ) -> None:
     """Insert one key, or replace its value."""
-    with _open(pool, device) as store:
+    with open_pool(pool, device) as store:
         octets = _text.parse("VALUE", value, store.value_bytes)
         store.put([_text.parse("KEY", key, store.key_bytes)], [octets])
         records = len(store)
@@ -243,7 +240,7 @@ def delete(
     pool: PoolArgument, key: KeyArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None
 ) -> None:
     """Remove one key; exit status 1 if it is not there."""
-    with _open(pool, device) as store:
+    with open_pool(pool, device) as store:
         done, _ = store.erase([_text.parse("KEY", key, store.key_bytes)])
         records = len(store)
     if not done[0]:
@@ -261,7 +258,7 @@ def scan(
     """Print records as KEY, tab, VALUE, in the index's order."""
     listed: list[dict[str, str]] = []
     count = 0
-    with _open(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True) as store:
         total = len(store)
         for key, value in _records(store, limit):
             count += 1

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
+import perdure
 from perdure import errors
 
 GOOD, FAULTS, UNABLE = 0, 1, 2
@@ -73,6 +74,26 @@ class Commands(TyperGroup):
         except ValueError as error:  # an option the library refuses, or a file that is not what it says
             fail(str(error))
             raise typer.Exit(UNABLE) from None
+
+
+def open_pool(pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False) -> perdure.Store:
+    """Opens a pool for a command, and says so on standard error where it had to be recovered.
+
+    A pool that was not closed in order cannot be read until it is recovered, which is writing to it;
+    so a reading command opens such a pool for writing, once.
+    """
+    try:
+        store = perdure.open(pool, read_only=read_only, device=device.value)
+    except perdure.Unsupported:
+        if not read_only:
+            raise
+        store = perdure.open(pool, device=device.value)
+    found = store.recovery()
+    if not found.clean:
+        dropped = f", dropped {found.dropped:,} ({found.why_dropped})" if found.dropped else ", dropped none"
+        took = f"{found.map_seconds + found.recover_seconds:.3f} s"
+        print(f"perdure: {pool} was not closed in order; recovered {plural(found.records, 'record')}{dropped} in {took}", file=sys.stderr)
+    return store
 
 
 def report(json_file: str | None, data: dict[str, Any], summary: str) -> None:

@@ -59,7 +59,8 @@ def _limits() -> dict[str, Any]:
 
 def _mounts(kind: str) -> list[str]:
     entries = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
-    return [entry[1].replace("\\040", " ") for entry in entries if entry[2] == kind]
+    points = (entry[1].replace("\\040", " ") for entry in entries if entry[2] == kind)
+    return list(dict.fromkeys(points))  # a place mounted over is listed twice
 
 
 def _place(medium: _native.Medium, path: str | None, size: int | None, free: int | None, note: str) -> dict[str, Any]:
@@ -94,10 +95,12 @@ def _hugetlbfs() -> list[dict[str, Any]]:
 
 
 def _media() -> list[dict[str, Any]]:
-    tmpfs = [mount for mount in _mounts("tmpfs") if mount == "/dev/shm" or os.access(mount, os.W_OK)]
+    usual = "/dev/shm"
+    others = [mount for mount in _mounts("tmpfs") if mount != usual and not mount.startswith("/sys/") and os.access(mount, os.W_OK)]
+    shared = [_on_file_system(_native.Medium.tmpfs, usual, "the usual place of pools")] if usual in _mounts("tmpfs") else []
     return [
-        *(_on_file_system(_native.Medium.tmpfs, mount, "the default place of pools") for mount in tmpfs if mount == "/dev/shm"),
-        *(_on_file_system(_native.Medium.tmpfs, mount, "") for mount in tmpfs if mount != "/dev/shm"),
+        *shared,
+        *(_on_file_system(_native.Medium.tmpfs, mount, "") for mount in others),
         *_hugetlbfs(),
         _place(_native.Medium.memfd, "memfd:NAME", None, None, "anonymous memory, gone with the process"),
         _on_file_system(_native.Medium.file, str(Path.cwd()), "CPU only: a GPU cannot map files of a disk"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from perdure.cli_support import (
     Failure,
     JsonOption,
     PoolArgument,
+    open_pool,
     plural,
     progress,
     report,
@@ -45,6 +46,8 @@ NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint
 TYPES = (*NUMBERS, "hex", "text")
 BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 4 << 20
+SAMPLE_ROWS = 10_000  # from which the type of a CSV column is told
+COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 REPORTED_MAX = 100  # rejected rows told one by one; the rest are counted
 
 Octets = npt.NDArray[np.uint8]
@@ -101,16 +104,16 @@ class Encoded:
     rows: Octets | None
     strings: pa.LargeBinaryArray | None
     bad: Mask
-    why: str
+    why: Callable[[int], str]  # row -> what is wrong with it
 
-    @property
-    def width(self) -> int | None:
-        return None if self.rows is None else self.rows.shape[1]
+
+def _always(why: str) -> Callable[[int], str]:
+    return lambda row: why
 
 
 def _fixed(numbers: npt.NDArray[Any], bad: Mask, why: str) -> Encoded:
-    octets = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), -1)
-    return Encoded(octets, None, bad, why)
+    octets = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.dtype.itemsize)
+    return Encoded(octets, None, bad, _always(why))
 
 
 def _nulls(column: pa.Array) -> Mask:
@@ -173,7 +176,7 @@ def _encode_key_integers(column: pa.Array, width: int) -> Encoded:
     unsigned = _encode_numbers(column, f"uint{8 * width}")
     assert signed.rows is not None and unsigned.rows is not None
     rows = np.where(signed.bad[:, None], unsigned.rows, signed.rows)
-    return Encoded(rows, None, signed.bad & unsigned.bad, f"not a whole number of {width} bytes")
+    return Encoded(rows, None, signed.bad & unsigned.bad, _always(f"not a whole number of {width} bytes"))
 
 
 def _encode_hex(column: pa.Array) -> Encoded:
@@ -187,7 +190,7 @@ def _encode_hex(column: pa.Array) -> Encoded:
         except (AttributeError, UnicodeDecodeError, ValueError):
             cells.append(b"")
             bad[row] = True
-    return Encoded(None, pa.array(cells, pa.large_binary()), bad, "not pairs of hexadecimal digits")
+    return Encoded(None, pa.array(cells, pa.large_binary()), bad, _always("not pairs of hexadecimal digits"))
 
 
 def _encode_strings(column: pa.Array) -> Encoded:
@@ -195,7 +198,7 @@ def _encode_strings(column: pa.Array) -> Encoded:
     import pyarrow.compute as pc
 
     missing = _nulls(column)
-    return Encoded(None, pc.fill_null(column.cast(pa.large_binary()), b""), missing, "no value")
+    return Encoded(None, pc.fill_null(column.cast(pa.large_binary()), b""), missing, _always("empty"))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -214,6 +217,15 @@ def _encode(column: pa.Array, kind: str) -> Encoded:
     if kind == "hex":
         return _encode_hex(column)
     return _encode_strings(column) if kind == "text" else _encode_numbers(column, kind)
+
+
+def _looks_like(column: pa.Array) -> str:
+    """int64, float64 or text, as most cells have it; a few bad cells do not change what a column is."""
+    numbers = ~_encode_numbers(column, "float64").bad
+    if 2 * np.count_nonzero(numbers) <= len(numbers):
+        return "text"
+    integers = ~_encode_numbers(column, "int64").bad
+    return "int64" if integers[numbers].all() else "float64"
 
 
 # --- rows to keys and values --------------------------------------------------------------------
@@ -235,18 +247,23 @@ class Plan:
         if self.key.type == "int":
             assert self.key_width is not None
             return _encode_key_integers(column, self.key_width)
-        return _of_width(_encode(column, self.key.type or "text"), self.key_width, "key")
+        return _of_width(_encode(column, self.key.type or "text"), self.key_width)
 
     def encode_values(self, columns: list[pa.Array]) -> Encoded:
         encoded = [_encode(column, spec.type or "text") for spec, column in zip(self.values, columns, strict=True)]
         if len(encoded) == 1:
-            return _of_width(encoded[0], self.value_width, "value")
+            return _of_width(encoded[0], self.value_width)
         rows = [one.rows for one in encoded if one.rows is not None]
-        bad = np.logical_or.reduce([one.bad for one in encoded])
-        return Encoded(np.concatenate(rows, axis=1), None, bad, "a column is empty or of another type")
+        bad = np.array([one.bad for one in encoded])
+
+        def why(row: int) -> str:
+            column = int(np.argmax(bad[:, row]))
+            return f"{self.values[column].name} {encoded[column].why(row)}"
+
+        return Encoded(np.concatenate(rows, axis=1), None, bad.any(axis=0), why)
 
 
-def _of_width(encoded: Encoded, width: int | None, what: str) -> Encoded:
+def _of_width(encoded: Encoded, width: int | None) -> Encoded:
     """Byte strings as rows of the pool's width; those of another length are bad."""
     if width is None or encoded.strings is None:
         return encoded
@@ -258,7 +275,11 @@ def _of_width(encoded: Encoded, width: int | None, what: str) -> Encoded:
     else:
         for row in np.flatnonzero(~wrong):
             rows[row] = data[int(ends[row]) : int(ends[row + 1])]
-    return Encoded(rows, None, wrong, f"{what} missing, or not {width} bytes long")
+    
+    def why(row: int) -> str:
+        return encoded.why(row) if encoded.bad[row] else f"{int(ends[row + 1] - ends[row])} bytes instead of {width}"
+
+    return Encoded(rows, None, wrong, why)
 
 
 def _check_widths(values: list[ColumnSpec], width: int | None) -> None:
@@ -356,32 +377,35 @@ class CsvSource:
         self._malformed: list[int] = []  # lines the parser skipped, in order
         self._next_line = 2  # line 1 is the header
         self.size = float(path.stat().st_size)
-        inferred = self._reader(None, lambda row: "skip").schema
-        self.header: list[str] = inferred.names
-        self._inferred = {name: str(kind) for name, kind in zip(inferred.names, inferred.types, strict=True)}
+        with open(path, "rb") as raw:
+            self.header: list[str] = self._reader(raw, None, lambda row: "skip").schema.names
 
     def key_type(self, column: str) -> str | None:
         return None
 
     def value_type(self, column: str, width: int | None) -> str:
         """Text stays text in a pool of varying lengths; a fixed width means numbers, where they look like it."""
-        numbers = {} if width is None else {"int64": "int64", "double": "float64"}
-        return numbers.get(self._inferred[column], "text")
+        if width is None:
+            return "text"
+        with open(self._path, "rb") as raw:
+            first = next(iter(self._reader(raw, [column], lambda row: "skip")))
+        return _looks_like(first.column(0).slice(0, SAMPLE_ROWS))
 
     def pieces(self, names: list[str]) -> Iterator[Piece]:
         with open(self._path, "rb") as raw:
-            for batch in self._reader(names, self._skip, raw):
+            for batch in self._reader(raw, names, self._skip):
                 numbers = self._take_lines(batch.num_rows)
-                yield self._without_blank(Piece(batch.columns, numbers, float(raw.tell())))
+                columns = [batch.column(name) for name in names]
+                yield self._without_blank(Piece(columns, numbers, float(raw.tell())))
 
-    def _reader(self, names: list[str] | None, handler: Callable[[Any], str], raw: Any = None) -> Any:
+    def _reader(self, raw: BinaryIO, names: list[str] | None, handler: Callable[[Any], str]) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
-        source = pa.input_stream(str(self._path)) if raw is None else self._decompressed(raw)
-        wanted = {} if names is None else {"include_columns": names, "column_types": dict.fromkeys(names, pa.binary())}
+        codec = COMPRESSION.get(self._path.suffix.lower())
+        wanted = {} if names is None else dict.fromkeys(names, pa.binary())
         return csv.open_csv(
-            source,
+            raw if codec is None else pa.CompressedInputStream(raw, codec),
             # One thread, because only then are the numbers of malformed lines known.
             csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
             csv.ParseOptions(
@@ -390,17 +414,8 @@ class CsvSource:
                 ignore_empty_lines=False,  # they count as lines; see _without_blank
                 invalid_row_handler=handler,
             ),
-            csv.ConvertOptions(**wanted),
+            csv.ConvertOptions(column_types=wanted, include_columns=list(wanted)),
         )
-
-    def _decompressed(self, raw: Any) -> Any:
-        import pyarrow as pa
-
-        try:
-            codec = pa.Codec.detect(str(self._path))
-        except ValueError:
-            return raw
-        return pa.CompressedInputStream(raw, codec.name)
 
     def _skip(self, row: Any) -> str:
         self._malformed.append(row.number)
@@ -489,7 +504,7 @@ def _format(file: Path, wanted: FileFormat) -> FileFormat:
     name = file.name.lower()
     if name.endswith((".parquet", ".pq")):
         return FileFormat.parquet
-    if name.endswith((".csv", ".csv.gz", ".csv.zst", ".csv.bz2")):
+    if name.endswith((".csv", *(f".csv{suffix}" for suffix in COMPRESSION))):
         return FileFormat.csv
     raise Failure(f"{file}: neither .parquet nor .csv; say which with --format")
 
@@ -502,7 +517,7 @@ def _store_piece(store: perdure.Store, plan: Plan, piece: Piece, rejected: Rejec
     values = plan.encode_values(piece.columns[1:])
     bad = keys.bad | values.bad
     for row in np.flatnonzero(bad):
-        why = f"key: {keys.why}" if keys.bad[row] else f"value: {values.why}"
+        why = f"key: {keys.why(row)}" if keys.bad[row] else f"value: {values.why(row)}"
         rejected.add(int(piece.numbers[row]), why)
     kept = np.flatnonzero(~bad)
     _, statuses = store.put(_select(keys, kept), _select(values, kept), check=False)
@@ -555,10 +570,11 @@ def load(
 ) -> None:
     """Put the rows of a Parquet or CSV file into a pool; exit status 1 if some were rejected."""
     source, rejected = _source(file, file_format, delimiter, multiline)
-    with perdure.open(pool, device=device.value) as store:
+    with open_pool(pool, device) as store:
         plan = _plan(store, source, key_column, value_columns, key_format)
         stored = _load(store, plan, file, source, rejected)
         records = len(store)
+    rejected.reported.sort(key=lambda one: one[rejected.unit])  # the parser reads ahead of the encoder
     for one in rejected.reported:
         print(f"{file}: {rejected.unit} {one[rejected.unit]}: {one['why']}", file=sys.stderr)
     if rejected.count > len(rejected.reported):
@@ -731,7 +747,7 @@ def export(
     kind = _format(file, file_format)
     unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
     try:
-        with perdure.open(pool, read_only=True, device=device.value) as store:
+        with open_pool(pool, device, read_only=True) as store:
             key = _field("key", store.key_bytes, key_format, kind)
             values = (
                 [_field("value", store.value_bytes, value_format, kind)]
