@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,11 +85,14 @@ class Requests:
         return len(self.keys)
 
     def slice(self, start: int, stop: int) -> Requests:
+        return Requests(self.keys.slice(start, stop - start), *self._columns(slice(start, stop)))
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Requests:
+        return Requests(self.keys.take(pa.array(rows)), *self._columns(rows))
+
+    def _columns(self, rows: slice | npt.NDArray[np.intp]) -> list[npt.NDArray | None]:
         columns = (self.times, self.sizes, self.ops, self.ttls)
-        return Requests(
-            self.keys.slice(start, stop - start),
-            *(None if column is None else column[start:stop] for column in columns),
-        )
+        return [None if column is None else column[rows] for column in columns]
 
 
 def _join(parts: list[Requests]) -> Requests:
@@ -192,7 +195,7 @@ def _lines_unlike(plain: bytes) -> re.Pattern[bytes]:
 
 
 class _Cache3:
-    _types = {"time": pa.int64(), "object": pa.uint64(), "size": pa.int64()}
+    _types: ClassVar = {"time": pa.int64(), "object": pa.uint64(), "size": pa.int64()}
     unusual = _lines_unlike(rb"[ \t]*+\d{1,18}[ \t]*+,[ \t]*+\d{1,19}[ \t]*+,[ \t]*+\d{1,18}")
 
     def fast(self, block: bytes) -> Requests | None:
@@ -230,7 +233,7 @@ class _Cache3:
 
 
 class _Cache7:
-    _types = {
+    _types: ClassVar = {
         "timestamp": pa.int64(),
         "key": pa.large_binary(),
         "key size": pa.int64(),
@@ -240,8 +243,7 @@ class _Cache7:
         "TTL": pa.int64(),
     }
     unusual = _lines_unlike(
-        rb"\d{1,18},[^,\r\n]++,\d{1,18},\d{1,18},[^,\r\n]*+,(?:%s),\d{1,18}"
-        % "|".join(OP_NAMES).encode()
+        rb"\d{1,18},[^,\r\n]++,\d{1,18},\d{1,18},[^,\r\n]*+,(?:%s),\d{1,18}" % "|".join(OP_NAMES).encode()
     )
 
     def fast(self, block: bytes) -> Requests | None:
@@ -317,9 +319,7 @@ def _scrub(form: _Cache3 | _Cache7, block: bytes, line: int, malformed: Malforme
     return b"".join(kept)
 
 
-def _good_rows(
-    form: _Cache3 | _Cache7, block: bytes, line: int, malformed: Malformed
-) -> Iterator[tuple]:
+def _good_rows(form: _Cache3 | _Cache7, block: bytes, line: int, malformed: Malformed) -> Iterator[tuple]:
     for number, text in enumerate(block.split(b"\n")[:-1], line):
         text = text.removesuffix(b"\r")
         if _passes_over(text):
@@ -380,9 +380,7 @@ class Trace:
         self._blocks = self._whole_lines()
         self._ahead = next(self._blocks, b"")
         if b"\0" in self._ahead[:4096]:
-            raise TraceError(
-                f"{self.path}: holds zero bytes; a trace is text (cache3, cache7 or keys)"
-            )
+            raise TraceError(f"{self.path}: holds zero bytes; a trace is text (cache3, cache7 or keys)")
         if not self._ahead.strip():
             raise TraceError(f"{self.path}: the trace is empty")
         asked = TraceFormat(format)
@@ -469,9 +467,7 @@ class Trace:
         try:
             return self._text.read(BLOCK_BYTES)
         except (OSError, EOFError, lzma.LZMAError) as error:
-            raise TraceError(
-                f"{self.path}: damaged or truncated compressed data ({error})"
-            ) from error
+            raise TraceError(f"{self.path}: damaged or truncated compressed data ({error})") from error
 
 
 def _open_text(path: Path) -> tuple[BinaryIO, BinaryIO]:

@@ -1,0 +1,68 @@
+"""`perdure replay`: a cache trace against a store, straight through or with a kill in the middle.
+
+The work is done by perdure._player and perdure.crash; here are the options and the exit status.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from perdure import _player, crash
+from perdure._player import VALUE_BYTES, Plan
+from perdure.cli_support import FAULTS, DeviceChoice, DeviceOption, JsonOption, progress, report
+from perdure.traces import TraceFormat
+
+
+def replay(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")],
+    pool: Annotated[str, typer.Option(metavar="FILE", help="The pool; made if it is missing.")],
+    format: Annotated[TraceFormat, typer.Option(help="Form of the trace.")] = TraceFormat.auto,
+    device: DeviceOption = DeviceChoice.cpu,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU workers; by default one a core.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
+    limit: Annotated[int | None, typer.Option(min=0, help="Requests to replay; by default all.")] = None,
+    value_bytes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help=f"Bytes of every value put on a miss; by default the trace's sizes, or {VALUE_BYTES}."
+        ),
+    ] = None,
+    layout: Annotated[str, typer.Option(metavar="word|in_place", help="Layout of a new pool.")] = Plan.layout,
+    records: Annotated[
+        int, typer.Option(min=1, help="Records a new pool expects; it grows past it.")
+    ] = Plan.records,
+    check: Annotated[bool, typer.Option(help="Compare every value read with what was put.")] = True,
+    kill_after: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Crash run: replay in another process, kill it (SIGKILL) at a random moment after this many"
+            " acknowledged requests, reopen, and check every acknowledged operation. Needs an empty pool.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the crash run's random moment.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Replay a cache trace: throughput, hit rate, latency; or crash in the middle and check."""
+    plan = Plan(trace, pool, format, device, threads, batch, limit, value_bytes, layout, records, check)
+    if kill_after is not None:
+        _finish(crash.run(plan, kill_after, seed), json_file)
+        return
+    with progress("replay", 1.0) as show:
+        done = _player.run(plan, show=show)
+    _finish(done, json_file)
+
+
+def _finish(done: _player.Report | crash.Report, json_file: str | None) -> None:
+    for line in done.complaints():
+        print(line, file=sys.stderr)
+    report(json_file, done.as_dict(), "\n".join(done.lines()))
+    if done.fault_count:
+        raise typer.Exit(FAULTS)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(replay)
