@@ -77,7 +77,7 @@ class CpuMachine {
   }
   Status return_out(MutableColumn const&) { return {}; }
   Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }  // written in place
-  std::byte* place_for(std::byte* host, std::size_t, Status&) { return host; }
+  Result<std::byte*> place_for(std::byte* host, std::size_t) { return host; }
 
   template <class T>
   Status send(T* to, T const* from, std::size_t n) {

@@ -440,8 +440,10 @@ struct PublishBody {
     if (plan.change == Change::none) return;
     std::uint64_t const i = batch.order[j].index;
     KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
-    Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
-    if (verdict == Verdict::full) retry(warp, j, key, counts);
+    [[maybe_unused]] Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
+    if constexpr (Ops::kPublishNeedsWarp) {
+      if (verdict == Verdict::full) retry(warp, j, key, counts);
+    }
     warp.once([&] {
       batch.plans[j].change = Change::none;
       return std::uint64_t{0};

@@ -83,9 +83,9 @@ class SessionOn final : public Session {
     if (Status s = send(out_offsets_, offsets); !s.ok()) return s;
     batch_.out_offsets = out_offsets_.data();
     auto const bytes = static_cast<std::size_t>(offsets.back());
-    Status placed;
-    batch_.out = machine_.place_for(out, bytes, placed);
-    if (!placed.ok()) return placed;
+    auto place = machine_.place_for(out, bytes);
+    if (!place) return place.status();
+    batch_.out = *place;
     if (auto const counts = launch<Warp>(CopyLocatedBody{batch_, shared_->table}); !counts) return counts.status();
     return machine_.return_bytes(out, batch_.out, bytes);
   }

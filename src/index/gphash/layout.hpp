@@ -66,7 +66,7 @@ template <class Shape>
 struct Candidates {
   std::uint64_t hash[Shape::kMaxHashes];  // ascending, so that buckets of one level are too
 
-  PERDURE_FN Candidates() = default;
+  Candidates() = default;
   PERDURE_FN Candidates(TableView const& t, std::uint64_t key_hash) { set(t, key_hash); }
   PERDURE_FN void set(TableView const& t, std::uint64_t key_hash) {
     for (std::uint32_t n = 0; n < Shape::hashes(t); ++n) {

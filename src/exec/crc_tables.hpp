@@ -1,0 +1,49 @@
+// CRC-32C's arithmetic for machines without an instruction for it: polynomials over GF(2), reflected
+// (bit 31 is the constant term), modulo the Castagnoli polynomial.
+#pragma once
+
+#include <cstdint>
+
+#include "base/annotate.hpp"
+
+namespace perdure::exec {
+
+inline constexpr std::uint32_t kCastagnoli = 0x82f63b78u;
+
+PERDURE_FN constexpr std::uint32_t crc_times_x(std::uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kCastagnoli : 0); }
+
+/// a * b modulo the polynomial.
+PERDURE_FN constexpr std::uint32_t crc_multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    product ^= (b >> bit & 1) != 0 ? a : 0;
+    a = crc_times_x(a);
+  }
+  return product;
+}
+
+struct CrcPowers {
+  std::uint32_t of_x_to_32[33];  // x^(32 n)
+};
+constexpr CrcPowers make_crc_powers() {
+  CrcPowers p{};
+  std::uint32_t power = 0x80000000u;  // 1
+  for (auto& entry : p.of_x_to_32) {
+    entry = power;
+    for (int i = 0; i < 32; ++i) power = (power >> 1) ^ ((power & 1) != 0 ? kCastagnoli : 0);
+  }
+  return p;
+}
+
+#if defined(__CUDACC__)
+static __constant__ CrcPowers const kCrcPowers = make_crc_powers();
+static __device__ std::uint32_t crc_power(std::uint32_t words) { return kCrcPowers.of_x_to_32[words]; }
+#endif
+
+PERDURE_FN constexpr std::uint32_t crc_byte(std::uint32_t crc, std::uint8_t byte) {
+  crc ^= byte;
+  for (int i = 0; i < 8; ++i) crc = crc_times_x(crc);
+  return crc;
+}
+
+}  // namespace perdure::exec

@@ -1,0 +1,259 @@
+// The CUDA machine: launches the same bodies as cpu_machine.hpp, on one stream a session. Machine
+// memory is device memory; callers' host columns are staged, device columns are used where they lie.
+#pragma once
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "exec/counts.hpp"
+#include "exec/cuda_status.cuh"
+#include "exec/cuda_warp.cuh"
+#include "perdure/batch.h"
+
+namespace perdure::exec {
+
+template <class F>
+__global__ void run_threads(std::size_t n, F body) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += std::size_t{gridDim.x} * blockDim.x) body(i);
+}
+
+template <int kStage, class W, class M, class F, class State>
+__device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& state, Counts& counts) {
+  body.template stage<kStage>(warp, mem, i, state, counts);
+  if constexpr (kStage + 1 < F::kStages) run_item<kStage + 1>(warp, mem, body, i, state, counts);
+}
+
+/// Items are shared out over warps (or, for CudaSolo, threads), round robin; the counts of each are
+/// kept in registers and added up at the end.
+template <class W, class M, class F>
+__global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
+  constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
+  std::size_t const thread = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+  std::size_t const threads = std::size_t{gridDim.x} * blockDim.x;
+  std::size_t const me = kWarp ? thread / 32 : thread;
+  std::size_t const all = kWarp ? threads / 32 : threads;
+  W warp;
+  Counts counts;
+  for (std::size_t i = me; i < n; i += all) {
+    typename F::template State<W> state;
+    run_item<0>(warp, mem, body, i, state, counts);
+  }
+  counts[Counts::reads] += mem.tally().reads;
+  counts[Counts::writes] += mem.tally().writes;
+  counts[Counts::orders] += mem.tally().orders;
+  if (kWarp && threadIdx.x % 32 != 0) return;
+  for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
+    if (counts.value[k] != 0) {
+      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]), static_cast<unsigned long long>(counts.value[k]));
+    }
+  }
+}
+
+struct UnzipBody {
+  Sorted* order;
+  std::uint64_t* hashes;
+  std::uint32_t* indices;
+  __device__ void operator()(std::size_t i) const {
+    hashes[i] = order[i].hash;
+    indices[i] = static_cast<std::uint32_t>(order[i].index);
+  }
+};
+struct ZipBody {
+  Sorted* order;
+  std::uint64_t const* hashes;
+  std::uint32_t const* indices;
+  __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
+};
+
+class CudaMachine {
+ public:
+  using Warp = CudaWarp;
+  using Solo = CudaSolo;
+
+  struct Shared {
+    int device = 0;
+    int multiprocessors = 0;
+    std::string name;
+    [[nodiscard]] std::string describe() const { return "cuda " + name; }
+  };
+
+  static Result<Shared> describe_device() {
+    cudaDeviceProp properties{};
+    if (Status s = cuda_status(cudaGetDeviceProperties(&properties, 0), "asking for its properties"); !s.ok()) return s;
+    return Shared{0, properties.multiProcessorCount, properties.name};
+  }
+
+  /// Device memory with a pinned twin on the host, made when first fetched.
+  template <class T>
+  class Buffer {
+   public:
+    Buffer() = default;
+    Buffer(Buffer const&) = delete;
+    Buffer& operator=(Buffer const&) = delete;
+    ~Buffer() {
+      cudaFree(data_);
+      cudaFreeHost(twin_);
+    }
+    Status resize(std::size_t n) {
+      if (n <= capacity_ && data_ != nullptr) return {};
+      cudaFree(data_);
+      data_ = nullptr;
+      capacity_ = 0;
+      std::size_t const room = n == 0 ? 1 : n;
+      if (Status s = cuda_status(cudaMalloc(&data_, room * sizeof(T)), "allocating a batch's buffers (use smaller batches)"); !s.ok()) return s;
+      capacity_ = room;
+      return {};
+    }
+    Status need_twin(std::size_t n) {
+      if (n <= twin_capacity_ && twin_ != nullptr) return {};
+      cudaFreeHost(twin_);
+      twin_ = nullptr;
+      if (Status s = cuda_status(cudaMallocHost(&twin_, n * sizeof(T)), "allocating pinned memory for results"); !s.ok()) return s;
+      twin_capacity_ = n;
+      return {};
+    }
+    [[nodiscard]] T* data() const { return data_; }
+    [[nodiscard]] T* twin() const { return twin_; }
+
+   private:
+    T* data_ = nullptr;
+    T* twin_ = nullptr;
+    std::size_t capacity_ = 0;
+    std::size_t twin_capacity_ = 0;
+  };
+
+  explicit CudaMachine(Shared& shared) : shared_(&shared) {}
+  CudaMachine(CudaMachine const&) = delete;
+  CudaMachine& operator=(CudaMachine const&) = delete;
+  ~CudaMachine() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (ready_ != nullptr) cudaEventDestroy(ready_);
+  }
+
+  /// Work begins after what the caller has put on `stream`.
+  Status begin(void* stream) {
+    if (Status s = cuda_status(cudaSetDevice(shared_->device), "choosing the device"); !s.ok()) return s;
+    if (stream_ == nullptr) {
+      if (Status s = cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); !s.ok()) return s;
+      if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"); !s.ok()) return s;
+    }
+    // A null stream is the legacy default stream: arrays without a stream of their own are ready there.
+    if (Status s = cuda_status(cudaEventRecord(ready_, static_cast<cudaStream_t>(stream)), "waiting for the caller's stream"); !s.ok()) return s;
+    return cuda_status(cudaStreamWaitEvent(stream_, ready_), "waiting for the caller's stream");
+  }
+
+  Status bring(Column const& column, ByteColumn& here, int which) {
+    here = {column.data, column.offsets, column.width};
+    if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
+    std::size_t const n = column.count;
+    std::size_t const bytes = column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
+    if (Status s = columns_[which].resize(bytes); !s.ok()) return s;
+    if (Status s = send(columns_[which].data(), column.data, bytes); !s.ok()) return s;
+    here.data = columns_[which].data();
+    if (column.offsets == nullptr) return {};
+    if (Status s = offsets_[which].resize(n + 1); !s.ok()) return s;
+    if (Status s = send(offsets_[which].data(), column.offsets, n + 1); !s.ok()) return s;
+    here.offsets = offsets_[which].data();
+    return {};
+  }
+
+  Status bring_out(MutableColumn const& column, std::byte*& here) {
+    here = column.data;
+    if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
+    std::size_t const bytes = column.count * column.width;
+    if (Status s = out_.resize(bytes); !s.ok()) return s;
+    here = out_.data();
+    // Elements whose key is absent stay as the caller has them.
+    return send(out_.data(), column.data, bytes);
+  }
+  Status return_out(MutableColumn const& column) {
+    if (column.data == nullptr || column.place == Place::device) return {};
+    return return_bytes(column.data, out_.data(), column.count * column.width);
+  }
+  Status return_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
+    return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying results to the host");
+  }
+  Result<std::byte*> place_for(std::byte*, std::size_t bytes) {
+    if (Status s = out_.resize(bytes); !s.ok()) return s;
+    return out_.data();
+  }
+
+  template <class T>
+  Status send(T* to, T const* from, std::size_t n) {
+    if (n == 0) return {};
+    return cuda_status(cudaMemcpyAsync(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream_), "copying a batch to the GPU");
+  }
+  template <class T>
+  Status fill(T* to, int byte, std::size_t n) {
+    return cuda_status(cudaMemsetAsync(to, byte, n * sizeof(T), stream_), "clearing a buffer");
+  }
+  template <class T>
+  Result<std::span<T const>> fetch(Buffer<T>& from, std::size_t n) {
+    if (Status s = from.need_twin(n); !s.ok()) return s;
+    if (Status s = cuda_status(cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T), cudaMemcpyDeviceToHost, stream_), "fetching results"); !s.ok()) {
+      return s;
+    }
+    if (Status s = wait(); !s.ok()) return s;
+    return std::span<T const>(from.twin(), n);
+  }
+
+  template <class F>
+  Status threads(std::size_t n, F body) {
+    run_threads<<<blocks(n, 256), 256, 0, stream_>>>(n, body);
+    return cuda_status(cudaGetLastError(), "launching a kernel");
+  }
+
+  template <class W, class M, class F>
+  Status warps(std::size_t n, F body, M mem, Counts* total) {
+    std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
+    run_warps<W><<<blocks(threads, kBlock), kBlock, 0, stream_>>>(n, body, mem, total);
+    return cuda_status(cudaGetLastError(), "launching a kernel");
+  }
+
+  /// CUB's radix sort is stable, and `items` come in array order.
+  Status sort(Sorted* items, std::size_t n) {
+    for (int i = 0; i < 2; ++i) {
+      if (Status s = hashes_[i].resize(n); !s.ok()) return s;
+      if (Status s = indices_[i].resize(n); !s.ok()) return s;
+    }
+    if (Status s = threads(n, UnzipBody{items, hashes_[0].data(), indices_[0].data()}); !s.ok()) return s;
+    auto const radix_sort = [&](void* room, std::size_t& bytes) {
+      return cub::DeviceRadixSort::SortPairs(room, bytes, hashes_[0].data(), hashes_[1].data(), indices_[0].data(), indices_[1].data(),
+                                             static_cast<int>(n), 0, 64, stream_);
+    };
+    std::size_t bytes = 0;
+    if (Status s = cuda_status(radix_sort(nullptr, bytes), "sizing the sort"); !s.ok()) return s;
+    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
+    if (Status s = cuda_status(radix_sort(sort_room_.data(), bytes), "sorting a batch"); !s.ok()) return s;
+    return threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()});
+  }
+
+  /// Kernels of one stream follow each other, and a kernel's end makes its stores to host memory
+  /// visible to the next and, once waited for, to the host.
+  Status order() { return wait(); }
+  Status wait() { return cuda_status(cudaStreamSynchronize(stream_), "running a batch"); }
+
+ private:
+  static constexpr unsigned kBlock = 128;
+  static constexpr unsigned kBlocksPerMultiprocessor = 16;
+
+  [[nodiscard]] unsigned blocks(std::size_t threads, unsigned block) const {
+    std::size_t const wanted = (threads + block - 1) / block;
+    std::size_t const most = static_cast<std::size_t>(shared_->multiprocessors) * kBlocksPerMultiprocessor;
+    return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+  }
+
+  Shared* shared_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t ready_ = nullptr;
+  Buffer<std::byte> columns_[2], out_, sort_room_;
+  Buffer<std::int64_t> offsets_[2];
+  Buffer<std::uint64_t> hashes_[2];
+  Buffer<std::uint32_t> indices_[2];
+};
+
+}  // namespace perdure::exec
