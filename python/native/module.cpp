@@ -33,7 +33,8 @@ std::span<KeyStatus> span_of(Statuses const& statuses) {
 std::span<OpKind const> span_of(Kinds const& kinds) {
   static_assert(sizeof(OpKind) == 1);
   for (std::size_t i = 0; i < kinds.size(); ++i)
-    if (kinds.data()[i] > static_cast<std::uint8_t>(OpKind::update)) throw std::invalid_argument("kinds: not an OpKind");
+    if (kinds.data()[i] > static_cast<std::uint8_t>(OpKind::update))
+      throw std::invalid_argument("kinds: not an OpKind");
   return {reinterpret_cast<OpKind const*>(kinds.data()), kinds.size()};
 }
 
@@ -61,8 +62,7 @@ void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, 
 
 nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
   auto const each = span_of(statuses);
-  auto found =
-      value_or_raise(without_gil([&] { return store.get_variable(keys.column, each, on_stream(stream)); }));
+  auto found = value_or_raise(without_gil([&] { return store.get_variable(keys.column, each, on_stream(stream)); }));
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
 }
 
@@ -75,8 +75,8 @@ void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuse
 void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw, Element element,
             Statuses const& statuses, std::uintptr_t stream) {
   auto const each = span_of(statuses);
-  raise_unless_ok(without_gil(
-      [&] { return store.update(keys.column, operands.column, rmw, element, each, on_stream(stream)); }));
+  raise_unless_ok(
+      without_gil([&] { return store.update(keys.column, operands.column, rmw, element, each, on_stream(stream)); }));
 }
 
 void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
@@ -84,8 +84,8 @@ void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::
   raise_unless_ok(without_gil([&] { return store.erase(keys.column, each, on_stream(stream)); }));
 }
 
-void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw,
-           Element element, KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream) {
+void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw, Element element,
+           KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream) {
   auto const each = span_of(statuses);
   MixedBatch const batch{.keys = keys.column,
                          .kinds = span_of(kinds),

@@ -1,11 +1,11 @@
 """Perdure: a durable key-value store that CPU SIMD warps and GPU kernels read and write themselves.
 
-    import numpy as np
-    import perdure
+import numpy as np
+import perdure
 
-    with perdure.create("/dev/shm/table", key_bytes=8, value_bytes=128) as store:
-        store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
-        values, found, statuses = store.get(np.arange(10), dtype=np.float32)
+with perdure.create("/dev/shm/table", key_bytes=8, value_bytes=128) as store:
+    store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
+    values, found, statuses = store.get(np.arange(10), dtype=np.float32)
 """
 
 from perdure._native import (

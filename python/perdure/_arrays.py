@@ -68,7 +68,9 @@ def _dlpack_device(name: str, array: Any) -> tuple[str, int]:
         return "cpu", 0
     if int(kind) in (_CUDA, _CUDA_MANAGED):
         return "cuda", int(number)
-    raise TypeError(f"{name}: the array lies on DLPack device type {int(kind)}; copy it to the host or to a CUDA device")
+    raise TypeError(
+        f"{name}: the array lies on DLPack device type {int(kind)}; copy it to the host or to a CUDA device"
+    )
 
 
 def _on_cuda(array: Any) -> bool:
@@ -96,7 +98,9 @@ def stream_of(stream: Any, *arrays: Any) -> int:
     if stream is not None:
         handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
         if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
-            raise TypeError(f"stream: {stream!r} is neither a cudaStream_t as an integer nor a PyTorch or CuPy stream")
+            raise TypeError(
+                f"stream: {stream!r} is neither a cudaStream_t as an integer nor a PyTorch or CuPy stream"
+            )
         return handle or _LEGACY_STREAM
     on_gpu = next((array for array in arrays if _on_cuda(array)), None)
     return 0 if on_gpu is None else _current_stream(on_gpu)
@@ -107,23 +111,35 @@ def stream_of(stream: Any, *arrays: Any) -> int:
 
 def _refuse_scalar(name: str, array: Any) -> None:
     if isinstance(array, str | bytes | int | float):
-        raise TypeError(f"{name}: {type(array).__name__} is one element, not an array; pass a list, [{name[:-1]}]")
+        raise TypeError(
+            f"{name}: {type(array).__name__} is one element, not an array; pass a list, [{name[:-1]}]"
+        )
 
 
 def _not_contiguous(name: str, shape: tuple[int, ...]) -> ValueError:
-    return ValueError(f"{name}: the array of shape {shape} is not C-contiguous; pass np.ascontiguousarray({name}) or its like")
+    return ValueError(
+        f"{name}: the array of shape {shape} is not C-contiguous; pass np.ascontiguousarray({name}) or"
+        " its like"
+    )
 
 
 def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
     if array.dtype.hasobject:
-        raise TypeError(f"{name}: dtype {array.dtype} holds Python objects; pass a list of bytes or an Arrow binary array")
+        raise TypeError(
+            f"{name}: dtype {array.dtype} holds Python objects; pass a list of bytes or an Arrow binary array"
+        )
     if not array.dtype.isnative:
-        raise TypeError(f"{name}: dtype {array.dtype} is of foreign byte order; pass {name}.astype({name}.dtype.newbyteorder('='))")
+        raise TypeError(
+            f"{name}: dtype {array.dtype} is of foreign byte order; pass"
+            f" {name}.astype({name}.dtype.newbyteorder('='))"
+        )
     if not array.flags.c_contiguous:
         raise _not_contiguous(name, array.shape)
     if writable and not array.flags.writeable:
         raise ValueError(f"{name}: the array is read-only; pass one that can be written")
-    octets = array.reshape(-1).view(np.uint8) if array.dtype.itemsize and array.size else np.empty(0, np.uint8)
+    octets = (
+        array.reshape(-1).view(np.uint8) if array.dtype.itemsize and array.size else np.empty(0, np.uint8)
+    )
     native = _native.Array(octets, writable)
     return Rows(native, array.shape, array.dtype.name, array.dtype.itemsize, "cpu", 0, "numpy")
 
@@ -137,7 +153,9 @@ def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
         except TypeError:
             return array.__dlpack__(stream=consumer)
     except (BufferError, RuntimeError, TypeError, ValueError) as refused:
-        raise TypeError(f"{name}: {_library(array)} does not lend this array through DLPack: {refused}") from refused
+        raise TypeError(
+            f"{name}: {_library(array)} does not lend this array through DLPack: {refused}"
+        ) from refused
 
 
 def _dlpack_rows(name: str, array: Any, stream: int, writable: bool, store_device: str) -> Rows:
@@ -166,15 +184,20 @@ def rows(name: str, array: Any, stream: int, store_device: str, *, writable: boo
         seen = _numpy_rows(name, array, writable)
     elif hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         seen = _dlpack_rows(name, array, stream, writable, store_device)
-    elif hasattr(array, "__array__") or isinstance(array, memoryview | bytearray) or _library(array) == "array":
+    elif (
+        hasattr(array, "__array__") or isinstance(array, memoryview | bytearray) or _library(array) == "array"
+    ):
         seen = _numpy_rows(name, np.asarray(array), writable)
     else:
         raise TypeError(
-            f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, JAX, anything with"
+            f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, JAX,"
+            " anything with"
             " __dlpack__), an Arrow array, or a list of bytes"
         )
     if not seen.shape:
-        raise ValueError(f"{name}: the array has no dimensions; pass one row a key, for example {name}.reshape(1)")
+        raise ValueError(
+            f"{name}: the array has no dimensions; pass one row a key, for example {name}.reshape(1)"
+        )
     return seen
 
 
@@ -185,13 +208,18 @@ def _joined(name: str, items: Sequence[Any], width: int) -> np.ndarray[Any, Any]
     octets = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
     wrong = next((row for row, item in enumerate(octets) if len(item) != width), None)
     if wrong is not None:
-        raise ValueError(f"{name}: element {wrong} has {len(octets[wrong])} bytes, but this pool's {name} have {width}")
+        raise ValueError(
+            f"{name}: element {wrong} has {len(octets[wrong])} bytes, but this pool's {name} have {width}"
+        )
     return np.frombuffer(b"".join(octets), np.uint8).reshape(len(octets), width)
 
 
 def _integers(name: str, items: Sequence[int], width: int) -> np.ndarray[Any, Any]:
     if width not in (1, 2, 4, 8):
-        raise TypeError(f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes of that length")
+        raise TypeError(
+            f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes of that"
+            " length"
+        )
     bits = 8 * width
     wrong = next((row for row, item in enumerate(items) if not -(1 << (bits - 1)) <= item < 1 << bits), None)
     if wrong is not None:
@@ -222,7 +250,8 @@ def _example(width: int) -> str:
 def _check_width(name: str, seen: Rows, width: int | None) -> None:
     if width is not None and seen.row_bytes != width:
         raise ValueError(
-            f"{name}: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's {name} have {width};"
+            f"{name}: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's {name}"
+            f" have {width};"
             f" pass rows of {width} bytes, for example {_example(width)}"
         )
 
@@ -232,7 +261,8 @@ def _check_key_type(name: str, seen: Rows) -> None:
     if seen.dtype.startswith(("int", "uint", "void", "bytes", "record")) or numpy_kind in tuple(_KEY_KINDS):
         return
     raise TypeError(
-        f"{name}: keys are integers or bytes, not {seen.dtype}; convert them (for example {name}.astype(np.int64)),"
+        f"{name}: keys are integers or bytes, not {seen.dtype}; convert them (for example"
+        f" {name}.astype(np.int64)),"
         f" or view their bytes ({name}.view(np.uint8))"
     )
 
@@ -268,13 +298,16 @@ def values_input(name: str, array: Any, width: int | None, count: int, stream: i
 
 def output(array: Any, width: int, count: int, stream: int, device: str) -> _native.MutableColumn:
     if isinstance(array, list | tuple) or _arrow.is_arrow(array):
-        raise TypeError(f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave out= away")
+        raise TypeError(
+            f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave out= away"
+        )
     seen = rows("out", array, stream, device, writable=True)
     if seen.count != count:
         raise ValueError(f"out: {seen.count} rows for {count} keys; pass one row a key")
     if seen.row_bytes != width:
         raise ValueError(
-            f"out: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's values have {width};"
+            f"out: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's values"
+            f" have {width};"
             f" pass rows of {width} bytes, for example {_example(width)}"
         )
     return _native.MutableColumn.fixed(seen.native, width, count)
@@ -286,12 +319,15 @@ def output(array: Any, width: int, count: int, stream: int, device: str) -> _nat
 def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, ...]:
     if shape is None:
         if width % itemsize:
-            raise ValueError(f"dtype: elements of {itemsize} bytes do not divide this pool's {width}-byte {what}")
+            raise ValueError(
+                f"dtype: elements of {itemsize} bytes do not divide this pool's {width}-byte {what}"
+            )
         return (width // itemsize,)
     extents = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
     if math.prod(extents) * itemsize != width:
         raise ValueError(
-            f"shape: rows of shape {extents} and {itemsize}-byte elements have {math.prod(extents) * itemsize} bytes,"
+            f"shape: rows of shape {extents} and {itemsize}-byte elements have"
+            f" {math.prod(extents) * itemsize} bytes,"
             f" but this pool's {what} have {width}"
         )
     return extents
@@ -302,7 +338,12 @@ def _torch_zeros(like: Rows, count: int, width: int, dtype: Any, shape: Any) -> 
     kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name, None)
     if kind is None:
         raise TypeError(f"dtype: PyTorch has no {np.dtype(dtype).name}; pass a torch.dtype")
-    extents = _row_shape(shape, kind.itemsize if hasattr(kind, "itemsize") else torch.empty(0, dtype=kind).element_size(), width, "values")
+    extents = _row_shape(
+        shape,
+        kind.itemsize if hasattr(kind, "itemsize") else torch.empty(0, dtype=kind).element_size(),
+        width,
+        "values",
+    )
     where = "cpu" if like.device == "cpu" else f"cuda:{like.device_id}"
     return torch.zeros((count, *extents), dtype=kind, device=where)
 
@@ -322,7 +363,10 @@ def zeros(like: Rows | None, count: int, width: int, dtype: Any, shape: Any) -> 
     if like is not None and like.device == "cuda":
         if like.library == "cupy":
             return _cupy_zeros(like, count, width, dtype, shape)
-        raise TypeError(f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a PyTorch tensor)")
+        raise TypeError(
+            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a PyTorch"
+            " tensor)"
+        )
     return np.zeros((count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype)
 
 

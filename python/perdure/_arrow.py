@@ -68,7 +68,7 @@ def offsets_and_data(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64],
 
 
 def fixed_rows(name: str, array: pa.Array, width: int | None) -> npt.NDArray[Any]:
-    """A normalised array as NumPy rows: byte strings of equal length, numbers, or fixed-size lists of them."""
+    """A normalised array as NumPy rows: byte strings of one length, numbers, fixed-size lists of them."""
     import pyarrow as pa
 
     if is_variable(array):
@@ -83,7 +83,9 @@ def fixed_rows(name: str, array: pa.Array, width: int | None) -> npt.NDArray[Any
         return flat.reshape(len(array), array.type.list_size, *flat.shape[1:])
     if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
         return array.to_numpy()
-    raise TypeError(f"{name}: Arrow type {array.type} has no fixed bytes; pass integers, floats, binary or string")
+    raise TypeError(
+        f"{name}: Arrow type {array.type} has no fixed bytes; pass integers, floats, binary or string"
+    )
 
 
 def _equal_lengths(name: str, array: pa.LargeBinaryArray, width: int) -> npt.NDArray[np.uint8]:
@@ -92,7 +94,9 @@ def _equal_lengths(name: str, array: pa.LargeBinaryArray, width: int) -> npt.NDA
     wrong = np.flatnonzero(lengths != width)
     if wrong.size:
         row = int(wrong[0])
-        raise ValueError(f"{name}: element {row} has {int(lengths[row])} bytes, but this pool's {name} have {width}")
+        raise ValueError(
+            f"{name}: element {row} has {int(lengths[row])} bytes, but this pool's {name} have {width}"
+        )
     return data[int(ends[0]) : int(ends[-1])].reshape(len(array), width)
 
 

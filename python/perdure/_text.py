@@ -19,7 +19,10 @@ def parse(what: str, text: str, width: int | None) -> bytes:
     """The bytes of a key or value; `what` is KEY or VALUE, `width` None where lengths vary."""
     octets = _octets(what, text, width)
     if width is not None and len(octets) != width:
-        raise Failure(f"{what} {text}: has {len(octets)} bytes, but this pool's have {width}; write hex: and {2 * width} digits")
+        raise Failure(
+            f"{what} {text}: has {len(octets)} bytes, but this pool's have {width}; write hex: and"
+            f" {2 * width} digits"
+        )
     return octets
 
 
@@ -45,7 +48,10 @@ def _from_hex(what: str, digits: str) -> bytes:
 
 def _from_integer(what: str, digits: str, width: int) -> bytes:
     if not _INTEGER.fullmatch(digits):
-        raise Failure(f"{what} {digits}: not a whole number; this pool's have {width} bytes, so write one, or hex: or text:")
+        raise Failure(
+            f"{what} {digits}: not a whole number; this pool's have {width} bytes, so write one, or hex:"
+            " or text:"
+        )
     number = int(digits)
     if not -(1 << (8 * width - 1)) <= number < 1 << (8 * width):
         raise Failure(f"{what} {digits}: does not fit in {width} bytes")

@@ -57,7 +57,10 @@ class DurabilityChoice(StrEnum):
 
 KeyArgument = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="A whole number for 1, 2, 4 and 8-byte keys, text otherwise; or hex:..., text:..., int:...", ),
+    typer.Argument(
+        metavar="KEY",
+        help="A whole number for 1, 2, 4 and 8-byte keys, text otherwise; or hex:..., text:..., int:...",
+    ),
 ]
 
 
@@ -82,7 +85,9 @@ def _width(option: str, text: str) -> int | None:
 def _shape(text: str) -> tuple[int, int, int]:
     match = re.fullmatch(r"(\d+)L-(\d+)H-(\d+)S", text, re.IGNORECASE)
     if match is None:
-        raise Failure(f"--shape {text}: write levels, hash functions and slots a bucket, for example 2L-2H-8S")
+        raise Failure(
+            f"--shape {text}: write levels, hash functions and slots a bucket, for example 2L-2H-8S"
+        )
     return int(match[1]), int(match[2]), int(match[3])
 
 
@@ -91,10 +96,17 @@ def create(
     pool: PoolArgument,
     key_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every key.")] = "8",
     value_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every value.")] = "var",
-    records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1 << 16,
-    layout: Annotated[LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")] = LayoutChoice.word,
-    shape: Annotated[str, typer.Option(metavar="LEVELS-HASHES-SLOTS", help="Shape of the index.")] = "2L-2H-8S",
-    max_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="The file never grows past this.")] = None,
+    records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1
+    << 16,
+    layout: Annotated[
+        LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
+    ] = LayoutChoice.word,
+    shape: Annotated[
+        str, typer.Option(metavar="LEVELS-HASHES-SLOTS", help="Shape of the index.")
+    ] = "2L-2H-8S",
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The file never grows past this.")
+    ] = None,
     durability: Annotated[
         DurabilityChoice, typer.Option(help="What acknowledged operations must outlive.")
     ] = DurabilityChoice.process,
@@ -219,7 +231,9 @@ def _report_absent(pool: str, key: str, json_file: str | None) -> None:
 def put(
     pool: PoolArgument,
     key: KeyArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Written as a key is: text, a number, hex:...")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="Written as a key is: text, a number, hex:...")
+    ],
     device: DeviceOption = DeviceChoice.cpu,
     json_file: JsonOption = None,
 ) -> None:
@@ -237,7 +251,10 @@ def put(
 
 @app.command("del")
 def delete(
-    pool: PoolArgument, key: KeyArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None
+    pool: PoolArgument,
+    key: KeyArgument,
+    device: DeviceOption = DeviceChoice.cpu,
+    json_file: JsonOption = None,
 ) -> None:
     """Remove one key; exit status 1 if it is not there."""
     with open_pool(pool, device) as store:
@@ -245,7 +262,11 @@ def delete(
         records = len(store)
     if not done[0]:
         _report_absent(pool, key, json_file)
-    report(json_file, {"key": key, "found": True, "records": records}, f"deleted {key}; {plural(records, 'record')} in {pool}")
+    report(
+        json_file,
+        {"key": key, "found": True, "records": records},
+        f"deleted {key}; {plural(records, 'record')} in {pool}",
+    )
 
 
 @app.command()
@@ -299,7 +320,10 @@ def bench(context: typer.Context) -> None:
     """Run perdure-bench with the arguments given, unchanged (perdure bench --help lists them)."""
     program = Path(_native.__file__).parent / "bin" / "perdure-bench"
     if not program.is_file():
-        raise Failure(f"bench: {program} is not there; this package was built without it (configure with -DPERDURE_BENCH=ON)")
+        raise Failure(
+            f"bench: {program} is not there; this package was built without it (configure with"
+            " -DPERDURE_BENCH=ON)"
+        )
     status = subprocess.run([program, *context.args], check=False).returncode
     status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
     print(f"perdure-bench: exit status {status}", file=sys.stderr)

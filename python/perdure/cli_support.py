@@ -30,7 +30,9 @@ JsonOption = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; '-' is standard output."),
 ]
-PoolArgument = Annotated[str, typer.Argument(metavar="POOL", help="The pool file, for example /dev/shm/table.")]
+PoolArgument = Annotated[
+    str, typer.Argument(metavar="POOL", help="The pool file, for example /dev/shm/table.")
+]
 
 
 class DeviceChoice(StrEnum):
@@ -76,7 +78,9 @@ class Commands(TyperGroup):
             raise typer.Exit(UNABLE) from None
 
 
-def open_pool(pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False) -> perdure.Store:
+def open_pool(
+    pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False
+) -> perdure.Store:
     """Opens a pool for a command, and says so on standard error where it had to be recovered.
 
     A pool that was not closed in order cannot be read until it is recovered, which is writing to it;
@@ -92,7 +96,11 @@ def open_pool(pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: 
     if not found.clean:
         dropped = f", dropped {found.dropped:,} ({found.why_dropped})" if found.dropped else ", dropped none"
         took = f"{found.map_seconds + found.recover_seconds:.3f} s"
-        print(f"perdure: {pool} was not closed in order; recovered {plural(found.records, 'record')}{dropped} in {took}", file=sys.stderr)
+        print(
+            f"perdure: {pool} was not closed in order; recovered"
+            f" {plural(found.records, 'record')}{dropped} in {took}",
+            file=sys.stderr,
+        )
     return store
 
 

@@ -18,7 +18,17 @@ from perdure import _native
 from perdure._records import as_dict
 from perdure.cli_support import JsonOption, answers_to, report, show_size
 
-VECTOR_ISA = ("sse4_2", "pclmulqdq", "avx2", "bmi2", "avx512f", "avx512bw", "avx512vl", "asimd", "sve")  # as Linux names them
+VECTOR_ISA = (
+    "sse4_2",
+    "pclmulqdq",
+    "avx2",
+    "bmi2",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "asimd",
+    "sve",
+)  # as Linux names them
 
 
 def _cpu() -> dict[str, Any]:
@@ -63,7 +73,9 @@ def _mounts(kind: str) -> list[str]:
     return list(dict.fromkeys(points))  # a place mounted over is listed twice
 
 
-def _place(medium: _native.Medium, path: str | None, size: int | None, free: int | None, note: str) -> dict[str, Any]:
+def _place(
+    medium: _native.Medium, path: str | None, size: int | None, free: int | None, note: str
+) -> dict[str, Any]:
     return {
         "medium": medium.name,
         "path": path,
@@ -96,8 +108,16 @@ def _hugetlbfs() -> list[dict[str, Any]]:
 
 def _media() -> list[dict[str, Any]]:
     usual = "/dev/shm"
-    others = [mount for mount in _mounts("tmpfs") if mount != usual and not mount.startswith("/sys/") and os.access(mount, os.W_OK)]
-    shared = [_on_file_system(_native.Medium.tmpfs, usual, "the usual place of pools")] if usual in _mounts("tmpfs") else []
+    others = [
+        mount
+        for mount in _mounts("tmpfs")
+        if mount != usual and not mount.startswith("/sys/") and os.access(mount, os.W_OK)
+    ]
+    shared = (
+        [_on_file_system(_native.Medium.tmpfs, usual, "the usual place of pools")]
+        if usual in _mounts("tmpfs")
+        else []
+    )
     return [
         *shared,
         *(_on_file_system(_native.Medium.tmpfs, mount, "") for mount in others),
@@ -120,13 +140,22 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         state = device["description"] if device["available"] else f"not available: {device['why_not']}"
         lines.append(f"device    {device['device']}: {state}")
     for medium in facts["media"]:
-        size = "" if medium["size_bytes"] is None else f", {show_size(medium['free_bytes'])} of {show_size(medium['size_bytes'])} free"
+        size = (
+            ""
+            if medium["size_bytes"] is None
+            else f", {show_size(medium['free_bytes'])} of {show_size(medium['size_bytes'])} free"
+        )
         note = f" ({medium['note']})" if medium["note"] else ""
         lines.append(f"medium    {medium['medium']} {medium['path'] or ''}{size}{note}")
         lines.append(f"          survives {medium['survives']['description']}")
     limits = facts["limits"]
-    lines.append(f"memlock   {_show_limit(limits['memlock_bytes'])} (needed to lock a pool, and to give it to a GPU)")
-    lines.append(f"memory    {_show_limit(limits['memory_bytes'])} for this container; files at most {_show_limit(limits['file_size_bytes'])}")
+    lines.append(
+        f"memlock   {_show_limit(limits['memlock_bytes'])} (needed to lock a pool, and to give it to a GPU)"
+    )
+    lines.append(
+        f"memory    {_show_limit(limits['memory_bytes'])} for this container; files at most"
+        f" {_show_limit(limits['file_size_bytes'])}"
+    )
     return lines
 
 

@@ -84,7 +84,9 @@ def open(
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
     opened.read_only = bool(read_only)
     opened.expect_key_bytes = 0 if expect_key_bytes is None else _length("expect_key_bytes", expect_key_bytes)
-    opened.expect_value_bytes = 0 if expect_value_bytes is None else _length("expect_value_bytes", expect_value_bytes)
+    opened.expect_value_bytes = (
+        0 if expect_value_bytes is None else _length("expect_value_bytes", expect_value_bytes)
+    )
     return Store(_native.Store.open(os.fspath(path), opened))
 
 
@@ -182,7 +184,9 @@ class Store:
         """
         handle = _arrays.stream_of(stream, keys, operands)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
-        rows = _arrays.values_input("operands", operands, self._value_width, given.count, handle, self._device)
+        rows = _arrays.values_input(
+            "operands", operands, self._value_width, given.count, handle, self._device
+        )
         rmw = _named("op", op, _native.Rmw)
         kind = _element("operands", rows, rmw, element)
         return self._write(
@@ -330,7 +334,9 @@ class Store:
         if not (codes == int(_native.OpKind.get)).any():
             return out, _native.MutableColumn.empty()
         if self._value_width is None:
-            raise ValueError("kinds: a mixed batch cannot get values of varying length; call get() for those keys")
+            raise ValueError(
+                "kinds: a mixed batch cannot get values of varying length; call get() for those keys"
+            )
         return self._destination(keys, out, dtype, shape, stream)
 
     def _operands(
@@ -354,7 +360,9 @@ class Store:
             if len(key_ends) < 2:
                 continue
             # Rows of one element are a plain column, which is what integer keys look like elsewhere.
-            key_shape = () if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width else None
+            key_shape = (
+                () if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width else None
+            )
             yield (
                 self._column(key_ends, keys, self._key_width, key_dtype, key_shape, "keys"),
                 self._column(value_ends, values, self._value_width, dtype, shape, "values"),
@@ -371,7 +379,8 @@ class Store:
         given = [name for name, value in options.items() if value is not None]
         if given:
             raise ValueError(
-                f"{given[0]}: lengths vary in this pool, so they come as an Arrow large_binary array; leave {given[0]}= away"
+                f"{given[0]}: lengths vary in this pool, so they come as an Arrow large_binary array;"
+                f" leave {given[0]}= away"
             )
 
 
@@ -450,7 +459,9 @@ def _kinds(kinds: Any, count: int) -> Any:
         kinds = [_named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds]
     codes = np.asarray(kinds)
     if codes.size and codes.dtype.kind not in "iu":
-        raise TypeError(f"kinds: dtype {codes.dtype}; pass OpKind numbers or the names get, put, erase, update")
+        raise TypeError(
+            f"kinds: dtype {codes.dtype}; pass OpKind numbers or the names get, put, erase, update"
+        )
     if codes.shape != (count,):
         raise ValueError(f"kinds: shape {codes.shape} for {count} keys; pass one a key")
     last = max(map(int, _native.OpKind))

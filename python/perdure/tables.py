@@ -250,7 +250,9 @@ class Plan:
         return _of_width(_encode(column, self.key.type or "text"), self.key_width)
 
     def encode_values(self, columns: list[pa.Array]) -> Encoded:
-        encoded = [_encode(column, spec.type or "text") for spec, column in zip(self.values, columns, strict=True)]
+        encoded = [
+            _encode(column, spec.type or "text") for spec, column in zip(self.values, columns, strict=True)
+        ]
         if len(encoded) == 1:
             return _of_width(encoded[0], self.value_width)
         rows = [one.rows for one in encoded if one.rows is not None]
@@ -275,9 +277,13 @@ def _of_width(encoded: Encoded, width: int | None) -> Encoded:
     else:
         for row in np.flatnonzero(~wrong):
             rows[row] = data[int(ends[row]) : int(ends[row + 1])]
-    
+
     def why(row: int) -> str:
-        return encoded.why(row) if encoded.bad[row] else f"{int(ends[row + 1] - ends[row])} bytes instead of {width}"
+        return (
+            encoded.why(row)
+            if encoded.bad[row]
+            else f"{int(ends[row + 1] - ends[row])} bytes instead of {width}"
+        )
 
     return Encoded(rows, None, wrong, why)
 
@@ -287,7 +293,10 @@ def _check_widths(values: list[ColumnSpec], width: int | None) -> None:
     listed = ", ".join(f"{spec.name} {spec.type}" for spec in values)
     fixed = [np.dtype(spec.type).itemsize for spec in values if spec.type in NUMBERS]
     if len(values) > 1 and len(fixed) < len(values):
-        raise Failure(f"--value-columns: cannot pack text or hex beside other columns ({listed}); choose one column, or numbers alone")
+        raise Failure(
+            f"--value-columns: cannot pack text or hex beside other columns ({listed}); choose one"
+            " column, or numbers alone"
+        )
     if width is not None and len(fixed) == len(values) and sum(fixed) != width:
         raise Failure(
             f"--value-columns: {listed} have {sum(fixed)} bytes, but this pool's values have {width};"
@@ -305,7 +314,8 @@ def _key_type(name: str, wanted: TextFormat, given: str | None, width: int | Non
         raise Failure(f"--key-column {name}: keys are integers or bytes, not {chosen}; choose another column")
     if width not in INTEGER_WIDTHS:
         raise Failure(
-            f"--key-format: integers are keys of 1, 2, 4 or 8 bytes, but this pool's have {show_width(width)};"
+            "--key-format: integers are keys of 1, 2, 4 or 8 bytes, but this pool's have"
+            f" {show_width(width)};"
             " choose hex or text, or another --key-column"
         )
     return "int"
@@ -319,7 +329,9 @@ def _pick(options: str, name: str, header: list[str]) -> ColumnSpec:
             spec = ColumnSpec.of_header(column)
             if wanted and wanted in (column, column.rpartition(":")[0] if spec.type else column):
                 return ColumnSpec(column, given or spec.type)
-    raise Failure(f"{options} {name}: no such column; the file has {', '.join(header)} (types are {', '.join(TYPES)})")
+    raise Failure(
+        f"{options} {name}: no such column; the file has {', '.join(header)} (types are {', '.join(TYPES)})"
+    )
 
 
 def _plan(
@@ -331,7 +343,9 @@ def _plan(
 ) -> Plan:
     header = source.header
     if len(header) < 2:
-        raise Failure(f"the file has {plural(len(header), 'column')}; it needs one for keys and at least one for values")
+        raise Failure(
+            f"the file has {plural(len(header), 'column')}; it needs one for keys and at least one for values"
+        )
     key = _pick("--key-column", key_column or header[0], header)
     chosen = value_columns.split(",") if value_columns else [name for name in header if name != key.name]
     values = [_pick("--value-columns", name.strip(), header) for name in chosen]
@@ -384,7 +398,7 @@ class CsvSource:
         return None
 
     def value_type(self, column: str, width: int | None) -> str:
-        """Text stays text in a pool of varying lengths; a fixed width means numbers, where they look like it."""
+        """In a pool of varying lengths text stays text; a fixed width means numbers, where most are."""
         if width is None:
             return "text"
         with open(self._path, "rb") as raw:
@@ -436,7 +450,9 @@ class CsvSource:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        lengths = np.array([pc.binary_length(column).to_numpy(zero_copy_only=False) for column in piece.columns])
+        lengths = np.array(
+            [pc.binary_length(column).to_numpy(zero_copy_only=False) for column in piece.columns]
+        )
         filled = lengths.any(axis=0)
         if filled.all():
             return piece
@@ -475,7 +491,10 @@ class ParquetSource:
             return "text"  # its bytes as they are
         if pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64()):
             return np.dtype(kind.to_pandas_dtype()).name
-        raise Failure(f"{option} {column}: Arrow type {kind} has no fixed bytes; choose integer, float, binary or string columns")
+        raise Failure(
+            f"{option} {column}: Arrow type {kind} has no fixed bytes; choose integer, float, binary or"
+            " string columns"
+        )
 
     def pieces(self, names: list[str]) -> Iterator[Piece]:
         first = 1
@@ -555,16 +574,26 @@ def _source(file: Path, wanted: FileFormat, delimiter: str, multiline: bool) -> 
 
 def load(
     pool: PoolArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Parquet or CSV with a header (.gz, .zst: compressed).")],
-    key_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the keys; the first one.")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Parquet or CSV with a header (.gz, .zst: compressed).")
+    ],
+    key_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the keys; the first one.")
+    ] = None,
     value_columns: Annotated[
         str | None,
-        typer.Option(metavar="NAME[:TYPE],...", help="Columns of the values, packed little-endian; all the others."),
+        typer.Option(
+            metavar="NAME[:TYPE],...", help="Columns of the values, packed little-endian; all the others."
+        ),
     ] = None,
     key_format: Annotated[TextFormat, typer.Option(help="How keys are written.")] = TextFormat.auto,
-    file_format: Annotated[FileFormat, typer.Option("--format", help="auto: by the file's name.")] = FileFormat.auto,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="auto: by the file's name.")
+    ] = FileFormat.auto,
     delimiter: Annotated[str, typer.Option(help="Between the columns of a CSV file.")] = ",",
-    multiline: Annotated[bool, typer.Option("--multiline", help="Quoted CSV cells may hold line breaks.")] = False,
+    multiline: Annotated[
+        bool, typer.Option("--multiline", help="Quoted CSV cells may hold line breaks.")
+    ] = False,
     device: DeviceOption = DeviceChoice.cpu,
     json_file: JsonOption = None,
 ) -> None:
@@ -606,9 +635,13 @@ def _load(store: perdure.Store, plan: Plan, file: Path, source: Source, rejected
                 stored += _store_piece(store, plan, piece, rejected)
                 show(piece.done)
         except pa.ArrowException as error:
-            raise Failure(f"{file}: cannot be read past the {plural(stored, 'row')} loaded so far: {error}") from error
+            raise Failure(
+                f"{file}: cannot be read past the {plural(stored, 'row')} loaded so far: {error}"
+            ) from error
         except perdure.NoSpace as error:
-            raise Failure(f"{store.path}: {error.message} ({plural(stored, 'row')} loaded before this batch)") from error
+            raise Failure(
+                f"{store.path}: {error.message} ({plural(stored, 'row')} loaded before this batch)"
+            ) from error
     return stored
 
 
@@ -665,7 +698,9 @@ def _text_field(name: str, option: str) -> Field:
         try:
             return pa.array([octets.decode() for octets in _byte_strings(column)], pa.large_string())
         except UnicodeDecodeError as error:
-            raise Failure(f"{option}: a {name} is not UTF-8 ({error.object[:16].hex()}...); export with {option} hex") from error
+            raise Failure(
+                f"{option}: a {name} is not UTF-8 ({error.object[:16].hex()}...); export with {option} hex"
+            ) from error
 
     return Field(f"{name}:text", pa.large_string(), cells)
 
@@ -676,7 +711,9 @@ def _byte_strings(column: Any) -> list[bytes]:
 
 def _field(name: str, width: int | None, wanted: TextFormat, kind: FileFormat) -> Field:
     option = f"--{name}-format"
-    default = TextFormat.int if width in INTEGER_WIDTHS else TextFormat.text if width is None else TextFormat.hex
+    default = (
+        TextFormat.int if width in INTEGER_WIDTHS else TextFormat.text if width is None else TextFormat.hex
+    )
     chosen = default if wanted is TextFormat.auto else wanted
     if chosen is TextFormat.int:
         if width not in INTEGER_WIDTHS:
@@ -698,7 +735,9 @@ def _value_fields(columns: str, width: int | None, kind: FileFormat) -> list[Fie
         fields.append(_number_field(name, number, start, kind is FileFormat.csv))
         start += np.dtype(number).itemsize
     if start != width:
-        raise Failure(f"--value-columns: {columns} have {start} bytes, but this pool's values have {show_width(width)}")
+        raise Failure(
+            f"--value-columns: {columns} have {start} bytes, but this pool's values have {show_width(width)}"
+        )
     return fields
 
 
@@ -713,7 +752,9 @@ def _writer(file: Path, kind: FileFormat, schema: pa.Schema) -> Any:
 
 
 def _rows_of(column: Any, width: int | None) -> Any:
-    return column if width is None else np.ascontiguousarray(column).view(np.uint8).reshape(len(column), width)
+    return (
+        column if width is None else np.ascontiguousarray(column).view(np.uint8).reshape(len(column), width)
+    )
 
 
 def _export(store: perdure.Store, file: Path, kind: FileFormat, key: Field, values: list[Field]) -> int:
@@ -739,7 +780,9 @@ def export(
     ] = None,
     key_format: Annotated[TextFormat, typer.Option(help="How keys are written.")] = TextFormat.auto,
     value_format: Annotated[TextFormat, typer.Option(help="How values are written.")] = TextFormat.auto,
-    file_format: Annotated[FileFormat, typer.Option("--format", help="auto: by the file's name.")] = FileFormat.auto,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="auto: by the file's name.")
+    ] = FileFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     json_file: JsonOption = None,
 ) -> None:
