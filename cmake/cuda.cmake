@@ -61,12 +61,13 @@ function(perdure_cuda_obstacle nvcc why_not)
   endif()
 endfunction()
 
-# A machine with a GPU compiles for that GPU alone; others for Hopper, with PTX for what came since Turing.
+# A machine with a GPU compiles for that GPU alone; others for Hopper, with PTX for Ampere and
+# all later ones (before Ampere there is no warp-wide reduction).
 function(perdure_default_architectures)
   if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
     return()
   endif()
-  set(architectures "75-virtual;90-real")
+  set(architectures "80-virtual;90-real")
   if(EXISTS /dev/nvidiactl)
     set(architectures native)
   endif()

@@ -10,3 +10,11 @@ foreach(part IN ITEMS python bench tests)
   endif()
   add_subdirectory("${part}")
 endforeach()
+
+# perdure_package: what the Python package installs (component python), and no more.
+add_custom_target(perdure_package)
+foreach(target IN ITEMS _native perdure-bench)
+  if(TARGET ${target})
+    add_dependencies(perdure_package ${target})
+  endif()
+endforeach()
