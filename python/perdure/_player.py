@@ -396,7 +396,8 @@ class Report:
             f"  {tally.gets:,} gets, {tally.puts:,} puts, {tally.deletes:,} deletes;"
             f" {tally.hits:,} hits ({self.hit_rate:.2%} of gets)",
             f"  {self.mops:.2f} M requests/s in the store; batches of {plan.batch:,}:"
-            f" p50 {self.latency_us(50):,.0f} us, p99 {self.latency_us(99):,.0f} us; {self.seconds:.1f} s in all",
+            f" p50 {self.latency_us(50):,.0f} us, p99 {self.latency_us(99):,.0f} us;"
+            f" {self.seconds:.1f} s in all",
             f"  {checked if plan.check else 'values not checked (--no-check)'}",
             f"  {plural(stats['records'], 'record')} in {plan.pool}, {show_size(stats['pool_bytes'])}"
             f" on {stats['medium']}; survives {self.survives['description']}",

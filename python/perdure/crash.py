@@ -203,15 +203,17 @@ class Report:
         if self.fault_count:
             verdict = f"{plural(self.fault_count, 'FAULT')}: acknowledged operations are lost or wrong"
         return [
-            f"killed (SIGKILL) after {plural(self.acknowledged, 'acknowledged request')} of {self.plan.trace},"
-            f" {self.seconds_to_kill:.2f} s in, on {self.machine}",
+            f"killed (SIGKILL) after {plural(self.acknowledged, 'acknowledged request')}"
+            f" of {self.plan.trace}, {self.seconds_to_kill:.2f} s in, on {self.machine}",
             f"  recovery: {'clean' if found['clean'] else 'unclean'} pool,"
-            f" {plural(found['records'], 'record')}, {found['dropped']:,} dropped{f' ({why})' if why else ''},"
+            f" {plural(found['records'], 'record')},"
+            f" {found['dropped']:,} dropped{f' ({why})' if why else ''},"
             f" {plural(found['duplicates'], 'duplicate')} removed,"
             f" growth {'resumed' if found['resize_resumed'] else 'not under way'};"
             f" {found['map_seconds'] + found['recover_seconds']:.3f} s",
-            f"  {plural(self.keys_checked, 'key')} checked against the reference; {self.from_in_flight:,} of them"
-            f" changed by the unacknowledged batch of {plural(self.in_flight, 'request')}",
+            f"  {plural(self.keys_checked, 'key')} checked against the reference;"
+            f" {self.from_in_flight:,} of them changed by the batch under way,"
+            f" of {plural(self.in_flight, 'request')}",
             f"  verify: {plural(self.verify_records, 'record')} good",
             f"  {verdict}; survives {self.survives['description']}",
         ]

@@ -111,7 +111,8 @@ class Table:
     def lines(self) -> list[str]:
         put, looked_up = self.put_mops, self.lookup_mops
         return [
-            f"put {self.rows:,} rows of {4 * _ROW_FLOATS} bytes ({put:.2f} M/s), {show_size(self.pool_bytes)}",
+            f"put {self.rows:,} rows of {4 * _ROW_FLOATS} bytes ({put:.2f} M/s),"
+            f" {show_size(self.pool_bytes)}",
             f"  looked up {self.lookups:,} ids in batches of {self.batch:,} ({looked_up:.2f} M/s):"
             f" {plural(self.fault_count, 'row')} unlike NumPy's",
         ]
@@ -298,7 +299,8 @@ class _Parts:
             "",
             f"summary: {verdict}",
             f"  replay   {done.tally.ops:,} requests, hit rate {done.hit_rate:.2%},"
-            f" {done.mops:.2f} M requests/s, batch p50 {done.latency_us(50):,.0f} us, p99 {done.latency_us(99):,.0f} us",
+            f" {done.mops:.2f} M requests/s,"
+            f" batch p50 {done.latency_us(50):,.0f} us, p99 {done.latency_us(99):,.0f} us",
             f"  crash    {killed.acknowledged:,} requests acknowledged before SIGKILL,"
             f" {killed.keys_checked:,} keys checked, {killed.fault_count:,} lost or wrong",
             f"  table    {table.rows:,} rows, {table.lookups:,} lookups, {table.fault_count:,} wrong",
@@ -323,7 +325,8 @@ def _run_parts(plan: Plan, folder: Path, ids: npt.NDArray[np.uint64], seed: int 
     say(
         f"  carried on over the whole trace: {carried_on.tally.checked:,} values checked,"
         f" {plural(carried_on.fault_count, 'fault')};"
-        f" {plural(carried_on.stats['records'], 'record')} at the end, {replayed.stats['records']:,} without the kill"
+        f" {plural(carried_on.stats['records'], 'record')} at the end,"
+        f" {replayed.stats['records']:,} without the kill"
     )
     for line in carried_on.complaints():
         print(line, file=sys.stderr)

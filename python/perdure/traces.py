@@ -375,16 +375,24 @@ class Trace:
     def __init__(self, path: str | Path, format: TraceFormat | str = TraceFormat.auto) -> None:
         self.path = Path(path)
         self.malformed = Malformed()
+        asked = TraceFormat(format)
         self._raw, self._text = _open_text(self.path)
         self._line = 1  # number of the line that the next block begins with
         self._blocks = self._whole_lines()
-        self._ahead = next(self._blocks, b"")
-        if b"\0" in self._ahead[:4096]:
-            raise TraceError(f"{self.path}: holds zero bytes; a trace is text (cache3, cache7 or keys)")
-        if not self._ahead.strip():
-            raise TraceError(f"{self.path}: the trace is empty")
-        asked = TraceFormat(format)
+        try:
+            self._ahead = self._first_block()
+        except TraceError:
+            self.close()
+            raise
         self.format = _detect(self._ahead) if asked is TraceFormat.auto else asked
+
+    def _first_block(self) -> bytes:
+        block = next(self._blocks, b"")
+        if b"\0" in block[:4096]:
+            raise TraceError(f"{self.path}: holds zero bytes; a trace is text (cache3, cache7 or keys)")
+        if not block.strip():
+            raise TraceError(f"{self.path}: the trace is empty")
+        return block
 
     def fraction_read(self) -> float:
         """How much of the file has been consumed, for a progress bar."""

@@ -38,8 +38,8 @@ def written(tmp_path: Path, text: bytes, name: str = "trace.csv") -> Path:
 
 
 def read(path: Path, format: str = "auto", size: int = 1000) -> tuple[Requests, Trace]:
-    trace = Trace(path, format)
-    batches = list(trace.batches(size))
+    with Trace(path, format) as trace:
+        batches = list(trace.batches(size))
     assert all(len(batch) == size for batch in batches[:-1])
     return traces._join(batches), trace
 
@@ -70,17 +70,22 @@ def test_the_twitter_sample():
 
 def test_limit_and_batches(tmp_path):
     path = written(tmp_path, b"".join(b"0,%d,9\n" % i for i in range(10)))
-    batches = list(Trace(path).batches(4, limit=7))
+    with Trace(path) as trace:
+        batches = list(trace.batches(4, limit=7))
     assert [batch.keys.to_pylist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6]]
-    assert list(Trace(path).batches(4, limit=0)) == []
-    with pytest.raises(ValueError, match="at least one"):
-        next(Trace(path).batches(0))
+    with Trace(path) as trace:
+        assert list(trace.batches(4, limit=0)) == []
+        with pytest.raises(ValueError, match="at least one"):
+            next(trace.batches(0))
+
+
+def zstd(text: bytes) -> bytes:
+    return pa.Codec("zstd").compress(text, asbytes=True)
 
 
 @pytest.mark.parametrize(
     ("suffix", "pack"),
-    [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
-    + [(".zst", lambda text: pa.Codec("zstd").compress(text, asbytes=True))],
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress), (".zst", zstd)],
 )
 def test_compressions(tmp_path, suffix, pack):
     text = b"".join(b"1,%d,%d\n" % (i, i % 7) for i in range(5000))
@@ -165,7 +170,7 @@ def test_blocks_change_nothing(tmp_path, monkeypatch):
 
 
 def test_what_is_no_trace(tmp_path):
-    with pytest.raises(TraceError, match="none.csv: cannot read the trace: No such file"):
+    with pytest.raises(TraceError, match=r"none\.csv: cannot read the trace: No such file"):
         Trace(tmp_path / "none.csv")
     with pytest.raises(TraceError, match="empty"):
         Trace(written(tmp_path, b"\n\n"))
@@ -202,8 +207,8 @@ def test_block_reading_equals_line_reading(tmp_path_factory, format, data):
     slow = form.slow(text, 1, slow_malformed)
     if not text.strip():
         return
-    trace = Trace(written(tmp_path_factory.mktemp("t"), text), format)
-    blocks = list(trace._requests())
+    with Trace(written(tmp_path_factory.mktemp("t"), text), format) as trace:
+        blocks = list(trace._requests())
     assert trace.malformed == slow_malformed
     if slow is None:
         assert blocks == []
