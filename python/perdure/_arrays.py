@@ -18,7 +18,7 @@ import numpy as np
 from perdure import _arrow, _native
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
-_KEY_KINDS = "iuSV"  # NumPy kinds whose bytes are exactly what the user sees: integers and raw bytes
+_KEY_TYPES = ("int", "uint", "void", "bytes", "record")  # those whose bytes are what the user sees
 _LEGACY_STREAM = 1  # how DLPack and CUDA both name the legacy default stream
 
 
@@ -257,13 +257,11 @@ def _check_width(name: str, seen: Rows, width: int | None) -> None:
 
 
 def _check_key_type(name: str, seen: Rows) -> None:
-    numpy_kind = np.dtype(seen.dtype).kind if seen.library == "numpy" and seen.dtype.isalnum() else None
-    if seen.dtype.startswith(("int", "uint", "void", "bytes", "record")) or numpy_kind in tuple(_KEY_KINDS):
+    if seen.dtype.startswith(_KEY_TYPES):
         return
     raise TypeError(
         f"{name}: keys are integers or bytes, not {seen.dtype}; convert them (for example"
-        f" {name}.astype(np.int64)),"
-        f" or view their bytes ({name}.view(np.uint8))"
+        f" {name}.astype(np.int64)), or view their bytes ({name}.view(np.uint8))"
     )
 
 

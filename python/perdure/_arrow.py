@@ -48,7 +48,7 @@ def is_variable(array: pa.Array) -> bool:
     import pyarrow as pa
 
     kind = array.type
-    return (
+    return bool(
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
         or pa.types.is_string(kind)
@@ -82,7 +82,8 @@ def fixed_rows(name: str, array: pa.Array, width: int | None) -> npt.NDArray[Any
         flat = fixed_rows(name, normalise(name, array.flatten()), width)
         return flat.reshape(len(array), array.type.list_size, *flat.shape[1:])
     if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
-        return array.to_numpy()
+        numbers: npt.NDArray[Any] = array.to_numpy()
+        return numbers
     raise TypeError(
         f"{name}: Arrow type {array.type} has no fixed bytes; pass integers, floats, binary or string"
     )

@@ -1,0 +1,60 @@
+"""Fixtures of the Python tests. Pools are small and lie in /dev/shm, each test's under its own name."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import perdure
+
+
+def gpu_available() -> bool:
+    return any(device.device.name == "cuda" and device.available for device in perdure.devices())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not gpu_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="no GPU that this build can use"))
+
+
+@pytest.fixture
+def pool() -> Iterator[str]:
+    """The path of a pool that is not there yet."""
+    path = Path("/dev/shm") / f"perdure-test-{uuid.uuid4().hex}"
+    yield str(path)
+    path.unlink(missing_ok=True)
+
+
+@dataclass
+class Answer:
+    """What one run of the command line did."""
+
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cli():
+    """Runs `perdure ARGUMENTS` in this process."""
+    from perdure.cli import app
+
+    def run(*arguments: object) -> Answer:
+        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return run

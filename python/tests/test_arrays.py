@@ -1,0 +1,292 @@
+"""Arrays in and out: dtypes, shapes, libraries, devices, and what does not fit."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import perdure
+
+
+@pytest.fixture
+def store(pool) -> Iterator[perdure.Store]:
+    with perdure.create(pool, 8, 16) as opened:
+        yield opened
+
+
+VALUES = np.arange(20, dtype=np.float32).reshape(5, 4)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        np.arange(5, dtype=np.int64),
+        np.arange(5, dtype=np.uint64),
+        np.arange(5, dtype=np.uint64).view(np.uint8).reshape(5, 8),
+        np.arange(10, dtype=np.int32).reshape(5, 2),
+        np.arange(5, dtype=np.int64).view("V8"),
+        np.arange(5, dtype=np.int64).view([("a", "i4"), ("b", "i4")]),
+        [0, 1, 2, 3, -1],
+        [b"12345678", b"abcdefgh", "ABCDEFGH", b"\0" * 8, b"\xff" * 8],
+        array.array("q", range(5)),
+        memoryview(np.arange(5)),
+        np.arange(5)[::1],
+    ],
+    ids=lambda keys: f"{type(keys).__name__}-{getattr(keys, 'dtype', '')}",
+)
+def test_forms_of_keys(store, keys):
+    store.put(keys, VALUES)
+    assert (store.get(keys, dtype=np.float32).values == VALUES).all()
+    assert len(store) == 5
+
+
+def test_integers_in_lists_are_their_bytes(store):
+    store.put([-1], VALUES[:1])
+    assert store.get(np.array([2**64 - 1], np.uint64)).found.all()
+    with pytest.raises(ValueError, match="keys: element 1 .* does not fit in 8 bytes"):
+        store.get([1, 2**64])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        VALUES,
+        VALUES.view(np.uint8).reshape(5, 16),
+        VALUES.reshape(5, 2, 2),
+        VALUES.astype(np.complex64)[:, :2].copy(),
+        VALUES.view("V16").reshape(5),
+        np.zeros(5, [("a", "i8"), ("b", "f4", 2)]),
+        np.arange(10).astype("datetime64[s]").reshape(5, 2),
+        np.zeros((5, 16), bool),
+        [b"0123456789abcdef"] * 5,
+    ],
+    ids=lambda values: f"{type(values).__name__}-{getattr(values, 'dtype', '')}",
+)
+def test_forms_of_values(store, values):
+    store.put(np.arange(5), values)
+    expected = values if isinstance(values, np.ndarray) else np.array([list(row) for row in values], np.uint8)
+    assert store.get(np.arange(5)).values.tobytes() == expected.tobytes()
+
+
+def test_get_into_an_array(store):
+    store.put(np.arange(3), VALUES[:3])
+    out = np.full((5, 4), 7, np.float32)
+    values, found, _ = store.get(np.arange(5), out=out)
+    assert values is out and found.tolist() == [True] * 3 + [False] * 2
+    assert (out[:3] == VALUES[:3]).all()
+    assert (out[3:] == 7).all(), "rows of absent keys are left as they were"
+
+
+def test_shapes_of_results(store):
+    store.put(np.arange(5), VALUES)
+    assert store.get(np.arange(5)).values.shape == (5, 16)
+    assert store.get(np.arange(5), dtype=np.float32).values.shape == (5, 4)
+    assert store.get(np.arange(5), dtype=np.float32, shape=(2, 2)).values.shape == (5, 2, 2)
+    assert store.get(np.arange(5), dtype=np.complex128, shape=()).values.shape == (5,)
+    assert store.get(np.empty(0, np.int64)).values.shape == (0, 16)
+    with pytest.raises(ValueError, match=r"shape: rows of shape \(3,\) .* 12 bytes, but this pool's values have 16"):
+        store.get([1], dtype=np.float32, shape=3)
+    with pytest.raises(ValueError, match="dtype: elements of 3 bytes"):
+        store.get([1], dtype="V3")
+    with pytest.raises(ValueError, match=r"pass either out=, or dtype= and shape="):
+        store.get([1], out=np.zeros((1, 16), np.uint8), dtype=np.uint8)
+
+
+def test_empty_batches(store):
+    nothing = np.empty(0, np.int64)
+    assert store.put(nothing, np.empty((0, 16), np.uint8)).done.tolist() == []
+    assert store.get([]).values.shape == (0, 16)
+    assert store.erase([]).done.size == 0
+    assert store.update(nothing, np.empty((0, 4), np.float32)).done.size == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "message"),
+    [
+        (np.arange(5, dtype=np.int32), ValueError, r"keys: a row of this int32 array of shape \(5,\) has 4 bytes, but"),
+        (np.arange(5.0), TypeError, r"keys: keys are integers or bytes, not float64; convert"),
+        (np.zeros(5, bool), ValueError, "keys: a row of this bool array"),
+        (np.arange(5, dtype=">i8"), TypeError, "foreign byte order"),
+        (np.array([object()]), TypeError, "Python objects"),
+        (np.arange(10)[::2], ValueError, "keys: the array of shape .* is not C-contiguous"),
+        (np.asfortranarray(np.zeros((5, 8), np.uint8)), ValueError, "not C-contiguous"),
+        (np.array(5), ValueError, "has no dimensions"),
+        (np.zeros((5, 7), np.uint8), ValueError, "has 7 bytes, but this pool's keys have 8"),
+        (7, TypeError, r"keys: int is one element, not an array; pass a list"),
+        (b"12345678", TypeError, r"keys: bytes is one element"),
+        ([b"12345678", b"123"], ValueError, "keys: element 1 has 3 bytes, but this pool's keys have 8"),
+        ([1, b"12345678"], TypeError, "keys: a list of bytes, int"),
+        ([1.5], TypeError, "keys: a list of float"),
+        ({1: 2}, TypeError, "keys: cannot use a dict"),
+        (None, TypeError, "keys: cannot use a NoneType"),
+    ],
+)
+def test_keys_that_do_not_fit(store, keys, error, message):
+    with pytest.raises(error, match=message):
+        store.get(keys)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (np.zeros((5, 3), np.float32), ValueError, "values: a row .* has 12 bytes, but this pool's values have 16"),
+        (np.zeros((4, 4), np.float32), ValueError, "values: 4 rows for 5 keys"),
+        (np.zeros((5, 8), np.float32)[:, ::2], ValueError, "values: the array .* not C-contiguous"),
+        (np.zeros((5, 2)).T, ValueError, "not C-contiguous"),
+        ([b"short"] * 5, ValueError, "values: element 0 has 5 bytes"),
+        ([1, 2, 3, 4, 5], TypeError, "values have 16 bytes, so integers do not fit"),
+    ],
+)
+def test_values_that_do_not_fit(store, values, error, message):
+    with pytest.raises(error, match=message):
+        store.put(np.arange(5), values)
+    assert len(store) == 0, "nothing of a refused batch took effect"
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        (np.zeros((5, 3), np.float32), ValueError, "out: a row .* has 12 bytes"),
+        (np.zeros((4, 4), np.float32), ValueError, "out: 4 rows for 5 keys"),
+        (np.zeros((5, 32), np.uint8)[:, ::2], ValueError, "out: .* not C-contiguous"),
+        (np.frombuffer(bytes(80), np.uint8).reshape(5, 16), ValueError, "out: the array is read-only"),
+        ([0] * 5, TypeError, "out: a list cannot be written"),
+    ],
+)
+def test_outputs_that_do_not_fit(store, out, error, message):
+    with pytest.raises(error, match=message):
+        store.get(np.arange(5), out=out)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float16", "complex64", "bool"])
+def test_element_types_that_cannot_be_added(store, dtype):
+    operands = np.zeros((1, 16 // np.dtype(dtype).itemsize), dtype)
+    with pytest.raises(TypeError, match=f"operands: cannot add elements of {dtype}; use one of uint8, int32"):
+        store.update([1], operands)
+    store.update([1], operands, "replace")
+
+
+def test_unknown_operation(store):
+    with pytest.raises(ValueError, match="op: 'multiply' is not one of 'replace', 'add', 'min', 'max'"):
+        store.update([1], VALUES[:1], "multiply")
+
+
+def test_element_of_byte_operands(store):
+    one = np.ones(2, np.int64).tobytes()
+    store.put([1], [one])
+    store.update([1], [one], "add", element="int64")
+    assert store.get([1], dtype=np.int64).values.tolist() == [[2, 2]]
+
+
+# --- other libraries ----------------------------------------------------------------------------
+
+
+class OnlyDlpack:
+    """An array that offers nothing but DLPack, in its older or its newer form."""
+
+    def __init__(self, held: np.ndarray, versioned: bool) -> None:
+        self._held, self._versioned = held, versioned
+
+    def __dlpack_device__(self):
+        return self._held.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, **options):
+        if options and not self._versioned:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        return self._held.__dlpack__(stream=stream, **options)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_any_dlpack_array(store, versioned):
+    keys = OnlyDlpack(np.arange(5), versioned)
+    out = OnlyDlpack(np.zeros((5, 4), np.float32), versioned)
+    store.put(keys, OnlyDlpack(VALUES.copy(), versioned))
+    assert store.get(keys, out=out).values is out
+    assert (out._held == VALUES).all()
+    assert isinstance(store.get(keys).values, np.ndarray)
+    store.update(keys, OnlyDlpack(VALUES.copy(), versioned), "add")
+    assert (store.get(keys, dtype=np.float32).values == 2 * VALUES).all()
+
+
+def test_dlpack_array_that_is_not_contiguous(store):
+    with pytest.raises(ValueError, match="keys: the array of shape .* is not C-contiguous"):
+        store.get(OnlyDlpack(np.arange(10)[::2], True))
+
+
+def test_dlpack_array_that_is_read_only(store):
+    out = np.zeros((1, 16), np.uint8)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out: the array is read-only"):
+        store.get([1], out=OnlyDlpack(out, True))
+
+
+class OnDevice:
+    """Says that it lies on some device, without one being there."""
+
+    def __init__(self, kind: int) -> None:
+        self._kind = kind
+
+    def __dlpack_device__(self):
+        return self._kind, 0
+
+    def __dlpack__(self, **options):
+        raise AssertionError("must not be asked for on a cpu store")
+
+
+def test_cuda_array_on_a_cpu_store(store):
+    with pytest.raises(TypeError, match=r"keys: the array lies on cuda:0, but this store runs on the cpu; open"):
+        store.get(OnDevice(2))
+    with pytest.raises(TypeError, match=r"out: the array lies on cuda:0"):
+        store.get([1], out=OnDevice(2))
+
+
+def test_array_on_an_unknown_device(store):
+    with pytest.raises(TypeError, match="keys: the array lies on DLPack device type 10"):
+        store.get(OnDevice(10))
+
+
+def test_stream_of_the_wrong_type(store):
+    with pytest.raises(TypeError, match="stream: 'fast' is neither"):
+        store.get([1], stream="fast")
+
+
+def test_torch_on_the_host(store):
+    torch = pytest.importorskip("torch")
+    keys, values = torch.arange(5), torch.arange(20, dtype=torch.float32).reshape(5, 4)
+    assert store.put(keys, values).done.all()
+    got, found, _ = store.get(keys, dtype=torch.float32)
+    assert isinstance(got, torch.Tensor) and torch.equal(got, values) and found.all()
+    assert store.get(keys, dtype="float32", shape=(2, 2)).values.shape == (5, 2, 2)
+    out = torch.zeros(5, 4)
+    store.get(keys, out=out)
+    assert torch.equal(out, values)
+    store.update(keys, values, "add")
+    store.get(keys, out=out)
+    assert torch.equal(out, 2 * values)
+    with pytest.raises(ValueError, match="keys: the array of shape .* is not C-contiguous"):
+        store.get(torch.arange(10)[::2])
+    with pytest.raises(TypeError, match=r"values: torch does not lend this array through DLPack"):
+        store.put(keys, values.clone().requires_grad_())
+    with pytest.raises(TypeError, match="keys: keys are integers or bytes, not float64"):
+        store.get(torch.zeros(5, dtype=torch.float64))
+
+
+def test_jax_on_the_host(store):
+    pytest.importorskip("jax")
+    import jax.numpy as jnp
+
+    values = jnp.arange(20, dtype=jnp.float32).reshape(5, 4)
+    keys = jnp.arange(10, dtype=jnp.int32).reshape(5, 2)
+    assert store.put(keys, values).done.all()
+    got = store.get(keys, dtype=np.float32).values
+    assert isinstance(got, np.ndarray) and (got == np.asarray(values)).all()
+
+
+def test_pandas_columns(store):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": [1, 2, 3]})
+    store.put(frame["id"], VALUES[:3])
+    assert store.get(frame["id"]).found.all()
