@@ -29,6 +29,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 class CpuWarp {
  public:
   static constexpr std::uint32_t kLanes = 32;
+  static constexpr bool kReadsBackCheaply = true;  // what it just wrote is in its cache
 
   struct alignas(64) Lanes {
     std::uint64_t word[kLanes];
@@ -106,6 +107,10 @@ class CpuWarp {
 
   HWY_INLINE void prefetch(void const* at, std::size_t bytes) const {
     for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<std::byte const*>(at) + i);
+  }
+
+  HWY_INLINE void prefetch_to_write(void const* at, std::size_t bytes) const {
+    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<std::byte const*>(at) + i, 1);
   }
 
   /// Everything this warp wrote is seen before anything it writes afterwards.

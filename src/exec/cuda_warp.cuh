@@ -26,6 +26,7 @@ struct CudaAtoms {
 class CudaWarp : public CudaAtoms {
  public:
   static constexpr std::uint32_t kLanes = 32;
+  static constexpr bool kReadsBackCheaply = false;  // the pool lies across the link
   using Lanes = std::uint64_t;  // each thread holds its own lane's
 
   __device__ CudaWarp() : lane_(threadIdx.x % kLanes) {}
@@ -114,6 +115,8 @@ class CudaWarp : public CudaAtoms {
 
   __device__ void prefetch(void const*, std::size_t) const {}  // other warps hide the latency
 
+  __device__ void prefetch_to_write(void const*, std::size_t) const {}
+
   __device__ void fence() const { __threadfence_system(); }
 
  private:
@@ -135,6 +138,7 @@ class CudaSolo : public CudaAtoms {
   __device__ std::uint64_t once(F f) const {
     return f();
   }
+  __device__ void prefetch_to_write(void const*, std::size_t) const {}
   __device__ void fence() const { __threadfence_system(); }
 };
 

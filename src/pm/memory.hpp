@@ -41,6 +41,11 @@ class Memory {
   }
 
   template <class W>
+  PERDURE_FN void prefetch_to_write(W& warp, Offset at, std::size_t bytes) const {
+    warp.prefetch_to_write(base_ + at.bytes, bytes);
+  }
+
+  template <class W>
   PERDURE_FN std::uint64_t load(W& warp, Offset at) {
     if constexpr (kCounted) ++tally_.reads;
     return warp.once([&] { return W::load(word(at)); });

@@ -31,26 +31,34 @@ PERDURE_FN RecordView view_record(std::byte const* at, std::uint64_t room) {
 
 inline constexpr std::uint32_t kCrcSkip = sizeof(RecordHeader::crc);
 
+/// Whether a record that stands in the pool is whole.
 template <class W>
-PERDURE_FN std::uint32_t record_crc(W& warp, RecordView const& r) {
-  auto const* const header = reinterpret_cast<std::byte const*>(&r.header);
-  std::uint32_t crc = warp.crc32c(0, header + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
-  crc = warp.crc32c(crc, r.key, r.header.key_bytes);
-  return warp.crc32c(crc, r.value, r.header.value_bytes);
+PERDURE_FN bool intact(W& warp, RecordView const& r) {
+  std::byte const* const at = r.key - sizeof(RecordHeader);
+  std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
+  return warp.crc32c(0, at + kCrcSkip, bytes - kCrcSkip) == r.header.crc;
 }
 
-/// Completes the record at `to`, whose value bytes are already there or are copied from r.value.
+/// Writes the record at `to`, whole; its value bytes are there already or are copied from r.value.
 template <class W>
 PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r) {
   std::byte* const key = to + sizeof(RecordHeader);
   std::byte* const value = key + r.header.key_bytes;
   warp.copy(key, r.key, r.header.key_bytes);
   if (value != r.value) warp.copy(value, r.value, r.header.value_bytes);
-  r.header.crc = record_crc(warp, r);
-  warp.once([&] {
+  auto const store_header = [&] {
     *reinterpret_cast<RecordHeader*>(to) = r.header;
     return std::uint64_t{0};
-  });
+  };
+  if constexpr (W::kReadsBackCheaply) {
+    warp.once(store_header);
+    std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
+    r.header.crc = warp.crc32c(0, to + kCrcSkip, bytes - kCrcSkip);
+  } else {
+    std::uint32_t const crc = warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
+    r.header.crc = warp.crc32c(warp.crc32c(crc, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
+  }
+  warp.once(store_header);
 }
 
 PERDURE_FN constexpr std::uint64_t record_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) {

@@ -23,6 +23,9 @@ using gphash::Verdict;
 
 PERDURE_FN constexpr std::uint8_t code(KeyStatus status) { return static_cast<std::uint8_t>(status); }
 
+/// Bytes of a record worth prefetching: header, key and a 128-byte value.
+inline constexpr std::uint64_t kPrefetch = 192;
+
 // ------------------------------------------------------------------------------------------------
 /// Hashes keys and makes the unsorted `order`.
 struct HashBody {
@@ -72,15 +75,13 @@ struct GetBody {
   }
 
  private:
-  static constexpr std::uint64_t kPrefetch = 192;  // header, key and a 128-byte value
-
   template <class W, class M>
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
     auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
     std::uint8_t status = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
     if (found.hit) {
       bool const odd = table.value_bytes != 0 && found.record.header.value_bytes != table.value_bytes;
-      if (odd || (batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc)) {
+      if (odd || (batch.verify && !pm::intact(warp, found.record))) {
         status = code(KeyStatus::corrupt);
         ++counts[Counts::corrupt];
       }
@@ -171,7 +172,7 @@ struct PlanBody {
       std::uint64_t const i = batch.order[j].index;
       s.key = {batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
       s.where.set(table, s.key.hash);
-      Ops::prefetch(warp, mem, table, s.where);
+      Ops::prefetch_to_plan(warp, mem, table, s.where);
       warp.prefetch(s.key.data, s.key.bytes);
       if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), batch.values.size(i));
     } else if constexpr (kStage == 1) {
@@ -179,6 +180,8 @@ struct PlanBody {
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
       if (record) mem.prefetch(warp, record, 64);
+      Offset const fresh{batch.reserved[batch.order[j].index]};
+      if (fresh) mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
     } else {
       if (!s.live) return;
       settle(warp, mem, j, s, counts);
@@ -221,7 +224,7 @@ struct PlanBody {
   PERDURE_FN void settle(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
     Folded const folded = fold(warp, j, s.key, found);
-    if (folded.arithmetic && found.hit && batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc) {
+    if (folded.arithmetic && found.hit && batch.verify && !pm::intact(warp, found.record)) {
       return refuse(warp, j, s.key, counts);
     }
     Change const change = !folded.present ? (found.hit ? Change::erase : Change::none)
@@ -343,7 +346,7 @@ struct PlanBody {
       KeyStatus status = step(walk, i);
       if (get && status == KeyStatus::ok) {
         bool const stored = !walk.changed;
-        if (stored && batch.verify && pm::record_crc(warp, found.record) != found.record.header.crc) {
+        if (stored && batch.verify && !pm::intact(warp, found.record)) {
           status = KeyStatus::corrupt;
           ++counts[Counts::corrupt];
         } else if (!folded.arithmetic) {
@@ -428,7 +431,7 @@ struct PlanBody {
 /// Phase two: makes each group's change visible.
 template <class Ops>
 struct PublishBody {
-  static constexpr int kStages = 1;
+  static constexpr int kStages = 2;
   BatchView batch;
   gphash::TableView table;
   template <class W>
@@ -438,6 +441,16 @@ struct PublishBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
     Plan const plan = batch.plans[j];
     if (plan.change == Change::none) return;
+    if constexpr (kStage == 0) {
+      mem.prefetch_to_write(warp, plan.target, 8);
+    } else {
+      publish(warp, mem, j, plan, counts);
+    }
+  }
+
+ private:
+  template <class W, class M>
+  PERDURE_FN void publish(W& warp, M& mem, std::uint64_t j, Plan const& plan, Counts& counts) const {
     std::uint64_t const i = batch.order[j].index;
     KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
     [[maybe_unused]] Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
@@ -450,7 +463,6 @@ struct PublishBody {
     });
   }
 
- private:
   /// Layout `in_place` learns only here that there is no room: the whole group is pending again.
   template <class W>
   PERDURE_FN void retry(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {

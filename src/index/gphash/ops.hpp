@@ -85,6 +85,15 @@ struct WordOps {
     for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
   }
 
+  /// For a batch that writes: the claim bits too.
+  template <class W, class M>
+  PERDURE_FN static void prefetch_to_plan(W& warp, M& mem, TableView const& t, Where const& where) {
+    prefetch(warp, mem, t, where);
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
+      warp.prefetch_to_write(t.claims + where.slot_number(t, g * Shape::slots(t)) / 32, 4);
+    }
+  }
+
   /// The record that find() will probably read first; 0 if there is none.
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W& warp, Lanes const& lanes, std::uint64_t hash) {
@@ -237,6 +246,11 @@ struct InPlaceOps {
   template <class W, class M>
   PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
     for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+  }
+
+  template <class W, class M>
+  PERDURE_FN static void prefetch_to_plan(W& warp, M& mem, TableView const& t, Where const& where) {
+    prefetch(warp, mem, t, where);
   }
 
   template <class W, class Lanes>

@@ -203,6 +203,9 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
   if (!marked) return "fingerprint does not match the key";
   for (std::uint64_t const other : slots) {
     if (other == number) break;
+    std::uint64_t const theirs = word_at(locate(other));
+    std::uint64_t const mask = in_place_ ? ~std::uint64_t{0} : ~word::kPlaceMask;
+    if (((theirs ^ word) & mask) != 0) continue;
     if (auto const twin = entry(other); twin && twin->readable && std::ranges::equal(twin->key, e.key)) return "key stands in an earlier slot too";
   }
   return {};
