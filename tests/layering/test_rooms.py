@@ -1,0 +1,141 @@
+"""Who may include whom: arrows between the rooms point downwards only (docs/design.md)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SUFFIXES = {".h", ".hpp", ".cuh", ".cpp", ".cu"}
+
+ROOMS_BELOW = {
+    "base": set(),
+    "exec": {"base"},
+    "pm": {"exec", "base"},
+    "log": {"pm", "exec", "base"},
+    "index": {"pm", "exec", "base"},
+    "store": {"index", "log", "pm", "exec", "base"},
+    "lsm": {"index", "log", "pm", "exec", "base"},
+    "serve": {"store", "lsm", "index", "log", "pm", "exec", "base"},
+    "explore": {"index", "log", "pm", "exec", "base"},
+}
+USERS = ["python", "bench"]  # they see include/ and their own headers
+ABOVE_MOST = "perdure/store.h"  # the one public header that names files, processes and users
+MAY_NAME_STORE = {"store", "serve"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+CUDA_HEADERS = ("cuda", "cooperative_groups", "cub/", "thrust/", "nv/", "curand", "nvtx3/")
+CUDA_CODE = re.compile(
+    r"<<<|\bcu(?:da)?[A-Z]\w*\s*\(|\bcooperative_groups\b|\bcub::|\bthrust::"
+    r"|\b__(?:ballot|shfl\w*|any|all|match\w*|reduce\w*)_sync\b|\b__sync(?:threads|warp)\w*\b"
+    r"|\b__threadfence\w*\b|\batomic(?:Add|Sub|CAS|Exch|Min|Max|And|Or|Xor)\w*\s*\("
+    r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\b"
+)
+
+
+def sources(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+
+
+def includes(path: Path) -> list[tuple[int, bool, str]]:
+    """(line, quoted, name) of each #include."""
+    text = path.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, m.start(2)) + 1, m[1] == '"', m[2]) for m in INCLUDE.finditer(text)]
+
+
+def without_comments(text: str) -> str:
+    """The same text with comments and strings blanked, line by line where it was."""
+    token = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return token.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def report(faults: list[str]) -> None:
+    assert not faults, "\n".join(["", *faults])
+
+
+def where(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
+    assert rooms <= ROOMS_BELOW.keys(), (
+        f"src/ has rooms without a place: {sorted(rooms - ROOMS_BELOW.keys())}"
+    )
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS_BELOW))
+def test_room_includes_downwards_only(room: str) -> None:
+    allowed = ROOMS_BELOW[room] | {room}
+    faults = []
+    for path in sources(ROOT / "src" / room):
+        for line, quoted, name in includes(path):
+            target = name.split("/")[0]
+            if target == "perdure":
+                if name == ABOVE_MOST and room not in MAY_NAME_STORE:
+                    faults.append(f"{where(path, line)}: {room} includes {name}, which is above it")
+            elif quoted and "/" not in name:
+                faults.append(f'{where(path, line)}: write "{room}/...{name}", so that the arrow shows')
+            elif (quoted or target in ROOMS_BELOW) and target not in allowed:
+                faults.append(f"{where(path, line)}: {room} includes {name}; it may know {sorted(allowed)}")
+    report(faults)
+
+
+def test_public_headers_stand_alone() -> None:
+    faults = [
+        f"{where(path, line)}: a public header includes {name}"
+        for path in sources(ROOT / "include")
+        for line, quoted, name in includes(path)
+        if quoted and not name.startswith("perdure/")
+    ]
+    report(faults)
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_users_see_include_only(user: str) -> None:
+    folder = ROOT / user
+    faults = [
+        f"{where(path, line)}: {user} includes {name}, which is not public"
+        for path in sources(folder)
+        for line, quoted, name in includes(path)
+        if quoted
+        and not name.startswith("perdure/")
+        and not any((base / name).exists() for base in (path.parent, folder, ROOT, ROOT / "peers"))
+    ]
+    faults += [
+        f"{where(path, line)}: {user} reaches into src/ with {name}"
+        for path in sources(folder)
+        for line, _, name in includes(path)
+        if name.split("/")[0] in ROOMS_BELOW or "src/" in name
+    ]
+    report(faults)
+
+
+def test_peers_stop_at_pm() -> None:
+    allowed = {"pm", *ROOMS_BELOW["pm"]}
+    faults = [
+        f"{where(path, line)}: a peer includes {name}; it may know pm and below"
+        for path in sources(ROOT / "peers")
+        for line, _, name in includes(path)
+        if name.split("/")[0] in ROOMS_BELOW.keys() - allowed
+    ]
+    report(faults)
+
+
+def test_only_exec_knows_cuda() -> None:
+    faults = []
+    for path in [*sources(ROOT / "src"), *sources(ROOT / "include")]:
+        if path.is_relative_to(ROOT / "src" / "exec"):
+            continue
+        faults += [
+            f"{where(path, line)}: includes {name}; only exec/ knows CUDA"
+            for line, quoted, name in includes(path)
+            if not quoted and name.startswith(CUDA_HEADERS)
+        ]
+        lines = without_comments(path.read_text(encoding="utf-8")).splitlines()
+        faults += [
+            f"{where(path, number)}: '{found[0]}'; only exec/ knows CUDA intrinsics"
+            for number, line in enumerate(lines, start=1)
+            if (found := CUDA_CODE.search(line))
+        ]
+    report(faults)
