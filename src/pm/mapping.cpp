@@ -63,6 +63,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   path_ = std::move(other.path_);
   options_ = other.options_;
   medium_ = other.medium_;
+  unkept_ = std::exchange(other.unkept_, {});
+  replaced_fd_ = std::exchange(other.replaced_fd_, -1);
   fd_ = std::exchange(other.fd_, -1);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
@@ -77,7 +79,11 @@ Mapping::~Mapping() { close(); }
 void Mapping::close() {
   if (pinned_ > 0) exec::unpin(data_, pinned_);
   if (data_ != nullptr) ::munmap(data_, reserved_);
+  if (!unkept_.empty()) ::unlink(unkept_.c_str());
+  if (replaced_fd_ >= 0) ::close(replaced_fd_);
   if (fd_ >= 0) ::close(fd_);
+  unkept_.clear();
+  replaced_fd_ = -1;
   pinned_ = 0;
   data_ = nullptr;
   fd_ = -1;
@@ -154,25 +160,36 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   m.path_ = path;
   m.options_ = options;
   bool const memfd = path.starts_with(kMemfdPrefix);
+  std::string const name = overwrite ? path + ".new-" + std::to_string(::getpid()) : path;
+  if (overwrite && !memfd) {
+    m.replaced_fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (m.replaced_fd_ < 0 && errno != ENOENT) return open_failed(path, errno);
+    if (m.replaced_fd_ >= 0) {
+      if (Status s = take_lock(m.replaced_fd_, path, false); !s.ok()) return s;
+    }
+  }
   m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
-                : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | (overwrite ? 0 : O_EXCL), 0644);
+                : ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (m.fd_ < 0) return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
+  if (!memfd) m.unkept_ = name;
   if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
-  auto const undo = [&](Status s) -> Result<Mapping> {
-    if (!memfd) ::unlink(path.c_str());
-    return s;
-  };
-  if (::ftruncate(m.fd_, 0) != 0) return undo({Code::io_error, "pool " + path + ": " + why(errno)});
-  if (Status s = m.detect_medium(); !s.ok()) return undo(s);
+  if (Status s = m.detect_medium(); !s.ok()) return s;
   if (max_bytes == 0) {
     struct statfs fs {};
     ::fstatfs(m.fd_, &fs);
     max_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize), bytes);
     if (memfd || fs.f_blocks == 0) max_bytes = kMaxReservation;
   }
-  if (Status s = m.reserve_addresses(std::min(max_bytes, kMaxReservation)); !s.ok()) return undo(s);
-  if (Status s = m.grow(bytes); !s.ok()) return undo(s);
+  if (Status s = m.reserve_addresses(std::min(max_bytes, kMaxReservation)); !s.ok()) return s;
+  if (Status s = m.grow(bytes); !s.ok()) return s;
   return m;
+}
+
+Status Mapping::keep() {
+  if (unkept_.empty()) return {};
+  if (unkept_ != path_ && ::rename(unkept_.c_str(), path_.c_str()) != 0) return open_failed(path_, errno);
+  unkept_.clear();
+  return {};
 }
 
 Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options) {

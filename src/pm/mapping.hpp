@@ -22,6 +22,8 @@ class Mapping {
  public:
   static Result<Mapping> create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes, bool overwrite,
                                 MapOptions const& options);
+  /// A created file is not there for good, and what it is to replace is untouched, until keep().
+  Status keep();
   static Result<Mapping> open(std::string const& path, MapOptions const& options);
 
   Mapping(Mapping&& other) noexcept;
@@ -48,6 +50,8 @@ class Mapping {
   std::string path_;
   MapOptions options_;
   Medium medium_ = Medium::file;
+  std::string unkept_;             // name of a created file until keep(); closing removes it
+  int replaced_fd_ = -1;           // the file that keep() replaces, locked
   int fd_ = -1;
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;

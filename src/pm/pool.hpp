@@ -22,6 +22,8 @@ class Pool {
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
+  /// Gives a created pool its name, in place of any it replaces; before that, closing removes it.
+  Status keep() { return mapping_.keep(); }
   /// Unmaps the pool; header() and root() stay readable, nothing else does.
   void close() { mapping_.close(); }
 

@@ -119,6 +119,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
   auto impl = std::make_unique<Impl>(path, open, std::move(*pool));
   if (Status s = impl->table_.create(top); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
+  if (Status s = impl->pool_.keep(); !s.ok()) return s;
   return impl;
 }
 
