@@ -1,0 +1,53 @@
+# Perdure by two commands: `make demo` and `make test`. Each installs what is missing first.
+#
+#   make demo       set up, build, run the main job on a real trace; leaves .venv/bin/perdure
+#   make test       everything CI checks
+#   make test-gpu   the same, and the GPU tests; needs a GPU
+#   make bench      the figures of docs/benchmarks.md, beside RocksDB
+#   make fuzz       fuzz the opening of pools for FUZZ_SECONDS (60)
+#   make format     lay out C++ and Python as .clang-format and ruff have it
+#   make build      set up and build only
+#   make clean      remove what was built (.venv stays; `make distclean` removes it too)
+#
+# PERDURE_CUDA=OFF leaves the GPU code out, PERDURE_OFFLINE=1 installs nothing (scripts/offline.sh).
+
+PERDURE_CUDA ?= AUTO
+FUZZ_SECONDS ?= 60
+BENCH_ARGS ?=
+export PERDURE_CUDA
+
+.PHONY: demo test test-gpu bench fuzz format build setup clean distclean
+.NOTPARALLEL:
+
+demo: build
+	.venv/bin/perdure demo
+
+build: setup
+	scripts/build.sh
+
+setup:
+	@scripts/setup.sh
+
+test: setup
+	.venv/bin/python scripts/test.py
+
+test-gpu: setup
+	.venv/bin/python scripts/test.py --gpu
+
+bench:
+	@scripts/setup.sh --bench
+	scripts/build.sh
+	.venv/bin/perdure bench $(BENCH_ARGS)
+
+fuzz:
+	@scripts/setup.sh --fuzz
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+format: setup
+	scripts/format.sh --fix
+
+clean:
+	rm -rf build dist
+
+distclean: clean
+	rm -rf .venv .deps

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds the wheel without any CUDA, installs it away from the sources and uses it there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$PWD/.venv/bin/python
+wheels=$PWD/build/wheel/dist
+site=$PWD/build/wheel/site
+pool=$(mktemp -u -p /dev/shm perdure-wheel.XXXXXX)
+trap 'rm -rf "$pool"' EXIT
+
+rm -rf "$wheels" "$site"
+# No nvcc is in reach of this build, wherever it would look.
+env -u CUDACXX PATH=/usr/local/bin:/usr/bin:/bin "$python" -m pip wheel -q --disable-pip-version-check . \
+  --no-build-isolation --no-deps -w "$wheels" -C build-dir=build/wheel/tree -C cmake.define.PERDURE_CUDA=OFF
+"$python" -m pip install -q --disable-pip-version-check --no-deps --target "$site" "$wheels"/perdure-*.whl
+
+cd /
+PYTHONPATH=$site "$python" - "$pool" "$site" <<'PYTHON'
+import sys
+
+import numpy as np
+import perdure
+
+pool, site = sys.argv[1:]
+assert perdure.__file__.startswith(site), f"imported from {perdure.__file__}"
+assert not perdure.built_with_cuda, "PERDURE_CUDA=OFF built CUDA"
+keys = np.arange(1000, dtype=np.uint64)
+with perdure.create(pool, key_bytes=8, value_bytes=8) as store:
+    store.put(keys, keys * 3)
+with perdure.open(pool) as store:
+    values = store.get(keys, dtype=np.uint64)[0]
+assert (np.asarray(values).ravel() == keys * 3).all()
+print(f"perdure {perdure.__version__}: {len(keys)} records there and back")
+PYTHON
+PYTHONPATH=$site "$site/bin/perdure" --version

@@ -1,0 +1,60 @@
+// A user of the installed library: makes a store, writes a batch, opens it again and reads it back.
+#include <perdure/store.h>
+
+#include <cstdint>
+#include <iostream>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+template <class T>
+perdure::Column column(std::vector<T> const& values) {
+  auto const bytes = std::as_bytes(std::span(values));
+  return {.data = bytes.data(), .width = sizeof(T), .count = values.size()};
+}
+
+int complain(char const* what, perdure::Status const& status) {
+  std::cerr << what << ": " << perdure::name(status.code()) << ": " << status.message() << '\n';
+  return 1;
+}
+
+perdure::Status write(std::string const& path, std::vector<std::uint64_t> const& keys,
+                      std::vector<std::uint64_t> const& values) {
+  auto store = perdure::Store::create(path, {.key_bytes = 8, .value_bytes = 8, .overwrite = true});
+  if (!store) return store.status();
+  if (auto const status = store->put(column(keys), column(values)); !status) return status;
+  return store->close();
+}
+
+perdure::Status read(std::string const& path, std::vector<std::uint64_t> const& keys,
+                     std::vector<std::uint64_t>& values) {
+  auto store = perdure::Store::open(path, {.read_only = true});
+  if (!store) return store.status();
+  std::vector<perdure::KeyStatus> statuses(keys.size());
+  auto const bytes = std::as_writable_bytes(std::span(values));
+  return store->get(column(keys), {.data = bytes.data(), .width = 8, .count = values.size()}, statuses);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: consumer POOL\n";
+    return 2;
+  }
+  std::vector<std::uint64_t> keys(1000);
+  std::iota(keys.begin(), keys.end(), 0U);
+  std::vector<std::uint64_t> written(keys.rbegin(), keys.rend());
+  std::vector<std::uint64_t> found(keys.size());
+
+  if (auto const status = write(argv[1], keys, written); !status) return complain("write", status);
+  if (auto const status = read(argv[1], keys, found); !status) return complain("read", status);
+  if (found != written) {
+    std::cerr << "what came back is not what was put\n";
+    return 1;
+  }
+  std::cout << "perdure " << perdure::version() << ": " << found.size() << " records there and back\n";
+}
