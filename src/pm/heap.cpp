@@ -8,8 +8,10 @@
 
 namespace perdure::pm {
 
+std::uint64_t fixed_stride(std::uint64_t bytes) { return (bytes + kRecordAlign - 1) / kRecordAlign * kRecordAlign; }
+
 std::uint64_t stride_for(std::uint64_t bytes) {
-  std::uint64_t const step = bytes <= 1024 ? kRecordAlign : std::bit_floor(bytes) / 8;
+  std::uint64_t const step = std::max(kRecordAlign, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
 }
 

@@ -15,7 +15,10 @@
 
 namespace perdure::pm {
 
-/// The stride that holds a record of `bytes` bytes: exact to 16 bytes up to 1 KiB, then within 1/8.
+/// The stride of records that all have `bytes` bytes: exact to 16 bytes.
+[[nodiscard]] std::uint64_t fixed_stride(std::uint64_t bytes);
+/// The stride that holds a record of `bytes` bytes among others of any size: within 1/8, so that few
+/// strides, and so few half-filled superblocks, serve all sizes.
 [[nodiscard]] std::uint64_t stride_for(std::uint64_t bytes);
 
 class RecordHeap {

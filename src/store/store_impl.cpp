@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kStartLoad = 0.9;               // levels are sized so that the expected records reach it
 constexpr std::uint64_t kLease = 1u << 20;       // batch numbers taken from the root at a time
+constexpr std::uint64_t kManyRecords = 1u << 20;  // variable sizes: from here on superblocks of 4 MiB
 constexpr std::uint32_t kMaxFixedKey = 128;
 constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 constexpr int kMaxRounds = 64;                   // of one batch; each either settles a group or grows the table
@@ -68,7 +69,7 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
   h.max_bytes = o.max_bytes;
   std::uint64_t const fixed = pm::record_bytes(o.key_bytes, o.value_bytes);
   bool const variable = o.key_bytes == 0 || o.value_bytes == 0;
-  bool const small = !variable && fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
+  bool const small = variable ? o.expected_records < kManyRecords : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
   h.superblock_bytes = small ? pm::kMinSuperblock : pm::kMaxSuperblock;
   std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
   h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
@@ -88,7 +89,8 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   }
   bool const key_in_slot = in_place && h.key_bytes != 0;
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
-  std::uint64_t const stride = pm::stride_for(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+  std::uint64_t const stride = h.key_bytes == 0 ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
+                                                : pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
   std::uint64_t const each = (h.superblock_bytes - pm::kFirstRecord) / stride;
   return n + (records + each - 1) / each;
 }
@@ -406,7 +408,7 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
     return c.offsets == nullptr ? std::uint64_t{c.width} : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
   };
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
-  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0 ? pm::stride_for(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes)) : 0;
+  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0 ? pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes)) : 0;
   bool const all = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
   if (all) {
     if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
