@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import perdure
 import pytest
 from typer.testing import CliRunner
-
-import perdure
 
 
 def gpu_available() -> bool:

@@ -6,9 +6,8 @@ import array
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
-
 import perdure
+import pytest
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def test_forms_of_keys(store, keys):
 def test_integers_in_lists_are_their_bytes(store):
     store.put([-1], VALUES[:1])
     assert store.get(np.array([2**64 - 1], np.uint64)).found.all()
-    with pytest.raises(ValueError, match="keys: element 1 .* does not fit in 8 bytes"):
+    with pytest.raises(ValueError, match=r"keys: element 1 .* does not fit in 8 bytes"):
         store.get([1, 2**64])
 
 
@@ -87,7 +86,9 @@ def test_shapes_of_results(store):
     assert store.get(np.arange(5), dtype=np.float32, shape=(2, 2)).values.shape == (5, 2, 2)
     assert store.get(np.arange(5), dtype=np.complex128, shape=()).values.shape == (5,)
     assert store.get(np.empty(0, np.int64)).values.shape == (0, 16)
-    with pytest.raises(ValueError, match=r"shape: rows of shape \(3,\) .* 12 bytes, but this pool's values have 16"):
+    with pytest.raises(
+        ValueError, match=r"shape: rows of shape \(3,\) .* 12 bytes, but this pool's values have 16"
+    ):
         store.get([1], dtype=np.float32, shape=3)
     with pytest.raises(ValueError, match="dtype: elements of 3 bytes"):
         store.get([1], dtype="V3")
@@ -106,7 +107,11 @@ def test_empty_batches(store):
 @pytest.mark.parametrize(
     ("keys", "error", "message"),
     [
-        (np.arange(5, dtype=np.int32), ValueError, r"keys: a row of this int32 array of shape \(5,\) has 4 bytes, but"),
+        (
+            np.arange(5, dtype=np.int32),
+            ValueError,
+            r"keys: a row of this int32 array of shape \(5,\) has 4 bytes, but",
+        ),
         (np.arange(5.0), TypeError, r"keys: keys are integers or bytes, not float64; convert"),
         (np.zeros(5, bool), ValueError, "keys: a row of this bool array"),
         (np.arange(5, dtype=">i8"), TypeError, "foreign byte order"),
@@ -132,7 +137,11 @@ def test_keys_that_do_not_fit(store, keys, error, message):
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        (np.zeros((5, 3), np.float32), ValueError, "values: a row .* has 12 bytes, but this pool's values have 16"),
+        (
+            np.zeros((5, 3), np.float32),
+            ValueError,
+            "values: a row .* has 12 bytes, but this pool's values have 16",
+        ),
         (np.zeros((4, 4), np.float32), ValueError, "values: 4 rows for 5 keys"),
         (np.zeros((5, 8), np.float32)[:, ::2], ValueError, "values: the array .* not C-contiguous"),
         (np.zeros((5, 2)).T, ValueError, "not C-contiguous"),
@@ -212,7 +221,7 @@ def test_any_dlpack_array(store, versioned):
 
 
 def test_dlpack_array_that_is_not_contiguous(store):
-    with pytest.raises(ValueError, match="keys: the array of shape .* is not C-contiguous"):
+    with pytest.raises(ValueError, match=r"keys: the array of shape .* is not C-contiguous"):
         store.get(OnlyDlpack(np.arange(10)[::2], True))
 
 
@@ -237,7 +246,9 @@ class OnDevice:
 
 
 def test_cuda_array_on_a_cpu_store(store):
-    with pytest.raises(TypeError, match=r"keys: the array lies on cuda:0, but this store runs on the cpu; open"):
+    with pytest.raises(
+        TypeError, match=r"keys: the array lies on cuda:0, but this store runs on the cpu; open"
+    ):
         store.get(OnDevice(2))
     with pytest.raises(TypeError, match=r"out: the array lies on cuda:0"):
         store.get([1], out=OnDevice(2))
@@ -266,7 +277,7 @@ def test_torch_on_the_host(store):
     store.update(keys, values, "add")
     store.get(keys, out=out)
     assert torch.equal(out, 2 * values)
-    with pytest.raises(ValueError, match="keys: the array of shape .* is not C-contiguous"):
+    with pytest.raises(ValueError, match=r"keys: the array of shape .* is not C-contiguous"):
         store.get(torch.arange(10)[::2])
     with pytest.raises(TypeError, match=r"values: torch does not lend this array through DLPack"):
         store.put(keys, values.clone().requires_grad_())

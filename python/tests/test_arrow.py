@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import perdure
 import pyarrow as pa
 import pytest
-
-import perdure
 from perdure import KeyStatus
 
 
@@ -23,11 +22,22 @@ WORDS = ["", "a", "bc", "zwölf", "x" * 1000]
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.string_view(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ],
     ids=str,
 )
 def test_types_of_strings(store, kind):
-    words = pa.array(WORDS).cast(pa.binary()).cast(kind) if pa.types.is_binary(kind) else pa.array(WORDS).cast(kind)
+    words = (
+        pa.array(WORDS).cast(pa.binary()).cast(kind)
+        if pa.types.is_binary(kind)
+        else pa.array(WORDS).cast(kind)
+    )
     store.put(words, words)
     got, found, _ = store.get(words)
     assert got.type == pa.large_binary() and found.all()
@@ -69,14 +79,20 @@ def test_scan_and_erase(store):
     store.put(WORDS, WORDS)
     assert store.erase(["a", "b"]).done.tolist() == [True, False]
     pages = list(store.scan(2))
-    seen = {key: value for keys, values in pages for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)}
+    seen = {
+        key: value
+        for keys, values in pages
+        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
+    }
     assert seen == {word.encode(): word.encode() for word in WORDS if word != "a"}
 
 
 def test_update_of_strings(store):
     store.put(["n", "short"], [np.array([1, 2]).tobytes(), b"abc"])
     operand = np.array([10, 20]).tobytes()
-    with pytest.raises(perdure.InvalidArgument, match="update: key 1 of 3: operand and stored value differ in length"):
+    with pytest.raises(
+        perdure.InvalidArgument, match="update: key 1 of 3: operand and stored value differ in length"
+    ):
         store.update(["n", "short", "absent"], [operand] * 3, "add", element="int64")
     assert np.frombuffer(store.get(["n"]).values[0].as_py(), np.int64).tolist() == [11, 22]
     done, statuses = store.update(["short", "absent"], [b"xyz"] * 2, "replace")
@@ -87,7 +103,9 @@ def test_update_of_strings(store):
 
 def test_key_too_long_and_value_too_large(store):
     longest = store.stats().max_key_bytes
-    with pytest.raises(perdure.InvalidArgument, match="put: key 1 of 2: key or value is longer than the pool allows"):
+    with pytest.raises(
+        perdure.InvalidArgument, match="put: key 1 of 2: key or value is longer than the pool allows"
+    ):
         store.put(["fits", "k" * (longest + 1)], ["1", "2"])
     assert store.get(["fits"]).found.all(), "the other keys took effect"
     largest = store.stats().max_value_bytes

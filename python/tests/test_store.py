@@ -10,9 +10,8 @@ import textwrap
 import threading
 
 import numpy as np
-import pytest
-
 import perdure
+import pytest
 from perdure import KeyStatus, OpKind
 
 
@@ -258,7 +257,9 @@ def test_threads_share_a_store(pool):
             keys = np.arange(number * 100, number * 100 + 100)
             for turn in range(20):
                 store.put(keys, np.full(100, turn))
-                seen = store.get(np.arange((number + 1) % 8 * 100, (number + 1) % 8 * 100 + 100), dtype=np.int64, shape=())
+                seen = store.get(
+                    np.arange((number + 1) % 8 * 100, (number + 1) % 8 * 100 + 100), dtype=np.int64, shape=()
+                )
                 if seen.found.any() and len(np.unique(seen.values)) != 1:
                     torn.append(f"thread {number}, turn {turn}")
 

@@ -1,0 +1,307 @@
+"""The command line: every command, its JSON, its exit status, and what bad input gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import perdure
+import pytest
+from perdure import _text
+from perdure.cli_support import Failure, parse_size, show_size
+
+RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
+
+
+COMMANDS = [
+    *["create", "load", "get", "put", "del", "scan", "export", "verify", "stats"],
+    *["replay", "bench", "doctor", "demo"],
+]
+
+
+@pytest.fixture
+def filled(pool):
+    """A pool of 100 records, key i holding sixteen bytes i."""
+    with perdure.create(pool, 8, 16) as store:
+        store.put(np.arange(100), np.repeat(np.arange(100, dtype=np.uint8), 16).reshape(100, 16))
+    return pool
+
+
+def flip(path: str, offset: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        octet = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([octet ^ 1]))
+
+
+def break_record(path: str, value: bytes) -> None:
+    with open(path, "rb") as file:
+        flip(path, file.read().index(value))
+
+
+# --- what commands do ---------------------------------------------------------------------------
+
+
+def test_version_and_help(cli):
+    assert perdure.__version__ in cli("--version").out
+    listed = cli("--help")
+    assert listed.status == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in listed.out
+
+
+def test_life_of_a_record(cli, pool):
+    created = cli("create", pool, "--value-bytes", 16, "--json", "-")
+    assert created.status == 0
+    assert created.json()["key_bytes"] == 8 and created.json()["survives"]["process_kill"]
+    assert "created" in created.err, "with --json - the summary goes to standard error"
+    assert cli("put", pool, 7, RECORD["a"]).status == 0
+    assert cli("put", pool, -1, RECORD["b"]).status == 2, "an option? no: '--' goes before"
+    assert cli("put", pool, "--", -1, RECORD["b"]).status == 0
+    assert cli("get", pool, 7).out == RECORD["a"] + "\n"
+    assert cli("get", pool, 2**64 - 1).out == RECORD["b"] + "\n"
+    assert cli("get", pool, 7, "--format", "hex").out == "ab" * 16 + "\n"
+    assert cli("get", pool, 7, "--json", "-").json() == {
+        "key": "7",
+        "found": True,
+        "value": RECORD["a"],
+        "value_hex": "ab" * 16,
+    }
+    assert sorted(cli("scan", pool).out.splitlines()) == [f"{2**64 - 1}\t{RECORD['b']}", f"7\t{RECORD['a']}"]
+    assert cli("del", pool, 7).status == 0
+    gone = cli("get", pool, 7)
+    assert gone.status == 1 and "key 7 not found" in gone.err and gone.out == ""
+    again = cli("del", pool, 7, "--json", "-")
+    assert again.status == 1 and again.json() == {"key": "7", "found": False}
+
+
+def test_text_pool(cli, pool):
+    cli("create", pool, "--key-bytes", "var")
+    cli("put", pool, "name", "Perdure")
+    cli("put", pool, "hex:00ff", "text:hex:is text here")
+    assert cli("get", pool, "name").out == "Perdure\n"
+    assert cli("get", pool, "hex:00ff").out == "text:hex:is text here\n"
+    listed = cli("scan", pool, "--limit", 1, "--json", "-")
+    assert listed.json()["count"] == 1 and len(listed.json()["records"]) == 1
+    assert "1 of 2 records" in listed.err
+
+
+def test_raw_value(filled):
+    run = [sys.executable, "-m", "perdure.cli", "get", filled, "65", "--format", "raw"]
+    assert subprocess.run(run, capture_output=True, check=True).stdout == b"A" * 16
+
+
+def test_verify_of_a_good_pool(cli, filled, tmp_path):
+    good = cli("verify", filled, "--json", tmp_path / "v.json")
+    assert good.status == 0 and "100 records good" in good.out
+    found = json.loads((tmp_path / "v.json").read_text())
+    assert (found["records"], found["dropped"], found["faults"]) == (100, 0, [])
+
+
+def test_stats(cli, filled):
+    stats = cli("stats", filled, "--json", "-")
+    assert stats.status == 0
+    assert stats.json()["records"] == 100 and stats.json()["medium"] == "tmpfs"
+    assert stats.json()["shape"] == "2L-2H-8S" and stats.json()["recovery"]["clean"]
+    assert "100 records" in cli("stats", filled).out
+
+
+def test_create_options(cli, pool):
+    options = ["--layout", "in_place", "--shape", "1L-2H-16S", "--max-bytes", "1GiB", "--durability", "none"]
+    made = cli(
+        "create", pool, "--key-bytes", 16, "--value-bytes", 4, "--records", 5000, *options, "--json", "-"
+    )
+    assert made.status == 0
+    assert made.json()["layout"] == "in_place" and made.json()["shape"] == "1L-2H-16S"
+    assert made.json()["slots"] >= 5000
+    assert cli("create", pool).status == 2
+    assert cli("create", pool, "--overwrite").status == 0
+
+
+def test_recovery_is_said(cli, pool):
+    program = (
+        f"import perdure, os; store = perdure.create({pool!r}, 8, 8);"
+        " store.put([1, 2], [b'12345678'] * 2); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    verified = cli("verify", pool, "--json", "-")
+    assert verified.status == 0
+    assert "was not closed in order; recovered 2 records, dropped none" in verified.err
+    assert not verified.json()["recovery"]["clean"] and verified.json()["records"] == 2
+    assert "not closed" not in cli("verify", pool).err
+
+
+def test_doctor(cli, tmp_path):
+    told = cli("doctor", "--json", tmp_path / "d.json")
+    facts = json.loads((tmp_path / "d.json").read_text())
+    assert told.status == 0 and "stores can run on: cpu" in told.out
+    assert facts["version"] == perdure.__version__
+    assert [device["device"] for device in facts["devices"]] == ["cpu", "cuda"]
+    media = {medium["medium"]: medium for medium in facts["media"]}
+    assert set(media) == {"tmpfs", "hugetlbfs", "memfd", "file"}
+    assert media["tmpfs"]["survives"]["process_kill"] and media["tmpfs"]["free_bytes"] > 0
+    assert not media["memfd"]["survives"]["process_kill"]
+    assert "memlock_bytes" in facts["limits"] and "memlock" in told.out
+
+
+def test_bench_passes_everything_on(monkeypatch, tmp_path):
+    """A stand-in for the program shows which arguments reach it, and its exit status comes back."""
+    from perdure import _native
+    from perdure.cli import app
+    from typer.testing import CliRunner
+
+    program = tmp_path / "bin" / "perdure-bench"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexit 3\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
+    result = CliRunner().invoke(app, ["bench", "ycsb", "--json", "-", "--workload", "c", "--help"])
+    assert result.exit_code == 3
+    assert (tmp_path / "arguments").read_text() == "ycsb --json - --workload c --help\n"
+    assert "exit status 3" in result.stderr
+
+
+def test_bench_that_was_not_built(cli, monkeypatch, tmp_path):
+    from perdure import _native
+
+    monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
+    missing = cli("bench", "ycsb")
+    assert missing.status == 2 and "perdure-bench is not there" in missing.err
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+READERS = [("get", 1), ("scan",), ("stats",), ("verify",), ("put", 1, "x"), ("del", 1)]
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_missing_pool(cli, pool, command):
+    name, *rest = command
+    answer = cli(name, pool, *rest)
+    assert answer.status == 2
+    assert answer.out == "" and pool in answer.err and len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_damaged_header(cli, filled, command):
+    flip(filled, 60)
+    name, *rest = command
+    answer = cli(name, filled, *rest)
+    assert answer.status == 1 and filled in answer.err and "checksum" in answer.err
+
+
+def test_verify_of_damaged_pools(cli, filled):
+    break_record(filled, bytes([42]) * 16)
+    broken = cli("verify", filled, "--json", "-")
+    assert broken.status == 1
+    assert broken.json()["records"] == 99 and broken.json()["fault_count"] == 1
+    assert "checksum" in broken.json()["faults"][0] and "fault:" in broken.err
+    reading = cli("get", filled, 42)
+    assert reading.status == 1 and "checksum" in reading.err
+    assert cli("get", filled, 41).status == 0
+    os.truncate(filled, 1000)
+    truncated = cli("verify", filled, "--json", "-")
+    assert truncated.status == 1 and "truncated" in truncated.json()["faults"][0]
+
+
+def test_pool_that_is_open_elsewhere(cli, filled):
+    with perdure.open(filled):
+        for command in READERS:
+            name, *rest = command
+            answer = cli(name, filled, *rest)
+            assert answer.status == 2 and "open" in answer.err and filled in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["get", "POOL", "abc"], "KEY abc: not a whole number"),
+        (["get", "POOL", str(2**64)], "does not fit in 8 bytes"),
+        (["get", "POOL", "hex:12"], "KEY hex:12: has 1 bytes, but this pool's have 8"),
+        (["get", "POOL", "hex:xy"], "KEY hex:xy: not pairs of hexadecimal digits"),
+        (["put", "POOL", "1", "short"], "VALUE short: has 5 bytes, but this pool's have 16"),
+        (["get", "POOL"], "KEY"),
+        (["get", "POOL", "1", "--device", "tpu"], "--device"),
+        (["get", "POOL", "1", "--format", "xml"], "--format"),
+        (["scan", "POOL", "--limit", "0"], "--limit"),
+        (["scan", "POOL", "--json", "/nowhere/at/all"], "--json /nowhere/at/all: No such file"),
+        (["create", "POOL"], "exists already"),
+        (["create", "POOL.2", "--key-bytes", "0"], "--key-bytes 0: write a number of bytes, or var"),
+        (["create", "POOL.2", "--key-bytes", "1000"], "key_bytes 1000"),
+        (["create", "POOL.2", "--value-bytes", "many"], "--value-bytes many"),
+        (["create", "POOL.2", "--records", "0"], "--records"),
+        (["create", "POOL.2", "--shape", "2x2x8"], "--shape 2x2x8: write levels"),
+        (["create", "POOL.2", "--shape", "4L-4H-8S"], "4L-4H-8S"),
+        (["create", "POOL.2", "--max-bytes", "lots"], "--max-bytes lots: not a size"),
+        (["create", "POOL.2", "--max-bytes", "4KiB"], "max_bytes"),
+        (["create", "POOL.2", "--durability", "power"], "durability power"),
+        (["create", "/nowhere/pool"], "/nowhere/pool"),
+        (["create", "POOL.2", "--value-bytes", "65536", "--records", "1000000000"], "POOL.2"),
+        (["frobnicate"], "frobnicate"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_wrong_usage(cli, filled, arguments, message):
+    answer = cli(*(one.replace("POOL", filled) for one in arguments))
+    assert answer.status == 2
+    assert message.replace("POOL", filled) in answer.err
+    assert "Traceback" not in answer.err
+    assert not Path(filled + ".2").exists()
+
+
+def test_no_gpu(cli, filled):
+    if any(device.device.name == "cuda" and device.available for device in perdure.devices()):
+        pytest.skip("there is a GPU")
+    answer = cli("get", filled, 1, "--device", "cuda")
+    assert answer.status == 2 and "CUDA" in answer.err
+
+
+# --- text forms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 3, 16, None])
+def test_text_forms_come_back(width):
+    random = np.random.default_rng(7)
+    samples = [random.bytes(width if width is not None else n) for n in range(20)]
+    samples += [b"a" * (width or 5), b" " * (width or 2), bytes(width or 0)]
+    if width is None:
+        samples += [b"hex:00", b"text:", b"int:5", "zwölf".encode(), b"a\nb", b"\t"]
+    for octets in samples:
+        assert _text.parse("KEY", _text.show(octets, width), width) == octets
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1", 1),
+        ("4GiB", 4 << 30),
+        ("4G", 4 << 30),
+        ("1.5 MiB", 3 << 19),
+        ("512kib", 512 << 10),
+        ("2T", 2 << 40),
+        ("7B", 7),
+    ],
+)
+def test_sizes(text, size):
+    assert parse_size("--max-bytes", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1", "1e9", "4 GB extra"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(Failure, match="--max-bytes"):
+        parse_size("--max-bytes", text)
+
+
+def test_sizes_are_shown_short():
+    assert [show_size(size) for size in (5, 2048, 3 << 20, 5 << 30)] == [
+        "5 B",
+        "2.0 KiB",
+        "3.0 MiB",
+        "5.0 GiB",
+    ]

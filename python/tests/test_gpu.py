@@ -1,0 +1,130 @@
+"""Stores on a GPU: device arrays of every library, on their own streams. Skipped where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import perdure
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+COUNT = 20_000
+
+
+@pytest.fixture
+def store(pool) -> Iterator[perdure.Store]:
+    with perdure.create(pool, 8, 128, device="cuda", expected_records=1000) as opened:
+        yield opened
+
+
+def test_host_arrays(store):
+    keys, values = np.arange(COUNT), np.random.default_rng(1).random((COUNT, 32), np.float32)
+    assert store.put(keys, values).done.all()
+    got, found, _ = store.get(np.arange(COUNT + 10), dtype=np.float32)
+    assert (got[:COUNT] == values).all() and found.sum() == COUNT
+    assert store.erase(keys[::2]).done.all()
+    assert store.get(keys).found.sum() == COUNT // 2
+    assert store.verify().fault_count == 0
+
+
+def test_cpu_and_gpu_read_one_pool(pool):
+    keys = np.arange(COUNT)
+    with perdure.create(pool, 8, 8, device="cuda") as store:
+        store.put(keys, keys)
+        assert store.stats().device.name == "cuda"
+    with perdure.open(pool) as store:
+        assert (store.get(keys, dtype=np.int64, shape=()).values == keys).all()
+        store.update(keys, keys, "add")
+    with perdure.open(pool, device="cuda") as store:
+        assert (store.get(keys, dtype=np.int64, shape=()).values == 2 * keys).all()
+
+
+def test_varying_lengths(pool):
+    words = [f"word {number}" * (number % 9) for number in range(500)]
+    with perdure.create(pool, None, None, device="cuda") as store:
+        store.put([str(number) for number in range(500)], words)
+        got = store.get([str(number) for number in range(501)]).values.to_pylist()
+        assert got == [word.encode() for word in words] + [None]
+
+
+def test_torch(store):
+    torch = pytest.importorskip("torch")
+    keys = torch.arange(COUNT, device="cuda")
+    values = torch.rand(COUNT, 32, device="cuda")
+    assert store.put(keys, values).done.all()
+    got, found, _ = store.get(keys, dtype=torch.float32)
+    assert got.is_cuda and torch.equal(got, values) and found.all()
+    out = torch.zeros_like(values)
+    store.get(keys, out=out)
+    assert torch.equal(out, values)
+    store.update(keys, values, "add")
+    assert torch.equal(store.get(keys, dtype=torch.float32).values, values + values)
+
+
+def test_torch_on_a_stream_of_its_own(store):
+    """Keys and values are still being computed on a side stream when the batch is handed over."""
+    torch = pytest.importorskip("torch")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        slow = torch.rand(3000, 3000, device="cuda")
+        for _ in range(20):
+            slow = slow @ slow / 3000
+        values = (torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0).float()
+        keys = torch.arange(COUNT, device="cuda") + (slow.sum() * 0).long()
+        store.put(keys, values)
+        got = store.get(keys, dtype=torch.float32).values
+        assert torch.equal(got, values)
+    again = store.get(keys, dtype=torch.float32, stream=side).values
+    torch.cuda.synchronize()
+    assert torch.equal(again, values)
+
+
+def test_cupy(store):
+    cupy = pytest.importorskip("cupy")
+    keys, values = cupy.arange(COUNT), cupy.random.random((COUNT, 32), dtype=cupy.float32)
+    assert store.put(keys, values).done.all()
+    got, found, _ = store.get(keys, dtype=np.float32)
+    assert isinstance(got, cupy.ndarray) and bool((got == values).all()) and found.all()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        doubled = values * 2
+        store.put(keys, doubled)
+        out = cupy.zeros_like(values)
+        store.get(keys, out=out, stream=stream)
+        assert bool((out == doubled).all())
+    with pytest.raises(ValueError, match=r"keys: the array of shape .* is not C-contiguous"):
+        store.get(cupy.arange(2 * COUNT)[::2])
+
+
+def test_jax(store):
+    pytest.importorskip("jax")
+    cupy = pytest.importorskip("cupy")
+    import jax.numpy as jnp
+
+    keys = jnp.arange(2000, dtype=jnp.uint32).reshape(1000, 2)
+    values = jnp.arange(32_000, dtype=jnp.float32).reshape(1000, 32)
+    if "cuda" not in str(keys.device).lower():
+        pytest.skip("JAX has no GPU here")
+    assert store.put(keys, values).done.all()
+    out = cupy.zeros((1000, 32), cupy.float32)
+    store.get(keys, out=out)
+    assert (np.asarray(values) == out.get()).all()
+    with pytest.raises(TypeError, match="out: cannot make a jax"):
+        store.get(keys)
+
+
+def test_gpu_arrays_on_a_cpu_store(pool):
+    torch = pytest.importorskip("torch")
+    with perdure.create(pool, 8, 8) as store:
+        with pytest.raises(TypeError, match="keys: the array lies on cuda:0, but this store runs on the cpu"):
+            store.get(torch.arange(5, device="cuda"))
+        with pytest.raises(TypeError, match="out: the array lies on cuda:0"):
+            store.get(np.arange(5), out=torch.zeros(5, dtype=torch.int64, device="cuda"))
+
+
+def test_command_line(cli, pool):
+    assert cli("create", pool, "--value-bytes", 8).status == 0
+    assert cli("put", pool, 1, 2, "--device", "cuda").status == 0
+    assert cli("get", pool, 1, "--device", "cuda").out == "2\n"
+    assert "cuda" in cli("doctor").out
