@@ -15,8 +15,10 @@ env -u CUDACXX PATH=/usr/local/bin:/usr/bin:/bin "$python" -m pip wheel -q --dis
   --no-build-isolation --no-deps -w "$wheels" -C build-dir=build/wheel/tree -C cmake.define.PERDURE_CUDA=OFF
 "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$site" "$wheels"/perdure-*.whl
 
+# -S keeps out the editable install of .venv, but its dependencies are wanted.
+libraries=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cd /
-PYTHONPATH=$site "$python" - "$pool" "$site" <<'PYTHON'
+PYTHONPATH=$site:$libraries "$python" -S - "$pool" "$site" <<'PYTHON'
 import sys
 
 import numpy as np
@@ -33,4 +35,4 @@ with perdure.open(pool) as store:
 assert (np.asarray(values).ravel() == keys * 3).all()
 print(f"perdure {perdure.__version__}: {len(keys)} records there and back")
 PYTHON
-PYTHONPATH=$site "$site/bin/perdure" --version
+PYTHONPATH=$site:$libraries "$python" -S "$site/bin/perdure" --version

@@ -44,10 +44,11 @@ is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" 
 
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
-  printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev libgtest-dev librapidcheck-dev libcli11-dev
+  printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev libgtest-dev librapidcheck-dev libcli11-dev \
+    nlohmann-json3-dev
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
-  case " $* " in *" --bench "*) echo librocksdb-dev ;; esac
+  case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip ;; esac
   case " $* " in *" --fuzz "*) printf '%s\n' clang libclang-rt-dev ;; esac
 }
 
@@ -58,6 +59,8 @@ has_command() {
     ninja-build) command -v ninja >/dev/null ;;
     binutils) command -v nm >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
+    maven) command -v mvn >/dev/null ;;
+    unzip) command -v unzip >/dev/null ;;
     *) return 1 ;;
   esac
 }
@@ -95,13 +98,6 @@ wants_cuda_wheels() {
   ! has_own_nvcc
 }
 
-# Prints what decides the content of one stamp: the Python, and the given files.
-fingerprint() {
-  "$python" -c 'import sys; print(sys.version, sys.prefix)'
-  sha256sum scripts/setup.sh "$@"
-  echo "$PWD"
-}
-
 pip_install() { quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@"; }
 
 # CMake looks for lib64 and for an unversioned libcudart, which the wheels lack.
@@ -113,27 +109,37 @@ link_cuda() {
   ln -sfn libcudart.so.13 "$cuda/lib/libcudart.so"
 }
 
+# A stamp holds what the venv was made of, so that a second run need not look.
 is_stamped() { [ "$(cat "$venv/.perdure-$1" 2>/dev/null)" = "$2" ]; }
+stamp() { printf '%s\n' "$2" >"$venv/.perdure-$1"; }
+checksum() { sha256sum "$1" | cut -d' ' -f1; }
+
+make_venv() {
+  local now
+  now=$("$python" -c 'import sys; print(sys.version, sys.prefix)')" in $PWD"
+  ! is_stamped python "$now" || return 0
+  quietly "$python" -m venv --clear $venv
+  stamp python "$now"
+  say "python: $("$venv/bin/python" --version) in $venv"
+}
 
 install_python_packages() {
   local now
-  now=$(fingerprint requirements/dev.txt)
-  ! is_stamped python "$now" || return 0
-  quietly "$python" -m venv --clear $venv
-  say "python: $("$venv/bin/python" --version) in $venv"
+  now=$(checksum requirements/dev.txt)
+  ! is_stamped packages "$now" || return 0
   pip_install -r requirements/dev.txt
+  stamp packages "$now"
   say "python: $(grep -c == requirements/dev.txt) packages of requirements/dev.txt"
-  printf '%s\n' "$now" >$venv/.perdure-python
 }
 
 install_cuda() {
   local now
-  now=$(fingerprint requirements/cuda.txt)
+  now=$(checksum requirements/cuda.txt)
   ! is_stamped cuda "$now" || return 0
   pip_install -r requirements/cuda.txt
   link_cuda
+  stamp cuda "$now"
   say "cuda: no nvcc of at least 13.0 was here; $(grep -o '^cuda-toolkit.*' requirements/cuda.txt) is now in $venv"
-  printf '%s\n' "$now" >$venv/.perdure-cuda
 }
 
 mkdir -p build
@@ -142,6 +148,7 @@ if [ "$offline" != 0 ]; then
   exec scripts/offline.sh unpack
 fi
 install_system_packages "$@"
+make_venv
 install_python_packages
 if wants_cuda_wheels; then
   install_cuda
