@@ -1,0 +1,152 @@
+// `perdure-bench reopen`: how long the store takes to come back after its process was killed. A
+// child process loads the records and says so; it is killed with SIGKILL while it holds the store
+// open; this process opens the pool and reads every record back.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "dataset.hpp"
+#include "driver.hpp"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::uint64_t records = 1'000'000;
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  std::size_t batch = std::size_t{1} << 16;
+  std::string layout = "word";
+  std::string shape = "2L-2H-8S";
+  std::string device = "cpu";
+  std::uint32_t threads = 0;
+  std::string pool;
+  std::uint64_t seed = 1;
+  std::string json;
+};
+
+OpenOptions open_options(Options const& o) {
+  OpenOptions open;
+  open.device = device_named(o.device);
+  open.threads = o.threads;
+  return open;
+}
+
+/// In the child: loads everything, writes one byte to say that all of it was acknowledged, and waits
+/// to be killed. The store is still open then.
+[[noreturn]] void load_and_wait(Options const& o, std::string const& path, int acknowledged) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted benchmark leaves no process behind
+  try {
+    Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
+    CreateOptions create;
+    create.key_bytes = o.key_bytes;
+    create.value_bytes = o.value_bytes;
+    create.expected_records = o.records;
+    create.layout = layout_named(o.layout);
+    create.shape = shape_named(o.shape);
+    Store store = require(Store::create(path, create, open_options(o)), "create " + path);
+    RequestStream load(Workload::load, o.records, 0, o.seed);
+    Pass const pass = Driver(dataset, o.batch, Place::host).run(store, load, o.records);
+    if (pass.faults > 0) throw Failure(pass.first_fault);
+    if (write(acknowledged, "a", 1) != 1) throw Failure("the parent is gone");
+    for (;;) pause();
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "perdure-bench reopen, loading: %s\n", error.what());
+    _exit(kUsage);
+  }
+}
+
+/// Loads in a child process and kills it. No thread runs in this process yet, so forking is safe.
+void load_and_kill(Options const& o, std::string const& path) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Failure("pipe: cannot make one");
+  pid_t const child = fork();
+  if (child < 0) throw Failure("fork: cannot start the loading process");
+  if (child == 0) {
+    close(ends[0]);
+    load_and_wait(o, path, ends[1]);
+  }
+  close(ends[1]);
+  char byte = 0;
+  bool const loaded = read(ends[0], &byte, 1) == 1;
+  close(ends[0]);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!loaded) throw Failure("the loading process ended before it had loaded everything");
+}
+
+int run(Options const& o) {
+  PoolFile const file(o.pool);
+  load_and_kill(o, file.path());
+  auto const begin = std::chrono::steady_clock::now();
+  Store store = require(Store::open(file.path(), open_options(o)), "open " + file.path());
+  std::chrono::duration<double> const open_took = std::chrono::steady_clock::now() - begin;
+  RecoveryReport const recovery = store.recovery();
+
+  RequestStream const expected(Workload::c, o.records, 0, o.seed);
+  Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
+  Pass const checks = Driver(dataset, o.batch, Place::host).read_back(store, expected, 0, o.records);
+  bool const good = checks.faults == 0 && recovery.records == o.records && !recovery.clean;
+  Json const json{{"command", "reopen"},
+                  {"version", version()},
+                  {"records", o.records},
+                  {"key_bytes", o.key_bytes},
+                  {"value_bytes", o.value_bytes},
+                  {"layout", o.layout},
+                  {"shape", o.shape},
+                  {"device", o.device},
+                  {"machine", store.stats().machine},
+                  {"medium", name(store.stats().medium)},
+                  {"survives", store.survives().describe()},
+                  {"clean", recovery.clean},
+                  {"open_seconds", open_took.count()},
+                  {"map_seconds", recovery.map_seconds},
+                  {"recover_seconds", recovery.recover_seconds},
+                  {"found", recovery.records},
+                  {"dropped", recovery.dropped},
+                  {"duplicates", recovery.duplicates},
+                  {"checked", checks.gets},
+                  {"faults", checks.faults}};
+  require(store.close(), "close");
+  std::printf("%llu records, %s, killed after the last acknowledgement: open %.3f s (map %.3f s, recover %.3f s)\n",
+              static_cast<unsigned long long>(o.records), o.layout.c_str(), open_took.count(), recovery.map_seconds,
+              recovery.recover_seconds);
+  std::printf("  found %llu, dropped %llu, duplicates %llu; read back %llu, wrong %llu\n",
+              static_cast<unsigned long long>(recovery.records), static_cast<unsigned long long>(recovery.dropped),
+              static_cast<unsigned long long>(recovery.duplicates), static_cast<unsigned long long>(checks.gets),
+              static_cast<unsigned long long>(checks.faults));
+  if (checks.faults > 0) std::printf("  FAULT: %s\n", checks.first_fault.c_str());
+  write_json(o.json, json);
+  return good ? kGood : kFaults;
+}
+
+}  // namespace
+
+Command add_reopen(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app = program.add_subcommand("reopen", "Seconds to come back after SIGKILL, every record checked");
+  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--batch", o->batch, "Operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
+  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
+  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_option("--json", o->json, "Write the results to this file");
+  return {app, [o] { return run(*o); }};
+}
+
+}  // namespace perdure::bench

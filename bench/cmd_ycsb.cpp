@@ -1,0 +1,327 @@
+// `perdure-bench ycsb`: one YCSB workload on one or more devices.
+//
+// On a GPU `mops` is measured with keys and values already in GPU memory, `mops_end_to_end` with
+// them in host memory; on a CPU there is one place, one measurement, and the two figures are equal.
+// Accesses are counted in a pass of their own, so that counting slows nothing that is timed.
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "dataset.hpp"
+#include "driver.hpp"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::string workload = "c";
+  std::uint64_t records = 1'000'000;
+  std::uint64_t expected_records = 0;
+  std::uint64_t ops = 0;
+  std::size_t batch = std::size_t{1} << 16;
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  double theta = 0.99;
+  std::vector<std::string> devices{"cpu"};
+  std::string index = "gphash";
+  std::string layout = "word";
+  std::string shape = "2L-2H-8S";
+  std::uint32_t threads = 0;
+  std::string pool;
+  bool count_accesses = true;
+  std::uint32_t repeats = 5;
+  std::uint64_t seed = 1;
+  bool verify_reads = true;
+  std::string json;
+};
+
+/// The counted pass of workloads on a loaded store stops here: averages need no more.
+constexpr std::uint64_t kCountedOps = 1 << 20;
+
+struct Accesses {
+  std::uint64_t ops = 0;
+  std::uint64_t batches = 0;
+  AccessCounts counts;
+};
+
+/// Everything one device gave.
+struct Outcome {
+  std::vector<Pass> passes;             // arrays where the device has them nearest
+  std::vector<Pass> passes_end_to_end;  // arrays in host memory; empty where that is the same
+  Pass checks;                          // untimed: every record read back in the end
+  std::optional<Accesses> accesses;
+  Stats stats;
+  std::string survives;
+};
+
+class Run {
+ public:
+  Run(Options const& options, Device device)
+      : o_(options),
+        device_(device),
+        workload_(workload_named(options.workload)),
+        dataset_(options.seed, options.key_bytes, options.value_bytes),
+        pool_(options.pool) {}
+
+  Outcome go() {
+    if (workload_ == Workload::load) {
+      measure_load();
+    } else {
+      measure_loaded();
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  [[nodiscard]] Place near() const { return device_ == Device::cuda ? Place::device : Place::host; }
+  [[nodiscard]] RequestStream stream(Workload workload) const {
+    return RequestStream(workload, o_.records, o_.theta, mix(o_.seed));
+  }
+  [[nodiscard]] OpenOptions open_options(bool counting) const {
+    OpenOptions open;
+    open.device = device_;
+    open.threads = o_.threads;
+    open.verify_reads = o_.verify_reads;
+    open.count_accesses = counting;
+    return open;
+  }
+
+  [[nodiscard]] Store create(bool counting) {
+    CreateOptions create;
+    create.key_bytes = o_.key_bytes;
+    create.value_bytes = o_.value_bytes;
+    create.expected_records = o_.expected_records == 0 ? o_.records : o_.expected_records;
+    create.layout = layout_named(o_.layout);
+    create.shape = shape_named(o_.shape);
+    pool_.remove();  // ours, from an earlier repeat
+    return require(Store::create(pool_.path(), create, open_options(counting)), "create " + pool_.path());
+  }
+
+  void note(Store const& store) {
+    outcome_.stats = store.stats();
+    outcome_.survives = store.survives().describe();
+  }
+
+  void read_back(Store& store, RequestStream const& stream) {
+    outcome_.checks.add(Driver(dataset_, o_.batch, Place::host).read_back(store, stream, 0, stream.records()));
+  }
+
+  /// Each repeat loads a new pool.
+  Pass load_once(Place place) {
+    Store store = create(false);
+    RequestStream requests = stream(Workload::load);
+    Pass pass = Driver(dataset_, o_.batch, place).run(store, requests, o_.records);
+    read_back(store, requests);
+    note(store);
+    require(store.close(), "close");
+    return pass;
+  }
+
+  void measure_load() {
+    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
+      outcome_.passes.push_back(load_once(near()));
+      if (near() != Place::host) outcome_.passes_end_to_end.push_back(load_once(Place::host));
+    }
+    if (!o_.count_accesses) return;
+    Store store = create(true);
+    RequestStream requests = stream(Workload::load);
+    count(store, requests, o_.records);
+    require(store.close(), "close");
+  }
+
+  /// All repeats run on one pool, loaded once.
+  void measure_loaded() {
+    Store store = create(false);
+    RequestStream load = stream(Workload::load);
+    outcome_.checks.add(Driver(dataset_, o_.batch, Place::host).run(store, load, o_.records));
+    RequestStream requests = stream(workload_);
+    Driver near_driver(dataset_, o_.batch, near());
+    Driver host_driver(dataset_, o_.batch, Place::host);
+    outcome_.checks.add(near_driver.run(store, requests, std::min(ops(), kCountedOps)));  // warms caches
+    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
+      outcome_.passes.push_back(near_driver.run(store, requests, ops()));
+      if (near() != Place::host) outcome_.passes_end_to_end.push_back(host_driver.run(store, requests, ops()));
+    }
+    note(store);
+    if (o_.count_accesses) {
+      require(store.close(), "close");
+      store = require(Store::open(pool_.path(), open_options(true)), "open " + pool_.path());
+      count(store, requests, std::min(ops(), kCountedOps));
+    }
+    read_back(store, requests);
+    require(store.close(), "close");
+  }
+
+  void count(Store& store, RequestStream& requests, std::uint64_t ops) {
+    store.reset_counts();
+    Pass const pass = Driver(dataset_, o_.batch, Place::host).run(store, requests, ops);
+    outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), store.stats().accesses};
+    outcome_.checks.add(pass);
+  }
+
+  [[nodiscard]] std::uint64_t ops() const { return o_.ops == 0 ? o_.records : o_.ops; }
+
+  Options const& o_;
+  Device device_;
+  Workload workload_;
+  Dataset dataset_;
+  PoolFile pool_;
+  Outcome outcome_;
+};
+
+Json rounded(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000; }
+
+/// `mops`, `p50_us` and `p99_us` of several passes, their names ending in `suffix`.
+void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& suffix) {
+  std::vector<double> mops;
+  std::vector<double> batch_us;
+  for (Pass const& pass : passes) {
+    mops.push_back(pass.mops());
+    batch_us.insert(batch_us.end(), pass.batch_us.begin(), pass.batch_us.end());
+  }
+  json["mops" + suffix] = rounded(median(mops));
+  json["p50_us" + suffix] = rounded(percentile(batch_us, 0.50));
+  json["p99_us" + suffix] = rounded(percentile(batch_us, 0.99));
+  Json& each = json["mops" + suffix + "_each"];
+  for (double const m : mops) each.push_back(rounded(m));
+}
+
+void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
+  if (!accesses) {
+    for (char const* key : {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch"}) json[key] = nullptr;
+    return;
+  }
+  auto const per = [](std::uint64_t count, std::uint64_t of) {
+    return static_cast<double>(count) / static_cast<double>(of);
+  };
+  json["pm_reads_per_op"] = per(accesses->counts.pm_reads, accesses->ops);
+  json["pm_writes_per_op"] = per(accesses->counts.pm_writes, accesses->ops);
+  json["orders_per_batch"] = per(accesses->counts.orders, accesses->batches);
+  json["counted_ops"] = accesses->ops;
+}
+
+Pass sum_of(Outcome const& outcome) {
+  Pass sum = outcome.checks;
+  for (auto const* passes : {&outcome.passes, &outcome.passes_end_to_end}) {
+    for (Pass const& pass : *passes) sum.add(pass);
+  }
+  return sum;
+}
+
+Json report(Options const& o, Outcome const& outcome) {
+  Json json;
+  json["command"] = "ycsb";
+  json["version"] = version();
+  json["workload"] = o.workload;
+  json["records"] = o.records;
+  json["ops"] = outcome.passes.front().ops;
+  json["batch"] = o.batch;
+  json["key_bytes"] = o.key_bytes;
+  json["value_bytes"] = o.value_bytes;
+  json["theta"] = o.theta;
+  json["seed"] = o.seed;
+  json["index"] = o.index;
+  json["layout"] = name(outcome.stats.layout);
+  json["shape"] = name(outcome.stats.shape);
+  json["verify_reads"] = o.verify_reads;
+  json["device"] = name(outcome.stats.device);
+  json["machine"] = outcome.stats.machine;
+  json["medium"] = name(outcome.stats.medium);
+  json["survives"] = outcome.survives;
+  json["repeats"] = o.repeats;
+  json["summary"] = "median of the repeats; latencies are a batch's, over all repeats";
+  auto const& end_to_end = outcome.passes_end_to_end.empty() ? outcome.passes : outcome.passes_end_to_end;
+  put_speed(json, outcome.passes, "");
+  put_speed(json, end_to_end, "_end_to_end");
+  json["load_factor"] = outcome.stats.load_factor;
+  json["growths"] = outcome.stats.growths;
+  std::uint64_t gets = 0;
+  std::uint64_t hits = 0;
+  for (Pass const& pass : outcome.passes) {
+    gets += pass.gets;
+    hits += pass.hits;
+  }
+  json["hit_rate"] = gets == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(gets));
+  put_accesses(json, outcome.accesses);
+  Pass const sum = sum_of(outcome);
+  json["checked"] = sum.gets;
+  json["faults"] = sum.faults;
+  if (sum.faults > 0) json["first_fault"] = sum.first_fault;
+  return json;
+}
+
+void print(Json const& j) {
+  auto const number = [&](char const* key) { return j[key].is_null() ? std::string("-") : j[key].dump(); };
+  std::printf("YCSB %s on %s (%s), %s, survives %s\n", j["workload"].get<std::string>().c_str(),
+              j["device"].get<std::string>().c_str(), j["machine"].get<std::string>().c_str(),
+              j["medium"].get<std::string>().c_str(), j["survives"].get<std::string>().c_str());
+  std::printf("  Mops              %s (end to end %s), each %s\n", number("mops").c_str(),
+              number("mops_end_to_end").c_str(), j["mops_each"].dump().c_str());
+  std::printf("  batch latency     p50 %s us, p99 %s us\n", number("p50_us").c_str(), number("p99_us").c_str());
+  std::printf("  hit rate          %s, load factor %s\n", number("hit_rate").c_str(), number("load_factor").c_str());
+  std::printf("  PM reads/op       %s, writes/op %s, orders/batch %s\n", number("pm_reads_per_op").c_str(),
+              number("pm_writes_per_op").c_str(), number("orders_per_batch").c_str());
+  std::printf("  answers checked   %s, wrong %s\n", number("checked").c_str(), number("faults").c_str());
+  if (j.contains("first_fault")) std::printf("  FAULT: %s\n", j["first_fault"].get<std::string>().c_str());
+}
+
+void check_options(Options const& o) {
+  if (workload_named(o.workload) == Workload::f && o.value_bytes % 8 != 0) {
+    throw Failure("--value-bytes " + std::to_string(o.value_bytes) +
+                  ": workload f adds to values as 64-bit integers; give a multiple of 8");
+  }
+  if (!o.pool.empty() && o.devices.size() > 1)
+    throw Failure("--pool: name one device, or leave the path to the benchmark");
+}
+
+int run(Options const& o) {
+  check_options(o);
+  Json all = Json::array();
+  bool good = true;
+  for (std::string const& device : o.devices) {
+    all.push_back(report(o, Run(o, device_named(device)).go()));
+    if (o.json != "-") print(all.back());
+    good = good && all.back()["faults"] == 0;
+  }
+  write_json(o.json, all.size() == 1 ? all[0] : all);
+  return good ? kGood : kFaults;
+}
+
+}  // namespace
+
+Command add_ycsb(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d or f");
+  app->add_option("--workload", o->workload, "load, a, b, c, d or f")->capture_default_str();
+  app->add_option("--records", o->records, "Records in the store before the run (load: put by it)")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app->add_option("--expected-records", o->expected_records,
+                  "Size the table for so many; fewer than --records makes it grow (default: --records)");
+  app->add_option("--ops", o->ops, "Operations a repeat (default: --records; load always puts --records)");
+  app->add_option("--batch", o->batch, "Operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--theta", o->theta, "Skew of the Zipfian choice; 0 = uniform")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9999));
+  app->add_option("--device", o->devices, "cpu, cuda, or both with a comma")->delimiter(',')->capture_default_str();
+  app->add_option("--index", o->index)->capture_default_str()->check(CLI::IsMember({"gphash"}));
+  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
+  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app->add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
+                "Count PM accesses in a pass of their own (default: yes)");
+  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+                "Have the store check each record's checksum on get (default: yes)");
+  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {app, [o] { return run(*o); }};
+}
+
+}  // namespace perdure::bench

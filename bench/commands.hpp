@@ -1,0 +1,19 @@
+// The subcommands: each adds its options to the command line and hands back what runs it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace perdure::bench {
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;  // the exit status
+};
+
+[[nodiscard]] Command add_ycsb(CLI::App& program);
+[[nodiscard]] Command add_load_factor(CLI::App& program);
+[[nodiscard]] Command add_accesses(CLI::App& program);
+[[nodiscard]] Command add_reopen(CLI::App& program);
+
+}  // namespace perdure::bench

@@ -1,0 +1,107 @@
+#include "common.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+namespace perdure::bench {
+namespace {
+
+// The pool to remove when a signal ends the process; a signal handler may touch nothing else.
+std::array<char, 4096> doomed_path{};
+
+void remove_pool_and_die(int signal_number) {
+  unlink(doomed_path.data());
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+void remove_on_signal(std::string const& path) {
+  if (path.size() >= doomed_path.size()) throw Failure("--pool: the path has more than 4095 bytes");
+  std::memcpy(doomed_path.data(), path.c_str(), path.size() + 1);
+  for (int const each : {SIGINT, SIGTERM, SIGHUP}) signal(each, remove_pool_and_die);
+}
+
+}  // namespace
+
+void require(Status const& status, std::string const& what) {
+  if (!status.ok()) throw Failure(what + ": " + std::string(name(status.code())) + ": " + status.message());
+}
+
+Shape shape_named(std::string const& text) {
+  Shape shape;
+  char end = 0;
+  int const read = std::sscanf(text.c_str(), "%uL-%uH-%u%c", &shape.levels, &shape.hashes, &shape.slots, &end);
+  if (read != 4 || end != 'S' || name(shape) != text) {
+    throw Failure("--shape '" + text + "': give levels, hash functions and slots, for example 2L-2H-8S");
+  }
+  return shape;
+}
+
+std::string name(Shape const& shape) {
+  return std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S";
+}
+
+Layout layout_named(std::string const& text) {
+  if (text == "word") return Layout::word;
+  if (text == "in_place") return Layout::in_place;
+  throw Failure("--layout '" + text + "': choose word or in_place");
+}
+
+std::string name(Layout layout) { return layout == Layout::word ? "word" : "in_place"; }
+
+Device device_named(std::string const& text) {
+  if (text == "cpu") return Device::cpu;
+  if (text == "cuda") return Device::cuda;
+  throw Failure("--device '" + text + "': choose cpu or cuda");
+}
+
+std::string name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+PoolFile::PoolFile(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) path_ = "/dev/shm/perdure-bench-" + std::to_string(getpid()) + ".pool";
+  if (access(path_.c_str(), F_OK) == 0) {
+    throw Failure("--pool " + path_ +
+                  ": there is a file already, and the benchmark would remove it: name another path");
+  }
+  remove_on_signal(path_);
+}
+
+PoolFile::~PoolFile() { remove(); }
+
+void PoolFile::remove() { unlink(path_.c_str()); }
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  std::size_t const half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  auto const rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  auto const at = values.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+void write_json(std::string const& path, Json const& json) {
+  if (path.empty()) return;
+  if (path == "-") {
+    std::cout << json.dump(2) << '\n';
+    return;
+  }
+  std::ofstream file(path);
+  file << json.dump(2) << '\n';
+  if (!file.flush()) throw Failure("--json " + path + ": cannot write there");
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,68 @@
+// What every subcommand needs: failure, options of a store as text, a pool file that is removed in
+// the end, summaries of measurements, and output.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "perdure/store.h"
+
+namespace perdure::bench {
+
+using Json = nlohmann::ordered_json;
+
+/// The benchmark cannot go on: exit status 2, for it was asked or set up wrongly. (Wrong results of
+/// the store are not failures in this sense: they are counted, printed, and end in exit status 1.)
+class Failure : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+constexpr int kGood = 0;
+constexpr int kFaults = 1;
+constexpr int kUsage = 2;
+
+/// Throws Failure("what: the status's message") unless the status is ok.
+void require(Status const& status, std::string const& what);
+
+template <class T>
+[[nodiscard]] T require(Result<T> result, std::string const& what) {
+  require(result.status(), what);
+  return std::move(result).value();
+}
+
+/// From "2L-2H-8S".
+[[nodiscard]] Shape shape_named(std::string const& text);
+[[nodiscard]] std::string name(Shape const& shape);
+[[nodiscard]] Layout layout_named(std::string const& text);
+[[nodiscard]] std::string name(Layout layout);
+[[nodiscard]] Device device_named(std::string const& text);
+[[nodiscard]] std::string name(Device device);
+
+/// A path for a pool of this process, by default on tmpfs. The file there is removed when this
+/// object goes, and when a signal ends the process. A file that was there before is never touched.
+class PoolFile {
+ public:
+  /// An empty path chooses one in /dev/shm.
+  explicit PoolFile(std::string path);
+  ~PoolFile();
+  PoolFile(PoolFile const&) = delete;
+  PoolFile& operator=(PoolFile const&) = delete;
+
+  [[nodiscard]] std::string const& path() const { return path_; }
+  void remove();
+
+ private:
+  std::string path_;
+};
+
+[[nodiscard]] double median(std::vector<double> values);
+/// The smallest value that at least `share` of all are not above; 0 of none.
+[[nodiscard]] double percentile(std::vector<double> values, double share);
+
+/// Writes to a file, or to standard output for "-"; nothing for an empty path.
+void write_json(std::string const& path, Json const& json);
+
+}  // namespace perdure::bench

@@ -1,0 +1,144 @@
+#include "driver.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "common.hpp"
+
+namespace perdure::bench {
+namespace {
+
+OpKind kind_of(Action action) {
+  switch (action) {
+    case Action::read:
+      return OpKind::get;
+    case Action::write:
+      return OpKind::put;
+    case Action::read_modify_write:
+      return OpKind::update;
+  }
+  return OpKind::get;
+}
+
+}  // namespace
+
+void Pass::add(Pass const& other) {
+  ops += other.ops;
+  gets += other.gets;
+  hits += other.hits;
+  seconds += other.seconds;
+  batch_us.insert(batch_us.end(), other.batch_us.begin(), other.batch_us.end());
+  if (faults == 0) first_fault = other.first_fault;
+  faults += other.faults;
+}
+
+Driver::Driver(Dataset const& dataset, std::size_t batch, Place place)
+    : dataset_(dataset), batch_(batch), place_(place) {
+  std::size_t const key_bytes = batch * dataset.key_bytes();
+  std::size_t const value_bytes = batch * dataset.value_bytes();
+  keys_.resize(key_bytes);
+  values_.resize(value_bytes);
+  out_.resize(value_bytes);
+  if (place == Place::host) return;
+  device_keys_ = std::make_unique<DeviceArray>(key_bytes);
+  device_values_ = std::make_unique<DeviceArray>(value_bytes);
+  device_out_ = std::make_unique<DeviceArray>(value_bytes);
+}
+
+Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
+  Pass pass;
+  while (pass.ops < ops) {
+    requests_.resize(std::min<std::uint64_t>(batch_, ops - pass.ops));
+    stream.fill(requests_);
+    call(store, pass);
+  }
+  return pass;
+}
+
+Pass Driver::read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count) {
+  Pass pass;
+  while (pass.ops < count) {
+    requests_.resize(std::min<std::uint64_t>(batch_, count - pass.ops));
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      std::uint64_t const id = first + pass.ops + i;
+      requests_[i] = {id, stream.version(id), Action::read};
+    }
+    call(store, pass);
+  }
+  return pass;
+}
+
+void Driver::make_arrays() {
+  std::size_t const n = requests_.size();
+  std::size_t const key_bytes = dataset_.key_bytes();
+  std::size_t const value_bytes = dataset_.value_bytes();
+  kinds_.resize(n);
+  statuses_.assign(n, KeyStatus::corrupt);
+  for (std::size_t i = 0; i < n; ++i) {
+    Request const& r = requests_[i];
+    kinds_[i] = kind_of(r.action);
+    dataset_.write_key(r.id, keys_.data() + i * key_bytes);
+    std::byte* const value = values_.data() + i * value_bytes;
+    if (r.action == Action::write) dataset_.write_value(r.id, r.version, value);
+    if (r.action == Action::read_modify_write) dataset_.write_increment(value);
+  }
+  auto const all = [&](OpKind kind) { return std::count(kinds_.begin(), kinds_.end(), kind) == std::ssize(kinds_); };
+  all_gets_ = all(OpKind::get);
+  all_puts_ = all(OpKind::put);
+  std::memset(out_.data(), 0, n * value_bytes);  // so that nothing left by an earlier batch can pass
+  if (place_ == Place::host) return;
+  device_keys_->upload({keys_.data(), n * key_bytes});
+  device_values_->upload({values_.data(), n * value_bytes});
+  device_out_->upload({out_.data(), n * value_bytes});
+}
+
+Status Driver::submit(Store& store) {
+  std::size_t const n = requests_.size();
+  bool const host = place_ == Place::host;
+  Column const keys{host ? keys_.data() : device_keys_->data(), nullptr, dataset_.key_bytes(), n, place_};
+  Column const values{host ? values_.data() : device_values_->data(), nullptr, dataset_.value_bytes(), n, place_};
+  MutableColumn const out{host ? out_.data() : device_out_->data(), dataset_.value_bytes(), n, place_};
+  if (all_gets_) return store.get(keys, out, statuses_);
+  if (all_puts_) return store.put(keys, values, statuses_);
+  return store.apply({keys, kinds_, values, Rmw::add, Element::u64, out}, statuses_);
+}
+
+void Driver::call(Store& store, Pass& pass) {
+  make_arrays();
+  auto const begin = std::chrono::steady_clock::now();
+  Status const status = submit(store);
+  std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+  require(status, "batch of " + std::to_string(requests_.size()) + " operations");
+  pass.seconds += took.count();
+  pass.batch_us.push_back(took.count() * 1e6);
+  check(pass);
+  pass.ops += requests_.size();
+}
+
+void Driver::check(Pass& pass) {
+  std::size_t const value_bytes = dataset_.value_bytes();
+  if (place_ == Place::device) device_out_->download({out_.data(), requests_.size() * value_bytes});
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    Request const& r = requests_[i];
+    bool const is_get = r.action == Action::read;
+    bool const ok = statuses_[i] == KeyStatus::ok;
+    pass.gets += is_get ? 1 : 0;
+    pass.hits += is_get && ok ? 1 : 0;
+    if (!ok) {
+      fault(pass, i, "has key status " + std::to_string(static_cast<int>(statuses_[i])) + ", not 0 (ok)");
+    } else if (is_get && !dataset_.holds(out_.data() + i * value_bytes, r.id, r.version)) {
+      fault(pass, i, "gave a value that is not version " + std::to_string(r.version));
+    }
+  }
+}
+
+void Driver::fault(Pass& pass, std::size_t i, std::string const& what) const {
+  if (pass.faults++ > 0) return;
+  constexpr char const* kActions[] = {"get", "put", "read-modify-write"};
+  pass.first_fault = std::string(kActions[static_cast<std::size_t>(requests_[i].action)]) + " of record " +
+                     std::to_string(requests_[i].id) + " (operation " + std::to_string(pass.ops + i) +
+                     " of the pass) " + what;
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,68 @@
+// Puts requests to a store in batches, times the calls alone, and checks every answer.
+//
+// Invariant: the clock runs from a call of the store to its return. Making keys and values, moving
+// them to a GPU, and checking what came back all lie outside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataset.hpp"
+#include "device_arrays.hpp"
+#include "perdure/store.h"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+
+/// What one pass over a number of requests gave.
+struct Pass {
+  std::uint64_t ops = 0;
+  std::uint64_t gets = 0;
+  std::uint64_t hits = 0;
+  double seconds = 0;
+  std::vector<double> batch_us;
+  std::uint64_t faults = 0;  // answers that were wrong
+  std::string first_fault;
+
+  [[nodiscard]] double mops() const { return seconds > 0 ? static_cast<double>(ops) / seconds * 1e-6 : 0; }
+  void add(Pass const& other);
+};
+
+class Driver {
+ public:
+  /// Batches of at most `batch` requests, with the arrays in host memory or on the GPU.
+  Driver(Dataset const& dataset, std::size_t batch, Place place);
+
+  /// The next `ops` requests of the stream.
+  Pass run(Store& store, RequestStream& stream, std::uint64_t ops);
+
+  /// Gets records first .. first+count-1 and checks that each is there at the stream's version.
+  Pass read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count);
+
+ private:
+  void make_arrays();
+  void call(Store& store, Pass& pass);
+  void check(Pass& pass);
+  void fault(Pass& pass, std::size_t i, std::string const& what) const;
+  [[nodiscard]] Status submit(Store& store);
+
+  Dataset dataset_;
+  std::size_t batch_;
+  Place place_;
+  std::vector<Request> requests_;
+  std::vector<OpKind> kinds_;
+  bool all_gets_ = false;
+  bool all_puts_ = false;
+  std::vector<KeyStatus> statuses_;
+  std::vector<std::byte> keys_;
+  std::vector<std::byte> values_;
+  std::vector<std::byte> out_;
+  std::unique_ptr<DeviceArray> device_keys_;
+  std::unique_ptr<DeviceArray> device_values_;
+  std::unique_ptr<DeviceArray> device_out_;
+};
+
+}  // namespace perdure::bench

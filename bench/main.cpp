@@ -1,0 +1,38 @@
+// perdure-bench: the figures of the store, each printed for people and as JSON. Exit status 0 when
+// every answer of the store was right, 1 when one was wrong, 2 for wrong usage or a run that failed.
+#include <array>
+#include <cstdio>
+#include <exception>
+
+#include "commands.hpp"
+#include "common.hpp"
+
+namespace {
+
+int run(int argc, char** argv) {
+  using namespace perdure::bench;
+  CLI::App program("Measures Perdure. Every value read is checked.", "perdure-bench");
+  program.set_version_flag("--version", std::string(perdure::version()));
+  program.require_subcommand(1);
+  std::array const commands{add_ycsb(program), add_load_factor(program), add_accesses(program), add_reopen(program)};
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return program.exit(error) == 0 ? kGood : kUsage;
+  }
+  for (Command const& command : commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "perdure-bench: %s\n", error.what());
+    return perdure::bench::kUsage;
+  }
+}

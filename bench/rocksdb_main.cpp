@@ -1,0 +1,345 @@
+// perdure-bench-rocksdb: Perdure and RocksDB on the same records, requests and cores, turn by turn in
+// one run, so that whatever else the machine does falls on both. LOAD, then YCSB C with uniform and
+// with Zipfian keys; every answer of either is checked.
+//
+// RocksDB is given what helps it: no write-ahead log, no compression, no checksums on reads, files on
+// tmpfs, the configuration that was fastest for each workload (`--tune` tries them all), and a load
+// that ends with the last acknowledged put, flushes and compactions not counted. Perdure runs as its
+// users get it, checksums on reads included.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+
+#include "common.hpp"
+#include "dataset.hpp"
+#include "driver.hpp"
+#include "rocksdb_peer.hpp"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::uint64_t records = 16'000'000;
+  std::uint64_t ops = 0;
+  std::size_t batch = std::size_t{1} << 16;
+  std::size_t peer_batch = 1000;
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  double theta = 0.99;
+  std::uint32_t threads = 2;
+  std::uint32_t repeats = 3;
+  std::uint64_t seed = 1;
+  std::string build;
+  std::string load_config = "hash-linklist";
+  std::string read_config = "hash-linklist";
+  std::string directory = "/dev/shm";
+  bool tune = false;
+  std::string json;
+};
+
+/// Requests made before the clock starts for RocksDB; it gets larger pieces than Perdure's batches, so
+/// that its threads seldom wait for each other.
+constexpr std::size_t kPeerChunk = std::size_t{1} << 18;
+
+/// Drives RocksDB through a stream of gets or puts, as Driver drives a store.
+class PeerDriver {
+ public:
+  explicit PeerDriver(Dataset const& dataset)
+      : dataset_(dataset),
+        requests_(kPeerChunk),
+        keys_(kPeerChunk * dataset.key_bytes()),
+        values_(kPeerChunk * dataset.value_bytes()),
+        found_(kPeerChunk) {}
+
+  Pass run(Peer& peer, RequestStream& stream, std::uint64_t ops) {
+    Pass pass;
+    while (pass.ops < ops) {
+      std::size_t const n = std::min<std::uint64_t>(kPeerChunk, ops - pass.ops);
+      stream.fill({requests_.data(), n});
+      make_arrays(n);
+      auto const begin = std::chrono::steady_clock::now();
+      if (requests_[0].action == Action::write) {
+        peer.put(keys_, values_, n);
+      } else {
+        peer.get(keys_, n, values_, found_);
+      }
+      pass.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      check(pass, n);
+      pass.ops += n;
+    }
+    return pass;
+  }
+
+ private:
+  void make_arrays(std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      Request const& r = requests_[i];
+      dataset_.write_key(r.id, keys_.data() + i * dataset_.key_bytes());
+      std::byte* const value = values_.data() + i * dataset_.value_bytes();
+      if (r.action == Action::write) {
+        dataset_.write_value(r.id, r.version, value);
+      } else {
+        std::fill_n(value, dataset_.value_bytes(), std::byte{0});
+      }
+      found_[i] = 0;
+    }
+  }
+
+  void check(Pass& pass, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      Request const& r = requests_[i];
+      if (r.action == Action::write) continue;
+      ++pass.gets;
+      pass.hits += found_[i];
+      if (found_[i] != 0 && dataset_.holds(values_.data() + i * dataset_.value_bytes(), r.id, r.version)) continue;
+      if (pass.faults++ == 0) pass.first_fault = "RocksDB: get of record " + std::to_string(r.id) + " was wrong";
+    }
+  }
+
+  Dataset dataset_;
+  std::vector<Request> requests_;
+  std::vector<std::byte> keys_;
+  std::vector<std::byte> values_;
+  std::vector<unsigned char> found_;
+};
+
+std::uint64_t ops_of(Options const& o) { return o.ops == 0 ? o.records : o.ops; }
+
+class Comparison {
+ public:
+  Comparison(Options const& o, PeerLibrary const& library)
+      : o_(o), library_(library), dataset_(o.seed, o.key_bytes, o.value_bytes), peer_driver_(dataset_), file_("") {}
+
+  /// One configuration of RocksDB alone: Mops of load, uniform gets and Zipfian gets.
+  Json try_config(PeerConfig const& config) {
+    auto peer = open_peer(config);
+    Pass const load = load_peer(*peer, config);
+    double const settled = settle(*peer);
+    Json row{{"config", config.name}, {"load_mops", load.mops()}, {"settle_seconds", settled}};
+    for (double const theta : {0.0, o_.theta}) {
+      RequestStream requests(Workload::c, o_.records, theta, mix(o_.seed));
+      note(peer_driver_.run(*peer, requests, std::min<std::uint64_t>(ops_of(o_), 1 << 18)));  // warms caches
+      Pass const pass = peer_driver_.run(*peer, requests, ops_of(o_));
+      note(pass);
+      row[theta == 0 ? "uniform_mops" : "zipf_mops"] = pass.mops();
+    }
+    return row;
+  }
+
+  Json compare() {
+    Json rows = Json::array();
+    rows.push_back(compare_loads());
+    Store store = create();
+    RequestStream load(Workload::load, o_.records, 0, o_.seed);
+    note(Driver(dataset_, o_.batch, Place::host).run(store, load, o_.records));
+    machine_ = store.stats().machine;
+    PeerConfig const& config = peer_config_named(o_.read_config);
+    auto peer = open_peer(config);
+    note(load_peer(*peer, config));
+    settle(*peer);
+    rows.push_back(compare_gets(store, *peer, 0));
+    rows.push_back(compare_gets(store, *peer, o_.theta));
+    require(store.close(), "close");
+    return rows;
+  }
+
+  [[nodiscard]] std::string const& machine() const { return machine_; }
+  [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  [[nodiscard]] std::string const& first_fault() const { return first_fault_; }
+
+ private:
+  void note(Pass const& pass) {
+    if (faults_ == 0) first_fault_ = pass.first_fault;
+    faults_ += pass.faults;
+  }
+
+  [[nodiscard]] Store create() {
+    CreateOptions create;
+    create.key_bytes = o_.key_bytes;
+    create.value_bytes = o_.value_bytes;
+    create.expected_records = o_.records;
+    OpenOptions open;
+    open.threads = o_.threads;
+    file_.remove();
+    return require(Store::create(file_.path(), create, open), "create " + file_.path());
+  }
+
+  [[nodiscard]] std::unique_ptr<Peer> open_peer(PeerConfig const& config) const {
+    std::filesystem::path const directory =
+        std::filesystem::path(o_.directory) / ("perdure-bench-rocksdb-" + std::to_string(getpid()));
+    return std::make_unique<Peer>(library_, config, directory, o_.records, o_.key_bytes, o_.value_bytes, o_.threads,
+                                  o_.peer_batch);
+  }
+
+  Pass load_peer(Peer& peer, PeerConfig const& config) {
+    RequestStream requests(Workload::load, o_.records, 0, o_.seed);
+    Pass pass = peer_driver_.run(peer, requests, o_.records);
+    if (config.load_ends_settled) pass.seconds += settle(peer);
+    return pass;
+  }
+
+  static double settle(Peer& peer) {
+    auto const begin = std::chrono::steady_clock::now();
+    peer.settle();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  Json compare_loads() {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    PeerConfig const& config = peer_config_named(o_.load_config);
+    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
+      {
+        Store store = create();
+        RequestStream requests(Workload::load, o_.records, 0, o_.seed);
+        Pass const pass = Driver(dataset_, o_.batch, Place::host).run(store, requests, o_.records);
+        note(pass);
+        ours.push_back(pass.mops());
+        require(store.close(), "close");
+        file_.remove();
+      }
+      auto peer = open_peer(config);
+      Pass const pass = load_peer(*peer, config);
+      note(pass);
+      theirs.push_back(pass.mops());
+    }
+    return row("LOAD", config.name, ours, theirs);
+  }
+
+  Json compare_gets(Store& store, Peer& peer, double theta) {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    RequestStream our_requests(Workload::c, o_.records, theta, mix(o_.seed));
+    RequestStream their_requests(Workload::c, o_.records, theta, mix(o_.seed));
+    Driver driver(dataset_, o_.batch, Place::host);
+    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
+      Pass const our = driver.run(store, our_requests, ops_of(o_));
+      Pass const their = peer_driver_.run(peer, their_requests, ops_of(o_));
+      note(our);
+      note(their);
+      ours.push_back(our.mops());
+      theirs.push_back(their.mops());
+    }
+    return row(theta == 0 ? "C uniform" : "C zipf", o_.read_config, ours, theirs);
+  }
+
+  static Json row(std::string const& workload, std::string const& config, std::vector<double> const& ours,
+                  std::vector<double> const& theirs) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
+    return {{"workload", workload},         {"rocksdb_config", config},
+            {"perdure_mops", median(ours)}, {"rocksdb_mops", median(theirs)},
+            {"ratio", median(ratios)},      {"least_ratio", *std::min_element(ratios.begin(), ratios.end())},
+            {"perdure_mops_each", ours},    {"rocksdb_mops_each", theirs}};
+  }
+
+  Options const& o_;
+  PeerLibrary const& library_;
+  Dataset dataset_;
+  PeerDriver peer_driver_;
+  PoolFile file_;
+  std::string machine_;
+  std::uint64_t faults_ = 0;
+  std::string first_fault_;
+};
+
+Json tune(Comparison& comparison) {
+  Json rows = Json::array();
+  std::printf("%-22s %10s %12s %10s %10s\n", "configuration", "load Mops", "settle s", "uniform", "zipf");
+  for (PeerConfig const& config : peer_configs()) {
+    Json const row = comparison.try_config(config);
+    std::printf("%-22s %10.3f %12.1f %10.3f %10.3f\n", config.name.c_str(), row["load_mops"].get<double>(),
+                row["settle_seconds"].get<double>(), row["uniform_mops"].get<double>(), row["zipf_mops"].get<double>());
+    std::fflush(stdout);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Json compare(Comparison& comparison) {
+  Json const rows = comparison.compare();
+  std::printf("%-10s %14s %14s %8s %8s   %s\n", "workload", "Perdure Mops", "RocksDB Mops", "ratio", "least",
+              "RocksDB set as");
+  for (Json const& row : rows) {
+    std::printf("%-10s %14.3f %14.3f %8.2f %8.2f   %s\n", row["workload"].get<std::string>().c_str(),
+                row["perdure_mops"].get<double>(), row["rocksdb_mops"].get<double>(), row["ratio"].get<double>(),
+                row["least_ratio"].get<double>(), row["rocksdb_config"].get<std::string>().c_str());
+  }
+  return rows;
+}
+
+int run(Options o) {
+  auto const builds = peer_builds();
+  if (builds.empty()) throw Failure("no RocksDB adapter was built in " PERDURE_ROCKSDB_ADAPTER_DIR);
+  if (o.build.empty()) o.build = builds.front();
+  PeerLibrary const library(o.build);
+  std::printf("%s; %llu records of %u + %u bytes, %u threads\n", library.description().c_str(),
+              static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes, o.threads);
+  Comparison comparison(o, library);
+  Json const rows = o.tune ? tune(comparison) : compare(comparison);
+  if (comparison.faults() > 0) std::printf("FAULT: %s\n", comparison.first_fault().c_str());
+  write_json(o.json, {{"command", o.tune ? "rocksdb-tune" : "rocksdb"},
+                      {"version", version()},
+                      {"rocksdb", library.description()},
+                      {"rocksdb_assertions", library.has_assertions()},
+                      {"machine", comparison.machine()},
+                      {"records", o.records},
+                      {"ops", ops_of(o)},
+                      {"batch", o.batch},
+                      {"rocksdb_batch", o.peer_batch},
+                      {"key_bytes", o.key_bytes},
+                      {"value_bytes", o.value_bytes},
+                      {"theta", o.theta},
+                      {"threads", o.threads},
+                      {"repeats", o.repeats},
+                      {"faults", comparison.faults()},
+                      {"rows", rows}});
+  return comparison.faults() == 0 ? kGood : kFaults;
+}
+
+int start(int argc, char** argv) {
+  Options o;
+  CLI::App app("Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
+               "perdure-bench-rocksdb");
+  app.add_option("--records", o.records)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--ops", o.ops, "Gets a repeat (default: --records)");
+  app.add_option("--batch", o.batch, "Perdure's operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--rocksdb-batch", o.peer_batch, "RocksDB's operations a WriteBatch or MultiGet")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--key-bytes", o.key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
+  app.add_option("--value-bytes", o.value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--theta", o.theta)->capture_default_str()->check(CLI::Range(0.0001, 0.9999));
+  app.add_option("--threads", o.threads, "Of each")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--repeats", o.repeats)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--seed", o.seed)->capture_default_str();
+  app.add_option("--build", o.build, "release or distribution (default: release where it was built)")
+      ->check(CLI::IsMember({"release", "distribution"}));
+  app.add_option("--load-config", o.load_config, "RocksDB's configuration for LOAD")->capture_default_str();
+  app.add_option("--read-config", o.read_config, "RocksDB's configuration for C")->capture_default_str();
+  app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs")->capture_default_str();
+  app.add_flag("--tune", o.tune, "Try every configuration of RocksDB instead");
+  app.add_option("--json", o.json, "Write the results to this file");
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return app.exit(error) == 0 ? kGood : kUsage;
+  }
+  return run(o);
+}
+
+}  // namespace
+}  // namespace perdure::bench
+
+int main(int argc, char** argv) {
+  try {
+    return perdure::bench::start(argc, argv);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "perdure-bench-rocksdb: %s\n", error.what());
+    return perdure::bench::kUsage;
+  }
+}
