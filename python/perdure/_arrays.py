@@ -7,6 +7,7 @@ expected, and the way out.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -123,6 +124,11 @@ def _not_contiguous(name: str, shape: tuple[int, ...]) -> ValueError:
     )
 
 
+@functools.cache
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # NumPy builds it anew each time, which a batch of one key would feel
+
+
 def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
     if array.dtype.hasobject:
         raise TypeError(
@@ -141,7 +147,7 @@ def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
         array.reshape(-1).view(np.uint8) if array.dtype.itemsize and array.size else np.empty(0, np.uint8)
     )
     native = _native.Array(octets, writable)
-    return Rows(native, array.shape, array.dtype.name, array.dtype.itemsize, "cpu", 0, "numpy")
+    return Rows(native, array.shape, _dtype_name(array.dtype), array.dtype.itemsize, "cpu", 0, "numpy")
 
 
 def _capsule(name: str, array: Any, stream: int, device: str) -> Any:

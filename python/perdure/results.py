@@ -38,16 +38,17 @@ _EXPLAIN: dict[KeyStatus, tuple[type[errors.Error], str]] = {
     KeyStatus.too_large: (errors.InvalidArgument, "key or value is longer than the pool allows (see stats)"),
     KeyStatus.size_mismatch: (errors.InvalidArgument, "operand and stored value differ in length"),
 }
-_HARMLESS = (int(KeyStatus.ok), int(KeyStatus.not_found))
+_OK = int(KeyStatus.ok)
+_LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest statuses
 
 
 def done_mask(statuses: Statuses) -> Mask:
-    return np.equal(statuses, int(KeyStatus.ok))
+    return np.equal(statuses, _OK)
 
 
 def raise_for_keys(call: str, answer: Result | Outcome) -> None:
     """Raises when a key failed for any reason but absence; the exception carries the whole answer."""
-    failed = ~np.isin(answer.statuses, _HARMLESS)
+    failed = answer.statuses > _LAST_HARMLESS
     if failed.any():
         _raise_first(call, answer, np.flatnonzero(failed))
 
