@@ -453,9 +453,20 @@ void Store::Impl::release(std::span<std::uint64_t const> reserved, Outcome const
   }
 }
 
+/// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
+Status Store::Impl::check_worth_growing() {
+  constexpr std::uint64_t kSmall = 1u << 16;
+  constexpr std::uint64_t kEmptiest = 64;
+  std::lock_guard const lock(stats_mutex_);
+  if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest || table_.resizing()) return {};
+  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) + " records fill all candidate slots of a key in a table of " +
+                              std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
+}
+
 /// A resize from beginning to end, or the rest of one that a crash interrupted. Copying is
 /// idempotent, and the retiring level stays named by the root until all of it has been copied.
 Status Store::Impl::grow() {
+  if (Status s = check_worth_growing(); !s.ok()) return s;
   if (!table_.resizing()) {
     if (Status s = table_.begin_growth(); !s.ok()) return s;
   }
@@ -465,6 +476,7 @@ Status Store::Impl::grow() {
     if (!moved) return moved.status();
     add(*moved);
     if ((*moved)[Counts::full] == 0) break;
+    if (Status s = check_worth_growing(); !s.ok()) return s;
     if (Status s = table_.begin_growth(); !s.ok()) return s;  // extreme shapes only: a larger top level
   }
   table_.finish_growth();

@@ -51,6 +51,7 @@ struct Store::Impl {
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved);
   Status run_rounds(Session& session, bool& full);
   void release(std::span<std::uint64_t const> reserved, Outcome const& outcome);
+  Status check_worth_growing();
   Status grow();
   Status next_sequence(std::uint64_t& sequence);
   Status pool_may_have_grown();

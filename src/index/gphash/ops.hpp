@@ -10,10 +10,11 @@
 // over slots. Between plan and publish lies an ordering point; see store/engine_on.hpp.
 #pragma once
 
-#include <bit>
+
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "exec/bits.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/memory.hpp"
 #include "pm/record.hpp"
@@ -54,15 +55,15 @@ PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) 
   std::uint32_t const slots = Shape::slots(t);
   std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
   std::uint32_t best = 0;
-  int best_free = 0;
+  std::uint32_t best_free = 0;
   for (std::uint32_t g = 0; g < Candidates<Shape>::groups(t); ++g) {
-    int const free = std::popcount(empties >> (g * slots) & row_mask);
+    std::uint32_t const free = exec::popcount(empties >> (g * slots) & row_mask);
     if (free > best_free) {
       best_free = free;
       best = g;
     }
   }
-  return static_cast<std::uint32_t>(std::countr_zero(empties & (row_mask << (best * slots))));
+  return exec::lowest_bit(empties & (row_mask << (best * slots)));
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ struct WordOps {
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W& warp, Lanes const& lanes, std::uint64_t hash) {
     std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
-    return hits == 0 ? Offset{} : word::record(warp.pick(lanes, static_cast<std::uint32_t>(std::countr_zero(hits))));
+    return hits == 0 ? Offset{} : word::record(warp.pick(lanes, exec::lowest_bit(hits)));
   }
 
   template <class W, class M, class Lanes>
@@ -106,7 +107,7 @@ struct WordOps {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
-      found.lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      found.lane = exec::lowest_bit(hits);
       found.at = word::record(warp.pick(lanes, found.lane));
       std::uint64_t const room = t.room(found.at);
       if (room < sizeof(pm::RecordHeader)) continue;
@@ -155,7 +156,7 @@ struct WordOps {
   PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, Plan& plan) {
     std::uint32_t victims = where.distinct_lanes(t) & ~claimed(warp, t, where);
     for (; victims != 0; victims &= victims - 1) {
-      auto const lane = static_cast<std::uint32_t>(std::countr_zero(victims));
+      auto const lane = exec::lowest_bit(victims);
       std::uint64_t const moving = warp.pick(lanes, lane);
       std::uint64_t const from = where.slot_number(t, lane);
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
@@ -285,7 +286,7 @@ struct InPlaceOps {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
     for (; hits != 0 && !found.hit; hits &= hits - 1) {
-      found.lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      found.lane = exec::lowest_bit(hits);
       if (!holds_key(warp, mem, t, where, found.lane, key)) continue;
       found.at = Offset{mem.load(warp, place_of(t, where, found.lane))};
       if (t.room(found.at) < sizeof(pm::RecordHeader)) continue;
@@ -349,7 +350,7 @@ struct InPlaceOps {
     std::uint64_t const mine = in_place::fingerprint(key.hash);
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, mine) & where.distinct_lanes(t);
     for (; hits != 0; hits &= hits - 1) {
-      auto const lane = static_cast<std::uint32_t>(std::countr_zero(hits));
+      auto const lane = exec::lowest_bit(hits);
       if (holds_key(warp, mem, t, where, lane, key)) mem.cas(warp, where.slot(t, lane), mine, in_place::kEmpty);
     }
     mem.order(warp);
@@ -373,7 +374,7 @@ struct InPlaceOps {
     auto const lanes = probe(warp, mem, t, where);
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
-      if (holds_key(warp, mem, t, where, static_cast<std::uint32_t>(std::countr_zero(hits)), key)) return Verdict::done;
+      if (holds_key(warp, mem, t, where, exec::lowest_bit(hits), key)) return Verdict::done;
     }
     return insert(warp, mem, t, key, at.bytes);
   }
