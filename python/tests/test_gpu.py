@@ -15,7 +15,7 @@ COUNT = 20_000
 
 @pytest.fixture
 def store(pool) -> Iterator[perdure.Store]:
-    with perdure.create(pool, 8, 128, device="cuda", expected_records=1000) as opened:
+    with perdure.create(pool, 8, 128, device="cuda", expected_records=COUNT) as opened:
         yield opened
 
 
@@ -24,9 +24,21 @@ def test_host_arrays(store):
     assert store.put(keys, values).done.all()
     got, found, _ = store.get(np.arange(COUNT + 10), dtype=np.float32)
     assert (got[:COUNT] == values).all() and found.sum() == COUNT
-    assert store.erase(keys[::2]).done.all()
+    assert store.erase(keys[: COUNT // 2]).done.all()
     assert store.get(keys).found.sum() == COUNT // 2
     assert store.verify().fault_count == 0
+
+
+def test_one_store_after_another_grows(pool):
+    """Growing registers more of the pool with the GPU; closing must let go of all of it, or the next
+    store in this process meets addresses that are still registered."""
+    keys, values = np.arange(COUNT), np.zeros((COUNT, 128), np.uint8)
+    for _ in range(3):
+        with perdure.create(pool, 8, 128, device="cuda", expected_records=100, overwrite=True) as store:
+            for part in np.array_split(keys, 5):
+                store.put(part, values[: len(part)])
+            assert store.stats().growths > 0
+            assert store.get(keys).found.all()
 
 
 def test_cpu_and_gpu_read_one_pool(pool):
