@@ -28,3 +28,12 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   endif()
   set(CMAKE_BUILD_TYPE ${default_build_type} CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
+
+# Packages unpacked by scripts/offline.sh on a machine without apt. What is built must find their shared
+# objects at run time too, and these each other: hence DT_RPATH, which a DT_RUNPATH would not pass on.
+set(perdure_unpacked "${PROJECT_SOURCE_DIR}/.deps/usr")
+if(EXISTS "${perdure_unpacked}")
+  list(PREPEND CMAKE_PREFIX_PATH "${perdure_unpacked}")
+  list(APPEND CMAKE_INSTALL_RPATH "${perdure_unpacked}/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+  add_link_options(LINKER:--disable-new-dtags)
+endif()

@@ -12,7 +12,7 @@ trap 'rm -rf "$work" "$pool"' EXIT
 cmake --install "$build" --component cpp --prefix "$work/prefix" >"$work/install.log"
 # Moved after the install, so that no path of the build or of the first prefix can be in use.
 mv "$work/prefix" "$work/moved"
-cmake -G Ninja -S tests/package -B "$work/build" -DCMAKE_PREFIX_PATH="$work/moved;${CMAKE_PREFIX_PATH:-}" \
+cmake -G Ninja -S tests/package -B "$work/build" -DCMAKE_PREFIX_PATH="$work/moved;$PWD/.deps/usr;${CMAKE_PREFIX_PATH:-}" \
   -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
 cmake --build "$work/build"
 "$work/build/consumer" "$pool"

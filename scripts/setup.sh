@@ -76,7 +76,7 @@ install_system_packages() {
   command -v apt-get >/dev/null || fail "no apt-get here; install what corresponds to: ${missing[*]}"
   say "apt: ${missing[*]}"
   quietly as_root apt-get -q update
-  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
 }
 
 check_python() {

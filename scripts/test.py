@@ -80,6 +80,14 @@ def checks(*commands: list[str]) -> Callable[[str], Counts]:
     return run
 
 
+def check_format(name: str) -> Counts:
+    commands = [["scripts/format.sh", what] for what in ("cpp", "lint", "python")]
+    absent = [tool for tool in ("clang-format", "ruff") if not (VENV / tool).exists()]
+    if absent and os.environ.get("PERDURE_OFFLINE", "0") != "0":
+        return Counts(skipped=len(commands), notes=[f"not packed: {', '.join(absent)}"])
+    return checks(*commands)(name)
+
+
 def read_junit(report: Path, status: int) -> Counts:
     """The counts of a JUnit report, whichever of ctest and pytest wrote it."""
     if not report.exists():
@@ -187,7 +195,7 @@ def gpu_tests_ran(name: str) -> Counts:
 def all_suites(gpu: bool) -> list[Suite]:
     weak_symbols = {"PERDURE_LIBRARY": str(RELEASE / "src" / "libperdure.a")}
     suites = [
-        Suite("format", checks(*(["scripts/format.sh", what] for what in ("cpp", "lint", "python")))),
+        Suite("format", check_format),
         Suite("build", build_release),
         Suite("layering", pytest("tests/layering", env=weak_symbols)),
         Suite("cpp", lambda name: ctest(name, RELEASE)),
@@ -206,7 +214,8 @@ def all_suites(gpu: bool) -> list[Suite]:
 def run_suite(suite: Suite) -> Counts:
     """Runs one suite and says how it fared, with the end of its log where it failed."""
     log_of(suite.name).unlink(missing_ok=True)
-    print(f"{suite.name:<12} ...", end="", flush=True)
+    if sys.stdout.isatty():
+        print(f"{suite.name:<12} ...", end="\r", flush=True)
     begin = time.monotonic()
     try:
         counts = suite.run(suite.name)
