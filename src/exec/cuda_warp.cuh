@@ -15,6 +15,8 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 struct CudaAtoms {
   static __device__ std::uint64_t load(std::uint64_t const* at) { return *const_cast<std::uint64_t const volatile*>(at); }
   static __device__ std::uint32_t load(std::uint32_t const* at) { return *const_cast<std::uint32_t const volatile*>(at); }
+  static __device__ std::uint8_t load(std::uint8_t const* at) { return *const_cast<std::uint8_t const volatile*>(at); }
+  static __device__ void store(std::uint8_t* at, std::uint8_t value) { *const_cast<std::uint8_t volatile*>(at) = value; }
   static __device__ void store(std::uint64_t* at, std::uint64_t value) { *const_cast<std::uint64_t volatile*>(at) = value; }
   static __device__ std::uint64_t cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
     return atomicCAS(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(expected), static_cast<unsigned long long>(desired));

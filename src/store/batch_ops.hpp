@@ -32,6 +32,7 @@ struct HashBody {
   BatchView batch;
   PERDURE_FN void operator()(std::uint64_t i) const {
     batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
+    batch.settled[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
   }
 };
 
@@ -167,7 +168,7 @@ struct PlanBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
-      s.live = is_head(j);
+      s.live = is_head<W>(j);
       if (!s.live) return;
       std::uint64_t const i = batch.order[j].index;
       s.key = {batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
@@ -199,10 +200,11 @@ struct PlanBody {
   };
 
   /// The first pending operation of its run of equal hashes.
+  template <class W>
   PERDURE_FN bool is_head(std::uint64_t j) const {
-    if (batch.status[batch.order[j].index] != kPending) return false;
+    if (!batch.template pending<W>(batch.order[j].index)) return false;
     for (std::uint64_t k = j; k > 0 && batch.order[k - 1].hash == batch.order[j].hash; --k) {
-      if (batch.status[batch.order[k - 1].index] == kPending) return false;
+      if (batch.template pending<W>(batch.order[k - 1].index)) return false;
     }
     return true;
   }
@@ -213,7 +215,7 @@ struct PlanBody {
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
       if (k > j) {
-        if (batch.status[i] != kPending) continue;
+        if (!batch.template pending<W>(i)) continue;
         if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
       }
       f(i);
@@ -277,6 +279,7 @@ struct PlanBody {
     for_group(warp, j, key, [&](std::uint64_t i) {
       warp.once([&] {
         batch.status[i] = code(KeyStatus::corrupt);
+        W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
       });
     });
@@ -356,6 +359,7 @@ struct PlanBody {
       }
       warp.once([&] {
         batch.status[i] = code(status);
+        W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
       });
     });
@@ -388,7 +392,7 @@ struct PlanBody {
       Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
       T element{};
       if ((e + 1) * sizeof(T) <= walk.bytes) element = load_element<T>(found.record.value, e);
-      for_group_lanewise(j, key, [&](std::uint64_t i) {
+      for_group_lanewise<W>(j, key, [&](std::uint64_t i) {
         OpKind const kind = batch.kind_of(i);
         if (step(walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
         if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
@@ -409,11 +413,11 @@ struct PlanBody {
   }
 
   /// As for_group, for one lane by itself (no warp verbs inside a strided loop).
-  template <class F>
+  template <class W, class F>
   PERDURE_FN void for_group_lanewise(std::uint64_t j, KeyRef const& key, F f) const {
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
-      if (k > j && (batch.status[i] != kPending || !same_key(i, key))) continue;
+      if (k > j && (!batch.template pending<W>(i) || !same_key(i, key))) continue;
       f(i);
     }
   }
@@ -472,10 +476,11 @@ struct PublishBody {
     --counts[Counts::used];
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
-      if (batch.status[i] == code(KeyStatus::too_large)) continue;  // never took part
+      if (batch.settled[i] != batch.round) continue;
       if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
       warp.once([&] {
         batch.status[i] = kPending;
+        batch.settled[i] = 0;
         batch.used[i] = 0;
         return std::uint64_t{0};
       });

@@ -23,6 +23,11 @@ struct BatchView {
   bool displacement = true;
   std::uint64_t sequence = 0;       // written into every record
   std::uint8_t* status = nullptr;   // KeyStatus per operation, or kPending
+  // Per operation: the round that settled it, 0 = none yet, kExcluded = it takes no part. Written by
+  // the warp that settles a group while others look for heads of groups, who take this round's number
+  // for pending: so what a group is does not depend on who comes first.
+  std::uint8_t* settled = nullptr;
+  std::uint8_t round = 0;
   exec::Sorted* order = nullptr;    // operations by (hash, array order)
   std::uint64_t* reserved = nullptr;  // a free record per operation that may write one; else 0
   std::uint8_t* used = nullptr;     // 1 = the operation's record was published
@@ -31,6 +36,15 @@ struct BatchView {
   std::uint64_t* located = nullptr;   // variable-length get: record per operation
   std::uint64_t* lengths = nullptr;   // and its value's bytes
   std::int64_t const* out_offsets = nullptr;
+
+  static constexpr std::uint8_t kExcluded = 0xff;
+
+  /// Whether operation i was unsettled when this round began.
+  template <class W>
+  PERDURE_FN bool pending(std::uint64_t i) const {
+    std::uint8_t const when = W::load(settled + i);
+    return when == 0 || when == round;
+  }
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }
 };

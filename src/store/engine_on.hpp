@@ -97,6 +97,8 @@ class SessionOn final : public Session {
     if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;
     if (Status s = used_.resize(batch_.n); !s.ok()) return s;
     if (Status s = send(reserved_, reserved); !s.ok()) return s;
+    if (Status s = settled_.resize(batch_.n); !s.ok()) return s;
+    batch_.settled = settled_.data();
     batch_.order = order_.data();
     batch_.plans = plans_.data();
     batch_.unlinked = unlinked_.data();
@@ -109,7 +111,10 @@ class SessionOn final : public Session {
     return machine_.sort(order_.data(), batch_.n);
   }
 
-  Result<exec::Counts> plan() override { return launch_ordered<Warp>(PlanBody<Ops>{batch_, shared_->table}); }
+  Result<exec::Counts> plan() override {
+    ++batch_.round;
+    return launch_ordered<Warp>(PlanBody<Ops>{batch_, shared_->table});
+  }
   Result<exec::Counts> publish() override { return launch_ordered<PublishWarp>(PublishBody<Ops>{batch_, shared_->table}); }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
@@ -171,7 +176,7 @@ class SessionOn final : public Session {
   Memory memory_;
   Call call_;
   BatchView batch_;
-  Buffer<std::uint8_t> status_, used_, kinds_;
+  Buffer<std::uint8_t> status_, used_, kinds_, settled_;
   Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_;
   Buffer<std::int64_t> out_offsets_;
   Buffer<gphash::Plan> plans_;
