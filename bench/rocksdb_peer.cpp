@@ -48,6 +48,8 @@ std::vector<PeerConfig> const& peer_configs() {
       {.name = "plain", .table = "plain"},
       {.name = "cuckoo", .table = "cuckoo"},
       {.name = "hash-linklist-plain", .memtable = "hash_linklist", .table = "plain"},
+      {.name = "hash-linklist-cuckoo", .memtable = "hash_linklist", .table = "cuckoo"},
+      {.name = "hash-skiplist-cuckoo", .memtable = "hash_skiplist", .table = "cuckoo"},
       {.name = "vector", .memtable = "vector", .write_buffer_bytes = 256u << 20, .load_ends_settled = true},
   };
   return configs;
