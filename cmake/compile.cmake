@@ -38,3 +38,11 @@ if(PERDURE_SANITIZE)
   add_link_options(-fsanitize=${perdure_sanitizers})
   message(STATUS "Sanitizers: ${perdure_sanitizers}")
 endif()
+
+if(PERDURE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "PERDURE_FUZZ=ON needs clang (libFuzzer), not ${CMAKE_CXX_COMPILER_ID}: "
+                        "configure with -DCMAKE_CXX_COMPILER=clang++-19, as scripts/fuzz.sh does")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the target itself links with -fsanitize=fuzzer
+endif()

@@ -49,7 +49,7 @@ wanted_packages() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip ;; esac
-  case " $* " in *" --fuzz "*) printf '%s\n' clang libclang-rt-dev ;; esac
+  case " $* " in *" --fuzz "*) printf '%s\n' clang-19 libclang-rt-19-dev ;; esac
 }
 
 # g++, make and cmake may come from elsewhere than apt.
@@ -58,7 +58,6 @@ has_command() {
     g++ | make | cmake) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     binutils) command -v nm >/dev/null ;;
-    clang) command -v clang++ >/dev/null ;;
     maven) command -v mvn >/dev/null ;;
     unzip) command -v unzip >/dev/null ;;
     *) return 1 ;;

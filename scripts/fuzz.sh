@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fuzzes the opening of pools with libFuzzer, ASan and UBSan. What it finds stays in build/fuzz/found,
+# what it learnt in build/fuzz/corpus.
+#   scripts/fuzz.sh [SECONDS]     default 60
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+cmake -G Ninja -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++-19 -DPERDURE_FUZZ=ON \
+  -DPERDURE_SANITIZE="address;undefined" -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON \
+  -DPERDURE_PYTHON=OFF >build/fuzz-configure.log || {
+  tail -n 30 build/fuzz-configure.log >&2
+  exit 1
+}
+cmake --build build/fuzz --target perdure_fuzz_open
+program=$(find build/fuzz -name perdure_fuzz_open -type f -executable)
+mkdir -p build/fuzz/corpus build/fuzz/found
+"$program" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -artifact_prefix=build/fuzz/found/ \
+  -print_final_stats=1 build/fuzz/corpus
