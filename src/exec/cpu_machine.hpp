@@ -7,6 +7,7 @@
 #pragma once
 
 #include <hwy/highway.h>
+#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstring>
@@ -41,7 +42,7 @@ class CpuMachine {
    public:
     Status resize(std::size_t n) {
       if (n > capacity_) {
-        data_.reset(static_cast<T*>(std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64)));
+        data_.reset(static_cast<T*>(allocate(n * sizeof(T))));
         capacity_ = data_ ? n : 0;
         if (!data_) return {Code::no_space, "out of memory for a batch of " + std::to_string(n) + " operations; use smaller batches"};
       }
@@ -50,6 +51,15 @@ class CpuMachine {
     [[nodiscard]] T* data() const { return data_.get(); }
 
    private:
+    /// Large buffers are touched all over, so they ask for huge pages.
+    static void* allocate(std::size_t bytes) {
+      constexpr std::size_t kHuge = std::size_t{2} << 20;
+      std::size_t const align = bytes >= kHuge ? kHuge : 64;
+      std::size_t const room = (bytes + align - 1) / align * align;
+      void* const at = std::aligned_alloc(align, room);
+      if (at != nullptr && align == kHuge) ::madvise(at, room, MADV_HUGEPAGE);  // advice: without it, just slower
+      return at;
+    }
     struct Free {
       void operator()(T* p) const { std::free(p); }
     };

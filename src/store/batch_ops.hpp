@@ -181,7 +181,7 @@ struct PlanBody {
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
       if (record) mem.prefetch(warp, record, 64);
-      Offset const fresh{batch.reserved[batch.order[j].index]};
+      Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
       if (fresh) mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
     } else {
       if (!s.live) return;
@@ -251,19 +251,19 @@ struct PlanBody {
     if (displaced) ++counts[Counts::displaced];
     Offset const old = found.hit ? found.at : Offset{};
     if (change == Change::insert || change == Change::replace) {
-      Offset const at{batch.reserved[folded.writer]};
+      Offset const at{batch.reserved[batch.reservation(j, folded.writer)]};
       write(warp, mem, j, s.key, found, folded, at);
       Ops::settle(plan, s.key.hash, at);
     } else if (folded.arithmetic) {
       replay(warp, j, s.key, found, folded, nullptr);  // gets saw values that an erase then took away
     }
     answer(warp, j, s.key, found, folded, counts);
-    std::uint64_t const writer = folded.writer;
+    std::uint64_t const mine = batch.reservation(j, folded.writer);
     bool const writes = change == Change::insert || change == Change::replace;
     warp.once([&] {
       batch.plans[j] = plan;
       batch.unlinked[j] = change == Change::replace || change == Change::erase ? old.bytes : 0;
-      if (writes) batch.used[writer] = 1;
+      if (writes) batch.used[mine] = 1;
       return std::uint64_t{0};
     });
     counts[Counts::used] += writes;
@@ -481,7 +481,7 @@ struct PublishBody {
       warp.once([&] {
         batch.status[i] = kPending;
         batch.settled[i] = 0;
-        batch.used[i] = 0;
+        batch.used[batch.reservation(j, i)] = 0;
         return std::uint64_t{0};
       });
     }

@@ -29,8 +29,9 @@ struct BatchView {
   std::uint8_t* settled = nullptr;
   std::uint8_t round = 0;
   exec::Sorted* order = nullptr;    // operations by (hash, array order)
-  std::uint64_t* reserved = nullptr;  // a free record per operation that may write one; else 0
-  std::uint8_t* used = nullptr;     // 1 = the operation's record was published
+  std::uint64_t* reserved = nullptr;  // free records, see reservation(); 0 = none
+  std::uint8_t* used = nullptr;     // per reservation: 1 = published
+  bool any_fits = false;            // every reserved record fits every operation
   gphash::Plan* plans = nullptr;    // per position of `order`; change == none: nothing to publish
   std::uint64_t* unlinked = nullptr;  // per position: the record that phase two unlinks, or 0
   std::uint64_t* located = nullptr;   // variable-length get: record per operation
@@ -45,6 +46,10 @@ struct BatchView {
     std::uint8_t const when = W::load(settled + i);
     return when == 0 || when == round;
   }
+
+  /// Which reservation a group at `position` takes that operation `writer` writes for. Where any fits,
+  /// they are taken in the order of `order`, so that a worker writes records side by side.
+  PERDURE_FN std::uint64_t reservation(std::uint64_t position, std::uint64_t writer) const { return any_fits ? position : writer; }
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }
 };

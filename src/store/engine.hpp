@@ -32,7 +32,7 @@ struct Call {
 
 /// What a batch of writes came to, in host memory, valid until the session's next call.
 struct Outcome {
-  std::span<std::uint8_t const> used;       // per operation: its reserved record is published
+  std::span<std::uint8_t const> used;       // per reservation: its record is published
   std::span<std::uint64_t const> unlinked;  // per position: a record no longer reachable, or 0
 };
 
@@ -46,8 +46,9 @@ class Session {
   virtual Result<std::span<std::uint64_t const>> locate() = 0;
   virtual Status copy_located(std::span<std::int64_t const> offsets, std::byte* out) = 0;
 
-  /// Hashes and sorts; `reserved` is a free record per operation, or 0.
-  virtual Status prepare(std::span<std::uint64_t const> reserved, std::uint64_t sequence) = 0;
+  /// Hashes and sorts. `reserved` has a free record for each operation that may write one, else 0; with
+  /// `any_fits`, all of them fit every operation, and the session deals them out as it likes.
+  virtual Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) = 0;
   /// Each ends with an ordering point.
   virtual Result<exec::Counts> plan() = 0;
   virtual Result<exec::Counts> publish() = 0;

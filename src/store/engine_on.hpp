@@ -90,8 +90,9 @@ class SessionOn final : public Session {
     return machine_.return_bytes(out, batch_.out, bytes);
   }
 
-  Status prepare(std::span<std::uint64_t const> reserved, std::uint64_t sequence) override {
+  Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) override {
     batch_.sequence = sequence;
+    batch_.any_fits = any_fits;
     if (Status s = order_.resize(batch_.n); !s.ok()) return s;
     if (Status s = plans_.resize(batch_.n); !s.ok()) return s;
     if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;

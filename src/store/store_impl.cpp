@@ -344,7 +344,8 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   auto first = first_statuses(call);
   if (!first) return first.status();
   std::vector<std::uint64_t> reserved;
-  if (Status s = reserve(call, *first, reserved); !s.ok()) {
+  bool any_fits = false;
+  if (Status s = reserve(call, *first, reserved, any_fits); !s.ok()) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     return s;
   }
@@ -359,7 +360,7 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   auto session = take_session();
   if (!session) return give_back(session.status());
   if (Status s = (*session)->begin(call, *first); !s.ok()) return give_back(s);
-  if (Status s = (*session)->prepare(reserved, sequence); !s.ok()) return give_back(s);
+  if (Status s = (*session)->prepare(reserved, any_fits, sequence); !s.ok()) return give_back(s);
 
   bool full = false;
   if (Status s = run_rounds(**session, full); !s.ok()) return fail(s);
@@ -399,7 +400,7 @@ Status Store::Impl::run_rounds(Session& session, bool& full) {
   return {};
 }
 
-Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved) {
+Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved, bool& any_fits) {
   pm::PoolHeader const& h = pool_.header();
   std::size_t const n = call.keys.count;
   reserved.assign(n, 0);
@@ -409,8 +410,8 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
   };
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
   std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0 ? pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes)) : 0;
-  bool const all = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
-  if (all) {
+  any_fits = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
+  if (any_fits) {
     if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
     return pool_may_have_grown();
   }
