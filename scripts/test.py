@@ -231,7 +231,7 @@ def run_suite(suite: Suite) -> Counts:
     seconds = time.monotonic() - begin
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
     print(
-        f"\r{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {seconds:.1f} s",
+        f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {seconds:.1f} s",
         flush=True,
     )
     if counts.failed:
