@@ -83,9 +83,10 @@ def open_pool(
 ) -> perdure.Store:
     """Opens a pool for a command, and says so on standard error where it had to be recovered.
 
-    A pool that was not closed in order cannot be read until it is recovered, which is writing to it;
-    so a reading command opens such a pool for writing, once.
+    Two kinds of pool a reading command opens for writing after all: one on a GPU, whose driver takes
+    writable mappings only; and one that was not closed in order, for recovering it is writing to it.
     """
+    read_only = read_only and device is DeviceChoice.cpu
     try:
         store = perdure.open(pool, read_only=read_only, device=device.value)
     except perdure.Unsupported:
