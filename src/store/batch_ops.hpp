@@ -173,14 +173,18 @@ struct PlanBody {
       std::uint64_t const i = batch.order[j].index;
       s.key = {batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
       s.where.set(table, s.key.hash);
-      Ops::prefetch_to_plan(warp, mem, table, s.where);
+      Ops::prefetch(warp, mem, table, s.where);
       warp.prefetch(s.key.data, s.key.bytes);
       if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), batch.values.size(i));
     } else if constexpr (kStage == 1) {
       if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
-      if (record) mem.prefetch(warp, record, 64);
+      if (record) {
+        mem.prefetch(warp, record, 64);
+      } else {
+        Ops::prefetch_to_plan(warp, table, s.where, s.lanes);
+      }
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
       if (fresh) mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
     } else {

@@ -86,15 +86,6 @@ struct WordOps {
     for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
   }
 
-  /// For a batch that writes: the claim bits too.
-  template <class W, class M>
-  PERDURE_FN static void prefetch_to_plan(W& warp, M& mem, TableView const& t, Where const& where) {
-    prefetch(warp, mem, t, where);
-    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
-      warp.prefetch_to_write(t.claims + where.slot_number(t, g * Shape::slots(t)) / 32, 4);
-    }
-  }
-
   /// The record that find() will probably read first; 0 if there is none.
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W& warp, Lanes const& lanes, std::uint64_t hash) {
@@ -118,6 +109,14 @@ struct WordOps {
     return found;
   }
 
+  /// The claim bits that plan() will probably look at for an insert.
+  template <class W, class Lanes>
+  PERDURE_FN static void prefetch_to_plan(W& warp, TableView const& t, Where const& where, Lanes const& lanes) {
+    std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+    if (empties == 0) return;
+    warp.prefetch_to_write(t.claims + where.slot_number(t, less_loaded<Shape>(t, empties)) / 32, 4);
+  }
+
   template <class W>
   PERDURE_FN static bool claim(W& warp, TableView const& t, std::uint64_t slot) {
     std::uint32_t const bit = 1u << (slot % 32);
@@ -136,17 +135,31 @@ struct WordOps {
                      [&](std::uint32_t g) { return where.slot_number(t, g * Shape::slots(t)); });
   }
 
-  /// Claims an empty slot of the less-loaded bucket; false when every candidate is taken.
+  /// Claims an empty slot of the less-loaded bucket; false when every candidate is taken. Claims only
+  /// make buckets fuller, so if the emptiest one by its words has none, it is the emptiest: usually one
+  /// word of claim bits is read, not one a row.
   template <class W, class Lanes>
   PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes, std::uint32_t& lane) {
     std::uint32_t empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
-    if (empties != 0) empties &= ~claimed(warp, t, where);
+    if (empties == 0) return false;
+    lane = less_loaded<Shape>(t, empties);
+    if (row_claims(warp, t, where, lane / Shape::slots(t)) != 0) empties &= ~claimed(warp, t, where);
     while (empties != 0) {
       lane = less_loaded<Shape>(t, empties);
       if (claim(warp, t, where.slot_number(t, lane))) return true;
       empties &= ~(1u << lane);
     }
     return false;
+  }
+
+  /// The claim bits of one row; nonzero if any of its slots is claimed.
+  template <class W>
+  PERDURE_FN static std::uint32_t row_claims(W& warp, TableView const& t, Where const& where, std::uint32_t group) {
+    std::uint32_t const slots = Shape::slots(t);
+    std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
+    std::uint64_t const first = where.slot_number(t, group * slots);
+    auto const bits = static_cast<std::uint32_t>(warp.once([&] { return std::uint64_t{W::load(t.claims + first / 32)}; }));
+    return bits >> (first % 32) & row_mask;
   }
 
   /// Every candidate is full: copy one of their words to another of its own candidates, so that its
@@ -249,10 +262,8 @@ struct InPlaceOps {
     for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
   }
 
-  template <class W, class M>
-  PERDURE_FN static void prefetch_to_plan(W& warp, M& mem, TableView const& t, Where const& where) {
-    prefetch(warp, mem, t, where);
-  }
+  template <class W, class Lanes>
+  PERDURE_FN static void prefetch_to_plan(W&, TableView const&, Where const&, Lanes const&) {}
 
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W&, Lanes const&, std::uint64_t) {
