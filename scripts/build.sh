@@ -5,15 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-defines=(-C "cmake.define.PERDURE_CUDA=${PERDURE_CUDA:-AUTO}")
+defines=(--config-settings "cmake.define.PERDURE_CUDA=${PERDURE_CUDA:-AUTO}")
 for define in "$@"; do
-  defines+=(-C "cmake.define.$define")
+  defines+=(--config-settings "cmake.define.$define")
 done
 mkdir -p build
 log=build/build.log
 echo "build: release tree in build/release (log: $log)"
 .venv/bin/python -m pip install -v --disable-pip-version-check --no-build-isolation --no-deps -e . \
-  -C build-dir=build/release "${defines[@]}" >"$log" 2>&1 || {
+  --config-settings build-dir=build/release "${defines[@]}" >"$log" 2>&1 || {
   tail -n 40 "$log" >&2
   echo "build failed; whole log: $log" >&2
   exit 1
