@@ -3,8 +3,8 @@
 // with Zipfian keys; every answer of either is checked.
 //
 // RocksDB is given what helps it: no write-ahead log, no compression, no checksums on reads, files on
-// tmpfs, the configuration that was fastest for each workload (`--tune all` tries them), and a load
-// that ends with the last acknowledged put, flushes and compactions not counted. Perdure runs as its
+// tmpfs, the configurations that were fastest (`--tune all` tries them), and a load that ends with the
+// last acknowledged put, flushes and compactions after it not counted. Perdure runs as its
 // users get it, checksums on reads included.
 #include <unistd.h>
 
@@ -34,8 +34,7 @@ struct Options {
   std::uint32_t repeats = 3;
   std::uint64_t seed = 1;
   std::string build;
-  std::string load_config = "hash-linklist";
-  std::string read_config = "hash-linklist";
+  std::vector<std::string> configs{"hash-linklist", "hash-linklist-cuckoo", "block-mmap"};
   std::string directory = "/dev/shm";
   std::vector<std::string> tune;
   std::string json;
@@ -130,20 +129,29 @@ class Comparison {
     return row;
   }
 
-  Json compare() {
+  /// LOAD and both kinds of C, Perdure and one configuration of RocksDB turn by turn.
+  Json compare(PeerConfig const& config) {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
+      store_.reset();
+      peer_.reset();
+      store_ = std::make_unique<Store>(create());
+      RequestStream requests(Workload::load, o_.records, 0, o_.seed);
+      Pass const pass = Driver(dataset_, o_.batch, Place::host).run(*store_, requests, o_.records);
+      note(pass);
+      ours.push_back(pass.mops());
+      peer_ = open_peer(config);
+      theirs.push_back(load_peer(*peer_, config).mops());
+    }
     Json rows = Json::array();
-    rows.push_back(compare_loads());
-    Store store = create();
-    RequestStream load(Workload::load, o_.records, 0, o_.seed);
-    note(Driver(dataset_, o_.batch, Place::host).run(store, load, o_.records));
-    machine_ = store.stats().machine;
-    PeerConfig const& config = peer_config_named(o_.read_config);
-    auto peer = open_peer(config);
-    note(load_peer(*peer, config));
-    settle(*peer);
-    rows.push_back(compare_gets(store, *peer, 0));
-    rows.push_back(compare_gets(store, *peer, o_.theta));
-    require(store.close(), "close");
+    rows.push_back(row("LOAD", config, ours, theirs));
+    settle(*peer_);
+    rows.push_back(compare_gets(config, 0));
+    rows.push_back(compare_gets(config, o_.theta));
+    machine_ = store_->stats().machine;
+    store_.reset();
+    peer_.reset();
     return rows;
   }
 
@@ -188,50 +196,28 @@ class Comparison {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  Json compare_loads() {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    PeerConfig const& config = peer_config_named(o_.load_config);
-    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
-      {
-        Store store = create();
-        RequestStream requests(Workload::load, o_.records, 0, o_.seed);
-        Pass const pass = Driver(dataset_, o_.batch, Place::host).run(store, requests, o_.records);
-        note(pass);
-        ours.push_back(pass.mops());
-        require(store.close(), "close");
-        file_.remove();
-      }
-      auto peer = open_peer(config);
-      Pass const pass = load_peer(*peer, config);
-      note(pass);
-      theirs.push_back(pass.mops());
-    }
-    return row("LOAD", config.name, ours, theirs);
-  }
-
-  Json compare_gets(Store& store, Peer& peer, double theta) {
+  Json compare_gets(PeerConfig const& config, double theta) {
     std::vector<double> ours;
     std::vector<double> theirs;
     RequestStream our_requests(Workload::c, o_.records, theta, mix(o_.seed));
     RequestStream their_requests(Workload::c, o_.records, theta, mix(o_.seed));
     Driver driver(dataset_, o_.batch, Place::host);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
-      Pass const our = driver.run(store, our_requests, ops_of(o_));
-      Pass const their = peer_driver_.run(peer, their_requests, ops_of(o_));
+      Pass const our = driver.run(*store_, our_requests, ops_of(o_));
+      Pass const their = peer_driver_.run(*peer_, their_requests, ops_of(o_));
       note(our);
       note(their);
       ours.push_back(our.mops());
       theirs.push_back(their.mops());
     }
-    return row(theta == 0 ? "C uniform" : "C zipf", o_.read_config, ours, theirs);
+    return row(theta == 0 ? "C uniform" : "C zipf", config, ours, theirs);
   }
 
-  static Json row(std::string const& workload, std::string const& config, std::vector<double> const& ours,
+  static Json row(std::string const& workload, PeerConfig const& config, std::vector<double> const& ours,
                   std::vector<double> const& theirs) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
-    return {{"workload", workload},         {"rocksdb_config", config},
+    return {{"workload", workload},         {"rocksdb_config", config.name},
             {"perdure_mops", median(ours)}, {"rocksdb_mops", median(theirs)},
             {"ratio", median(ratios)},      {"least_ratio", *std::min_element(ratios.begin(), ratios.end())},
             {"perdure_mops_each", ours},    {"rocksdb_mops_each", theirs}};
@@ -242,6 +228,8 @@ class Comparison {
   Dataset dataset_;
   PeerDriver peer_driver_;
   PoolFile file_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Peer> peer_;
   std::string machine_;
   std::uint64_t faults_ = 0;
   std::string first_fault_;
@@ -266,16 +254,20 @@ Json tune(Options const& o, Comparison& comparison) {
   return rows;
 }
 
-Json compare(Comparison& comparison) {
-  Json const rows = comparison.compare();
+Json compare(Options const& o, Comparison& comparison) {
+  Json all = Json::array();
   std::printf("%-10s %14s %14s %8s %8s   %s\n", "workload", "Perdure Mops", "RocksDB Mops", "ratio", "least",
               "RocksDB set as");
-  for (Json const& row : rows) {
-    std::printf("%-10s %14.3f %14.3f %8.2f %8.2f   %s\n", row["workload"].get<std::string>().c_str(),
-                row["perdure_mops"].get<double>(), row["rocksdb_mops"].get<double>(), row["ratio"].get<double>(),
-                row["least_ratio"].get<double>(), row["rocksdb_config"].get<std::string>().c_str());
+  for (std::string const& name : o.configs) {
+    for (Json const& row : comparison.compare(peer_config_named(name))) {
+      std::printf("%-10s %14.3f %14.3f %8.2f %8.2f   %s\n", row["workload"].get<std::string>().c_str(),
+                  row["perdure_mops"].get<double>(), row["rocksdb_mops"].get<double>(), row["ratio"].get<double>(),
+                  row["least_ratio"].get<double>(), name.c_str());
+      std::fflush(stdout);
+      all.push_back(row);
+    }
   }
-  return rows;
+  return all;
 }
 
 int run(Options o) {
@@ -286,7 +278,7 @@ int run(Options o) {
   std::printf("%s; %llu records of %u + %u bytes, %u threads\n", library.description().c_str(),
               static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes, o.threads);
   Comparison comparison(o, library);
-  Json const rows = !o.tune.empty() ? tune(o, comparison) : compare(comparison);
+  Json const rows = !o.tune.empty() ? tune(o, comparison) : compare(o, comparison);
   if (comparison.faults() > 0) std::printf("FAULT: %s\n", comparison.first_fault().c_str());
   write_json(o.json, {{"command", !o.tune.empty() ? "rocksdb-tune" : "rocksdb"},
                       {"version", version()},
@@ -325,8 +317,9 @@ int start(int argc, char** argv) {
   app.add_option("--seed", o.seed)->capture_default_str();
   app.add_option("--build", o.build, "release or distribution (default: release where it was built)")
       ->check(CLI::IsMember({"release", "distribution"}));
-  app.add_option("--load-config", o.load_config, "RocksDB's configuration for LOAD")->capture_default_str();
-  app.add_option("--read-config", o.read_config, "RocksDB's configuration for C")->capture_default_str();
+  app.add_option("--config", o.configs, "RocksDB's configurations to compare with, with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs")->capture_default_str();
   app.add_option("--tune", o.tune, "Instead, try these configurations of RocksDB, with commas between, or all")
       ->delimiter(',');
