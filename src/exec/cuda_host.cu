@@ -14,11 +14,12 @@ constexpr std::size_t kChunk = std::size_t{64} << 30;  // single calls of 512 Gi
 
 }  // namespace
 
-Status pin(void* data, std::size_t bytes) {
+Status pin(void* data, std::size_t bytes, bool read_only) {
+  unsigned const flags = cudaHostRegisterMapped | cudaHostRegisterPortable | (read_only ? cudaHostRegisterReadOnly : 0);
   auto* const begin = static_cast<char*>(data);
   for (std::size_t done = 0; done < bytes; done += kChunk) {
     std::size_t const now = std::min(kChunk, bytes - done);
-    cudaError_t const error = cudaHostRegister(begin + done, now, cudaHostRegisterMapped | cudaHostRegisterPortable);
+    cudaError_t const error = cudaHostRegister(begin + done, now, flags);
     if (error == cudaSuccess) continue;
     static_cast<void>(cudaGetLastError());  // the error is reported here; later calls start clean
     unpin(data, done);

@@ -3,7 +3,7 @@
 
 namespace perdure::exec {
 
-Status pin(void*, std::size_t) {
+Status pin(void*, std::size_t, bool) {
   return {Code::unsupported, "this build has no CUDA; configure with -DPERDURE_CUDA=ON, or use device cpu"};
 }
 void unpin(void*, std::size_t) {}

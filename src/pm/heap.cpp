@@ -99,12 +99,12 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
   std::uint64_t taken = 0;
   for (; taken < n && s.hint < s.bitmap.size(); ++s.hint) {
     std::uint64_t& word = s.bitmap[s.hint];
-    while (~word != 0 && taken < n) {
-      auto const bit = static_cast<std::uint64_t>(std::countr_one(word));
-      word |= std::uint64_t{1} << bit;
-      out[taken++] = first + (s.hint * 64 + bit) * s.stride;
+    std::uint64_t free = ~word;
+    for (; free != 0 && taken < n; free &= free - 1) {
+      out[taken++] = first + (s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free))) * s.stride;
     }
-    if (taken == n && ~word != 0) break;
+    word = ~free;
+    if (free != 0) break;
   }
   s.used += taken;
   return taken;

@@ -24,9 +24,10 @@ constexpr std::uint64_t kMaxReservation = std::uint64_t{1} << 40;
 
 std::string why(int error) { return std::strerror(error); }
 
-std::string gib(std::uint64_t bytes) {
+std::string size_text(std::uint64_t bytes) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1u << 30));
+  bool const small = bytes < (std::uint64_t{1} << 30);
+  std::snprintf(text, sizeof text, small ? "%.1f MiB" : "%.2f GiB", static_cast<double>(bytes) / (small ? 1u << 20 : 1u << 30));
   return text;
 }
 
@@ -69,7 +70,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   reserved_ = std::exchange(other.reserved_, 0);
-  pinned_ = std::exchange(other.pinned_, 0);
+  pinned_ = std::exchange(other.pinned_, {});
+  max_bytes_ = other.max_bytes_;
   granule_ = other.granule_;
   return *this;
 }
@@ -77,14 +79,14 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 Mapping::~Mapping() { close(); }
 
 void Mapping::close() {
-  if (pinned_ > 0) exec::unpin(data_, pinned_);
+  for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
   if (data_ != nullptr) ::munmap(data_, reserved_);
   if (!unkept_.empty()) ::unlink(unkept_.c_str());
   if (replaced_fd_ >= 0) ::close(replaced_fd_);
   if (fd_ >= 0) ::close(fd_);
   unkept_.clear();
   replaced_fd_ = -1;
-  pinned_ = 0;
+  pinned_.clear();
   data_ = nullptr;
   fd_ = -1;
 }
@@ -111,7 +113,7 @@ Status Mapping::reserve_addresses(std::uint64_t bytes) {
   void* const at = ::mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
     reserved_ = 0;
-    return {Code::no_space, "pool " + path_ + ": no " + gib(bytes) + " of address space (ulimit -v?): " + why(errno)};
+    return {Code::no_space, "pool " + path_ + ": no " + size_text(bytes) + " of address space (ulimit -v?): " + why(errno)};
   }
   data_ = static_cast<std::byte*>(at);
   return {};
@@ -124,14 +126,14 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
   if (populate) ::madvise(at, to - from, MADV_POPULATE_WRITE);  // else pages come at first touch
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
-    return {Code::locked_memory, "pool " + path_ + ": cannot lock " + gib(to) + " in memory: " + why(errno) +
+    return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
                                      "; the memlock limit is " + memlock_limit() + " (ulimit -l): raise it, or open without lock_memory"};
   }
   if (options_.gpu) {
-    if (Status const pinned = exec::pin(at, to - from); !pinned.ok()) {
+    if (Status const pinned = exec::pin(at, to - from, options_.read_only); !pinned.ok()) {
       return {pinned.code(), "pool " + path_ + ": " + pinned.message() + "; the memlock limit is " + memlock_limit() + " (ulimit -l)"};
     }
-    pinned_ = to;
+    pinned_.emplace_back(from, to);
   }
   size_ = to;
   return {};
@@ -140,15 +142,16 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
 Status Mapping::grow(std::uint64_t bytes) {
   bytes = round_up(bytes, granule_);
   if (bytes <= size_) return {};
-  if (bytes > reserved_) {
-    return {Code::no_space, "pool " + path_ + " would need " + gib(bytes) + ", more than the " + gib(reserved_) +
+  std::uint64_t const most = max_bytes_ == 0 ? reserved_ : std::min(reserved_, max_bytes_);
+  if (bytes > most) {
+    return {Code::no_space, "pool " + path_ + " would need " + size_text(bytes) + ", more than the " + size_text(most) +
                                 " its file system (or max_bytes) allows"};
   }
   int const error = ::posix_fallocate(fd_, static_cast<off_t>(size_), static_cast<off_t>(bytes - size_));
   if (error != 0) {
     if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) return {Code::io_error, "pool " + path_ + ": " + why(errno)};
     Code const code = error == ENOSPC || error == EFBIG ? Code::no_space : Code::io_error;
-    return {code, "pool " + path_ + ": cannot back " + gib(bytes) + ": " + why(error) +
+    return {code, "pool " + path_ + ": cannot back " + size_text(bytes) + ": " + why(error) +
                       "; free space on its file system, or ask for fewer records"};
   }
   return map(size_, bytes, medium_ != Medium::file);
@@ -159,6 +162,7 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   Mapping m;
   m.path_ = path;
   m.options_ = options;
+  m.max_bytes_ = max_bytes;
   bool const memfd = path.starts_with(kMemfdPrefix);
   std::string const name = overwrite ? path + ".new-" + std::to_string(::getpid()) : path;
   if (overwrite && !memfd) {
@@ -214,7 +218,7 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now.
   if (!options.read_only) {
     if (int const error = ::posix_fallocate(m.fd_, 0, static_cast<off_t>(bytes)); error != 0) {
-      return Status{Code::no_space, "pool " + path + ": its file system cannot back " + gib(bytes) + ": " + why(error)};
+      return Status{Code::no_space, "pool " + path + ": its file system cannot back " + size_text(bytes) + ": " + why(error)};
     }
   }
   if (Status s = m.map(0, bytes, false); !s.ok()) return s;

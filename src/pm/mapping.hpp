@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "perdure/status.h"
 #include "perdure/survival.h"
@@ -33,6 +35,7 @@ class Mapping {
   /// Backs and maps bytes up to `bytes` (never shrinks). On failure the mapping is as it was.
   Status grow(std::uint64_t bytes);
 
+  void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   /// Unmaps, and lets go of the file and its lock.
   void close();
 
@@ -56,7 +59,8 @@ class Mapping {
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
   std::uint64_t reserved_ = 0;     // address space set aside
-  std::uint64_t pinned_ = 0;       // bytes registered with the GPU, from the start
+  std::uint64_t max_bytes_ = 0;    // the file never grows past it; 0 = as the medium allows
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pinned_;  // ranges registered with the GPU, one by one
   std::uint64_t granule_ = 4096;   // page size of the medium
 };
 

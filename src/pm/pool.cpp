@@ -69,6 +69,7 @@ Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   Pool pool(std::move(*mapping));
   if (Status s = pool.check_header(path); !s.ok()) return s;
   if (Status s = pool.check_root(path); !s.ok()) return s;
+  pool.mapping_.limit(pool.header_.max_bytes);
   return pool;
 }
 

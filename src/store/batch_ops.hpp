@@ -153,23 +153,41 @@ PERDURE_FN void store_element(std::byte* to, std::uint64_t e, T value) {
 template <class Ops>
 struct PlanBody {
   using Where = typename Ops::Where;
-  static constexpr int kStages = 3;
+  static constexpr int kStages = 4;
   BatchView batch;
   gphash::TableView table;
+
+  /// What a group comes to.
+  struct Folded {
+    bool present;          // the key is there afterwards
+    bool changed;          // its record is another one
+    bool arithmetic;       // some update computed
+    std::uint32_t bytes;   // of the value afterwards
+    std::uint64_t writer;  // last operation that changed the value
+  };
 
   template <class W>
   struct State {
     KeyRef key;
     Where where;
     typename W::Lanes lanes;
+    gphash::Found found;
+    Folded folded;
+    Plan plan;
     bool live;
   };
 
+  /// Stages: candidates; slot words; decide (which claims slots); carry out (which writes records).
+  /// Claims are atomics, and on a CPU an atomic waits for every store before it: so a block's claims
+  /// come before its records.
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
       s.live = is_head<W>(j);
-      if (!s.live) return;
+      if (!s.live) {
+        if (batch.round == 1) leave(warp, j);
+        return;
+      }
       std::uint64_t const i = batch.order[j].index;
       s.key = {batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
       s.where.set(table, s.key.hash);
@@ -187,22 +205,14 @@ struct PlanBody {
       }
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
       if (fresh) mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
+    } else if constexpr (kStage == 2) {
+      if (s.live) s.live = decide(warp, mem, j, s, counts);
     } else {
-      if (!s.live) return;
-      settle(warp, mem, j, s, counts);
+      if (s.live) carry_out(warp, mem, j, s, counts);
     }
   }
 
  private:
-  /// What a group comes to.
-  struct Folded {
-    bool present;          // the key is there afterwards
-    bool changed;          // its record is another one
-    bool arithmetic;       // some update computed
-    std::uint32_t bytes;   // of the value afterwards
-    std::uint64_t writer;  // last operation that changed the value
-  };
-
   /// The first pending operation of its run of equal hashes.
   template <class W>
   PERDURE_FN bool is_head(std::uint64_t j) const {
@@ -226,54 +236,67 @@ struct PlanBody {
     }
   }
 
-  template <class W, class M>
-  PERDURE_FN void settle(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
-    auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
-    Folded const folded = fold(warp, j, s.key, found);
-    if (folded.arithmetic && found.hit && batch.verify && !pm::intact(warp, found.record)) {
-      return refuse(warp, j, s.key, counts);
-    }
-    Change const change = !folded.present ? (found.hit ? Change::erase : Change::none)
-                          : !folded.changed ? Change::none
-                          : found.hit       ? Change::replace
-                                            : Change::insert;
-    Plan plan;
-    bool displaced = false;
-    if (change != Change::none) {
-      Verdict const verdict = Ops::plan(warp, mem, table, s.where, s.lanes, found, change, batch.displacement, plan, displaced);
-      if (verdict != Verdict::done) {
-        ++counts[Counts::pending];
-        if (verdict == Verdict::full) ++counts[Counts::full];
-        plan.change = Change::none;
-        warp.once([&] {
-          batch.plans[j] = plan;
-          return std::uint64_t{0};
-        });
-        return;
-      }
-    }
-    if (displaced) ++counts[Counts::displaced];
-    Offset const old = found.hit ? found.at : Offset{};
-    if (change == Change::insert || change == Change::replace) {
-      Offset const at{batch.reserved[batch.reservation(j, folded.writer)]};
-      write(warp, mem, j, s.key, found, folded, at);
-      Ops::settle(plan, s.key.hash, at);
-    } else if (folded.arithmetic) {
-      replay(warp, j, s.key, found, folded, nullptr);  // gets saw values that an erase then took away
-    }
-    answer(warp, j, s.key, found, folded, counts);
-    std::uint64_t const mine = batch.reservation(j, folded.writer);
-    bool const writes = change == Change::insert || change == Change::replace;
+  /// Nothing to publish at this position, nothing to free.
+  template <class W>
+  PERDURE_FN void leave(W& warp, std::uint64_t j) const {
     warp.once([&] {
-      batch.plans[j] = plan;
-      batch.unlinked[j] = change == Change::replace || change == Change::erase ? old.bytes : 0;
+      batch.plans[j].change = Change::none;
+      batch.unlinked[j] = 0;
+      return std::uint64_t{0};
+    });
+  }
+
+  /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
+  /// carried out: the group waits for the next round, or was refused.
+  template <class W, class M>
+  PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+    s.folded = fold(warp, j, s.key, s.found);
+    s.plan = {};
+    if (s.folded.arithmetic && s.found.hit && batch.verify && !pm::intact(warp, s.found.record)) {
+      refuse(warp, j, s.key, counts);
+      return false;
+    }
+    Change const change = !s.folded.present ? (s.found.hit ? Change::erase : Change::none)
+                          : !s.folded.changed ? Change::none
+                          : s.found.hit       ? Change::replace
+                                              : Change::insert;
+    if (change == Change::none) return true;
+    bool displaced = false;
+    Verdict const verdict = Ops::plan(warp, mem, table, s.where, s.lanes, s.found, change, batch.displacement, s.plan, displaced);
+    counts[Counts::displaced] += displaced;
+    if (verdict == Verdict::done) return true;
+    ++counts[Counts::pending];
+    counts[Counts::full] += verdict == Verdict::full;
+    leave(warp, j);
+    return false;
+  }
+
+  /// Writes the group's record, answers its operations, leaves phase two its plan.
+  template <class W, class M>
+  PERDURE_FN void carry_out(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    Change const change = s.plan.change;
+    bool const writes = change == Change::insert || change == Change::replace;
+    bool const unlinks = change == Change::replace || change == Change::erase;
+    std::uint64_t const mine = batch.reservation(j, s.folded.writer);
+    if (writes) {
+      Offset const at{batch.reserved[mine]};
+      write(warp, mem, j, s.key, s.found, s.folded, at);
+      Ops::settle(s.plan, s.key.hash, at);
+    } else if (s.folded.arithmetic) {
+      replay(warp, j, s.key, s.found, s.folded, nullptr);  // gets saw values that an erase then took away
+    }
+    answer(warp, j, s.key, s.found, s.folded, counts);
+    warp.once([&] {
+      batch.plans[j] = s.plan;
+      batch.unlinked[j] = unlinks ? s.found.at.bytes : 0;
       if (writes) batch.used[mine] = 1;
       return std::uint64_t{0};
     });
     counts[Counts::used] += writes;
     counts[Counts::inserted] += change == Change::insert;
     counts[Counts::erased] += change == Change::erase;
-    counts[Counts::unlinked] += change == Change::replace || change == Change::erase;
+    counts[Counts::unlinked] += unlinks;
   }
 
   /// The stored value is damaged and some operation would compute with it: leave everything alone.
@@ -287,11 +310,7 @@ struct PlanBody {
         return std::uint64_t{0};
       });
     });
-    warp.once([&] {
-      batch.plans[j].change = Change::none;
-      batch.unlinked[j] = 0;
-      return std::uint64_t{0};
-    });
+    leave(warp, j);
   }
 
   template <class W>
@@ -439,7 +458,7 @@ struct PlanBody {
 /// Phase two: makes each group's change visible.
 template <class Ops>
 struct PublishBody {
-  static constexpr int kStages = 2;
+  static constexpr int kStages = 3;
   BatchView batch;
   gphash::TableView table;
   template <class W>
@@ -451,8 +470,14 @@ struct PublishBody {
     if (plan.change == Change::none) return;
     if constexpr (kStage == 0) {
       mem.prefetch_to_write(warp, plan.target, 8);
-    } else {
+    } else if constexpr (kStage == 1) {
       publish(warp, mem, j, plan, counts);
+    } else {
+      Ops::let_go(warp, table, plan);
+      warp.once([&] {
+        batch.plans[j].change = Change::none;
+        return std::uint64_t{0};
+      });
     }
   }
 
@@ -465,10 +490,6 @@ struct PublishBody {
     if constexpr (Ops::kPublishNeedsWarp) {
       if (verdict == Verdict::full) retry(warp, j, key, counts);
     }
-    warp.once([&] {
-      batch.plans[j].change = Change::none;
-      return std::uint64_t{0};
-    });
   }
 
   /// Layout `in_place` learns only here that there is no room: the whole group is pending again.

@@ -105,8 +105,6 @@ class SessionOn final : public Session {
     batch_.unlinked = unlinked_.data();
     batch_.used = used_.data();
     batch_.reserved = reserved_.data();
-    if (Status s = machine_.fill(plans_.data(), 0, batch_.n); !s.ok()) return s;
-    if (Status s = machine_.fill(unlinked_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine_.sort(order_.data(), batch_.n);

@@ -363,10 +363,13 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = (*session)->prepare(reserved, any_fits, sequence); !s.ok()) return give_back(s);
 
   bool full = false;
-  if (Status s = run_rounds(**session, full); !s.ok()) return fail(s);
-  auto outcome = (*session)->outcome();
-  if (!outcome) return fail(outcome.status());
-  release(reserved, *outcome);
+  Counts done;
+  if (Status s = run_rounds(**session, done, full); !s.ok()) return fail(s);
+  if (!any_fits || done[Counts::used] < reserved.size() || done[Counts::unlinked] > 0) {
+    auto outcome = (*session)->outcome();
+    if (!outcome) return fail(outcome.status());
+    release(reserved, *outcome);
+  }
   auto status = (*session)->statuses();
   if (!status) return fail(status.status());
   for (std::size_t i = 0; i < statuses.size(); ++i) {
@@ -378,12 +381,14 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   return {};
 }
 
-Status Store::Impl::run_rounds(Session& session, bool& full) {
+Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
   for (int round = 0; round < kMaxRounds; ++round) {
     auto planned = session.plan();
     if (!planned) return planned.status();
     auto published = session.publish();
     if (!published) return published.status();
+    done += *planned;
+    done += *published;
     add(*planned);
     add(*published);
     std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];

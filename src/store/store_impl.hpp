@@ -49,7 +49,7 @@ struct Store::Impl {
   /// The status each operation begins with: pending, or too_large.
   Result<std::vector<std::uint8_t>> first_statuses(Call const& call) const;
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved, bool& any_fits);
-  Status run_rounds(Session& session, bool& full);
+  Status run_rounds(Session& session, exec::Counts& done, bool& full);
   void release(std::span<std::uint64_t const> reserved, Outcome const& outcome);
   Status check_worth_growing();
   Status grow();

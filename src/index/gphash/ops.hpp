@@ -218,11 +218,16 @@ struct WordOps {
   PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) { plan.value = word::make(hash, at); }
 
   template <class W, class M>
-  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const&, Plan const& plan) {
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const&, KeyRef const&, Plan const& plan) {
     mem.store(warp, plan.target, plan.value);
+    return Verdict::done;
+  }
+
+  /// After publish: nothing in this phase claims, so others may come in any order.
+  template <class W>
+  PERDURE_FN static void let_go(W& warp, TableView const& t, Plan const& plan) {
     unclaim(warp, t, plan.claim[0]);
     unclaim(warp, t, plan.claim[1]);
-    return Verdict::done;
   }
 
   /// Copies slot `slot` of the retiring level into the live ones. Idempotent: a word that an
@@ -330,6 +335,9 @@ struct InPlaceOps {
     erase_all(warp, mem, t, key);
     return Verdict::done;
   }
+
+  template <class W>
+  PERDURE_FN static void let_go(W&, TableView const&, Plan const&) {}
 
   template <class W, class M>
   PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, KeyRef const& key, std::uint64_t place) {
