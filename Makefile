@@ -23,7 +23,7 @@ demo: build
 	.venv/bin/perdure demo
 
 build: setup
-	scripts/build.sh
+	@scripts/build.sh
 
 setup:
 	@scripts/setup.sh
@@ -36,7 +36,7 @@ test-gpu: setup
 
 bench:
 	@scripts/setup.sh --bench
-	scripts/build.sh
+	@scripts/build.sh
 	.venv/bin/perdure bench $(BENCH_ARGS)
 
 fuzz:
