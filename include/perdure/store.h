@@ -126,9 +126,11 @@ class Store {
 
   /// Each call handles one batch. `statuses` is empty or one per key. A returned error means that
   /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key.
-  Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses, CallOptions const& call = {});
+  Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
+             CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
-  Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+  Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses = {},
+             CallOptions const& call = {});
   Status update(Column const& keys, Column const& operands, Rmw rmw, Element element,
                 std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
   Status erase(Column const& keys, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});

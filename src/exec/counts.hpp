@@ -9,7 +9,20 @@
 namespace perdure::exec {
 
 struct Counts {
-  enum Name : std::uint32_t { reads, writes, orders, pending, full, used, inserted, erased, unlinked, displaced, corrupt, kNames };
+  enum Name : std::uint32_t {
+    reads,
+    writes,
+    orders,
+    pending,
+    full,
+    used,
+    inserted,
+    erased,
+    unlinked,
+    displaced,
+    corrupt,
+    kNames
+  };
   std::uint64_t value[kNames] = {};
 
   PERDURE_FN std::uint64_t& operator[](Name name) { return value[name]; }

@@ -44,7 +44,9 @@ class CpuMachine {
       if (n > capacity_) {
         data_.reset(static_cast<T*>(allocate(n * sizeof(T))));
         capacity_ = data_ ? n : 0;
-        if (!data_) return {Code::no_space, "out of memory for a batch of " + std::to_string(n) + " operations; use smaller batches"};
+        if (!data_)
+          return {Code::no_space,
+                  "out of memory for a batch of " + std::to_string(n) + " operations; use smaller batches"};
       }
       return {};
     }
@@ -73,14 +75,17 @@ class CpuMachine {
 
   Status bring(Column const& column, ByteColumn& here, int) {
     if (column.place != Place::host) {
-      return {Code::invalid_argument, "a batch in device memory was handed to a store on device cpu; copy it to the host, or open with device cuda"};
+      return {Code::invalid_argument,
+              "a batch in device memory was handed to a store on device cpu; copy it to the host, or open with device "
+              "cuda"};
     }
     here = {column.data, column.offsets, column.width};
     return {};
   }
   Status bring_out(MutableColumn const& column, std::byte*& here) {
     if (column.place != Place::host) {
-      return {Code::invalid_argument, "an output array in device memory was handed to a store on device cpu; use a host array"};
+      return {Code::invalid_argument,
+              "an output array in device memory was handed to a store on device cpu; use a host array"};
     }
     here = column.data;
     return {};
@@ -150,7 +155,8 @@ class CpuMachine {
 
  private:
   template <int kStage, class W, class M, class F, class State>
-  HWY_INLINE void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state, Counts& counts) {
+  HWY_INLINE void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state,
+                             Counts& counts) {
     for (std::size_t i = 0; i < size; ++i) body.template stage<kStage>(warp, mem, first + i, state[i], counts);
     if constexpr (kStage + 1 < F::kStages) run_stages<kStage + 1>(warp, mem, body, first, size, state, counts);
   }

@@ -43,7 +43,8 @@ class CpuWarp {
     for (std::uint32_t g = 0; g < groups; ++g) {
       std::uint64_t const* const row = row_of(g);
       if (kThreadSanitizer) {
-        for (std::uint32_t s = 0; s < slots; ++s) lanes.word[g * slots + s] = __atomic_load_n(row + s, __ATOMIC_RELAXED);
+        for (std::uint32_t s = 0; s < slots; ++s)
+          lanes.word[g * slots + s] = __atomic_load_n(row + s, __ATOMIC_RELAXED);
       } else {
         std::memcpy(lanes.word + g * slots, row, slots * sizeof(std::uint64_t));
       }
@@ -67,7 +68,8 @@ class CpuWarp {
   }
 
   template <class FirstOf>
-  HWY_INLINE std::uint32_t bits(std::uint32_t groups, std::uint32_t slots, std::uint32_t const* map, FirstOf first) const {
+  HWY_INLINE std::uint32_t bits(std::uint32_t groups, std::uint32_t slots, std::uint32_t const* map,
+                                FirstOf first) const {
     std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
     std::uint32_t found = 0;
     for (std::uint32_t g = 0; g < groups; ++g) {
@@ -121,7 +123,9 @@ class CpuWarp {
   static HWY_INLINE std::uint32_t load(std::uint32_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
   static HWY_INLINE std::uint8_t load(std::uint8_t const* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
   static HWY_INLINE void store(std::uint8_t* at, std::uint8_t value) { __atomic_store_n(at, value, __ATOMIC_RELAXED); }
-  static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
+  static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) {
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+  }
   static HWY_INLINE std::uint64_t cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
     __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return expected;

@@ -26,7 +26,8 @@ Status pin(void* data, std::size_t bytes, bool read_only) {
     if (error == cudaErrorMemoryAllocation) {
       return {Code::locked_memory, std::string("the GPU driver cannot pin it (") + cudaGetErrorString(error) + ")"};
     }
-    return {Code::device_error, std::string("the GPU driver refuses to register this mapping (") + cudaGetErrorString(error) + ")"};
+    return {Code::device_error,
+            std::string("the GPU driver refuses to register this mapping (") + cudaGetErrorString(error) + ")"};
   }
   return {};
 }
@@ -43,13 +44,14 @@ GpuInfo gpu_info() {
     return {false, "", error == cudaSuccess ? "no GPU" : cudaGetErrorString(error)};
   }
   cudaDeviceProp properties{};
-  if (cudaError_t const error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) return {false, "", cudaGetErrorString(error)};
+  if (cudaError_t const error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess)
+    return {false, "", cudaGetErrorString(error)};
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return {true,
           std::string(properties.name) + ", " + std::to_string(properties.totalGlobalMem >> 30) + " GiB, " +
-              std::to_string(properties.multiProcessorCount) + " multiprocessors, driver for CUDA " + std::to_string(driver / 1000) + "." +
-              std::to_string(driver % 1000 / 10),
+              std::to_string(properties.multiProcessorCount) + " multiprocessors, driver for CUDA " +
+              std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10),
           ""};
 }
 

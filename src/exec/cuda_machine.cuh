@@ -2,8 +2,8 @@
 // memory is device memory; callers' host columns are staged, device columns are used where they lie.
 #pragma once
 
-#include <cub/device/device_radix_sort.cuh>
 #include <cuda_runtime.h>
+#include <cub/device/device_radix_sort.cuh>
 
 #include <cstddef>
 #include <span>
@@ -18,7 +18,9 @@ namespace perdure::exec {
 
 template <class F>
 __global__ void run_threads(std::size_t n, F body) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += std::size_t{gridDim.x} * blockDim.x) body(i);
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n;
+       i += std::size_t{gridDim.x} * blockDim.x)
+    body(i);
 }
 
 template <int kStage, class W, class M, class F, class State>
@@ -48,7 +50,8 @@ __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   if (kWarp && threadIdx.x % 32 != 0) return;
   for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
     if (counts.value[k] != 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]), static_cast<unsigned long long>(counts.value[k]));
+      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]),
+                static_cast<unsigned long long>(counts.value[k]));
     }
   }
 }
@@ -104,7 +107,10 @@ class CudaMachine {
       data_ = nullptr;
       capacity_ = 0;
       std::size_t const room = n == 0 ? 1 : n;
-      if (Status s = cuda_status(cudaMalloc(&data_, room * sizeof(T)), "allocating a batch's buffers (use smaller batches)"); !s.ok()) return s;
+      if (Status s =
+              cuda_status(cudaMalloc(&data_, room * sizeof(T)), "allocating a batch's buffers (use smaller batches)");
+          !s.ok())
+        return s;
       capacity_ = room;
       return {};
     }
@@ -112,7 +118,9 @@ class CudaMachine {
       if (n <= twin_capacity_ && twin_ != nullptr) return {};
       cudaFreeHost(twin_);
       twin_ = nullptr;
-      if (Status s = cuda_status(cudaMallocHost(&twin_, n * sizeof(T)), "allocating pinned memory for results"); !s.ok()) return s;
+      if (Status s = cuda_status(cudaMallocHost(&twin_, n * sizeof(T)), "allocating pinned memory for results");
+          !s.ok())
+        return s;
       twin_capacity_ = n;
       return {};
     }
@@ -138,11 +146,17 @@ class CudaMachine {
   Status begin(void* stream) {
     if (Status s = cuda_status(cudaSetDevice(shared_->device), "choosing the device"); !s.ok()) return s;
     if (stream_ == nullptr) {
-      if (Status s = cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); !s.ok()) return s;
-      if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"); !s.ok()) return s;
+      if (Status s = cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+          !s.ok())
+        return s;
+      if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"); !s.ok())
+        return s;
     }
     // A null stream is the legacy default stream: arrays without a stream of their own are ready there.
-    if (Status s = cuda_status(cudaEventRecord(ready_, static_cast<cudaStream_t>(stream)), "waiting for the caller's stream"); !s.ok()) return s;
+    if (Status s =
+            cuda_status(cudaEventRecord(ready_, static_cast<cudaStream_t>(stream)), "waiting for the caller's stream");
+        !s.ok())
+      return s;
     return cuda_status(cudaStreamWaitEvent(stream_, ready_), "waiting for the caller's stream");
   }
 
@@ -150,7 +164,8 @@ class CudaMachine {
     here = {column.data, column.offsets, column.width};
     if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
     std::size_t const n = column.count;
-    std::size_t const bytes = column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
+    std::size_t const bytes =
+        column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
     if (Status s = columns_[which].resize(bytes); !s.ok()) return s;
     if (Status s = send(columns_[which].data(), column.data, bytes); !s.ok()) return s;
     here.data = columns_[which].data();
@@ -175,7 +190,8 @@ class CudaMachine {
     return return_bytes(column.data, out_.data(), column.count * column.width);
   }
   Status return_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
-    return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying results to the host");
+    return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+                       "copying results to the host");
   }
   Result<std::byte*> place_for(std::byte*, std::size_t bytes) {
     if (Status s = out_.resize(bytes); !s.ok()) return s;
@@ -185,7 +201,8 @@ class CudaMachine {
   template <class T>
   Status send(T* to, T const* from, std::size_t n) {
     if (n == 0) return {};
-    return cuda_status(cudaMemcpyAsync(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream_), "copying a batch to the GPU");
+    return cuda_status(cudaMemcpyAsync(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream_),
+                       "copying a batch to the GPU");
   }
   template <class T>
   Status fill(T* to, int byte, std::size_t n) {
@@ -194,7 +211,10 @@ class CudaMachine {
   template <class T>
   Result<std::span<T const>> fetch(Buffer<T>& from, std::size_t n) {
     if (Status s = from.need_twin(n); !s.ok()) return s;
-    if (Status s = cuda_status(cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T), cudaMemcpyDeviceToHost, stream_), "fetching results"); !s.ok()) {
+    if (Status s =
+            cuda_status(cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T), cudaMemcpyDeviceToHost, stream_),
+                        "fetching results");
+        !s.ok()) {
       return s;
     }
     if (Status s = wait(); !s.ok()) return s;
@@ -222,8 +242,8 @@ class CudaMachine {
     }
     if (Status s = threads(n, UnzipBody{items, hashes_[0].data(), indices_[0].data()}); !s.ok()) return s;
     auto const radix_sort = [&](void* room, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(room, bytes, hashes_[0].data(), hashes_[1].data(), indices_[0].data(), indices_[1].data(),
-                                             static_cast<int>(n), 0, 64, stream_);
+      return cub::DeviceRadixSort::SortPairs(room, bytes, hashes_[0].data(), hashes_[1].data(), indices_[0].data(),
+                                             indices_[1].data(), static_cast<int>(n), 0, 64, stream_);
     };
     std::size_t bytes = 0;
     if (Status s = cuda_status(radix_sort(nullptr, bytes), "sizing the sort"); !s.ok()) return s;

@@ -13,13 +13,22 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 /// Loads and atomics by single threads; shared by CudaWarp and CudaSolo. Volatile and atomic accesses
 /// go to the level of memory that all of the GPU's threads share, so they see each other's stores.
 struct CudaAtoms {
-  static __device__ std::uint64_t load(std::uint64_t const* at) { return *const_cast<std::uint64_t const volatile*>(at); }
-  static __device__ std::uint32_t load(std::uint32_t const* at) { return *const_cast<std::uint32_t const volatile*>(at); }
+  static __device__ std::uint64_t load(std::uint64_t const* at) {
+    return *const_cast<std::uint64_t const volatile*>(at);
+  }
+  static __device__ std::uint32_t load(std::uint32_t const* at) {
+    return *const_cast<std::uint32_t const volatile*>(at);
+  }
   static __device__ std::uint8_t load(std::uint8_t const* at) { return *const_cast<std::uint8_t const volatile*>(at); }
-  static __device__ void store(std::uint8_t* at, std::uint8_t value) { *const_cast<std::uint8_t volatile*>(at) = value; }
-  static __device__ void store(std::uint64_t* at, std::uint64_t value) { *const_cast<std::uint64_t volatile*>(at) = value; }
+  static __device__ void store(std::uint8_t* at, std::uint8_t value) {
+    *const_cast<std::uint8_t volatile*>(at) = value;
+  }
+  static __device__ void store(std::uint64_t* at, std::uint64_t value) {
+    *const_cast<std::uint64_t volatile*>(at) = value;
+  }
   static __device__ std::uint64_t cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
-    return atomicCAS(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(expected), static_cast<unsigned long long>(desired));
+    return atomicCAS(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(expected),
+                     static_cast<unsigned long long>(desired));
   }
   static __device__ std::uint32_t fetch_or(std::uint32_t* at, std::uint32_t bits) { return atomicOr(at, bits); }
   static __device__ std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) { return atomicAnd(at, bits); }
@@ -44,7 +53,8 @@ class CudaWarp : public CudaAtoms {
   }
 
   template <class FirstOf>
-  __device__ std::uint32_t bits(std::uint32_t groups, std::uint32_t slots, std::uint32_t const* map, FirstOf first) const {
+  __device__ std::uint32_t bits(std::uint32_t groups, std::uint32_t slots, std::uint32_t const* map,
+                                FirstOf first) const {
     std::uint32_t const group = lane_ / slots;
     bool set = false;
     if (group < groups) {
@@ -127,7 +137,8 @@ class CudaWarp : public CudaAtoms {
   }
   template <class T>
   __device__ void copy_as(std::byte* to, std::byte const* from, std::size_t bytes) const {
-    for (std::size_t i = lane_; i < bytes / sizeof(T); i += kLanes) reinterpret_cast<T*>(to)[i] = reinterpret_cast<T const*>(from)[i];
+    for (std::size_t i = lane_; i < bytes / sizeof(T); i += kLanes)
+      reinterpret_cast<T*>(to)[i] = reinterpret_cast<T const*>(from)[i];
   }
 
   std::uint32_t lane_;

@@ -44,12 +44,14 @@ void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spa
   }
   begin[kParts] = sum;
   workers.for_chunks(stretches, 1, [&](std::size_t w, std::size_t) {
-    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i) spare[at[w][part_of(items[i])]++] = items[i];
+    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i)
+      spare[at[w][part_of(items[i])]++] = items[i];
   });
   workers.for_chunks(kParts, 8, [&](std::size_t first, std::size_t last) {
     for (std::size_t p = first; p < last; ++p) {
       sort_part(spare.data() + begin[p], begin[p + 1] - begin[p]);
-      std::copy(spare.begin() + static_cast<std::ptrdiff_t>(begin[p]), spare.begin() + static_cast<std::ptrdiff_t>(begin[p + 1]),
+      std::copy(spare.begin() + static_cast<std::ptrdiff_t>(begin[p]),
+                spare.begin() + static_cast<std::ptrdiff_t>(begin[p + 1]),
                 items.begin() + static_cast<std::ptrdiff_t>(begin[p]));
     }
   });

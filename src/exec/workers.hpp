@@ -29,7 +29,8 @@ class Workers {
   template <class F>
   void for_chunks(std::size_t n, std::size_t chunk, F&& f) {
     using Body = std::remove_reference_t<F>;
-    run(n, chunk, [](void* body, std::size_t b, std::size_t e) { (*static_cast<Body*>(body))(b, e); },
+    run(
+        n, chunk, [](void* body, std::size_t b, std::size_t e) { (*static_cast<Body*>(body))(b, e); },
         const_cast<void*>(static_cast<void const*>(&f)));
   }
 

@@ -34,8 +34,9 @@ void RecordHeap::find_superblocks() {
     SuperblockHeader header;
     std::memcpy(&header, pool_->base() + at.bytes, sizeof header);
     bool const ours = header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
-                      header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) && header.record_bytes % kRecordAlign == 0 &&
-                      header.record_bytes > 0 && header.record_bytes <= pool_->superblock_bytes() - kFirstRecord;
+                      header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
+                      header.record_bytes % kRecordAlign == 0 && header.record_bytes > 0 &&
+                      header.record_bytes <= pool_->superblock_bytes() - kFirstRecord;
     if (ours && pool_->is_free(at)) attach(i, header.record_bytes);
   }
 }

@@ -27,7 +27,8 @@ std::string why(int error) { return std::strerror(error); }
 std::string size_text(std::uint64_t bytes) {
   char text[32];
   bool const small = bytes < (std::uint64_t{1} << 30);
-  std::snprintf(text, sizeof text, small ? "%.1f MiB" : "%.2f GiB", static_cast<double>(bytes) / (small ? 1u << 20 : 1u << 30));
+  std::snprintf(text, sizeof text, small ? "%.1f MiB" : "%.2f GiB",
+                static_cast<double>(bytes) / (small ? 1u << 20 : 1u << 30));
   return text;
 }
 
@@ -44,8 +45,9 @@ Status open_failed(std::string const& path, int error) {
 Status take_lock(int fd, std::string const& path, bool read_only) {
   if (::flock(fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
   if (errno != EWOULDBLOCK) return {Code::io_error, "pool " + path + ": cannot lock it: " + why(errno)};
-  return {Code::busy, "pool " + path + (read_only ? " is open for writing elsewhere; close it there first"
-                                                  : " is open elsewhere; close it there, or open both read-only")};
+  return {Code::busy, "pool " + path +
+                          (read_only ? " is open for writing elsewhere; close it there first"
+                                     : " is open elsewhere; close it there, or open both read-only")};
 }
 
 std::string memlock_limit() {
@@ -96,14 +98,16 @@ Status Mapping::detect_medium() {
     medium_ = Medium::memfd;
     return {};
   }
-  struct statfs fs {};
+  struct statfs fs{};
   if (::fstatfs(fd_, &fs) != 0) return {Code::io_error, "pool " + path_ + ": " + why(errno)};
   auto const magic = static_cast<std::uint64_t>(fs.f_type);
   medium_ = magic == TMPFS_MAGIC ? Medium::tmpfs : magic == HUGETLBFS_MAGIC ? Medium::hugetlbfs : Medium::file;
   if (medium_ == Medium::hugetlbfs) granule_ = static_cast<std::uint64_t>(fs.f_bsize);
   if (medium_ == Medium::file && options_.gpu) {
-    return {Code::unsupported, "pool " + path_ + " lies on a disk file system, whose writable mappings the GPU driver refuses to pin; "
-                               "put it on tmpfs (/dev/shm) or hugetlbfs, or use device cpu"};
+    return {Code::unsupported,
+            "pool " + path_ +
+                " lies on a disk file system, whose writable mappings the GPU driver refuses to pin; "
+                "put it on tmpfs (/dev/shm) or hugetlbfs, or use device cpu"};
   }
   return {};
 }
@@ -113,7 +117,8 @@ Status Mapping::reserve_addresses(std::uint64_t bytes) {
   void* const at = ::mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
     reserved_ = 0;
-    return {Code::no_space, "pool " + path_ + ": no " + size_text(bytes) + " of address space (ulimit -v?): " + why(errno)};
+    return {Code::no_space,
+            "pool " + path_ + ": no " + size_text(bytes) + " of address space (ulimit -v?): " + why(errno)};
   }
   data_ = static_cast<std::byte*>(at);
   return {};
@@ -127,11 +132,13 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
   if (populate) ::madvise(at, to - from, MADV_POPULATE_WRITE);  // else pages come at first touch
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
-                                     "; the memlock limit is " + memlock_limit() + " (ulimit -l): raise it, or open without lock_memory"};
+                                     "; the memlock limit is " + memlock_limit() +
+                                     " (ulimit -l): raise it, or open without lock_memory"};
   }
   if (options_.gpu) {
     if (Status const pinned = exec::pin(at, to - from, options_.read_only); !pinned.ok()) {
-      return {pinned.code(), "pool " + path_ + ": " + pinned.message() + "; the memlock limit is " + memlock_limit() + " (ulimit -l)"};
+      return {pinned.code(),
+              "pool " + path_ + ": " + pinned.message() + "; the memlock limit is " + memlock_limit() + " (ulimit -l)"};
     }
     pinned_.emplace_back(from, to);
   }
@@ -174,14 +181,16 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   }
   m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
                 : ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (m.fd_ < 0) return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
+  if (m.fd_ < 0)
+    return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
   if (!memfd) m.unkept_ = name;
   if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
   if (Status s = m.detect_medium(); !s.ok()) return s;
   if (max_bytes == 0) {
-    struct statfs fs {};
+    struct statfs fs{};
     ::fstatfs(m.fd_, &fs);
-    max_bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize), bytes);
+    max_bytes = std::max<std::uint64_t>(
+        static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize), bytes);
     if (memfd || fs.f_blocks == 0) max_bytes = kMaxReservation;
   }
   if (Status s = m.reserve_addresses(std::min(max_bytes, kMaxReservation)); !s.ok()) return s;
@@ -197,28 +206,32 @@ Status Mapping::keep() {
 }
 
 Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options) {
-  if (path.starts_with(kMemfdPrefix)) return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
+  if (path.starts_with(kMemfdPrefix))
+    return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
   Mapping m;
   m.path_ = path;
   m.options_ = options;
   m.fd_ = ::open(path.c_str(), (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   if (m.fd_ < 0) return open_failed(path, errno);
   if (Status s = take_lock(m.fd_, path, options.read_only); !s.ok()) return s;
-  struct stat st {};
-  if (::fstat(m.fd_, &st) != 0 || !S_ISREG(st.st_mode)) return Status{Code::invalid_argument, "pool " + path + " is not a regular file"};
+  struct stat st{};
+  if (::fstat(m.fd_, &st) != 0 || !S_ISREG(st.st_mode))
+    return Status{Code::invalid_argument, "pool " + path + " is not a regular file"};
   if (Status s = m.detect_medium(); !s.ok()) return s;
   auto const bytes = static_cast<std::uint64_t>(st.st_size);
   if (bytes < 3 * 4096 || bytes % 4096 != 0) {
-    return Status{Code::corrupt, "pool " + path + " is truncated: " + std::to_string(bytes) + " bytes hold no pool header; restore it from a copy"};
+    return Status{Code::corrupt, "pool " + path + " is truncated: " + std::to_string(bytes) +
+                                     " bytes hold no pool header; restore it from a copy"};
   }
-  struct statfs fs {};
+  struct statfs fs{};
   ::fstatfs(m.fd_, &fs);
   std::uint64_t const limit = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
   if (Status s = m.reserve_addresses(std::max(bytes, std::min(limit, kMaxReservation))); !s.ok()) return s;
   // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now.
   if (!options.read_only) {
     if (int const error = ::posix_fallocate(m.fd_, 0, static_cast<off_t>(bytes)); error != 0) {
-      return Status{Code::no_space, "pool " + path + ": its file system cannot back " + size_text(bytes) + ": " + why(error)};
+      return Status{Code::no_space,
+                    "pool " + path + ": its file system cannot back " + size_text(bytes) + ": " + why(error)};
     }
   }
   if (Status s = m.map(0, bytes, false); !s.ok()) return s;

@@ -40,8 +40,8 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
                           MapOptions const& options) {
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
-    return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) + " is less than the " +
-                                      std::to_string(bytes) + " bytes it needs to begin with"};
+    return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) +
+                                      " is less than the " + std::to_string(bytes) + " bytes it needs to begin with"};
   }
   auto mapping = Mapping::create(path, bytes, shape.max_bytes, overwrite, options);
   if (!mapping) return mapping.status();
@@ -77,14 +77,17 @@ Status Pool::check_header(std::string const& path) {
   std::memcpy(&header_, base() + kHeaderOffset, sizeof header_);
   if (header_.magic != kPoolMagic) return corrupt(path, "not a Perdure pool (or its creation was cut short)");
   if (header_.format_version != kFormatVersion) {
-    return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) + "; this build reads version " +
-                               std::to_string(kFormatVersion) + ": export it with the build that made it"};
+    return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) +
+                               "; this build reads version " + std::to_string(kFormatVersion) +
+                               ": export it with the build that made it"};
   }
   if (header_.crc != checksum(header_)) return corrupt(path, "the header's checksum does not match");
-  if (header_.hash_id != kHashId) return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) + ", which this build lacks");
+  if (header_.hash_id != kHashId)
+    return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) + ", which this build lacks");
   bool const sane = header_.superblock_bytes >= kMinSuperblock && header_.superblock_bytes <= kMaxSuperblock &&
-                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 && header_.levels >= 1 && header_.hashes >= 1 &&
-                    header_.slots >= 1 && header_.levels * header_.hashes * header_.slots <= 32 &&
+                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 && header_.levels >= 1 &&
+                    header_.hashes >= 1 && header_.slots >= 1 &&
+                    header_.levels * header_.hashes * header_.slots <= 32 &&
                     (header_.slots & (header_.slots - 1)) == 0 && header_.max_key_bytes >= 1 && header_.layout <= 1 &&
                     (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
@@ -108,7 +111,8 @@ Status Pool::check_root(std::string const& path) {
     return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
                              std::to_string(root_.superblocks * superblock_bytes()));
   }
-  if (root_.levels > kMaxLevels || root_.retiring > 1 || root_.levels != header_.levels) return corrupt(path, "the root names impossible levels");
+  if (root_.levels > kMaxLevels || root_.retiring > 1 || root_.levels != header_.levels)
+    return corrupt(path, "the root names impossible levels");
   in_use_.assign(held, false);
   in_use_[0] = true;
   return {};

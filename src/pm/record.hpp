@@ -55,7 +55,8 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r) {
     std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
     r.header.crc = warp.crc32c(0, to + kCrcSkip, bytes - kCrcSkip);
   } else {
-    std::uint32_t const crc = warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
+    std::uint32_t const crc =
+        warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
     r.header.crc = warp.crc32c(warp.crc32c(crc, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
   }
   warp.once(store_header);

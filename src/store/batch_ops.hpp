@@ -257,13 +257,14 @@ struct PlanBody {
       refuse(warp, j, s.key, counts);
       return false;
     }
-    Change const change = !s.folded.present ? (s.found.hit ? Change::erase : Change::none)
+    Change const change = !s.folded.present   ? (s.found.hit ? Change::erase : Change::none)
                           : !s.folded.changed ? Change::none
                           : s.found.hit       ? Change::replace
                                               : Change::insert;
     if (change == Change::none) return true;
     bool displaced = false;
-    Verdict const verdict = Ops::plan(warp, mem, table, s.where, s.lanes, s.found, change, batch.displacement, s.plan, displaced);
+    Verdict const verdict =
+        Ops::plan(warp, mem, table, s.where, s.lanes, s.found, change, batch.displacement, s.plan, displaced);
     counts[Counts::displaced] += displaced;
     if (verdict == Verdict::done) return true;
     ++counts[Counts::pending];
@@ -344,8 +345,8 @@ struct PlanBody {
 
   /// Writes the group's record at `at`, whole.
   template <class W, class M>
-  PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
-                        Offset at) const {
+  PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
+                        Folded const& folded, Offset at) const {
     std::byte* const to = mem.write(at);
     pm::RecordView record{};
     bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
@@ -377,7 +378,8 @@ struct PlanBody {
           ++counts[Counts::corrupt];
         } else if (!folded.arithmetic) {
           std::byte const* const value = stored ? found.record.value : batch.values.at(walk.writer);
-          warp.copy(batch.out + i * table.value_bytes, value, walk.bytes < table.value_bytes ? walk.bytes : table.value_bytes);
+          warp.copy(batch.out + i * table.value_bytes, value,
+                    walk.bytes < table.value_bytes ? walk.bytes : table.value_bytes);
         }
       }
       warp.once([&] {
@@ -405,8 +407,8 @@ struct PlanBody {
   }
 
   template <class T, class W>
-  PERDURE_FN void replay_as(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
-                            std::byte* value) const {
+  PERDURE_FN void replay_as(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
+                            Folded const& folded, std::byte* value) const {
     std::uint32_t longest = found.hit ? found.record.header.value_bytes : 0;
     for_group(warp, j, key, [&](std::uint64_t i) {
       if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest) longest = batch.values.size(i);

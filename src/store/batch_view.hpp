@@ -49,7 +49,9 @@ struct BatchView {
 
   /// Which reservation a group at `position` takes that operation `writer` writes for. Where any fits,
   /// they are taken in the order of `order`, so that a worker writes records side by side.
-  PERDURE_FN std::uint64_t reservation(std::uint64_t position, std::uint64_t writer) const { return any_fits ? position : writer; }
+  PERDURE_FN std::uint64_t reservation(std::uint64_t position, std::uint64_t writer) const {
+    return any_fits ? position : writer;
+  }
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }
 };

@@ -35,7 +35,8 @@ class SessionOn final : public Session {
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, typename Machine::Warp, typename Machine::Solo>;
 
  public:
-  explicit SessionOn(EngineState<Machine>& shared) : shared_(&shared), machine_(shared.machine), memory_(shared.options.base) {}
+  explicit SessionOn(EngineState<Machine>& shared)
+      : shared_(&shared), machine_(shared.machine), memory_(shared.options.base) {}
 
   Status begin(Call const& call, std::span<std::uint8_t const> status) override {
     call_ = call;
@@ -53,7 +54,9 @@ class SessionOn final : public Session {
     if (Status s = send(status_, status); !s.ok()) return s;
     batch_.status = status_.data();
     if (!call.kinds.empty()) {
-      if (Status s = send(kinds_, {reinterpret_cast<std::uint8_t const*>(call.kinds.data()), call.kinds.size()}); !s.ok()) return s;
+      if (Status s = send(kinds_, {reinterpret_cast<std::uint8_t const*>(call.kinds.data()), call.kinds.size()});
+          !s.ok())
+        return s;
       batch_.kinds = kinds_.data();
     }
     return counts_.resize(1);
@@ -114,7 +117,9 @@ class SessionOn final : public Session {
     ++batch_.round;
     return launch_ordered<Warp>(PlanBody<Ops>{batch_, shared_->table});
   }
-  Result<exec::Counts> publish() override { return launch_ordered<PublishWarp>(PublishBody<Ops>{batch_, shared_->table}); }
+  Result<exec::Counts> publish() override {
+    return launch_ordered<PublishWarp>(PublishBody<Ops>{batch_, shared_->table});
+  }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
 
@@ -207,7 +212,9 @@ class EngineOn final : public Engine {
 
   Result<std::unique_ptr<Session>> session() override { return std::unique_ptr<Session>(new Mine(state_)); }
 
-  Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) override { return Mine(state_).rehash(retiring, slots); }
+  Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) override {
+    return Mine(state_).rehash(retiring, slots);
+  }
 
   exec::Counts get_counts() override {
     std::lock_guard const lock(state_.mutex);
@@ -228,12 +235,16 @@ std::unique_ptr<Engine> make_engine_on(EngineOptions const& options, typename Ma
   using gphash::ShapeAny;
   using gphash::WordOps;
   if (options.in_place) {
-    if (options.count_accesses) return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, true>>(options, std::move(machine));
-    if (options.default_shape) return std::make_unique<EngineOn<Machine, InPlaceOps<Shape228>, false>>(options, std::move(machine));
+    if (options.count_accesses)
+      return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, true>>(options, std::move(machine));
+    if (options.default_shape)
+      return std::make_unique<EngineOn<Machine, InPlaceOps<Shape228>, false>>(options, std::move(machine));
     return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, false>>(options, std::move(machine));
   }
-  if (options.count_accesses) return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));
-  if (options.default_shape) return std::make_unique<EngineOn<Machine, WordOps<Shape228>, false>>(options, std::move(machine));
+  if (options.count_accesses)
+    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));
+  if (options.default_shape)
+    return std::make_unique<EngineOn<Machine, WordOps<Shape228>, false>>(options, std::move(machine));
   return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, false>>(options, std::move(machine));
 }
 

@@ -32,7 +32,8 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   return Store(std::move(*impl));
 }
 
-Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
+Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
+                  CallOptions const& options) {
   Call call;
   call.keys = keys;
   call.out = values;
@@ -40,7 +41,8 @@ Status Store::get(Column const& keys, MutableColumn const& values, std::span<Key
   return impl_->read(call, statuses);
 }
 
-Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
+Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStatus> statuses,
+                                           CallOptions const& options) {
   Call call;
   call.keys = keys;
   call.stream = options.stream;
@@ -56,8 +58,8 @@ Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus>
   return impl_->write(call, statuses);
 }
 
-Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element, std::span<KeyStatus> statuses,
-                     CallOptions const& options) {
+Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element,
+                     std::span<KeyStatus> statuses, CallOptions const& options) {
   Call call;
   call.keys = keys;
   call.values = operands;
@@ -78,21 +80,26 @@ Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptio
 
 Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
   if (batch.kinds.size() != batch.keys.count) {
-    return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " + std::to_string(batch.keys.count) + " keys"};
+    return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " +
+                                        std::to_string(batch.keys.count) + " keys"};
   }
   bool gets = false;
   bool writes_values = false;
   for (OpKind const kind : batch.kinds) {
-    if (kind > OpKind::update) return {Code::invalid_argument, "kinds holds " + std::to_string(static_cast<int>(kind)) + ", which names no operation"};
+    if (kind > OpKind::update)
+      return {Code::invalid_argument,
+              "kinds holds " + std::to_string(static_cast<int>(kind)) + ", which names no operation"};
     gets |= kind == OpKind::get;
     writes_values |= kind == OpKind::put || kind == OpKind::update;
   }
   if (gets && batch.out.data == nullptr) {
-    return {Code::invalid_argument, "a mixed batch with gets needs an output array of fixed-width values; from a pool of variable-length "
-                                    "values get with get_variable"};
+    return {Code::invalid_argument,
+            "a mixed batch with gets needs an output array of fixed-width values; from a pool of variable-length "
+            "values get with get_variable"};
   }
   if (writes_values && batch.values.count != batch.keys.count) {
-    return {Code::invalid_argument, std::to_string(batch.values.count) + " values for " + std::to_string(batch.keys.count) + " keys"};
+    return {Code::invalid_argument,
+            std::to_string(batch.values.count) + " values for " + std::to_string(batch.keys.count) + " keys"};
   }
   Call call;
   call.keys = batch.keys;

@@ -54,10 +54,13 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
   if (o.durability == Durability::power) {
-    return Status{Code::unsupported, "durability power: neither tmpfs, hugetlbfs, memfd nor a page-cache file keeps its promise through a power "
-                                     "loss; choose process (what survives then: kernel abort, process kill, GPU reset)"};
+    return Status{
+        Code::unsupported,
+        "durability power: neither tmpfs, hugetlbfs, memfd nor a page-cache file keeps its promise through a power "
+        "loss; choose process (what survives then: kernel abort, process kill, GPU reset)"};
   }
-  if (o.key_bytes > kMaxFixedKey) return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
+  if (o.key_bytes > kMaxFixedKey)
+    return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   pm::PoolHeader h{};
   h.layout = static_cast<std::uint8_t>(o.layout);
   h.durability = static_cast<std::uint8_t>(o.durability);
@@ -69,12 +72,14 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
   h.max_bytes = o.max_bytes;
   std::uint64_t const fixed = pm::record_bytes(o.key_bytes, o.value_bytes);
   bool const variable = o.key_bytes == 0 || o.value_bytes == 0;
-  bool const small = variable ? o.expected_records < kManyRecords : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
+  bool const small = variable ? o.expected_records < kManyRecords
+                              : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
   h.superblock_bytes = small ? pm::kMinSuperblock : pm::kMaxSuperblock;
   std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
   h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
   if (o.value_bytes > most - h.max_key_bytes) {
-    return bad("value_bytes " + std::to_string(o.value_bytes) + ": with these keys a value has at most " + std::to_string(most - h.max_key_bytes) + " bytes");
+    return bad("value_bytes " + std::to_string(o.value_bytes) + ": with these keys a value has at most " +
+               std::to_string(most - h.max_key_bytes) + " bytes");
   }
   h.max_value_bytes = o.value_bytes != 0 ? o.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
   return h;
@@ -89,8 +94,9 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   }
   bool const key_in_slot = in_place && h.key_bytes != 0;
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
-  std::uint64_t const stride = h.key_bytes == 0 ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
-                                                : pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+  std::uint64_t const stride = h.key_bytes == 0
+                                   ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
+                                   : pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
   std::uint64_t const each = (h.superblock_bytes - pm::kFirstRecord) / stride;
   return n + (records + each - 1) / each;
 }
@@ -108,15 +114,19 @@ Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Po
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
 
-Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
+Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
+                                                         OpenOptions const& open) {
   if (open.read_only) return bad("a new pool cannot be opened read-only");
   auto header = header_for(create);
   if (!header) return header.status();
-  if (open.device == Device::cpu && cpu_instruction_set().empty()) return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  if (open.device == Device::cpu && cpu_instruction_set().empty())
+    return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
-  std::uint32_t const top = gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
+  std::uint32_t const top =
+      gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
   pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
-  auto pool = pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records), create.overwrite, map);
+  auto pool =
+      pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records), create.overwrite, map);
   if (!pool) return pool.status();
   auto impl = std::make_unique<Impl>(path, open, std::move(*pool));
   if (Status s = impl->table_.create(top); !s.ok()) return s;
@@ -132,7 +142,8 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
   pm::PoolHeader const& h = pool->header();
   auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
     if (wanted == 0 || wanted == found) return {};
-    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) + ", not " + std::to_string(wanted));
+    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
+               ", not " + std::to_string(wanted));
   };
   if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
   if (Status s = expect("value_bytes", options.expect_value_bytes, h.value_bytes); !s.ok()) return s;
@@ -168,7 +179,8 @@ Status Store::Impl::recover() {
   auto const begin = Clock::now();
   recovery.clean = pool_.root().clean == 1;
   if (pool_.read_only() && (!recovery.clean || table_.resizing())) {
-    return {Code::unsupported, "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
+    return {Code::unsupported,
+            "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   }
   if (table_.resizing()) {
     recovery.resize_resumed = true;
@@ -181,7 +193,8 @@ Status Store::Impl::recover() {
   recovery.dropped = r.half_inserted + r.astray;
   if (r.half_inserted > 0) recovery.why_dropped = std::to_string(r.half_inserted) + " slots were half inserted";
   if (r.astray > 0) {
-    recovery.why_dropped += (recovery.why_dropped.empty() ? "" : "; ") + std::to_string(r.astray) + " slots lead to no record (run verify)";
+    recovery.why_dropped +=
+        (recovery.why_dropped.empty() ? "" : "; ") + std::to_string(r.astray) + " slots lead to no record (run verify)";
   }
   records_ = r.records;
   sequence_ = pool_.root().batch_lease;
@@ -212,7 +225,9 @@ Status Store::Impl::close() {
 Status Store::Impl::check_open(bool writing) const {
   if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
   if (!writing) return {};
-  if (!failed_.ok()) return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() + "); close and reopen it"};
+  if (!failed_.ok())
+    return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() +
+                              "); close and reopen it"};
   if (pool_.read_only()) return bad("pool " + path + " is open read-only");
   return {};
 }
@@ -231,26 +246,33 @@ Status Store::Impl::check_batch(Call const& call, std::span<KeyStatus> statuses)
   pm::PoolHeader const& h = pool_.header();
   std::size_t const n = call.keys.count;
   auto const width = [](std::uint32_t w) { return w == 0 ? std::string("variable") : std::to_string(w) + " bytes"; };
-  if (!statuses.empty() && statuses.size() != n) return bad("statuses has " + std::to_string(statuses.size()) + " entries for " + std::to_string(n) + " keys");
+  if (!statuses.empty() && statuses.size() != n)
+    return bad("statuses has " + std::to_string(statuses.size()) + " entries for " + std::to_string(n) + " keys");
   if (n >= (std::size_t{1} << 31)) return bad("a batch has at most 2^31-1 operations; split it");
   if (call.keys.data == nullptr && n > 0) return bad("keys is null");
-  if ((call.keys.offsets == nullptr) != (call.keys.width != 0) && n > 0) return bad("keys: set either a width or offsets");
+  if ((call.keys.offsets == nullptr) != (call.keys.width != 0) && n > 0)
+    return bad("keys: set either a width or offsets");
   if (h.key_bytes != 0 && call.keys.width != h.key_bytes) {
     return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " + width(h.key_bytes));
   }
-  if (call.keys.place == Place::device && call.keys.offsets != nullptr) return bad("variable-length keys must lie in host memory");
+  if (call.keys.place == Place::device && call.keys.offsets != nullptr)
+    return bad("variable-length keys must lie in host memory");
   if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
-    return bad("the output holds " + std::to_string(call.out.count) + " values of " + width(call.out.width) + "; needed are " + std::to_string(n) +
-               " of " + width(h.value_bytes));
+    return bad("the output holds " + std::to_string(call.out.count) + " values of " + width(call.out.width) +
+               "; needed are " + std::to_string(n) + " of " + width(h.value_bytes));
   }
-  bool const writes_values = call.kinds.empty() ? call.kind == OpKind::put || call.kind == OpKind::update : call.values.count > 0;
+  bool const writes_values =
+      call.kinds.empty() ? call.kind == OpKind::put || call.kind == OpKind::update : call.values.count > 0;
   if (!writes_values) return {};
-  if (call.values.count != n) return bad(std::to_string(call.values.count) + " values for " + std::to_string(n) + " keys");
+  if (call.values.count != n)
+    return bad(std::to_string(call.values.count) + " values for " + std::to_string(n) + " keys");
   if (call.values.data == nullptr && n > 0) return bad("values is null");
   if (h.value_bytes != 0 && call.values.width != h.value_bytes) {
-    return bad("values are " + width(call.values.width) + " wide; pool " + path + " has values of " + width(h.value_bytes));
+    return bad("values are " + width(call.values.width) + " wide; pool " + path + " has values of " +
+               width(h.value_bytes));
   }
-  if (call.values.place == Place::device && call.values.offsets != nullptr) return bad("variable-length values must lie in host memory");
+  if (call.values.place == Place::device && call.values.offsets != nullptr)
+    return bad("variable-length values must lie in host memory");
   return {};
 }
 
@@ -260,7 +282,9 @@ Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) 
   auto const check = [&](Column const& column, std::uint32_t most, char const* what) -> Status {
     if (column.data == nullptr) return {};
     if (column.offsets == nullptr) {
-      if (column.width > most) return bad(std::string(what) + " of " + std::to_string(column.width) + " bytes; the pool allows " + std::to_string(most));
+      if (column.width > most)
+        return bad(std::string(what) + " of " + std::to_string(column.width) + " bytes; the pool allows " +
+                   std::to_string(most));
       return {};
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -377,7 +401,10 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   }
   if (Status s = (*session)->finish(); !s.ok()) return fail(s);
   give_session(std::move(*session));
-  if (full) return {Code::no_space, "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
+  if (full)
+    return {
+        Code::no_space,
+        "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
   return {};
 }
 
@@ -405,7 +432,8 @@ Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
   return {};
 }
 
-Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved, bool& any_fits) {
+Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status,
+                            std::vector<std::uint64_t>& reserved, bool& any_fits) {
   pm::PoolHeader const& h = pool_.header();
   std::size_t const n = call.keys.count;
   reserved.assign(n, 0);
@@ -414,7 +442,9 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
     return c.offsets == nullptr ? std::uint64_t{c.width} : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
   };
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
-  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0 ? pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes)) : 0;
+  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0
+                                  ? pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes))
+                                  : 0;
   any_fits = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
   if (any_fits) {
     if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
@@ -424,7 +454,8 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
     OpKind const kind = call.kinds.empty() ? call.kind : call.kinds[i];
     if (status[i] != kPending || (kind != OpKind::put && kind != OpKind::update)) continue;
     std::uint64_t const stride =
-        fixed != 0 ? fixed : pm::stride_for(pm::record_bytes(key_in_slot ? 0 : size(call.keys, i), size(call.values, i)));
+        fixed != 0 ? fixed
+                   : pm::stride_for(pm::record_bytes(key_in_slot ? 0 : size(call.keys, i), size(call.values, i)));
     by_stride[stride].push_back(static_cast<std::uint32_t>(i));
   }
   std::vector<std::uint64_t> records;
@@ -465,7 +496,8 @@ Status Store::Impl::check_worth_growing() {
   constexpr std::uint64_t kEmptiest = 64;
   std::lock_guard const lock(stats_mutex_);
   if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest || table_.resizing()) return {};
-  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) + " records fill all candidate slots of a key in a table of " +
+  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
+                              " records fill all candidate slots of a key in a table of " +
                               std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
 }
 
@@ -620,7 +652,8 @@ Result<VerifyReport> Store::Impl::verify() {
       std::lock_guard const lock(mutex);
       ++report.fault_count;
       if (report.faults.size() < kMostFaults) {
-        report.faults.push_back("slot " + std::to_string(number) + ", record at byte " + std::to_string(entry->record.bytes) + ": " + fault);
+        report.faults.push_back("slot " + std::to_string(number) + ", record at byte " +
+                                std::to_string(entry->record.bytes) + ": " + fault);
       }
     }
     std::lock_guard const lock(mutex);

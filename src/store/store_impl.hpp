@@ -23,7 +23,8 @@ namespace perdure {
 struct Store::Impl {
   Impl(std::string path, OpenOptions const& options, pm::Pool pool);
 
-  static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create, OpenOptions const& open);
+  static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
+                                              OpenOptions const& open);
   static Result<std::unique_ptr<Impl>> open(std::string const& path, OpenOptions const& options);
 
   // Batches.
@@ -48,7 +49,8 @@ struct Store::Impl {
   Status check_batch(Call const& call, std::span<KeyStatus> statuses) const;
   /// The status each operation begins with: pending, or too_large.
   Result<std::vector<std::uint8_t>> first_statuses(Call const& call) const;
-  Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved, bool& any_fits);
+  Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
+                 bool& any_fits);
   Status run_rounds(Session& session, exec::Counts& done, bool& full);
   void release(std::span<std::uint64_t const> reserved, Outcome const& outcome);
   Status check_worth_growing();

@@ -86,9 +86,13 @@ struct Candidates {
   }
 
   /// Number of the group's first slot within its level.
-  PERDURE_FN std::uint64_t slot_in_level(TableView const& t, std::uint32_t group) const { return bucket(t, group) * Shape::slots(t); }
+  PERDURE_FN std::uint64_t slot_in_level(TableView const& t, std::uint32_t group) const {
+    return bucket(t, group) * Shape::slots(t);
+  }
 
-  PERDURE_FN Level const& level(TableView const& t, std::uint32_t group) const { return t.level[group / Shape::hashes(t)]; }
+  PERDURE_FN Level const& level(TableView const& t, std::uint32_t group) const {
+    return t.level[group / Shape::hashes(t)];
+  }
 
   /// Where the 8-byte words of the group's row begin: slot words, or states in `in_place`.
   PERDURE_FN Offset row(TableView const& t, std::uint32_t group) const {
@@ -127,7 +131,9 @@ PERDURE_FN std::uint64_t fingerprint(std::uint64_t hash) {
   std::uint64_t const low = hash & 0xffffffu;  // bucket numbers use the top bits
   return (low == 0 ? 1 : low) << kPlaceBits;
 }
-PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) { return fingerprint(hash) | record.bytes / pm::kRecordAlign; }
+PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) {
+  return fingerprint(hash) | record.bytes / pm::kRecordAlign;
+}
 PERDURE_FN Offset record(std::uint64_t word) { return Offset{(word & kPlaceMask) * pm::kRecordAlign}; }
 }  // namespace word
 
@@ -139,7 +145,9 @@ inline constexpr std::uint64_t kInsert = 1;
 PERDURE_FN std::uint64_t fingerprint(std::uint64_t hash) { return hash < 2 ? hash + 2 : hash; }
 PERDURE_FN std::uint32_t key_stride(std::uint32_t key_bytes) { return (key_bytes + 7) / 8 * 8; }
 
-PERDURE_FN std::uint64_t level_slots(Level const& level, std::uint32_t slots) { return (std::uint64_t{1} << level.log2_buckets) * slots; }
+PERDURE_FN std::uint64_t level_slots(Level const& level, std::uint32_t slots) {
+  return (std::uint64_t{1} << level.log2_buckets) * slots;
+}
 PERDURE_FN Offset key(TableView const& t, Level const& level, std::uint64_t slot) {
   return level.base + level_slots(level, t.slots) * 8 + slot * key_stride(t.key_bytes);
 }
@@ -149,7 +157,8 @@ PERDURE_FN Offset place(TableView const& t, Level const& level, std::uint64_t sl
 }  // namespace in_place
 
 /// Bytes a level takes. `layout_in_place` and key_bytes as above.
-PERDURE_FN std::uint64_t level_bytes(bool layout_in_place, std::uint32_t key_bytes, std::uint32_t slots, std::uint32_t log2_buckets) {
+PERDURE_FN std::uint64_t level_bytes(bool layout_in_place, std::uint32_t key_bytes, std::uint32_t slots,
+                                     std::uint32_t log2_buckets) {
   std::uint64_t const a_slot = layout_in_place ? 16 + in_place::key_stride(key_bytes) : 8;
   return (std::uint64_t{slots} << log2_buckets) * a_slot;
 }

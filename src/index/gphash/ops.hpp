@@ -10,7 +10,6 @@
 // over slots. Between plan and publish lies an ordering point; see store/engine_on.hpp.
 #pragma once
 
-
 #include <cstdint>
 
 #include "base/annotate.hpp"
@@ -94,7 +93,8 @@ struct WordOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const&, Lanes const& lanes, KeyRef const& key) {
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const&, Lanes const& lanes,
+                               KeyRef const& key) {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
@@ -139,7 +139,8 @@ struct WordOps {
   /// make buckets fuller, so if the emptiest one by its words has none, it is the emptiest: usually one
   /// word of claim bits is read, not one a row.
   template <class W, class Lanes>
-  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes, std::uint32_t& lane) {
+  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes,
+                                     std::uint32_t& lane) {
     std::uint32_t empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
     if (empties == 0) return false;
     lane = less_loaded<Shape>(t, empties);
@@ -158,7 +159,8 @@ struct WordOps {
     std::uint32_t const slots = Shape::slots(t);
     std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
     std::uint64_t const first = where.slot_number(t, group * slots);
-    auto const bits = static_cast<std::uint32_t>(warp.once([&] { return std::uint64_t{W::load(t.claims + first / 32)}; }));
+    auto const bits =
+        static_cast<std::uint32_t>(warp.once([&] { return std::uint64_t{W::load(t.claims + first / 32)}; }));
     return bits >> (first % 32) & row_mask;
   }
 
@@ -166,7 +168,8 @@ struct WordOps {
   /// slot can be overwritten in phase two. The ordering point between the phases puts the copy before
   /// the overwrite; a crash in between leaves the word twice, and recovery clears the lower one.
   template <class W, class M, class Lanes>
-  PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, Plan& plan) {
+  PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
+                                  Plan& plan) {
     std::uint32_t victims = where.distinct_lanes(t) & ~claimed(warp, t, where);
     for (; victims != 0; victims &= victims - 1) {
       auto const lane = exec::lowest_bit(victims);
@@ -194,8 +197,8 @@ struct WordOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Verdict plan(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, Found const& found,
-                                 Change change, bool displacement, Plan& plan, bool& displaced) {
+  PERDURE_FN static Verdict plan(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
+                                 Found const& found, Change change, bool displacement, Plan& plan, bool& displaced) {
     plan.change = change;
     if (change != Change::insert) {
       std::uint64_t const slot = where.slot_number(t, found.lane);
@@ -286,7 +289,8 @@ struct InPlaceOps {
   }
 
   template <class W, class M>
-  PERDURE_FN static bool holds_key(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane, KeyRef const& key) {
+  PERDURE_FN static bool holds_key(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane,
+                                   KeyRef const& key) {
     if (t.key_bytes != 0) {
       std::byte const* const stored = mem.read(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane)));
       return warp.equal(stored, key.data, key.bytes);
@@ -298,7 +302,8 @@ struct InPlaceOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes, KeyRef const& key) {
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
+                               KeyRef const& key) {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
     for (; hits != 0 && !found.hit; hits &= hits - 1) {
@@ -313,8 +318,8 @@ struct InPlaceOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Verdict plan(W&, M&, TableView const& t, Where const& where, Lanes const&, Found const& found, Change change, bool,
-                                 Plan& plan, bool&) {
+  PERDURE_FN static Verdict plan(W&, M&, TableView const& t, Where const& where, Lanes const&, Found const& found,
+                                 Change change, bool, Plan& plan, bool&) {
     plan.change = change;
     plan.lane = found.lane;
     if (change == Change::replace) plan.target = place_of(t, where, found.lane);
@@ -351,7 +356,8 @@ struct InPlaceOps {
       if (mem.cas(warp, state, in_place::kEmpty, in_place::kInsert) != in_place::kEmpty) continue;
       mem.order(warp);
       if (t.key_bytes != 0) {
-        warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data, key.bytes);
+        warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data,
+                  key.bytes);
       }
       mem.store(warp, place_of(t, where, lane), place);
       mem.order(warp);

@@ -77,7 +77,8 @@ Status Table::create(std::uint32_t top_level) {
   }
   root = pool_->root();
   root.levels = view_.levels;
-  for (std::uint32_t i = 0; i < view_.levels; ++i) root.level[i] = {view_.level[i].base.bytes, view_.level[i].log2_buckets, 0};
+  for (std::uint32_t i = 0; i < view_.levels; ++i)
+    root.level[i] = {view_.level[i].base.bytes, view_.level[i].log2_buckets, 0};
   pool_->publish_root(root);
   renumber();
   return {};
@@ -88,7 +89,8 @@ Status Table::attach() {
   std::uint32_t const named = root.levels + root.retiring;
   for (std::uint32_t i = 0; i < named; ++i) {
     pm::RootLevel const& l = root.level[i];
-    bool const sane = l.log2_buckets <= kMaxTop && l.offset >= pool_->superblock_bytes() && l.offset % pool_->superblock_bytes() == 0 &&
+    bool const sane = l.log2_buckets <= kMaxTop && l.offset >= pool_->superblock_bytes() &&
+                      l.offset % pool_->superblock_bytes() == 0 &&
                       l.offset / pool_->superblock_bytes() < pool_->superblocks() &&
                       run_of(l.log2_buckets) <= pool_->superblocks() - l.offset / pool_->superblock_bytes();
     if (!sane) return {Code::corrupt, "the root names a level outside the pool; restore it from a copy"};
@@ -154,7 +156,8 @@ std::uint64_t Table::word_at(SlotAt at) const {
 
 Offset Table::record_at(SlotAt at) const {
   if (!in_place_) return word::record(word_at(at));
-  return Offset{*reinterpret_cast<std::uint64_t const*>(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
+  return Offset{
+      *reinterpret_cast<std::uint64_t const*>(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
 }
 
 void Table::clear(SlotAt at) {
@@ -168,11 +171,13 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
   if (word == 0 || (in_place_ && word == in_place::kInsert)) return std::nullopt;
   Entry e;
   e.record = record_at(at);
-  std::uint64_t const room = std::min<std::uint64_t>(view_.room(e.record), heap_->in_use(e.record) ? heap_->room(e.record) : 0);
+  std::uint64_t const room =
+      std::min<std::uint64_t>(view_.room(e.record), heap_->in_use(e.record) ? heap_->room(e.record) : 0);
   if (room < sizeof(pm::RecordHeader)) return e;
   pm::RecordView const r = pm::view_record(pool_->base() + e.record.bytes, room);
   e.key = {r.key, r.header.key_bytes};
-  if (in_place_ && view_.key_bytes != 0) e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
+  if (in_place_ && view_.key_bytes != 0)
+    e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
   e.value = {r.value, r.header.value_bytes};
   e.readable = true;
   return e;
@@ -181,7 +186,8 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
 std::vector<std::uint64_t> Table::candidate_slots(std::span<std::byte const> key) const {
   Candidates<ShapeAny> const where(view_, hash_bytes(key.data(), key.size()));
   std::vector<std::uint64_t> slots;
-  for (std::uint32_t lane = 0; lane < view_.levels * view_.hashes * view_.slots; ++lane) slots.push_back(where.slot_number(view_, lane));
+  for (std::uint32_t lane = 0; lane < view_.levels * view_.hashes * view_.slots; ++lane)
+    slots.push_back(where.slot_number(view_, lane));
   return slots;
 }
 
@@ -194,7 +200,8 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
   if (length > heap_->room(e.record) || crc32c(0, at + pm::kCrcSkip, length - pm::kCrcSkip) != header.crc) {
     return "record's checksum does not match";
   }
-  if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes) return "record's value has another length than the pool's";
+  if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes)
+    return "record's value has another length than the pool's";
   auto const slots = candidate_slots(e.key);
   if (std::find(slots.begin(), slots.end(), number) == slots.end()) return "key does not belong in this slot";
   std::uint64_t const hash = hash_bytes(e.key.data(), e.key.size());
@@ -206,7 +213,8 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
     std::uint64_t const theirs = word_at(locate(other));
     std::uint64_t const mask = in_place_ ? ~std::uint64_t{0} : ~word::kPlaceMask;
     if (((theirs ^ word) & mask) != 0) continue;
-    if (auto const twin = entry(other); twin && twin->readable && std::ranges::equal(twin->key, e.key)) return "key stands in an earlier slot too";
+    if (auto const twin = entry(other); twin && twin->readable && std::ranges::equal(twin->key, e.key))
+      return "key stands in an earlier slot too";
   }
   return {};
 }
