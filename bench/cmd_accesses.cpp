@@ -99,14 +99,10 @@ class Bench {
 
   Status call(Store& store, Operation operation, Column const& keys, Column const& values) {
     switch (operation) {
-      case Operation::insert:
-        return store.put(keys, values, statuses_);
-      case Operation::update:
-        return store.put(keys, values, statuses_);
-      case Operation::erase:
-        return store.erase(keys, statuses_);
-      default:
-        return store.get(keys, {values_.data(), o_.value_bytes, keys.count, Place::host}, statuses_);
+      case Operation::insert: return store.put(keys, values, statuses_);
+      case Operation::update: return store.put(keys, values, statuses_);
+      case Operation::erase: return store.erase(keys, statuses_);
+      default: return store.get(keys, {values_.data(), o_.value_bytes, keys.count, Place::host}, statuses_);
     }
   }
 

@@ -11,12 +11,9 @@ namespace {
 
 OpKind kind_of(Action action) {
   switch (action) {
-    case Action::read:
-      return OpKind::get;
-    case Action::write:
-      return OpKind::put;
-    case Action::read_modify_write:
-      return OpKind::update;
+    case Action::read: return OpKind::get;
+    case Action::write: return OpKind::put;
+    case Action::read_modify_write: return OpKind::update;
   }
   return OpKind::get;
 }

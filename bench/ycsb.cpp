@@ -19,18 +19,12 @@ struct Mix {
 
 Mix mix_of(Workload workload) {
   switch (workload) {
-    case Workload::load:
-      return {.inserts = 1};
-    case Workload::a:
-      return {.updates = 0.5};
-    case Workload::b:
-      return {.updates = 0.05};
-    case Workload::c:
-      return {};
-    case Workload::d:
-      return {.inserts = 0.05};
-    case Workload::f:
-      return {.read_modify_writes = 0.5};
+    case Workload::load: return {.inserts = 1};
+    case Workload::a: return {.updates = 0.5};
+    case Workload::b: return {.updates = 0.05};
+    case Workload::c: return {};
+    case Workload::d: return {.inserts = 0.05};
+    case Workload::f: return {.read_modify_writes = 0.5};
   }
   return {};
 }

@@ -65,20 +65,13 @@ std::string Array::dtype() const {
   nb::dlpack::dtype const type = view_.dtype();
   std::string const bits = std::to_string(type.bits * type.lanes);
   switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
-    case nb::dlpack::dtype_code::Int:
-      return "int" + bits;
-    case nb::dlpack::dtype_code::UInt:
-      return "uint" + bits;
-    case nb::dlpack::dtype_code::Float:
-      return "float" + bits;
-    case nb::dlpack::dtype_code::Bfloat:
-      return "bfloat" + bits;
-    case nb::dlpack::dtype_code::Complex:
-      return "complex" + bits;
-    case nb::dlpack::dtype_code::Bool:
-      return "bool";
-    default:
-      return "dlpack" + std::to_string(type.code) + "_" + bits;
+    case nb::dlpack::dtype_code::Int: return "int" + bits;
+    case nb::dlpack::dtype_code::UInt: return "uint" + bits;
+    case nb::dlpack::dtype_code::Float: return "float" + bits;
+    case nb::dlpack::dtype_code::Bfloat: return "bfloat" + bits;
+    case nb::dlpack::dtype_code::Complex: return "complex" + bits;
+    case nb::dlpack::dtype_code::Bool: return "bool";
+    default: return "dlpack" + std::to_string(type.code) + "_" + bits;
   }
 }
 
@@ -107,13 +100,10 @@ bool Array::contiguous() const {
 std::string Array::device() const {
   switch (view_.device_type()) {
     case kCpu:
-    case kCudaHost:
-      return "cpu";
+    case kCudaHost: return "cpu";
     case kCuda:
-    case kCudaManaged:
-      return "cuda";
-    default:
-      return "dlpack device type " + std::to_string(view_.device_type());
+    case kCudaManaged: return "cuda";
+    default: return "dlpack device type " + std::to_string(view_.device_type());
   }
 }
 
