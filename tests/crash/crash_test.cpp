@@ -1,0 +1,353 @@
+// A crash test is a table: each line is a half state that a crash leaves behind (docs/format.md,
+// "What each crash leaves behind"), made by editing the copy of an open pool, and the verdict of the
+// next open. Invariant checked by every line: each acknowledged key is there with its value, verify()
+// finds no fault that the line does not announce, and a second open is uneventful.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <functional>
+
+#include "../crash/pool_file.hpp"
+
+namespace perdure::test {
+namespace {
+
+struct Verdict {
+  std::uint64_t dropped = 0;
+  std::uint64_t duplicates = 0;
+  bool resumed = false;
+  std::uint64_t faults = 0;  // that verify names
+  bool clean = false;
+};
+
+struct Line {
+  char const* name;
+  std::function<void(Image&)> damage;
+  Verdict verdict;
+};
+
+Contents acknowledged(bool variable, std::uint64_t records) {
+  Contents contents;
+  for (std::uint64_t i = 0; i < records; ++i) {
+    std::string const value = "value " + std::to_string(i) + std::string(variable ? i % 40 : 0, '.');
+    if (variable) contents["key " + std::to_string(i)] = value;
+    else contents[u64_text(i)] = (value + std::string(16, '_')).substr(0, 16);
+  }
+  return contents;
+}
+
+CreateOptions small(Layout layout, bool variable) {
+  CreateOptions o;
+  o.key_bytes = variable ? 0 : 8;
+  o.value_bytes = variable ? 0 : 16;
+  o.expected_records = 40;
+  o.layout = layout;
+  return o;
+}
+
+/// The file as it stands while the store is open, every batch acknowledged: what a kill leaves.
+Image open_pool(Layout layout, bool variable, Contents const& contents) {
+  PoolPath path;
+  auto store = Store::create(path.str(), small(layout, variable));
+  if (!store) throw std::runtime_error(store.status().message());
+  if (Status s = put_all(*store, contents); !s.ok()) throw std::runtime_error(s.message());
+  return Image(read_file(path.str()));
+}
+
+/// What differs from the expectation; empty if nothing does.
+std::string examine(Store& store, Contents const& contents, Verdict const& wanted) {
+  std::string wrong;
+  auto const check = [&](char const* what, std::uint64_t found, std::uint64_t want) {
+    if (found != want)
+      wrong += std::string(what) + " is " + std::to_string(found) + ", not " + std::to_string(want) + "; ";
+  };
+  RecoveryReport const r = store.recovery();
+  check("clean", r.clean, wanted.clean);
+  check("records", r.records, contents.size());
+  check("dropped", r.dropped, wanted.dropped);
+  check("duplicates", r.duplicates, wanted.duplicates);
+  check("resize_resumed", r.resize_resumed, wanted.resumed);
+  check("why_dropped given", !r.why_dropped.empty(), wanted.dropped > 0);
+  if (scan_all(store) != contents) wrong += "a scan finds other contents; ";
+  std::vector<std::string> keys;
+  for (auto const& [key, value] : contents) keys.push_back(key);
+  auto const got = get_all(store, keys);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (got[i].status != KeyStatus::ok || got[i].value != contents.at(keys[i])) wrong += "get differs; ";
+  auto verified = store.verify();
+  if (!verified) return wrong + verified.status().message();
+  check("fault_count", verified->fault_count, wanted.faults);
+  check("verified records", verified->records, contents.size());
+  return wrong;
+}
+
+/// Opens the image, examines it, writes to it, closes it, and opens it once more.
+std::string judge(Image const& image, Contents contents, Verdict const& wanted) {
+  PoolPath path;
+  write_file(path.str(), image.bytes);
+  std::string wrong;
+  {
+    auto store = Store::open(path.str());
+    if (!store) return store.status().message();
+    wrong = examine(*store, contents, wanted);
+    Contents more;
+    for (auto const& [key, value] : contents) more[key] = std::string(value.rbegin(), value.rend());
+    if (Status s = put_all(*store, more); !s.ok()) return wrong + s.message();
+    contents = more;
+    if (Status s = store->close(); !s.ok()) return wrong + s.message();
+  }
+  auto store = Store::open(path.str());
+  if (!store) return wrong + "second open: " + store.status().message();
+  Verdict const uneventful{wanted.faults, 0, false, wanted.faults, true};  // what leads astray stays
+  std::string const then = examine(*store, contents, uneventful);
+  return then.empty() ? wrong : wrong + "second open: " + then;
+}
+
+Image::Slot free_candidate(Image const& image, std::string const& key, bool first) {
+  auto all = image.candidates(key);
+  if (!first) std::reverse(all.begin(), all.end());
+  for (auto const& s : all)
+    if (!image.taken(s)) return s;
+  throw std::runtime_error("every candidate is taken");
+}
+
+Image::Slot any_free(Image const& image) {
+  for (auto const& s : image.slots())
+    if (!image.taken(s)) return s;
+  throw std::runtime_error("no slot is free");
+}
+
+void copy_twice(Image& image, bool first) {
+  std::string const key = image.key(image.slot_of(image.in_place() || image.header().key_bytes == 0
+                                                      ? image.key([&] {
+                                                          for (auto const& s : image.slots())
+                                                            if (image.taken(s)) return s;
+                                                          throw std::runtime_error("the pool is empty");
+                                                        }())
+                                                      : u64_text(3)));
+  image.copy_slot(image.slot_of(key), free_candidate(image, key, first));
+}
+
+/// The state in which begin_growth leaves the pool: a new, empty top level behind the file's end, the
+/// bottom level retiring. Then as many of its entries are copied as `copy` says.
+void half_resize(Image& image, std::function<bool(std::uint64_t)> const& copy) {
+  std::uint64_t const superblock = image.header().superblock_bytes;
+  pm::Root root = image.root();
+  std::uint64_t const end = image.bytes.size();
+  image.bytes.resize(end + superblock);
+  for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
+  root.level[0] = {end, root.level[1].log2_buckets + 1, 0};
+  root.retiring = 1;
+  root.superblocks = image.bytes.size() / superblock;
+  image.publish(root);
+  std::uint64_t moved = 0;
+  std::uint64_t const retiring = root.level[root.levels].offset;
+  for (auto const& s : image.slots())
+    if (s.level_offset == retiring && image.taken(s) && copy(moved++))
+      image.copy_slot(s, free_candidate(image, image.key(s), true));
+}
+
+/// Bytes of the root copy that the next publication overwrites, or of the newest one.
+void tear_root(Image& image, bool newest) {
+  std::uint64_t offset = image.root_offset();
+  if (!newest) offset = pm::kRootOffset[0] + pm::kRootOffset[1] - offset;
+  for (std::uint64_t i = 300; i < sizeof(pm::Root); ++i) image.set(offset + i, std::byte{0xa5});
+}
+
+std::uint64_t free_record(Image const& image) {
+  // The record after the last one in use, in that superblock.
+  std::uint64_t last = 0;
+  for (auto const& s : image.slots())
+    if (image.taken(s)) last = std::max(last, image.record(s));
+  auto const stride = image.at<pm::SuperblockHeader>(last / image.header().superblock_bytes *
+                                                     image.header().superblock_bytes).record_bytes;
+  return last + stride;
+}
+
+std::vector<Line> lines() {
+  return {
+      {"nothing happened but the kill", [](Image&) {}, {}},
+      {"displacement: the copy stands before the original", [](Image& i) { copy_twice(i, true); }, {.duplicates = 1}},
+      {"displacement: the copy stands behind it", [](Image& i) { copy_twice(i, false); }, {.duplicates = 1}},
+      {"root: the older copy torn", [](Image& i) { tear_root(i, false); }, {}},
+      {"record reserved and half written, unreachable",
+       [](Image& i) {
+         std::uint64_t const at = free_record(i);
+         for (std::uint64_t b = 0; b < 20; ++b) i.set(at + b, std::byte{0x77});
+       },
+       {}},
+      {"file longer than the root says",
+       [](Image& i) { i.bytes.resize(i.bytes.size() + 3 * i.header().superblock_bytes); },
+       {}},
+      {"superblock header torn, of a superblock not yet in use",
+       [](Image& i) {
+         std::uint64_t const end = i.bytes.size();
+         i.bytes.resize(end + i.header().superblock_bytes);
+         pm::SuperblockHeader h{};
+         h.magic = pm::kSuperblockMagic;
+         h.record_bytes = 48;
+         i.set(end, h);
+       },
+       {}},
+      {"resize: new level not yet named",
+       [](Image& i) {
+         std::uint64_t const end = i.bytes.size();
+         i.bytes.resize(end + i.header().superblock_bytes);
+         pm::Root r = i.root();
+         r.superblocks = i.bytes.size() / i.header().superblock_bytes;
+         i.publish(r);
+       },
+       {}},
+      {"resize: named, none copied", [](Image& i) { half_resize(i, [](auto) { return false; }); }, {.resumed = true}},
+      {"resize: every other one copied", [](Image& i) { half_resize(i, [](auto n) { return n % 2 == 0; }); },
+       {.resumed = true}},
+      {"resize: all copied", [](Image& i) { half_resize(i, [](auto) { return true; }); }, {.resumed = true}},
+      {"resize: none copied, older root torn",
+       [](Image& i) {
+         half_resize(i, [](auto) { return false; });
+         tear_root(i, false);
+       },
+       {.resumed = true}},
+      {"not from a crash: a slot leads to no superblock",
+       [](Image& i) {
+         auto const s = any_free(i);
+         std::uint64_t const nowhere = std::uint64_t{1} << 41;
+         i.set(s.place_offset, i.in_place() ? nowhere : nowhere / 16 | std::uint64_t{5} << 40);
+         if (i.in_place()) i.set(s.word_offset, std::uint64_t{12345});
+       },
+       {.dropped = 1, .faults = 1}},
+      {"not from a crash: a slot leads between records",
+       [](Image& i) {
+         auto const s = any_free(i);
+         std::uint64_t const between = free_record(i) + 16;
+         i.set(s.place_offset, i.in_place() ? between : between / 16 | std::uint64_t{5} << 40);
+         if (i.in_place()) i.set(s.word_offset, std::uint64_t{12345});
+       },
+       {.dropped = 1, .faults = 1}},
+  };
+}
+
+class Crash : public ::testing::TestWithParam<std::pair<Layout, bool>> {
+ protected:
+  Contents const contents_ = acknowledged(GetParam().second, 40);
+  Image const image_ = open_pool(GetParam().first, GetParam().second, contents_);
+};
+
+TEST_P(Crash, LeavesWhatTheTableSays) {
+  for (Line const& line : lines()) {
+    Image image = image_;
+    line.damage(image);
+    EXPECT_EQ(judge(image, contents_, line.verdict), "") << line.name;
+  }
+}
+
+TEST_P(Crash, InsideAnInsertInPlaceDropsTheSlot) {
+  if (GetParam().first == Layout::word) GTEST_SKIP() << "layout word publishes by one store";
+  Image image = image_;
+  image.set(any_free(image).word_offset, std::uint64_t{1});
+  EXPECT_EQ(judge(image, contents_, {.dropped = 1}), "");
+}
+
+// The newest root lost, the one before counts: here they differ only in their batch lease and marks.
+TEST_P(Crash, WhileWritingTheRootFallsBackToTheOtherCopy) {
+  Image image = image_;
+  image.publish(image.root());
+  tear_root(image, true);
+  EXPECT_EQ(judge(image, contents_, {}), "");
+}
+
+TEST_P(Crash, RefusesAPoolWithoutRootOrHeader) {
+  Image no_root = image_;
+  tear_root(no_root, true);
+  tear_root(no_root, false);
+  Image no_header = image_;
+  no_header.set(pm::kHeaderOffset, pm::PoolHeader{});
+  for (Image const& image : {no_root, no_header}) {
+    PoolPath path;
+    write_file(path.str(), image.bytes);
+    auto store = Store::open(path.str());
+    ASSERT_FALSE(store.ok());
+    EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();
+    EXPECT_EQ(read_file(path.str()), image.bytes) << "a refused pool was changed";
+    EXPECT_TRUE(Store::create(path.str(), [&] {
+                  auto o = small(GetParam().first, GetParam().second);
+                  o.overwrite = true;
+                  return o;
+                }()).ok());
+  }
+}
+
+// A heap superblock whose header is lost takes its records along: each is counted, named, not followed.
+TEST_P(Crash, CountsTheRecordsOfATornSuperblock) {
+  Image image = image_;
+  std::uint64_t const superblock = image.header().superblock_bytes;
+  std::uint64_t const heap = image.record(image.slot_of(contents_.begin()->first)) / superblock * superblock;
+  image.flip(heap + 4);
+  Contents left;
+  std::uint64_t lost = 0;
+  for (auto const& s : image.slots()) {
+    if (!image.taken(s)) continue;
+    bool const gone = image.record(s) / superblock * superblock == heap;
+    if (gone) ++lost;
+    else left[image.key(s)] = contents_.at(image.key(s));
+  }
+  ASSERT_GT(lost, 0u);
+  PoolPath path;
+  write_file(path.str(), image.bytes);
+  auto store = Store::open(path.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  EXPECT_EQ(examine(*store, left, {.dropped = lost, .faults = lost}), "");
+}
+
+// A kill of a live process, and not by hand.
+TEST_P(Crash, OfAProcessThatLeftWithoutClosing) {
+  PoolPath path;
+  pid_t const child = ::fork();
+  if (child == 0) {
+    auto store = Store::create(path.str(), small(GetParam().first, GetParam().second));
+    bool const ok = store.ok() && put_all(*store, contents_).ok();
+    ::_exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(judge(Image(read_file(path.str())), contents_, {}), "");
+}
+
+TEST_P(Crash, SecondOpenAfterACloseIsClean) {
+  PoolPath path;
+  write_file(path.str(), image_.bytes);
+  ASSERT_TRUE(Store::open(path.str()).value().close().ok());
+  auto store = Store::open(path.str(), {.read_only = true});
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  EXPECT_EQ(examine(*store, contents_, {.clean = true}), "");
+}
+
+// The canary: each of these must be found wrong, or the harness is asleep.
+TEST_P(Crash, CanaryTheHarnessSeesALostRecord) {
+  Image lost = image_;
+  lost.clear_slot(lost.slot_of(contents_.begin()->first));
+  EXPECT_NE(judge(lost, contents_, {}), "");
+  Image rotten = image_;
+  rotten.flip(rotten.value_offset(rotten.slot_of(contents_.begin()->first)));
+  EXPECT_NE(judge(rotten, contents_, {}), "");
+  Image retired = image_;  // a resize that forgot its retiring level
+  half_resize(retired, [](auto) { return false; });
+  pm::Root root = retired.root();
+  root.retiring = 0;
+  retired.publish(root);
+  EXPECT_NE(judge(retired, contents_, {}), "");
+  Image unchanged = image_;
+  EXPECT_NE(judge(unchanged, contents_, {.duplicates = 1}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, Crash,
+                         ::testing::Values(std::pair{Layout::word, false}, std::pair{Layout::word, true},
+                                           std::pair{Layout::in_place, false}, std::pair{Layout::in_place, true}),
+                         [](auto const& one) {
+                           return std::string(one.param.first == Layout::word ? "word" : "in_place") +
+                                  (one.param.second ? "_variable" : "_fixed");
+                         });
+
+}  // namespace
+}  // namespace perdure::test
