@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "../crash/pool_file.hpp"
+#include "pool_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -30,8 +30,10 @@ Contents acknowledged(bool variable, std::uint64_t records) {
   Contents contents;
   for (std::uint64_t i = 0; i < records; ++i) {
     std::string const value = "value " + std::to_string(i) + std::string(variable ? i % 40 : 0, '.');
-    if (variable) contents["key " + std::to_string(i)] = value;
-    else contents[u64_text(i)] = (value + std::string(16, '_')).substr(0, 16);
+    if (variable)
+      contents["key " + std::to_string(i)] = value;
+    else
+      contents[u64_text(i)] = (value + std::string(16, '_')).substr(0, 16);
   }
   return contents;
 }
@@ -103,10 +105,8 @@ std::string judge(Image const& image, Contents contents, Verdict const& wanted) 
   return then.empty() ? wrong : wrong + "second open: " + then;
 }
 
-Image::Slot free_candidate(Image const& image, std::string const& key, bool first) {
-  auto all = image.candidates(key);
-  if (!first) std::reverse(all.begin(), all.end());
-  for (auto const& s : all)
+Image::Slot free_candidate(Image const& image, std::string const& key) {
+  for (auto const& s : image.candidates(key))
     if (!image.taken(s)) return s;
   throw std::runtime_error("every candidate is taken");
 }
@@ -117,15 +117,19 @@ Image::Slot any_free(Image const& image) {
   throw std::runtime_error("no slot is free");
 }
 
-void copy_twice(Image& image, bool first) {
-  std::string const key = image.key(image.slot_of(image.in_place() || image.header().key_bytes == 0
-                                                      ? image.key([&] {
-                                                          for (auto const& s : image.slots())
-                                                            if (image.taken(s)) return s;
-                                                          throw std::runtime_error("the pool is empty");
-                                                        }())
-                                                      : u64_text(3)));
-  image.copy_slot(image.slot_of(key), free_candidate(image, key, first));
+/// Some entry a second time, in another of its candidate slots: before the one it stands in, or behind.
+void copy_twice(Image& image, bool before) {
+  for (auto const& from : image.slots()) {
+    if (!image.taken(from)) continue;
+    bool passed = false;
+    for (auto const& to : image.candidates(image.key(from))) {
+      passed |= to == from;
+      if (passed == before || image.taken(to)) continue;
+      image.copy_slot(from, to);
+      return;
+    }
+  }
+  throw std::runtime_error("no entry has a free candidate there");
 }
 
 /// The state in which begin_growth leaves the pool: a new, empty top level behind the file's end, the
@@ -144,7 +148,7 @@ void half_resize(Image& image, std::function<bool(std::uint64_t)> const& copy) {
   std::uint64_t const retiring = root.level[root.levels].offset;
   for (auto const& s : image.slots())
     if (s.level_offset == retiring && image.taken(s) && copy(moved++))
-      image.copy_slot(s, free_candidate(image, image.key(s), true));
+      image.copy_slot(s, free_candidate(image, image.key(s)));
 }
 
 /// Bytes of the root copy that the next publication overwrites, or of the newest one.
@@ -159,8 +163,9 @@ std::uint64_t free_record(Image const& image) {
   std::uint64_t last = 0;
   for (auto const& s : image.slots())
     if (image.taken(s)) last = std::max(last, image.record(s));
-  auto const stride = image.at<pm::SuperblockHeader>(last / image.header().superblock_bytes *
-                                                     image.header().superblock_bytes).record_bytes;
+  auto const stride =
+      image.at<pm::SuperblockHeader>(last / image.header().superblock_bytes * image.header().superblock_bytes)
+          .record_bytes;
   return last + stride;
 }
 
@@ -199,7 +204,8 @@ std::vector<Line> lines() {
        },
        {}},
       {"resize: named, none copied", [](Image& i) { half_resize(i, [](auto) { return false; }); }, {.resumed = true}},
-      {"resize: every other one copied", [](Image& i) { half_resize(i, [](auto n) { return n % 2 == 0; }); },
+      {"resize: every other one copied",
+       [](Image& i) { half_resize(i, [](auto n) { return n % 2 == 0; }); },
        {.resumed = true}},
       {"resize: all copied", [](Image& i) { half_resize(i, [](auto) { return true; }); }, {.resumed = true}},
       {"resize: none copied, older root torn",
@@ -269,11 +275,13 @@ TEST_P(Crash, RefusesAPoolWithoutRootOrHeader) {
     ASSERT_FALSE(store.ok());
     EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();
     EXPECT_EQ(read_file(path.str()), image.bytes) << "a refused pool was changed";
-    EXPECT_TRUE(Store::create(path.str(), [&] {
-                  auto o = small(GetParam().first, GetParam().second);
-                  o.overwrite = true;
-                  return o;
-                }()).ok());
+    EXPECT_TRUE(Store::create(path.str(),
+                              [&] {
+                                auto o = small(GetParam().first, GetParam().second);
+                                o.overwrite = true;
+                                return o;
+                              }())
+                    .ok());
   }
 }
 
@@ -288,8 +296,10 @@ TEST_P(Crash, CountsTheRecordsOfATornSuperblock) {
   for (auto const& s : image.slots()) {
     if (!image.taken(s)) continue;
     bool const gone = image.record(s) / superblock * superblock == heap;
-    if (gone) ++lost;
-    else left[image.key(s)] = contents_.at(image.key(s));
+    if (gone)
+      ++lost;
+    else
+      left[image.key(s)] = contents_.at(image.key(s));
   }
   ASSERT_GT(lost, 0u);
   PoolPath path;
