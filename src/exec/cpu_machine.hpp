@@ -6,6 +6,7 @@
 // stages of an item follow each other; its many warps hide the latency.
 #pragma once
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 #include <sys/mman.h>
 
@@ -129,6 +130,7 @@ class CpuMachine {
         std::size_t const size = end - b < kBlock ? end - b : kBlock;
         run_stages<0>(warp, mine, body, b, size, state, counts);
       }
+      hwy::FlushStream();  // what this worker streamed comes before the end of the launch
       counts[Counts::reads] += mine.tally().reads;
       counts[Counts::writes] += mine.tally().writes;
       counts[Counts::orders] += mine.tally().orders;

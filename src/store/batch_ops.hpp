@@ -204,7 +204,9 @@ struct PlanBody {
         Ops::prefetch_to_plan(warp, table, s.where, s.lanes);
       }
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
-      if (fresh) mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
+      if (fresh && !streams(j)) {
+        mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
+      }
     } else if constexpr (kStage == 2) {
       if (s.live) s.live = decide(warp, mem, j, s, counts);
     } else {
@@ -213,6 +215,13 @@ struct PlanBody {
   }
 
  private:
+  /// Whether this position's record is followed by the next one's, so that whole lines get written.
+  PERDURE_FN bool streams(std::uint64_t j) const {
+    if (!batch.any_fits || j + 1 >= batch.n) return false;
+    std::uint64_t const apart = batch.reserved[j + 1] - batch.reserved[j];
+    return apart < table.max_record + pm::kRecordAlign;
+  }
+
   /// The first pending operation of its run of equal hashes.
   template <class W>
   PERDURE_FN bool is_head(std::uint64_t j) const {
@@ -356,11 +365,10 @@ struct PlanBody {
     record.key = key.data;
     record.value = batch.values.at(folded.writer);
     if (folded.arithmetic) {
-      std::byte* const value = to + sizeof(pm::RecordHeader) + record.header.key_bytes;
-      replay(warp, j, key, found, folded, value);
-      record.value = value;
+      replay(warp, j, key, found, folded, to + sizeof(pm::RecordHeader) + record.header.key_bytes);
+      return pm::seal_record(warp, to, record);
     }
-    pm::write_record(warp, to, record);
+    pm::write_record(warp, to, record, streams(j));
   }
 
   /// Statuses of the group, and the values of its gets where no arithmetic is involved.
