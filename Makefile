@@ -3,8 +3,8 @@
 #   make demo       set up, build, run the main job on a real trace; leaves .venv/bin/perdure
 #   make test       everything CI checks
 #   make test-gpu   the same, and the GPU tests; needs a GPU
-#   make bench      the figures of docs/benchmarks.md, beside RocksDB
-#   make fuzz       fuzz the opening of pools for FUZZ_SECONDS (60)
+#   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
+#   make fuzz       fuzz the opening of arbitrary pools for FUZZ_SECONDS (60)
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
 #   make clean      remove what was built (.venv stays; `make distclean` removes it too)
@@ -13,7 +13,7 @@
 
 PERDURE_CUDA ?= AUTO
 FUZZ_SECONDS ?= 60
-BENCH_ARGS ?=
+RECORDS ?= 16000000
 export PERDURE_CUDA
 
 .PHONY: demo test test-gpu bench fuzz format build setup clean distclean
@@ -37,7 +37,7 @@ test-gpu: setup
 bench:
 	@scripts/setup.sh --bench
 	@scripts/build.sh
-	.venv/bin/perdure bench $(BENCH_ARGS)
+	scripts/bench.sh $(RECORDS)
 
 fuzz:
 	@scripts/setup.sh --fuzz

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Measures the figures of docs/benchmarks.md on this machine and leaves them as JSON in build/figures.
+#   scripts/bench.sh [RECORDS]     default 16000000, which needs about 8 GB of /dev/shm with RocksDB
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+records=${1:-16000000}
+figures=build/figures
+device=cpu
+! nvidia-smi -L >/dev/null 2>&1 || device=cpu,cuda
+mkdir -p "$figures"
+
+bench() {
+  local name=$1
+  shift
+  printf '\n== %s\n' "$*"
+  .venv/bin/perdure bench "$@" --json "$figures/$name.json"
+}
+
+git log -1 --format='commit %h of %cs' || true
+bench load-factor load-factor --top-levels 14..18
+bench accesses accesses
+for workload in load c a b d f; do
+  bench "ycsb-$workload" ycsb --workload "$workload" --records "$records" --device "$device"
+done
+bench reopen reopen --records "$records"
+
+# A Release build of RocksDB comes from Maven Central, the distribution's from apt.
+if peers/rocksdb/fetch.sh >/dev/null; then
+  cmake -S . -B build/release >/dev/null  # looks for it again
+fi
+cmake --build build/release --target perdure-bench-rocksdb
+printf '\n== beside RocksDB\n'
+build/release/bench/perdure-bench-rocksdb --records "$records" --json "$figures/rocksdb.json"
+printf '\nfigures: %s\n' "$figures"
