@@ -1,0 +1,110 @@
+// Which stores the conformance suite runs for. A configuration is named DEVICE_LAYOUT_KEYS_SHAPE, and
+// CMakeLists.txt registers one ctest for each DEVICE_LAYOUT_KEYS.
+#include <sstream>
+
+#include "conformance/conformance.hpp"
+
+namespace perdure::test {
+namespace {
+
+struct Sizes {
+  char const* name;
+  std::uint32_t key_bytes, value_bytes;
+};
+// 10 is no multiple of 4 or 8: updates leave a tail that is no whole element.
+constexpr Sizes kSizes[] = {
+    {"key8", 8, 24},    {"key5", 5, 10},      {"key32", 32, 128},     {"key128", 128, 16},
+    {"variable", 0, 0}, {"key8values", 8, 0}, {"keysvalue16", 0, 16},
+};
+
+struct Make {
+  Shape shape;
+  bool count_accesses;
+  std::uint32_t threads;
+};
+// 1L-2H-1S fills up at a load of about a third, and its resizes find no room for some entries.
+constexpr Make kMakes[] = {
+    {{2, 2, 8}, false, 2},  {{2, 2, 8}, true, 1}, {{4, 2, 4}, false, 1}, {{2, 2, 4}, true, 2},
+    {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 1}, false, 1},
+};
+
+std::string name_of(Device device, Layout layout, Sizes const& sizes, Make const& m) {
+  std::ostringstream name;
+  name << (device == Device::cpu ? "cpu_" : "cuda_") << (layout == Layout::word ? "word_" : "inplace_") << sizes.name
+       << '_' << m.shape.levels << 'L' << m.shape.hashes << 'H' << m.shape.slots << 'S'
+       << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
+  return name.str();
+}
+
+}  // namespace
+
+std::vector<Config> configurations() {
+  std::vector<Config> all;
+  for (Device const device : {Device::cpu, Device::cuda}) {
+    for (Layout const layout : {Layout::word, Layout::in_place}) {
+      for (Sizes const& s : kSizes) {
+        for (Make const& m : kMakes) {
+          if (device == Device::cuda && m.threads == 2) continue;
+          std::string const name = name_of(device, layout, s, m);
+          all.push_back({name, device, layout, m.shape, s.key_bytes, s.value_bytes, m.count_accesses, m.threads});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void Conformance::SetUp() {
+  if (std::string why_not; !available(GetParam().device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
+  make();
+}
+
+void Conformance::make(CreateOptions const& create, OpenOptions const& open) {
+  driver_.reset();
+  CreateOptions fresh = create;
+  fresh.overwrite = true;
+  auto store = Store::create(pool(), fresh, open);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  driver_ = std::make_unique<Driver>(GetParam(), std::move(*store));
+}
+
+void Conformance::reopen(OpenOptions const& open) {
+  std::string const path = driver_->store().path();
+  Status const closed = driver_->store().close();
+  ASSERT_TRUE(closed.ok()) << closed.message();
+  auto store = Store::open(path, open);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  driver_->replace(std::move(*store));
+}
+
+void Conformance::reopen_killed(OpenOptions const& open) {
+  std::string const copy = scratch_.file("killed-" + std::to_string(copies_++));
+  copy_as_if_killed(driver_->store().path(), copy);
+  auto store = Store::open(copy, open);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  driver_->replace(std::move(*store));
+}
+
+std::vector<Bytes> Conformance::keys(std::uint64_t from, std::uint64_t to) const {
+  std::vector<Bytes> out;
+  for (std::uint64_t n = from; n < to; ++n) out.push_back(key(n));
+  return out;
+}
+
+std::vector<Bytes> Conformance::values(std::uint64_t from, std::uint64_t to, std::uint64_t version) const {
+  std::vector<Bytes> out;
+  for (std::uint64_t n = from; n < to; ++n) out.push_back(value(n, version));
+  return out;
+}
+
+void Conformance::fill(std::uint64_t from, std::uint64_t to, std::uint64_t version, std::size_t batch) {
+  for (std::uint64_t at = from; at < to; at += batch) {
+    std::uint64_t const end = std::min(to, at + batch);
+    ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(at, end), values(at, end, version)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, Conformance, testing::ValuesIn(configurations()),
+                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+
+}  // namespace perdure::test
