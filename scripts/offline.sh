@@ -42,13 +42,34 @@ pack() {
   wanted_wheels >.offline/requirements.txt
   "$python" -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp \
     --python-version "$version" "${platforms[@]}" -d .offline/wheels -r .offline/requirements.txt
+  shrink .offline/wheels
   du -sh .offline
 }
 
+# Wheels compress each file by itself; stored, and compressed as one, they take half the room.
+shrink() {
+  "$python" - "$1" <<'PYTHON'
+import sys
+import zipfile
+from pathlib import Path
+
+for wheel in Path(sys.argv[1]).glob("*.whl"):
+    with zipfile.ZipFile(wheel) as packed:
+        members = [(info, packed.read(info)) for info in packed.infolist()]
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as stored:
+        for info, data in members:
+            info.compress_type = zipfile.ZIP_STORED
+            stored.writestr(info, data)
+PYTHON
+  XZ_OPT=-T0 tar -C "$1" -cJf "$1.tar.xz" .
+  rm -r "$1"
+}
+
 unpack() {
-  [ -d .offline/debs ] || fail "no .offline here: run 'scripts/offline.sh pack' on a machine that reaches the registries, and bring it along"
+  [ -f .offline/wheels.tar.xz ] || fail "no .offline here: run 'scripts/offline.sh pack' on a machine that reaches the registries, and bring it along"
   local deb
-  mkdir -p .deps
+  mkdir -p .deps .offline/wheels
+  tar -C .offline/wheels -xJf .offline/wheels.tar.xz
   for deb in .offline/debs/*.deb; do
     dpkg -x "$deb" .deps
   done
