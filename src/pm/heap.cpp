@@ -41,11 +41,22 @@ void RecordHeap::find_superblocks() {
   }
 }
 
+void RecordHeap::guard_superblocks(bool on) {
+  if (on) find_superblocks();
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
+    if (superblocks_[i].stride == 0) continue;
+    Offset const at{i * pool_->superblock_bytes()};
+    on ? pool_->claim_run(at, 1) : pool_->give_run(at, 1);
+  }
+  if (!on) superblocks_.clear();
+}
+
 RecordHeap::Mark RecordHeap::mark(Offset record) {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   if (index >= superblocks_.size()) return Mark::invalid;
   Superblock& s = superblocks_[index];
   std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
+  if (s.stride == 0) __atomic_store_n(&s.led_into, 1, __ATOMIC_RELAXED);
   if (s.stride == 0 || inside < kFirstRecord || (inside - kFirstRecord) % s.stride != 0) return Mark::invalid;
   std::uint64_t const i = (inside - kFirstRecord) / s.stride;
   if (i >= s.capacity) return Mark::invalid;
@@ -56,6 +67,9 @@ RecordHeap::Mark RecordHeap::mark(Offset record) {
 void RecordHeap::finish_recovery() {
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
     Superblock& s = superblocks_[i];
+    Offset const at{i * pool_->superblock_bytes()};
+    // Its header is damaged, its records perhaps not: nothing may overwrite them.
+    if (s.stride == 0 && s.led_into != 0 && pool_->is_free(at)) pool_->claim_run(at, 1);
     if (s.stride == 0) continue;
     std::uint64_t set = 0;
     for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
@@ -66,7 +80,7 @@ void RecordHeap::finish_recovery() {
       s.bitmap.clear();
       continue;
     }
-    pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
+    pool_->claim_run(at, 1);
     if (s.used < s.capacity) list(i);
   }
 }
@@ -78,7 +92,19 @@ void RecordHeap::list(std::uint64_t index) {
   open_[s.stride].push_back(static_cast<std::uint32_t>(index));
 }
 
+void RecordHeap::give_back_empty() {
+  for (std::uint64_t i = 1; i < superblocks_.size() && empty_ > 0; ++i) {
+    Superblock& s = superblocks_[i];
+    if (s.stride == 0 || s.used > 0) continue;
+    std::erase(open_[s.stride], static_cast<std::uint32_t>(i));
+    s = Superblock{};
+    --empty_;
+    pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
+  }
+}
+
 Status RecordHeap::add_superblock(std::uint64_t stride) {
+  give_back_empty();
   auto run = pool_->take_run(1);
   if (!run) return run.status();
   // Reached only through words published after the batch's first ordering point, which orders this too.
@@ -90,6 +116,7 @@ Status RecordHeap::add_superblock(std::uint64_t stride) {
   std::memcpy(pool_->base() + run->bytes, &header, sizeof header);
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
   attach(index, stride);
+  ++empty_;
   list(index);
   return {};
 }
@@ -107,6 +134,7 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
     word = ~free;
     if (free != 0) break;
   }
+  if (s.used == 0 && taken > 0) --empty_;
   s.used += taken;
   return taken;
 }
@@ -132,12 +160,13 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
 }
 
 void RecordHeap::release(Offset record) {
+  if (!in_use(record)) return;  // what a damaged pool's slots lead to need not be a record of ours
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   Superblock& s = superblocks_[index];
   std::uint64_t const i = (record.bytes % pool_->superblock_bytes() - kFirstRecord) / s.stride;
   s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   s.hint = std::min(s.hint, i / 64);
-  --s.used;
+  if (--s.used == 0) ++empty_;
   list(index);
 }
 

@@ -25,6 +25,8 @@ class RecordHeap {
  public:
   explicit RecordHeap(Pool& pool) : pool_(&pool) {}
 
+  /// Before recovery: keeps what may be heap superblocks out of the pool's hands, then lets them go.
+  void guard_superblocks(bool on);
   /// Recovery, step 1: finds the heap superblocks among those the index does not use.
   void find_superblocks();
   enum class Mark : std::uint8_t { first, again, invalid };
@@ -36,6 +38,8 @@ class RecordHeap {
   /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
   Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
   void release(Offset record);
+  /// Superblocks without a record in use serve any stride, and the index, again.
+  void give_back_empty();
 
   /// Bytes a record at `record` may span; 0 where there can be none.
   [[nodiscard]] std::uint64_t room(Offset record) const;
@@ -49,6 +53,7 @@ class RecordHeap {
     std::uint64_t used = 0;
     std::uint64_t hint = 0;    // no free record in bitmap words below it
     bool listed = false;       // stands in its class's list
+    std::uint8_t led_into = 0; // slots lead into it, though it is no superblock of the heap
     std::vector<std::uint64_t> bitmap;  // bit set = in use
   };
   using Open = std::vector<std::uint32_t>;  // superblocks with free records (and, lazily, full ones)
@@ -61,6 +66,7 @@ class RecordHeap {
   Pool* pool_;
   std::vector<Superblock> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
+  std::uint64_t empty_ = 0;    // superblocks of the heap without a record in use
 };
 
 }  // namespace perdure::pm

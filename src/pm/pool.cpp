@@ -107,7 +107,7 @@ Status Pool::check_root(std::string const& path) {
   int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
   root_ = copies[newest];
   std::uint64_t const held = bytes() / superblock_bytes();
-  if (root_.superblocks > held) {
+  if (root_.superblocks == 0 || root_.superblocks > held) {
     return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
                              std::to_string(root_.superblocks * superblock_bytes()));
   }
@@ -119,12 +119,16 @@ Status Pool::check_root(std::string const& path) {
 }
 
 void Pool::publish_root(Root next) {
-  next.sequence = root_.sequence + 1;
-  next.crc = checksum(next);
   order();
-  std::memcpy(base() + kRootOffset[next.sequence % 2], &next, sizeof next);
-  order();
-  root_ = next;
+  // Into both copies, one after the other: a crash spoils one at most, and afterwards neither is
+  // out of date, so that a bit lost in one later brings no old levels back.
+  for (int copy = 0; copy < 2; ++copy) {
+    next.sequence = root_.sequence + 1;
+    next.crc = checksum(next);
+    std::memcpy(base() + kRootOffset[next.sequence % 2], &next, sizeof next);
+    order();
+    root_ = next;
+  }
 }
 
 std::uint64_t Pool::superblocks_in_use() const {

@@ -37,7 +37,7 @@ class Pool {
   [[nodiscard]] std::uint64_t superblocks() const { return in_use_.size(); }
   [[nodiscard]] std::uint64_t superblocks_in_use() const;
 
-  /// Makes `next` the root, durably and as a whole: one ordering point before it, one after.
+  /// Makes `next` the root, durably and as a whole, in both copies: an ordering point before and after each.
   void publish_root(Root next);
 
   /// A run of adjacent free superblocks; grows the file where there is none.

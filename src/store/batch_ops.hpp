@@ -80,8 +80,8 @@ struct GetBody {
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
     auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
     std::uint8_t status = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
-    if (found.hit) {
-      bool const odd = table.value_bytes != 0 && found.record.header.value_bytes != table.value_bytes;
+    if (found.at) {  // no hit, but a fingerprint that matched: perhaps this very key, damaged
+      bool const odd = found.hit && table.value_bytes != 0 && found.record.header.value_bytes != table.value_bytes;
       if (odd || (batch.verify && !pm::intact(warp, found.record))) {
         status = code(KeyStatus::corrupt);
         ++counts[Counts::corrupt];
@@ -245,6 +245,17 @@ struct PlanBody {
     }
   }
 
+  /// Another key of the same hash follows in this run: its turn comes in the next round.
+  template <class W>
+  PERDURE_FN bool others_wait(W& warp, std::uint64_t j, KeyRef const& key) const {
+    for (std::uint64_t k = j + 1; k < batch.n && batch.order[k].hash == key.hash; ++k) {
+      std::uint64_t const i = batch.order[k].index;
+      if (!batch.template pending<W>(i)) continue;
+      if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) return true;
+    }
+    return false;
+  }
+
   /// Nothing to publish at this position, nothing to free.
   template <class W>
   PERDURE_FN void leave(W& warp, std::uint64_t j) const {
@@ -303,6 +314,7 @@ struct PlanBody {
       if (writes) batch.used[mine] = 1;
       return std::uint64_t{0};
     });
+    counts[Counts::pending] += others_wait(warp, j, s.key);
     counts[Counts::used] += writes;
     counts[Counts::inserted] += change == Change::insert;
     counts[Counts::erased] += change == Change::erase;
@@ -320,6 +332,7 @@ struct PlanBody {
         return std::uint64_t{0};
       });
     });
+    counts[Counts::pending] += others_wait(warp, j, key);
     leave(warp, j);
   }
 
@@ -430,19 +443,33 @@ struct PlanBody {
         if (step(walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
         if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
         if (kind == OpKind::update) element = combine<T>(batch.rmw, element, load_element<T>(batch.values.at(i), e));
-        if (kind == OpKind::get) store_element<T>(batch.out + i * table.value_bytes, e, element);
+        if (kind == OpKind::get && (e + 1) * sizeof(T) <= table.value_bytes)
+          store_element<T>(batch.out + i * table.value_bytes, e, element);
       });
       if (value != nullptr && (e + 1) * sizeof(T) <= folded.bytes) store_element<T>(value, e, element);
     });
-    // A put's trailing bytes that make no whole element.
-    std::uint32_t const whole = folded.bytes - folded.bytes % static_cast<std::uint32_t>(sizeof(T));
-    if (value != nullptr && whole < folded.bytes) {
-      std::byte const* tail = found.hit ? found.record.value : nullptr;
-      for_group(warp, j, key, [&](std::uint64_t i) {
-        if (batch.kind_of(i) == OpKind::put) tail = batch.values.at(i);
-      });
-      warp.copy(value + whole, tail + whole, folded.bytes - whole);
-    }
+    if (sizeof(T) > 1 && (table.value_bytes == 0 || table.value_bytes % sizeof(T) != 0))
+      replay_tail(warp, j, key, found, folded, static_cast<std::uint32_t>(sizeof(T)), value);
+  }
+
+  /// Trailing bytes that make no whole element: updates leave them, so they are those of the last put.
+  template <class W>
+  PERDURE_FN void replay_tail(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
+                              Folded const& folded, std::uint32_t element_bytes, std::byte* value) const {
+    Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    std::byte const* last = found.hit ? found.record.value : nullptr;
+    auto const copy_tail = [&](std::byte* to, std::uint32_t bytes) {
+      std::uint32_t const whole = bytes - bytes % element_bytes;
+      if (whole < bytes) warp.copy(to + whole, last + whole, bytes - whole);
+    };
+    for_group(warp, j, key, [&](std::uint64_t i) {
+      OpKind const kind = batch.kind_of(i);
+      if (step(walk, i) != KeyStatus::ok) return;
+      if (kind == OpKind::put) last = batch.values.at(i);
+      if (kind == OpKind::get && walk.bytes == table.value_bytes)
+        copy_tail(batch.out + i * table.value_bytes, walk.bytes);
+    });
+    if (value != nullptr) copy_tail(value, folded.bytes);
   }
 
   /// As for_group, for one lane by itself (no warp verbs inside a strided loop).

@@ -184,7 +184,10 @@ Status Store::Impl::recover() {
   }
   if (table_.resizing()) {
     recovery.resize_resumed = true;
-    if (Status s = grow(); !s.ok()) return s;
+    heap_.guard_superblocks(true);  // which of them hold records is not known yet
+    Status const s = grow();
+    heap_.guard_superblocks(false);
+    if (!s.ok() && table_.resizing()) return s;
   }
   gphash::Recovered const r = table_.recover(workers_);
   table_.pool_grew();
@@ -279,6 +282,9 @@ Status Store::Impl::check_batch(Call const& call, std::span<KeyStatus> statuses)
 Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) const {
   std::size_t const n = call.keys.count;
   std::vector<std::uint8_t> status(n, kPending);
+  auto const counts = [&](std::size_t i, bool values) {  // gets and erases ignore their values
+    return !values || call.kinds.empty() || call.kinds[i] == OpKind::put || call.kinds[i] == OpKind::update;
+  };
   auto const check = [&](Column const& column, std::uint32_t most, char const* what) -> Status {
     if (column.data == nullptr) return {};
     if (column.offsets == nullptr) {
@@ -290,7 +296,8 @@ Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) 
     for (std::size_t i = 0; i < n; ++i) {
       std::int64_t const size = column.offsets[i + 1] - column.offsets[i];
       if (size < 0) return bad(std::string(what) + ": offsets decrease at " + std::to_string(i));
-      if (size > most) status[i] = static_cast<std::uint8_t>(KeyStatus::too_large);
+      if (size > most && counts(i, &column == &call.values))
+        status[i] = static_cast<std::uint8_t>(KeyStatus::too_large);
     }
     return {};
   };
@@ -492,8 +499,8 @@ void Store::Impl::release(std::span<std::uint64_t const> reserved, Outcome const
 
 /// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
 Status Store::Impl::check_worth_growing() {
-  constexpr std::uint64_t kSmall = 1u << 16;
-  constexpr std::uint64_t kEmptiest = 64;
+  constexpr std::uint64_t kSmall = 1u << 20;
+  constexpr std::uint64_t kEmptiest = 4096;
   std::lock_guard const lock(stats_mutex_);
   if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest || table_.resizing()) return {};
   return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
@@ -515,7 +522,11 @@ Status Store::Impl::grow() {
     add(*moved);
     if ((*moved)[Counts::full] == 0) break;
     if (Status s = check_worth_growing(); !s.ok()) return s;
-    if (Status s = table_.begin_growth(); !s.ok()) return s;  // extreme shapes only: a larger top level
+    if (Status s = table_.begin_growth(); !s.ok()) {  // extreme shapes only: a larger top level
+      table_.abandon_growth();
+      Status const set = engine_->set_table(table_.view(), table_.slots());
+      return set.ok() ? s : set;
+    }
   }
   table_.finish_growth();
   ++generation_;
@@ -580,7 +591,7 @@ Stats Store::Impl::stats() {
   }
   std::lock_guard const lock(stats_mutex_);
   s.records = records_;
-  s.slots = gphash::slots_under({h.levels, h.hashes, h.slots}, table_.top_level());
+  s.slots = table_.usable_slots();
   s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
   s.growths = growths_;
   s.displacements = displacements_;

@@ -29,8 +29,8 @@ struct KeyRef {
 struct Found {
   bool hit = false;
   std::uint32_t lane = 0;
-  Offset at;              // record
-  pm::RecordView record;  // valid when hit
+  Offset at;              // record read last, the hit if there is one; 0 = none
+  pm::RecordView record;  // valid when `at` is not 0
 };
 
 enum class Change : std::uint32_t { none, insert, replace, erase };
@@ -99,10 +99,11 @@ struct WordOps {
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
-      found.at = word::record(warp.pick(lanes, found.lane));
-      std::uint64_t const room = t.room(found.at);
+      Offset const at = word::record(warp.pick(lanes, found.lane));
+      std::uint64_t const room = t.room(at);
       if (room < sizeof(pm::RecordHeader)) continue;
-      found.record = pm::view_record(mem.read(found.at), room);
+      found.at = at;
+      found.record = pm::view_record(mem.read(at), room);
       found.hit = found.record.header.key_bytes == key.bytes && warp.equal(found.record.key, key.data, key.bytes);
       if (found.hit) break;
     }
@@ -309,9 +310,10 @@ struct InPlaceOps {
     for (; hits != 0 && !found.hit; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
       if (!holds_key(warp, mem, t, where, found.lane, key)) continue;
-      found.at = Offset{mem.load(warp, place_of(t, where, found.lane))};
-      if (t.room(found.at) < sizeof(pm::RecordHeader)) continue;
-      found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+      Offset const at{mem.load(warp, place_of(t, where, found.lane))};
+      if (t.room(at) < sizeof(pm::RecordHeader)) continue;
+      found.at = at;
+      found.record = pm::view_record(mem.read(at), t.room(at));
       found.hit = true;
     }
     return found;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/crc32c.hpp"
+#include "exec/bits.hpp"
 #include "pm/record.hpp"
 
 namespace perdure::gphash {
@@ -42,6 +43,12 @@ std::uint64_t Table::run_of(std::uint32_t log2_buckets) const {
   return (bytes + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
 }
 
+std::uint64_t Table::usable_slots() const {
+  std::uint64_t slots = 0;
+  for (std::uint32_t i = 0; i < view_.levels; ++i) slots += in_place::level_slots(view_.level[i], view_.slots);
+  return slots;
+}
+
 std::uint64_t Table::bytes() const {
   std::uint64_t superblocks = 0;
   for (std::uint32_t i = 0; i < view_.levels; ++i) superblocks += run_of(view_.level[i].log2_buckets);
@@ -60,6 +67,7 @@ void Table::renumber() {
 
 Result<Level> Table::new_level(std::uint32_t log2_buckets) {
   if (log2_buckets > kMaxTop) return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
+  heap_->give_back_empty();
   auto run = pool_->take_run(run_of(log2_buckets));
   if (!run) return run.status();
   // Zero is EMPTY in both layouts. publish_root orders this before the root that names the level.
@@ -84,16 +92,30 @@ Status Table::create(std::uint32_t top_level) {
   return {};
 }
 
+/// Whether a level that the root names lies in the pool and on nothing else.
+bool Table::may_hold(pm::RootLevel const& l) const {
+  std::uint64_t const superblock = pool_->superblock_bytes();
+  if (l.log2_buckets > kMaxTop || l.offset < superblock || l.offset % superblock != 0) return false;
+  std::uint64_t const first = l.offset / superblock;
+  if (first >= pool_->superblocks()) return false;
+  if (std::uint64_t{view_.slots} << l.log2_buckets > pool_->bytes() / 8) return false;  // so that run_of cannot wrap
+  if (run_of(l.log2_buckets) > pool_->superblocks() - first) return false;
+  for (std::uint64_t i = 0; i < run_of(l.log2_buckets); ++i) {
+    if (!pool_->is_free(Offset{(first + i) * superblock})) return false;
+  }
+  return true;
+}
+
 Status Table::attach() {
   pm::Root const& root = pool_->root();
   std::uint32_t const named = root.levels + root.retiring;
   for (std::uint32_t i = 0; i < named; ++i) {
     pm::RootLevel const& l = root.level[i];
-    bool const sane = l.log2_buckets <= kMaxTop && l.offset >= pool_->superblock_bytes() &&
-                      l.offset % pool_->superblock_bytes() == 0 &&
-                      l.offset / pool_->superblock_bytes() < pool_->superblocks() &&
-                      run_of(l.log2_buckets) <= pool_->superblocks() - l.offset / pool_->superblock_bytes();
-    if (!sane) return {Code::corrupt, "the root names a level outside the pool; restore it from a copy"};
+    bool const smaller = i == 0 || l.log2_buckets < root.level[i - 1].log2_buckets;
+    if (!smaller || !may_hold(l)) {
+      return {Code::corrupt,
+              "the root names a level that cannot be there (size, place or overlap); restore it from a copy"};
+    }
     Level const level{Offset{l.offset}, 0, l.log2_buckets};
     pool_->claim_run(level.base, run_of(level.log2_buckets));
     (i < root.levels ? view_.level[i] : retiring_) = level;
@@ -141,6 +163,32 @@ void Table::finish_growth() {
   renumber();
 }
 
+// Copies in the new top level go with it. Those in older levels are cleared first, while the root
+// still names the retiring level: a crash meanwhile leaves a resize to resume.
+void Table::abandon_growth() {
+  for (std::uint64_t slot = 0; slot < retiring_slots(); ++slot) {
+    SlotAt const original{&retiring_, slot};
+    std::uint64_t const word = word_at(original);
+    if (word == 0 || (in_place_ && word == in_place::kInsert)) continue;
+    Entry const e = read_entry(original, view_.room(record_at(original)));
+    if (!e.readable) continue;
+    for (std::uint64_t const number : candidate_slots(e.key)) {
+      SlotAt const at = locate(number);
+      if (at.level != &view_.level[0] && word_at(at) != 0 && record_at(at) == e.record) clear(at);
+    }
+  }
+  pm::Root root = pool_->root();
+  for (std::uint32_t i = 0; i < root.levels; ++i) root.level[i] = root.level[i + 1];
+  root.level[root.levels] = {};
+  root.retiring = 0;
+  pool_->publish_root(root);
+  pool_->give_run(view_.level[0].base, run_of(view_.level[0].log2_buckets));
+  for (std::uint32_t i = 0; i + 1 < view_.levels; ++i) view_.level[i] = view_.level[i + 1];
+  view_.level[view_.levels - 1] = retiring_;
+  retiring_ = {};
+  renumber();
+}
+
 // ------------------------------------------------------------------------------------------------
 
 Table::SlotAt Table::locate(std::uint64_t number) const {
@@ -169,10 +217,13 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
   SlotAt const at = locate(number);
   std::uint64_t const word = word_at(at);
   if (word == 0 || (in_place_ && word == in_place::kInsert)) return std::nullopt;
+  Offset const record = record_at(at);
+  return read_entry(at, std::min<std::uint64_t>(view_.room(record), heap_->in_use(record) ? heap_->room(record) : 0));
+}
+
+Entry Table::read_entry(SlotAt at, std::uint64_t room) const {
   Entry e;
   e.record = record_at(at);
-  std::uint64_t const room =
-      std::min<std::uint64_t>(view_.room(e.record), heap_->in_use(e.record) ? heap_->room(e.record) : 0);
   if (room < sizeof(pm::RecordHeader)) return e;
   pm::RecordView const r = pm::view_record(pool_->base() + e.record.bytes, room);
   e.key = {r.key, r.header.key_bytes};
@@ -186,8 +237,8 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
 std::vector<std::uint64_t> Table::candidate_slots(std::span<std::byte const> key) const {
   Candidates<ShapeAny> const where(view_, hash_bytes(key.data(), key.size()));
   std::vector<std::uint64_t> slots;
-  for (std::uint32_t lane = 0; lane < view_.levels * view_.hashes * view_.slots; ++lane)
-    slots.push_back(where.slot_number(view_, lane));
+  for (std::uint32_t lanes = where.distinct_lanes(view_); lanes != 0; lanes &= lanes - 1)
+    slots.push_back(where.slot_number(view_, exec::lowest_bit(lanes)));
   return slots;
 }
 

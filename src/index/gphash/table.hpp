@@ -56,17 +56,22 @@ class Table {
 
   [[nodiscard]] TableView const& view() const { return view_; }
   void pool_grew() { view_.pool_bytes = pool_->bytes(); }
-  [[nodiscard]] std::uint64_t slots() const { return slots_; }
+  [[nodiscard]] std::uint64_t slots() const { return slots_; }  // with some rounding between levels
+  [[nodiscard]] std::uint64_t usable_slots() const;
   [[nodiscard]] std::uint32_t top_level() const { return view_.level[0].log2_buckets; }
   [[nodiscard]] std::uint64_t bytes() const;
 
   /// A resize: a new top level, 2^extra times the next size; the bottom level retires. Then rehash
   /// every slot of retiring() into view(), then finish. Called again while resizing, it replaces the
-  /// new top level by a larger one (nothing has left the retiring level yet).
+  /// new top level by a larger one (nothing has left the retiring level yet). On failure nothing has
+  /// changed: abandon_growth() if the table is resizing.
   Status begin_growth();
   [[nodiscard]] Level retiring() const { return retiring_; }
   [[nodiscard]] std::uint64_t retiring_slots() const;
   void finish_growth();
+  /// There is no room for the level that the resize needs: undoes it, so that the levels are those
+  /// before begin_growth(), and every entry is found again.
+  void abandon_growth();
 
   /// The entry in slot `number` of all live slots; none if the slot is empty.
   [[nodiscard]] std::optional<Entry> entry(std::uint64_t number) const;
@@ -78,9 +83,11 @@ class Table {
     Level const* level;
     std::uint64_t slot;  // within it
   };
+  [[nodiscard]] bool may_hold(pm::RootLevel const& level) const;
   [[nodiscard]] SlotAt locate(std::uint64_t number) const;
   [[nodiscard]] std::uint64_t word_at(SlotAt at) const;
   [[nodiscard]] Offset record_at(SlotAt at) const;
+  [[nodiscard]] Entry read_entry(SlotAt at, std::uint64_t room) const;
   void clear(SlotAt at);
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   std::uint64_t resolve_duplicate(std::uint64_t number);
