@@ -30,14 +30,13 @@ quietly() {
   }
 }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    "$@"
-  elif command -v sudo >/dev/null; then
-    sudo "$@"
-  else
+# How to become root, as words before a command; none for root itself.
+find_root() {
+  sudo=()
+  [ "$(id -u)" != 0 ] || return 0
+  command -v sudo >/dev/null ||
     fail "neither root nor sudo: ask an administrator for 'apt-get install ${missing[*]}', then try again"
-  fi
+  sudo=(sudo)
 }
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -74,8 +73,9 @@ install_system_packages() {
 
   command -v apt-get >/dev/null || fail "no apt-get here; install what corresponds to: ${missing[*]}"
   say "apt: ${missing[*]}"
-  quietly as_root apt-get -q update
-  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+  find_root
+  quietly "${sudo[@]}" apt-get -q update
+  quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
 }
 
 check_python() {
