@@ -39,6 +39,7 @@ class Counts:
     failed: int = 0
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)  # what the failed tests printed
 
 
 @dataclass
@@ -94,9 +95,11 @@ def read_junit(report: Path, status: int) -> Counts:
         raise CommandFailed(f"exit status {status} and no report")
     counts = Counts()
     for case in ET.parse(report).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+        failure = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
+        if failure is not None or case.get("status") == "fail":
             counts.failed += 1
             counts.notes.append(f"{case.get('classname')}: {case.get('name')}")
+            counts.said += [f"{case.get('name')}:", *last_words(case, failure)]
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             counts.skipped += 1
         else:
@@ -106,6 +109,16 @@ def read_junit(report: Path, status: int) -> Counts:
     if status and not counts.failed:
         raise CommandFailed(f"exit status {status}, though no test failed")
     return counts
+
+
+def last_words(case: ET.Element, failure: ET.Element | None) -> list[str]:
+    """The lines of a failed test's output that name its failed assertions, or its last lines."""
+    printed = case.findtext("system-out") or (failure.text if failure is not None else "") or ""
+    lines = printed.splitlines()
+    telling = [i for i, line in enumerate(lines) if line.endswith(": Failure") or "ERROR: " in line]
+    if not telling:
+        return lines[-25:]
+    return [line for i in telling[:4] for line in lines[i : i + 8]]
 
 
 def passed_gpu_tests(report: Path) -> list[str]:
@@ -241,7 +254,8 @@ def run_suite(suite: Suite) -> Counts:
         for note in counts.notes:
             print(f"    FAILED {note}")
         log = log_of(suite.name)
-        for line in log.read_text(errors="replace").splitlines()[-60:] if log.exists() else []:
+        tail = log.read_text(errors="replace").splitlines()[-60:] if log.exists() else []
+        for line in (counts.said or tail)[:120]:
             print(f"    | {line}")
     return counts
 

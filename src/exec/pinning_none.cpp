@@ -3,9 +3,7 @@
 
 namespace perdure::exec {
 
-Status pin(void*, std::size_t, bool) {
-  return {Code::unsupported, "this build has no CUDA; configure with -DPERDURE_CUDA=ON, or use device cpu"};
-}
+Status pin(void*, std::size_t, bool) { return {Code::unsupported, "this build has no CUDA"}; }
 void unpin(void*, std::size_t) {}
 
 }  // namespace perdure::exec

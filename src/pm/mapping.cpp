@@ -38,6 +38,7 @@ Status open_failed(std::string const& path, int error) {
   switch (error) {
     case ENOENT: return {Code::not_found, "pool " + path + ": no such file; make one with create"};
     case EEXIST: return {Code::already_exists, "pool " + path + " exists already; open it, or create with overwrite"};
+    case EISDIR: return {Code::invalid_argument, "pool " + path + " is not a regular file"};
     default: return {Code::io_error, "pool " + path + ": " + why(error)};
   }
 }

@@ -5,7 +5,7 @@
 namespace perdure {
 
 namespace {
-constexpr char const* kWhyNot = "this build has no CUDA; configure with -DPERDURE_CUDA=ON, or use device cpu";
+constexpr char const* kWhyNot = "this build has no CUDA (configure with -DPERDURE_CUDA=ON)";
 }
 
 Result<std::unique_ptr<Engine>> make_cuda_engine(EngineOptions const&) { return Status{Code::unsupported, kWhyNot}; }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
 
 namespace perdure {
@@ -101,6 +102,17 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   return n + (records + each - 1) / each;
 }
 
+/// Asked before a file is touched: a machine without the device must not leave half a pool.
+Status can_run(Device device) {
+  if (device == Device::cpu) {
+    if (!cpu_instruction_set().empty()) return {};
+    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  }
+  exec::GpuInfo const gpu = exec::gpu_info();
+  if (gpu.available) return {};
+  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
+}
+
 }  // namespace
 
 Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
@@ -119,8 +131,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
   if (open.read_only) return bad("a new pool cannot be opened read-only");
   auto header = header_for(create);
   if (!header) return header.status();
-  if (open.device == Device::cpu && cpu_instruction_set().empty())
-    return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  if (Status s = can_run(open.device); !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
   std::uint32_t const top =
       gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
@@ -137,6 +148,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
   auto const begin = Clock::now();
+  if (Status s = can_run(options.device); !s.ok()) return s;
   auto pool = pm::Pool::open(path, {options.read_only, options.lock_memory, options.device == Device::cuda});
   if (!pool) return pool.status();
   pm::PoolHeader const& h = pool->header();
@@ -170,7 +182,6 @@ Status Store::Impl::start() {
     engine_ = std::move(*engine);
   } else {
     engine_ = make_cpu_engine(e);
-    if (!engine_) return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
   }
   return engine_->set_table(table_.view(), table_.slots());
 }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <unordered_map>
 
@@ -200,6 +201,7 @@ class Soak {
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
     kind_ = {lives_ % 2 == 0 ? Layout::word : Layout::in_place, lives_ / 2 % 2 == 1, kShapes[random_() % 4]};
+    ::unlink(path_.str().c_str());  // or a kill before the create ends would find the last life's pool
     model_.clear();
     top_ = 0;
     ++lives_;
@@ -236,7 +238,7 @@ class Soak {
     in_resize_ += r.resize_resumed ? 1 : 0;
     duplicates_ += r.duplicates;
     half_inserted_ += r.dropped;
-    if (r.clean) return wrong(kill, "the pool says it was closed in order");
+    if (r.clean && acknowledged > 0) return wrong(kill, "the pool says it was closed in order");
     if (r.why_dropped.find("lead to no record") != std::string::npos) return wrong(kill, r.why_dropped);
     Model found;
     if (!scan_into(found, *store)) return wrong(kill, "a scan fails or finds a key twice");
@@ -264,6 +266,28 @@ class Soak {
     return true;
   }
 
+  static std::string describe(std::string const& key, std::optional<std::string> const& before,
+                              std::optional<std::string> const& found, std::optional<std::string> const& after,
+                              Batch const& in_flight) {
+    auto const hex = [](std::optional<std::string> const& bytes) {
+      if (!bytes) return std::string("none");
+      std::string text;
+      char two[3];
+      for (char const c : *bytes) {
+        std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+        text += two;
+      }
+      return text;
+    };
+    std::ostringstream text;
+    text << ": key " << hex(key) << ", before " << hex(before) << ", found " << hex(found) << ", after " << hex(after)
+         << "; the batch in flight (" << in_flight.operations.size() << (in_flight.mixed ? " mixed" : "")
+         << " operations) has for it";
+    for (auto const& op : in_flight.operations)
+      if (op.key == key) text << ' ' << static_cast<int>(op.kind) << ':' << hex(op.value);
+    return text.str();
+  }
+
   /// What the pool holds against the model, the batch in flight taken or not, key by key.
   [[nodiscard]] std::string differ(Model const& found, Batch const& in_flight) const {
     Model next = model_;
@@ -279,7 +303,8 @@ class Soak {
         auto const now = value(found, key);
         if (now == value(model_, key)) continue;
         if (touched.contains(key) && now == value(next, key)) continue;
-        return now ? "a key has a value nobody gave it" : "an acknowledged key is gone";
+        return (now ? "a key has a value nobody gave it" : "an acknowledged key is gone") +
+               describe(key, value(model_, key), now, value(next, key), in_flight);
       }
     }
     return "";

@@ -1,0 +1,294 @@
+// The format on disk: committed pools open and hold what they held, the bytes stand where
+// docs/format.md says, and whatever is not a whole pool is refused and left as it was.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "golden.hpp"
+
+namespace perdure::test {
+namespace {
+
+Bytes golden_bytes(Golden const& golden) {
+  return from_sparse(read_file(std::string(PERDURE_GOLDEN_FOLDER) + "/" + golden.name + ".sparse"));
+}
+
+std::vector<std::string> keys_of(Contents const& contents) {
+  std::vector<std::string> keys;
+  for (auto const& [key, value] : contents) keys.push_back(key);
+  return keys;
+}
+
+class Format : public ::testing::TestWithParam<Golden> {
+ protected:
+  Format() { write_file(path_.str(), image_.bytes); }
+
+  /// Opens, expects a refusal, and that the file is as it was.
+  void refuse(Code code, std::string const& says, OpenOptions const& options = {}) const {
+    Bytes const before = read_file(path_.str());
+    auto store = Store::open(path_.str(), options);
+    ASSERT_FALSE(store.ok());
+    EXPECT_EQ(store.status().code(), code) << store.status().message();
+    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos) << store.status().message();
+    EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
+    EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
+  }
+
+  Image const image_{golden_bytes(GetParam())};
+  Contents const contents_ = golden_contents(GetParam());
+  PoolPath path_;
+};
+
+TEST_P(Format, GoldenPoolHoldsItsRecords) {
+  for (bool const read_only : {true, false}) {
+    OpenOptions options;
+    options.read_only = read_only;
+    auto store = Store::open(path_.str(), options);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    EXPECT_TRUE(store->recovery().clean);
+    EXPECT_EQ(store->recovery().records, kGoldenRecords);
+    EXPECT_EQ(scan_all(*store), contents_);
+    auto const got = get_all(*store, keys_of(contents_));
+    std::size_t i = 0;
+    for (auto const& [key, value] : contents_) {
+      EXPECT_EQ(got[i].status, KeyStatus::ok);
+      EXPECT_EQ(got[i++].value, value);
+    }
+    auto verified = store->verify();
+    ASSERT_TRUE(verified.ok());
+    EXPECT_EQ(verified->fault_count, 0u);
+    EXPECT_EQ(verified->records, kGoldenRecords);
+  }
+}
+
+// The numbers here are the document's, not the structs'.
+TEST_P(Format, BytesStandWhereTheDocumentSays) {
+  bool const in_place = GetParam().layout == Layout::in_place;
+  bool const variable = GetParam().variable;
+  EXPECT_EQ(image_.text(0, 8), "PERDURE\n");
+  EXPECT_EQ(image_.at<std::uint32_t>(8), 1u);
+  EXPECT_EQ(image_.at<std::uint32_t>(12), 1u);
+  EXPECT_EQ(image_.at<std::uint64_t>(40), 1u << 20);
+  EXPECT_EQ(image_.at<std::uint32_t>(56), variable ? 0u : 8u);
+  EXPECT_EQ(image_.at<std::uint32_t>(60), variable ? 0u : 16u);
+  EXPECT_EQ(image_.at<std::uint8_t>(72), in_place ? 1 : 0);
+  EXPECT_EQ(image_.at<std::uint32_t>(124), crc32c(0, image_.bytes.data(), 124));
+  std::uint64_t const a = 4096, b = 8192;
+  EXPECT_EQ(image_.at<std::uint64_t>(a) % 2, 0u);
+  EXPECT_EQ(image_.at<std::uint64_t>(b) % 2, 1u);
+  std::uint64_t const root = image_.at<std::uint64_t>(a) > image_.at<std::uint64_t>(b) ? a : b;
+  EXPECT_EQ(image_.at<std::uint64_t>(root + 8) << 20, image_.bytes.size());
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 24), 1u);
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 28), 2u);
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 580), crc32c(0, image_.bytes.data() + root, 580));
+  auto const slot = image_.slot_of(contents_.begin()->first);
+  std::uint64_t const record = image_.record(slot);
+  std::uint64_t const heap = record >> 20 << 20;
+  EXPECT_EQ(image_.text(heap, 4), "PRSB");
+  EXPECT_EQ(image_.text(heap + 8, 16), image_.text(16, 16));
+  EXPECT_EQ(image_.at<std::uint32_t>(heap + 60), crc32c(0, image_.bytes.data() + heap, 60));
+  std::string const& value = contents_.begin()->second;
+  std::uint64_t const key_bytes = image_.at<std::uint32_t>(record + 8);
+  EXPECT_EQ(key_bytes, in_place && !variable ? 0u : contents_.begin()->first.size());
+  EXPECT_EQ(image_.at<std::uint32_t>(record + 4), value.size());
+  EXPECT_EQ(image_.text(record + 24 + key_bytes, value.size()), value);
+  EXPECT_EQ(image_.at<std::uint32_t>(record),
+            crc32c(0, image_.bytes.data() + record + 4, 20 + key_bytes + value.size()));
+}
+
+TEST_P(Format, RefusesWhatIsNoWholePool) {
+  struct Line {
+    char const* name;
+    std::function<void(Image&)> damage;
+    char const* says;
+  };
+  Line const lines[] = {
+      {"empty", [](Image& i) { i.bytes.clear(); }, "truncated"},
+      {"one page", [](Image& i) { i.bytes.resize(4096); }, "truncated"},
+      {"no multiple of a page", [](Image& i) { i.bytes.resize(i.bytes.size() - 1); }, "truncated"},
+      {"header and roots alone", [](Image& i) { i.bytes.resize(12288); }, "truncated"},
+      {"one superblock short", [](Image& i) { i.bytes.resize(i.bytes.size() - (1u << 20)); }, "truncated"},
+      {"all zeros", [](Image& i) { std::fill(i.bytes.begin(), i.bytes.end(), std::byte{0}); }, "not a Perdure pool"},
+      {"some other file", [](Image& i) { i.set(0, std::array{'S', 'Q', 'L', 'i', 't', 'e', ' ', '3'}); },
+       "not a Perdure pool"},
+      {"format version 2",
+       [](Image& i) {
+         i.set(8, std::uint32_t{2});
+         i.seal_header();
+       },
+       "format version 2"},
+      {"another hash",
+       [](Image& i) {
+         i.set(12, std::uint32_t{9});
+         i.seal_header();
+       },
+       "hash 9"},
+      {"superblocks of three bytes",
+       [](Image& i) {
+         i.set(40, std::uint64_t{3});
+         i.seal_header();
+       },
+       "impossible"},
+      {"a shape too wide",
+       [](Image& i) {
+         i.set(76, std::uint8_t{64});
+         i.seal_header();
+       },
+       "impossible"},
+      {"both roots torn",
+       [](Image& i) {
+         i.flip(4096 + 100);
+         i.flip(8192 + 100);
+       },
+       "neither copy of the root"},
+      {"a level outside the file",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.level[1].offset = i.bytes.size();
+         i.publish(r);
+       },
+       "a level that cannot be there"},
+      {"a level over the header",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.level[0].offset = 0;
+         i.publish(r);
+       },
+       "a level that cannot be there"},
+      {"a level longer than the file",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.level[0].log2_buckets = 40;
+         i.publish(r);
+       },
+       "a level that cannot be there"},
+      {"a root of no superblocks",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.superblocks = 0;
+         i.publish(r);
+       },
+       "truncated"},
+      {"two levels in one place",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.level[1].offset = r.level[0].offset;
+         i.publish(r);
+       },
+       "a level that cannot be there"},
+      {"more levels than the header says",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.levels = 3;
+         i.publish(r);
+       },
+       "impossible levels"},
+  };
+  for (Line const& line : lines) {
+    SCOPED_TRACE(line.name);
+    Image image = image_;
+    line.damage(image);
+    write_file(path_.str(), image.bytes);
+    refuse(Code::corrupt, line.says);
+  }
+}
+
+TEST_P(Format, RefusesAFlippedBitInEachByteOfTheHeader) {
+  for (std::uint64_t at = 0; at < sizeof(pm::PoolHeader); ++at) {
+    SCOPED_TRACE(at);
+    Image image = image_;
+    image.flip(at, static_cast<unsigned>(at % 8));
+    write_file(path_.str(), image.bytes);
+    refuse(Code::corrupt, "");
+  }
+}
+
+// One copy of the root spoilt: the other counts, and no record is lost. Both: refused.
+TEST_P(Format, OutlivesAFlippedBitInEachByteOfOneRoot) {
+  Image image = image_;
+  std::uint64_t const newest = image.root_offset();
+  std::uint64_t const other = pm::kRootOffset[0] + pm::kRootOffset[1] - newest;
+  for (std::uint64_t at = 0; at < sizeof(pm::Root); at += 7) {
+    SCOPED_TRACE(at);
+    image = image_;
+    image.flip(newest + at, static_cast<unsigned>(at % 8));
+    write_file(path_.str(), image.bytes);
+    {
+      auto store = Store::open(path_.str());
+      ASSERT_TRUE(store.ok()) << store.status().message();
+      EXPECT_EQ(scan_all(*store), contents_);
+    }
+    image.flip(other + at, static_cast<unsigned>(at % 8));
+    write_file(path_.str(), image.bytes);
+    refuse(Code::corrupt, "neither copy of the root");
+  }
+}
+
+TEST_P(Format, NamesARecordWithAFlippedBitAndLeavesTheOthers) {
+  Image image = image_;
+  std::string victim;
+  for (auto const& [key, value] : contents_)
+    if (value.size() >= 16) victim = key;
+  auto const slot = image.slot_of(victim);
+  image.flip(image.value_offset(slot) + 3, 5);
+  write_file(path_.str(), image.bytes);
+  auto store = Store::open(path_.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  auto const keys = keys_of(contents_);
+  auto const got = get_all(*store, keys);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(got[i].status, keys[i] == victim ? KeyStatus::corrupt : KeyStatus::ok);
+    EXPECT_TRUE(keys[i] == victim || got[i].value == contents_.at(keys[i]));
+  }
+  auto verified = store->verify();
+  ASSERT_TRUE(verified.ok());
+  EXPECT_EQ(verified->fault_count, 1u);
+  EXPECT_NE(verified->faults.at(0).find("byte " + std::to_string(image.record(slot))), std::string::npos)
+      << verified->faults.at(0);
+  EXPECT_NE(verified->faults.at(0).find("checksum"), std::string::npos) << verified->faults.at(0);
+}
+
+TEST_P(Format, OneWriterOrManyReaders) {
+  OpenOptions reading;
+  reading.read_only = true;
+  {
+    auto writer = Store::open(path_.str());
+    ASSERT_TRUE(writer.ok());
+    refuse(Code::busy, "is open elsewhere");
+    refuse(Code::busy, "open for writing elsewhere", reading);
+    CreateOptions over;
+    over.overwrite = true;
+    EXPECT_EQ(Store::create(path_.str(), over).status().code(), Code::busy);
+  }
+  auto one = Store::open(path_.str(), reading);
+  auto two = Store::open(path_.str(), reading);
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(scan_all(*one), scan_all(*two));
+  refuse(Code::busy, "open both read-only");
+}
+
+TEST_P(Format, RefusesToReadAnUncleanPoolThatItMayNotMend) {
+  Image image = image_;
+  pm::Root root = image.root();
+  root.clean = 0;
+  image.publish(root);
+  write_file(path_.str(), image.bytes);
+  OpenOptions reading;
+  reading.read_only = true;
+  refuse(Code::unsupported, "open it once for writing", reading);
+}
+
+TEST_P(Format, RefusesOtherSizesThanExpected) {
+  OpenOptions keys, values;
+  keys.expect_key_bytes = 12;
+  values.expect_value_bytes = 20;
+  refuse(Code::invalid_argument, "key_bytes", keys);
+  refuse(Code::invalid_argument, "value_bytes", values);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, Format, ::testing::ValuesIn(kGolden),
+                         [](auto const& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace perdure::test

@@ -1,0 +1,174 @@
+#include "fuzz_open.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "../crash/pool_file.hpp"
+
+namespace perdure::test {
+namespace {
+
+constexpr std::uint64_t kRecords = 60;
+constexpr std::size_t kDamage = 4;        // bytes of input each
+constexpr std::size_t kMostDamages = 64;  // more tell no more
+
+struct Kind {
+  Layout layout;
+  bool variable;
+  Shape shape;
+};
+constexpr Kind kKinds[] = {
+    {Layout::word, false, {}},        {Layout::word, true, {}},
+    {Layout::in_place, false, {}},    {Layout::in_place, true, {}},
+    {Layout::word, false, {3, 2, 4}}, {Layout::in_place, true, {1, 1, 8}},
+    {Layout::word, true, {1, 2, 16}}, {Layout::in_place, false, {2, 1, 16}},
+};
+
+/// A setup that fails would make every input pass.
+void must(Status const& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "fuzz: %s\n", status.message().c_str());
+  std::abort();
+}
+
+std::string key_of(Kind const& kind, std::uint64_t i) {
+  return kind.variable ? std::string("key-") + std::to_string(i * i) : u64_text(i);
+}
+
+OpenOptions one_thread() {
+  OpenOptions options;
+  options.threads = 1;
+  return options;
+}
+
+/// The undamaged pool, as a kill would leave it. Small and made of few pages, but not clean.
+Image make_image(Kind const& kind) {
+  PoolPath path;
+  CreateOptions create;
+  create.key_bytes = kind.variable ? 0 : 8;
+  create.value_bytes = kind.variable ? 0 : 16;
+  create.layout = kind.layout;
+  create.shape = kind.shape;
+  create.expected_records = kRecords;
+  create.max_bytes = 24u << 20;
+  auto store = Store::create(path.str(), create, one_thread());
+  must(store.status());
+  Contents contents;
+  for (std::uint64_t i = 0; i < kRecords; ++i)
+    contents[key_of(kind, i)] = std::string(kind.variable ? i % 50 : 16, static_cast<char>('a' + i % 26));
+  must(put_all(*store, contents));
+  return Image(read_file(path.str()));
+}
+
+Image const& image_of(std::size_t kind) {
+  static std::optional<Image> images[std::size(kKinds)];
+  if (!images[kind]) images[kind] = make_image(kKinds[kind]);
+  return *images[kind];
+}
+
+/// Where a damage falls: only where it matters, or most would hit pages of zeros.
+std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t where) {
+  pm::Root const root = image.root();
+  auto const slots = image.slots();
+  auto const& slot = slots[where % slots.size()];
+  std::uint64_t const superblock = image.header().superblock_bytes;
+  switch (target % 8) {
+    case 0: return where % sizeof(pm::PoolHeader);
+    case 1: return image.root_offset() + where % 64;
+    case 2: return image.root_offset() + where % sizeof(pm::Root);
+    case 3: return slot.word_offset + where / slots.size() % 8;
+    case 4: return slot.place_offset + where / slots.size() % 8;
+    case 5: return (1 + where % (root.superblocks - 1)) * superblock + where / root.superblocks % 64;
+    case 6: {
+      if (!image.taken(slot)) return slot.word_offset;
+      return std::min(image.record(slot) + where / slots.size() % 24, image.bytes.size() - 1);
+    }
+    default: return where * std::uint64_t{257} % image.bytes.size();
+  }
+}
+
+/// Checksums over what was damaged, right again: without it, nothing past them would ever be reached.
+void mend(Image& image, std::span<std::uint64_t const> records) {
+  image.seal_header();
+  for (std::uint64_t const offset : pm::kRootOffset) image.seal<pm::Root>(offset);
+  std::uint64_t constexpr superblock = pm::kMinSuperblock;
+  for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
+    if (image.at<std::uint32_t>(at) == pm::kSuperblockMagic) image.seal<pm::SuperblockHeader>(at);
+  for (std::uint64_t const record : records) {
+    auto const header = image.at<pm::RecordHeader>(record);
+    std::uint64_t const length = sizeof header + std::uint64_t{header.key_bytes} + header.value_bytes;
+    if (length <= image.bytes.size() - record)
+      image.set(record, crc32c(0, image.bytes.data() + record + 4, length - 4));
+  }
+}
+
+Image damaged(std::uint8_t const* data, std::size_t size) {
+  Image const& whole = image_of(data[0] % std::size(kKinds));
+  Image image = whole;
+  std::vector<std::uint64_t> records;
+  for (auto const& slot : whole.slots())
+    if (whole.taken(slot)) records.push_back(whole.record(slot));
+  std::size_t const damages = std::min((size - 1) / kDamage, kMostDamages);
+  for (std::size_t i = 0; i < damages; ++i) {
+    std::uint8_t const* const d = data + 1 + i * kDamage;
+    std::uint64_t const at = place_of(whole, d[0], static_cast<std::uint16_t>(d[1] | d[2] << 8));
+    image.bytes[at] =
+        (d[0] & 0x80) != 0 ? static_cast<std::byte>(d[3]) : image.bytes[at] ^ static_cast<std::byte>(d[3]);
+  }
+  if ((data[0] & 0x40) == 0) mend(image, records);
+  if ((data[0] & 0x30) == 0x30 && size > 1) image.bytes.resize(image.bytes.size() / 256 * data[1] / 4096 * 4096);
+  return image;
+}
+
+/// Reads, looks through, checks and writes; errors are welcome, crashes are not.
+void use(Store& store) {
+  Stats const stats = store.stats();
+  bool const variable = stats.key_bytes == 0;
+  Strings keys(stats.key_bytes);
+  Strings values(stats.value_bytes);
+  for (std::uint64_t i = 0; i < kRecords * 2; ++i) {
+    std::string key = variable ? std::string("key-") + std::to_string(i * i) : u64_text(i);
+    if (!variable) key.resize(stats.key_bytes, 'k');
+    keys.add(key);
+    values.add(std::string(stats.value_bytes == 0 ? i % 90 : stats.value_bytes, 'n'));
+  }
+  std::vector<KeyStatus> statuses(keys.count());
+  auto const read = [&] {
+    static_cast<void>(store.get_variable(keys.column(), statuses).ok());
+    if (stats.value_bytes == 0) return;
+    std::vector<std::byte> out(keys.count() * stats.value_bytes);
+    static_cast<void>(store.get(keys.column(), {out.data(), stats.value_bytes, keys.count()}, statuses).ok());
+  };
+  auto const look = [&] {
+    static_cast<void>(store.verify().ok());
+    for (ScanCursor cursor; !cursor.done;) {
+      auto page = store.scan(cursor, 100'000);
+      if (!page) break;
+      cursor = page->next;
+    }
+  };
+  read();
+  look();
+  static_cast<void>(store.update(keys.column(), values.column(), Rmw::add, Element::u8, statuses).ok());
+  static_cast<void>(store.put(keys.column(), values.column(), statuses).ok());
+  read();
+  static_cast<void>(store.erase(keys.column(), statuses).ok());
+  look();
+  static_cast<void>(store.close().ok());
+}
+
+}  // namespace
+
+void fuzz_one(std::uint8_t const* data, std::size_t size) {
+  if (size == 0) return;
+  PoolPath path;
+  write_file(path.str(), damaged(data, size).bytes);
+  OpenOptions options = one_thread();
+  for (bool const read_only : {true, false}) {
+    options.read_only = read_only;
+    auto store = Store::open(path.str(), options);
+    if (store) use(*store);
+  }
+}
+
+}  // namespace perdure::test

@@ -1,0 +1,51 @@
+// CRC-32C on the host, and the arithmetic that machines without an instruction for it use.
+#include "base/crc32c.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/crc_tables.hpp"
+
+namespace perdure {
+namespace {
+
+std::uint32_t crc_of(std::string const& bytes) { return crc32c(0, bytes.data(), bytes.size()); }
+
+// RFC 3720, appendix B.4, and the catalogue's check value.
+TEST(Crc32c, KnownVectors) {
+  EXPECT_EQ(crc_of("123456789"), 0xe3069283u);
+  EXPECT_EQ(crc_of(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(crc_of(std::string(32, '\xff')), 0x62a8ab43u);
+  std::string rising, falling;
+  for (char c = 0; c < 32; ++c) rising += c, falling += static_cast<char>(31 - c);
+  EXPECT_EQ(crc_of(rising), 0x46dd794eu);
+  EXPECT_EQ(crc_of(falling), 0x113fdb5cu);
+}
+
+TEST(Crc32c, NothingContinuesNothing) { EXPECT_EQ(crc32c(12345, "", 0), 12345u); }
+
+RC_GTEST_PROP(Crc32c, PartsGiveWhatTheWholeGives, (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
+  std::size_t const cut = bytes.empty() ? 0 : *rc::gen::inRange<std::size_t>(0, bytes.size());
+  std::uint32_t const first = crc32c(start, bytes.data(), cut);
+  RC_ASSERT(crc32c(first, bytes.data() + cut, bytes.size() - cut) == crc32c(start, bytes.data(), bytes.size()));
+}
+
+RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees, (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
+  std::uint32_t state = ~start;  // between calls the state is kept inverted
+  for (std::uint8_t const byte : bytes) state = exec::crc_byte(state, byte);
+  RC_ASSERT(~state == crc32c(start, bytes.data(), bytes.size()));
+}
+
+RC_GTEST_PROP(Crc32c, MultiplyingByAPowerAppendsZeroWords, (std::uint32_t state)) {
+  auto const words = *rc::gen::inRange<std::uint32_t>(0, 33);
+  std::vector<std::uint8_t> const zeros(words * 4, 0);
+  RC_ASSERT(exec::crc_multiply(state, exec::make_crc_powers().of_x_to_32[words]) ==
+            ~crc32c(~state, zeros.data(), zeros.size()));
+}
+
+}  // namespace
+}  // namespace perdure
