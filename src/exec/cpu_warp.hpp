@@ -36,7 +36,8 @@ class CpuWarp {
   };
 
   /// Rows may be written by other warps meanwhile. Words are 8-byte aligned, so a vector load sees
-  /// each one whole; under ThreadSanitizer they are read one by one as atomics, which it understands.
+  /// each one whole, and these processors order loads; under ThreadSanitizer they are read one by one as
+  /// acquiring atomics, which it understands.
   template <class RowOf>
   HWY_INLINE Lanes rows(std::uint32_t groups, std::uint32_t slots, RowOf row_of) const {
     Lanes lanes;
@@ -44,7 +45,7 @@ class CpuWarp {
       std::uint64_t const* const row = row_of(g);
       if (kThreadSanitizer) {
         for (std::uint32_t s = 0; s < slots; ++s)
-          lanes.word[g * slots + s] = __atomic_load_n(row + s, __ATOMIC_RELAXED);
+          lanes.word[g * slots + s] = __atomic_load_n(row + s, __ATOMIC_ACQUIRE);
       } else {
         std::memcpy(lanes.word + g * slots, row, slots * sizeof(std::uint64_t));
       }
@@ -101,7 +102,13 @@ class CpuWarp {
     return std::memcmp(a, b, bytes) == 0;
   }
 
-  HWY_INLINE void copy(std::byte* to, std::byte const* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  HWY_INLINE void copy(std::byte* to, std::byte const* from, std::size_t bytes) const {
+    if (bytes == 8) {  // the commonest key: no call
+      std::memcpy(to, from, 8);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
 
   /// As copy, in whole 16 bytes and past the cache; a later fence() or order() orders it.
   HWY_INLINE void stream(std::byte* to, std::byte const* from, std::size_t bytes) const {

@@ -66,8 +66,8 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unuse
   if constexpr (W::kReadsBackCheaply) {
     if (bytes <= kAssembled) {
       alignas(64) std::byte whole[kAssembled];
-      memcpy(whole + sizeof(RecordHeader), r.key, r.header.key_bytes);
-      memcpy(whole + sizeof(RecordHeader) + r.header.key_bytes, r.value, r.header.value_bytes);
+      warp.copy(whole + sizeof(RecordHeader), r.key, r.header.key_bytes);
+      warp.copy(whole + sizeof(RecordHeader) + r.header.key_bytes, r.value, r.header.value_bytes);
       memcpy(whole, &r.header, sizeof r.header);
       std::uint32_t const crc = warp.crc32c(0, whole + kCrcSkip, bytes - kCrcSkip);
       memcpy(whole, &crc, sizeof crc);

@@ -228,12 +228,14 @@ class Image {
     std::vector<std::uint64_t> hashes;
     std::uint64_t const hash = hash_bytes(reinterpret_cast<std::byte const*>(wanted.data()), wanted.size());
     for (std::uint32_t n = 0; n < h.hashes; ++n) hashes.push_back(nth_hash(hash, n));
-    std::sort(hashes.begin(), hashes.end());
     std::vector<Slot> found;
     for (std::uint32_t i = 0; i < r.levels; ++i) {
       std::uint32_t const bits = r.level[i].log2_buckets;
       for (std::uint64_t const one : hashes) {
-        std::uint64_t const bucket = bits == 0 ? 0 : one >> (64 - bits);
+        constexpr std::uint32_t kWindow = 15;
+        std::uint64_t bucket = bits == 0 ? 0 : one >> (64 - bits);
+        if (bits > kWindow && one != hash)
+          bucket = (hash >> (64 - bits) >> kWindow << kWindow) + (one >> (64 - kWindow));
         for (std::uint32_t s = 0; s < h.slots; ++s) found.push_back(slot(r.level[i], bucket * h.slots + s));
       }
     }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -51,18 +52,37 @@ RC_GTEST_PROP(Candidates, EveryCandidateLiesInItsLevel, (std::uint64_t hash)) {
   }
 }
 
-RC_GTEST_PROP(Candidates, LanesAreOrderedByLevelBucketSlot, (std::uint64_t hash)) {
+RC_GTEST_PROP(Candidates, LanesAreOrderedByLevelHashSlot, (std::uint64_t hash)) {
   TableView const t = *any_view();
   Candidates<ShapeAny> const where(t, hash);
-  std::uint32_t const lanes = t.levels * t.hashes * t.slots;
-  for (std::uint32_t lane = 1; lane < lanes; ++lane) {
-    bool const same_row = lane / t.slots == (lane - 1) / t.slots;
-    std::uint64_t const before = where.slot_number(t, lane - 1), here = where.slot_number(t, lane);
-    bool const same_level = lane / t.slots / t.hashes == (lane - 1) / t.slots / t.hashes;
-    if (same_row) RC_ASSERT(here == before + 1);
-    if (!same_row && same_level) RC_ASSERT(here > before || here == before + 1 - t.slots);  // the same bucket again
-    if (!same_level) RC_ASSERT(here > before);
+  for (std::uint32_t lane = 0; lane < t.levels * t.hashes * t.slots; ++lane) {
+    std::uint32_t const level = lane / (t.hashes * t.slots);
+    std::uint64_t const in_level = where.slot_number(t, lane) - t.level[level].first_slot;
+    RC_ASSERT(in_level / t.slots == where.bucket(t, lane / t.slots));
+    RC_ASSERT(in_level % t.slots == lane % t.slots);
   }
+}
+
+RC_GTEST_PROP(Candidates, OtherHashesStayInTheFirstOnesWindow, (std::uint64_t hash)) {
+  TableView const t = *any_view();
+  Candidates<ShapeAny> const where(t, hash);
+  for (std::uint32_t g = 0; g < where.groups(t); ++g) {
+    std::uint64_t const first = where.bucket(t, g - g % t.hashes);
+    RC_ASSERT(where.bucket(t, g) >> kWindowBits == first >> kWindowBits);
+  }
+}
+
+TEST(Candidates, OtherHashesReachAllOfTheWindow) {
+  TableView const t = view_of(2, 2, 8, kWindowBits + 3);
+  std::uint64_t lowest = ~std::uint64_t{0}, highest = 0;
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    std::uint64_t const hash = hash_bytes(reinterpret_cast<std::byte const*>(&i), sizeof i);
+    std::uint64_t const in_window = Candidates<ShapeAny>(t, hash).bucket(t, 1) % (1u << kWindowBits);
+    lowest = std::min(lowest, in_window);
+    highest = std::max(highest, in_window);
+  }
+  EXPECT_LT(lowest, 100u);
+  EXPECT_GT(highest, (1u << kWindowBits) - 100);
 }
 
 RC_GTEST_PROP(Candidates, DistinctLanesNameEachSlotOnce, (std::uint64_t hash)) {
@@ -92,7 +112,8 @@ RC_GTEST_PROP(Candidates, AllButTheTopLevelShareBuckets, (std::uint64_t hash)) {
   TableView const t = *any_view();
   Candidates<ShapeAny> const where(t, hash);
   for (std::uint32_t g = t.hashes; g < where.groups(t); ++g) {
-    RC_ASSERT(where.bucket(t, g) == where.bucket(t, g - t.hashes) / 2);
+    bool const whole = t.level[g / t.hashes - 1].log2_buckets <= kWindowBits;  // windows have a size of their own
+    if (g % t.hashes == 0 || whole) RC_ASSERT(where.bucket(t, g) == where.bucket(t, g - t.hashes) / 2);
   }
 }
 

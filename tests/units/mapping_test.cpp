@@ -16,6 +16,7 @@
 #include <fstream>
 #include <functional>
 
+#include "exec/sanitizer.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::pm {
@@ -233,6 +234,7 @@ TEST(Mapping, AStoreOnAFullTmpfsKeepsWhatItHas) {
 }
 
 TEST(Mapping, TooLittleMemlockIsAnErrorThatNamesTheLimit) {
+  if (kThreadSanitizer || kAddressSanitizer) GTEST_SKIP() << "sanitizers make mlock do nothing";
   ScratchDir dir;
   fs::permissions(dir.path(), fs::perms::all);
   int const result = in_child([&] {

@@ -400,6 +400,7 @@ struct InPlaceOps {
     Where const where(t, key.hash);
     auto const lanes = probe(warp, mem, t, where);
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
+    if (hits != 0) warp.fence();  // others insert meanwhile: their state was read, so read their key after it
     for (; hits != 0; hits &= hits - 1) {
       if (holds_key(warp, mem, t, where, exec::lowest_bit(hits), key)) return Verdict::done;
     }
