@@ -100,7 +100,8 @@ struct VerifyReport {
 };
 
 /// Where a scan stands. Order is the index's, not the keys'. A scan sees every key that is there
-/// from its begin to its end; it ends with Code::busy if the table grew meanwhile (start again).
+/// from its begin to its end; it ends with Code::busy (start again) if keys moved meanwhile, because
+/// the table grew or made room in a crowded bucket.
 struct ScanCursor {
   std::uint64_t slot = 0;
   std::uint64_t generation = 0;      // 0 = a new scan

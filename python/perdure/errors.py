@@ -46,7 +46,7 @@ class AlreadyExists(Error):
 
 
 class Busy(Error):
-    """The pool is open for writing elsewhere, or the table grew during a scan."""
+    """The pool is open for writing elsewhere, or keys moved during a scan."""
 
     code = "busy"
 

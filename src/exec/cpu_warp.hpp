@@ -105,7 +105,7 @@ class CpuWarp {
   HWY_INLINE void copy(std::byte* to, std::byte const* from, std::size_t bytes) const {
     if (bytes == 8) {  // the commonest key: no call
       std::memcpy(to, from, 8);
-    } else {
+    } else if (bytes != 0) {  // memcpy forbids null even then
       std::memcpy(to, from, bytes);
     }
   }

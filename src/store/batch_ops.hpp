@@ -214,6 +214,21 @@ struct PlanBody {
     }
   }
 
+  /// The values of a new key's gets, once it has found room: a refused get leaves its output alone, and
+  /// layout `in_place` learns only in phase two whether there is room.
+  template <class W>
+  PERDURE_FN void answer_gets(W& warp, std::uint64_t j, KeyRef const& key) const {
+    gphash::Found const absent{};
+    Folded const folded = fold(warp, j, key, absent);
+    if (folded.arithmetic) return replay(warp, j, key, absent, folded, nullptr, true);
+    Folded walk{};
+    for_group(warp, j, key, [&](std::uint64_t i) {
+      KeyStatus const status = step(walk, i);
+      if (batch.kind_of(i) == OpKind::get && status == KeyStatus::ok)
+        give(warp, i, batch.values.at(walk.writer), walk.bytes);
+    });
+  }
+
  private:
   /// Whether this position's record is followed by the next one's, so that whole lines get written.
   PERDURE_FN bool streams(std::uint64_t j) const {
@@ -300,14 +315,15 @@ struct PlanBody {
     bool const writes = change == Change::insert || change == Change::replace;
     bool const unlinks = change == Change::replace || change == Change::erase;
     std::uint64_t const mine = batch.reservation(j, s.folded.writer);
+    bool const sure = !(Ops::kPublishNeedsWarp && change == Change::insert);  // else see answer_gets
     if (writes) {
       Offset const at{batch.reserved[mine]};
-      write(warp, mem, j, s.key, s.found, s.folded, at);
+      write(warp, mem, j, s.key, s.found, s.folded, at, sure);
       Ops::settle(s.plan, s.key.hash, at);
     } else if (s.folded.arithmetic) {
-      replay(warp, j, s.key, s.found, s.folded, nullptr);  // gets saw values that an erase then took away
+      replay(warp, j, s.key, s.found, s.folded, nullptr, sure);  // gets saw values that an erase then took away
     }
-    answer(warp, j, s.key, s.found, s.folded, counts);
+    answer(warp, j, s.key, s.found, s.folded, sure, counts);
     warp.once([&] {
       batch.plans[j] = s.plan;
       batch.unlinked[j] = unlinks ? s.found.at.bytes : 0;
@@ -368,7 +384,7 @@ struct PlanBody {
   /// Writes the group's record at `at`, whole.
   template <class W, class M>
   PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                        Folded const& folded, Offset at) const {
+                        Folded const& folded, Offset at, bool gets) const {
     std::byte* const to = mem.write(at);
     pm::RecordView record{};
     bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
@@ -378,16 +394,16 @@ struct PlanBody {
     record.key = key.data;
     record.value = batch.values.at(folded.writer);
     if (folded.arithmetic) {
-      replay(warp, j, key, found, folded, to + sizeof(pm::RecordHeader) + record.header.key_bytes);
+      replay(warp, j, key, found, folded, to + sizeof(pm::RecordHeader) + record.header.key_bytes, gets);
       return pm::seal_record(warp, to, record);
     }
     pm::write_record(warp, to, record, streams(j));
   }
 
-  /// Statuses of the group, and the values of its gets where no arithmetic is involved.
+  /// Statuses of the group, and, with `gets`, the values of its gets where no arithmetic is involved.
   template <class W>
   PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
-                         Counts& counts) const {
+                         bool gets, Counts& counts) const {
     Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
     for_group(warp, j, key, [&](std::uint64_t i) {
       bool const get = batch.kind_of(i) == OpKind::get;
@@ -397,10 +413,8 @@ struct PlanBody {
         if (stored && batch.verify && !pm::intact(warp, found.record)) {
           status = KeyStatus::corrupt;
           ++counts[Counts::corrupt];
-        } else if (!folded.arithmetic) {
-          std::byte const* const value = stored ? found.record.value : batch.values.at(walk.writer);
-          warp.copy(batch.out + i * table.value_bytes, value,
-                    walk.bytes < table.value_bytes ? walk.bytes : table.value_bytes);
+        } else if (gets && !folded.arithmetic) {
+          give(warp, i, stored ? found.record.value : batch.values.at(walk.writer), walk.bytes);
         }
       }
       warp.once([&] {
@@ -411,25 +425,32 @@ struct PlanBody {
     });
   }
 
+  /// One get's value to its place in the output.
+  template <class W>
+  PERDURE_FN void give(W& warp, std::uint64_t i, std::byte const* value, std::uint32_t bytes) const {
+    warp.copy(batch.out + i * table.value_bytes, value, bytes < table.value_bytes ? bytes : table.value_bytes);
+  }
+
   /// Arithmetic: each lane replays the whole group on its own elements, so the final value is written
-  /// once however many operations there are. `value` is null when only the gets' answers are wanted.
+  /// once however many operations there are. `value` is null when only the gets' answers are wanted,
+  /// `gets` false when they are not.
   template <class W>
   PERDURE_FN void replay(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
-                         std::byte* value) const {
+                         std::byte* value, bool gets) const {
     switch (batch.element) {
-      case Element::u8: return replay_as<std::uint8_t>(warp, j, key, found, folded, value);
-      case Element::i32: return replay_as<std::int32_t>(warp, j, key, found, folded, value);
-      case Element::u32: return replay_as<std::uint32_t>(warp, j, key, found, folded, value);
-      case Element::i64: return replay_as<std::int64_t>(warp, j, key, found, folded, value);
-      case Element::u64: return replay_as<std::uint64_t>(warp, j, key, found, folded, value);
-      case Element::f32: return replay_as<float>(warp, j, key, found, folded, value);
-      case Element::f64: return replay_as<double>(warp, j, key, found, folded, value);
+      case Element::u8: return replay_as<std::uint8_t>(warp, j, key, found, folded, value, gets);
+      case Element::i32: return replay_as<std::int32_t>(warp, j, key, found, folded, value, gets);
+      case Element::u32: return replay_as<std::uint32_t>(warp, j, key, found, folded, value, gets);
+      case Element::i64: return replay_as<std::int64_t>(warp, j, key, found, folded, value, gets);
+      case Element::u64: return replay_as<std::uint64_t>(warp, j, key, found, folded, value, gets);
+      case Element::f32: return replay_as<float>(warp, j, key, found, folded, value, gets);
+      case Element::f64: return replay_as<double>(warp, j, key, found, folded, value, gets);
     }
   }
 
   template <class T, class W>
   PERDURE_FN void replay_as(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                            Folded const& folded, std::byte* value) const {
+                            Folded const& folded, std::byte* value, bool gets) const {
     std::uint32_t longest = found.hit ? found.record.header.value_bytes : 0;
     for_group(warp, j, key, [&](std::uint64_t i) {
       if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest) longest = batch.values.size(i);
@@ -443,19 +464,19 @@ struct PlanBody {
         if (step(walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
         if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
         if (kind == OpKind::update) element = combine<T>(batch.rmw, element, load_element<T>(batch.values.at(i), e));
-        if (kind == OpKind::get && (e + 1) * sizeof(T) <= table.value_bytes)
+        if (gets && kind == OpKind::get && (e + 1) * sizeof(T) <= table.value_bytes)
           store_element<T>(batch.out + i * table.value_bytes, e, element);
       });
       if (value != nullptr && (e + 1) * sizeof(T) <= folded.bytes) store_element<T>(value, e, element);
     });
     if (sizeof(T) > 1 && (table.value_bytes == 0 || table.value_bytes % sizeof(T) != 0))
-      replay_tail(warp, j, key, found, folded, static_cast<std::uint32_t>(sizeof(T)), value);
+      replay_tail(warp, j, key, found, folded, static_cast<std::uint32_t>(sizeof(T)), value, gets);
   }
 
   /// Trailing bytes that make no whole element: updates leave them, so they are those of the last put.
   template <class W>
   PERDURE_FN void replay_tail(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                              Folded const& folded, std::uint32_t element_bytes, std::byte* value) const {
+                              Folded const& folded, std::uint32_t element_bytes, std::byte* value, bool gets) const {
     Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
     std::byte const* last = found.hit ? found.record.value : nullptr;
     auto const copy_tail = [&](std::byte* to, std::uint32_t bytes) {
@@ -466,7 +487,7 @@ struct PlanBody {
       OpKind const kind = batch.kind_of(i);
       if (step(walk, i) != KeyStatus::ok) return;
       if (kind == OpKind::put) last = batch.values.at(i);
-      if (kind == OpKind::get && walk.bytes == table.value_bytes)
+      if (gets && kind == OpKind::get && walk.bytes == table.value_bytes)
         copy_tail(batch.out + i * table.value_bytes, walk.bytes);
     });
     if (value != nullptr) copy_tail(value, folded.bytes);
@@ -525,7 +546,11 @@ struct PublishBody {
     KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
     [[maybe_unused]] Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
     if constexpr (Ops::kPublishNeedsWarp) {
-      if (verdict == Verdict::full) retry(warp, j, key, counts);
+      if (verdict == Verdict::full) {
+        retry(warp, j, key, counts);
+      } else if (plan.change == Change::insert && batch.kinds != nullptr) {
+        PlanBody<Ops>{batch, table}.answer_gets(warp, j, key);
+      }
     }
   }
 

@@ -49,8 +49,8 @@ class Session {
   /// Hashes and sorts. `reserved` has a free record for each operation that may write one, else 0; with
   /// `any_fits`, all of them fit every operation, and the session deals them out as it likes.
   virtual Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) = 0;
-  /// Each ends with an ordering point.
-  virtual Result<exec::Counts> plan() = 0;
+  /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none.
+  virtual Result<exec::Counts> plan(bool displace) = 0;
   virtual Result<exec::Counts> publish() = 0;
 
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;

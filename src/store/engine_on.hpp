@@ -46,7 +46,6 @@ class SessionOn final : public Session {
     batch_.rmw = call.rmw;
     batch_.element = call.element;
     batch_.verify = shared_->options.verify_reads;
-    batch_.displacement = shared_->options.displacement;
     if (Status s = machine_.begin(call.stream); !s.ok()) return s;
     if (Status s = machine_.bring(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine_.bring(call.values, batch_.values, 1); !s.ok()) return s;
@@ -113,8 +112,9 @@ class SessionOn final : public Session {
     return machine_.sort(order_.data(), batch_.n);
   }
 
-  Result<exec::Counts> plan() override {
+  Result<exec::Counts> plan(bool displace) override {
     ++batch_.round;
+    batch_.displacement = displace && shared_->options.displacement;
     return launch_ordered<Warp>(PlanBody<Ops>{batch_, shared_->table});
   }
   Result<exec::Counts> publish() override {

@@ -427,8 +427,11 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
 }
 
 Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
+  bool displace = true;
+  bool refused = false;  // growth
+  std::uint64_t waited = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
-    auto planned = session.plan();
+    auto planned = session.plan(displace);
     if (!planned) return planned.status();
     auto published = session.publish();
     if (!published) return published.status();
@@ -436,15 +439,20 @@ Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
     done += *published;
     add(*planned);
     add(*published);
+    if ((*planned)[Counts::displaced] != 0) ++generation_;
     std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];
     if (pending == 0) return {};
     if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;
-    if (!options.grow) break;
-    if (Status s = grow(); s.code() == Code::no_space) {
-      break;
-    } else if (!s.ok()) {
-      return s;
+    if (!refused) {
+      Status const s = options.grow ? grow() : Status{Code::no_space, ""};
+      if (!s.ok() && s.code() != Code::no_space) return s;
+      refused = !s.ok();
+    } else if (pending >= waited || round > kMaxRounds / 2) {
+      // Displacements of the last round may have held slots whose keys need no room: those come now.
+      if (!displace) break;
+      displace = false;
     }
+    waited = pending;
   }
   full = true;
   return {};
@@ -633,7 +641,8 @@ Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {
   WorldShared const world(turn_, world_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (from.generation != 0 && from.generation != generation_) {
-    return Status{Code::busy, "pool " + path + ": the table grew during this scan; start it again"};
+    return Status{Code::busy,
+                  "pool " + path + ": keys moved during this scan (the table grew, or made room); start it again"};
   }
   ScanPage page;
   page.keys.offsets.push_back(0);

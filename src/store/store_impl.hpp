@@ -71,7 +71,7 @@ struct Store::Impl {
   exec::Workers workers_;
   std::unique_ptr<Engine> engine_;
   std::uint64_t sequence_ = 0;
-  std::uint64_t generation_ = 1;  // of the levels; scans end when it changes
+  std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
   bool closed_ = false;
 

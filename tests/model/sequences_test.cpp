@@ -20,11 +20,6 @@
 namespace perdure::test {
 namespace {
 
-// What the engine does wrong today (found_test.cpp), and these sequences look past. Once it is
-// mended, away with these two and their uses.
-constexpr bool kRefusesKeysThatAreThere = true;      // layout word
-constexpr bool kRefusedGetsSpoilTheirOutput = true;  // layout in_place
-
 // ------------------------------------------------------------------------------------------------
 // Steps: plain data, meaningful in every state, so that shrinking may leave out any of them
 
@@ -171,10 +166,9 @@ class Subject {
 
   /// Pools of variable-length values have no gets in mixed batches.
   [[nodiscard]] std::vector<Op> mixed_ops(std::vector<SmallOp> const& from) const {
-    bool const spoils = kRefusedGetsSpoilTheirOutput && config_.layout == Layout::in_place && !grow_;
     std::vector<Op> ops;
     for (SmallOp const& op : from) {
-      if (op.kind == OpKind::get && (config_.value_bytes == 0 || spoils)) continue;
+      if (op.kind == OpKind::get && config_.value_bytes == 0) continue;
       ops.push_back({op.kind, config_.key(op.key), value(op.key, op.value)});
     }
     return ops;
@@ -225,9 +219,8 @@ class Subject {
       if (answers[i].status == KeyStatus::no_space) refused.insert(ops[i].key);
     }
     ASSERT_EQ(full, !refused.empty()) << "the batch's status and its keys' disagree";
-    bool const strict = !kRefusesKeysThatAreThere || config_.layout != Layout::word;
     for (Bytes const& key : refused)
-      ASSERT_TRUE(!strict || !model.held.contains(key)) << name_of(key) << " is there, and needs no room";
+      ASSERT_TRUE(!model.held.contains(key)) << name_of(key) << " is there, and needs no room";
     Model would_be = refused.empty() ? Model{} : model;  // had nothing been refused
     for (std::size_t i = 0; i < ops.size(); ++i) {
       bool const took_effect = !refused.contains(ops[i].key);
@@ -241,8 +234,7 @@ class Subject {
       }
     }
     for (Bytes const& key : refused) {
-      ASSERT_TRUE(!strict || would_be.held.contains(key))
-          << name_of(key) << " would not have stayed, and needs no room";
+      ASSERT_TRUE(would_be.held.contains(key)) << name_of(key) << " would not have stayed, and needs no room";
     }
   }
 

@@ -44,7 +44,9 @@ struct TableView {
   std::uint32_t value_bytes = 0;
   std::uint32_t max_record = 0;  // bytes the largest record spans
 
+  /// Bytes a record at this place may span; 0 if no record can be there (a damaged pool says anything).
   PERDURE_FN std::uint64_t room(Offset record) const {
+    if (record.bytes % pm::kRecordAlign != 0) return 0;
     std::uint64_t const left = record.bytes < pool_bytes ? pool_bytes - record.bytes : 0;
     return left < max_record ? left : max_record;
   }
