@@ -286,11 +286,10 @@ def test_torch_on_the_host(store):
 
 
 def test_jax_on_the_host(store):
-    pytest.importorskip("jax")
-    import jax.numpy as jnp
-
-    values = jnp.arange(20, dtype=jnp.float32).reshape(5, 4)
-    keys = jnp.arange(10, dtype=jnp.int32).reshape(5, 2)
+    jax = pytest.importorskip("jax")
+    with jax.default_device(jax.devices("cpu")[0]):  # beside a GPU, arrays lie there unless told
+        values = jax.numpy.arange(20, dtype=jax.numpy.float32).reshape(5, 4)
+        keys = jax.numpy.arange(10, dtype=jax.numpy.int32).reshape(5, 2)
     assert store.put(keys, values).done.all()
     got = store.get(keys, dtype=np.float32).values
     assert isinstance(got, np.ndarray) and (got == np.asarray(values)).all()

@@ -284,7 +284,6 @@ def test_files_that_are_none(cli, pool, tmp_path):
     assert cli("load", pool, tmp_path / "head.csv").status == 0
 
 
-@pytest.mark.xfail(reason="a pool forgets its max_bytes when it is opened again", strict=False)
 def test_full_pool(cli, pool, tmp_path):
     rows = 60_000
     pq.write_table(pa.table({"k": np.arange(rows), "v": [bytes(128)] * rows}), tmp_path / "t.parquet")
