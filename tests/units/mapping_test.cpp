@@ -209,30 +209,6 @@ TEST(Mapping, ACopyWithHolesIsBackedBeforeItIsUsed) {
   ::close(fd);
 }
 
-TEST(Mapping, AStoreOnAFullTmpfsKeepsWhatItHas) {
-  ScratchDir dir;
-  SmallTmpfs const small(dir.file("small"), "8m");
-  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
-  test::Config config;
-  config.value_bytes = 1000;
-  auto store = Store::create(small.file("pool"), config.create(), config.open());
-  ASSERT_TRUE(store.ok()) << store.status().message();
-  test::Driver driver(config, std::move(*store));
-  Status s;
-  for (std::uint64_t n = 0; s.ok(); n += 100) {
-    std::vector<test::Bytes> keys, values;
-    for (std::uint64_t i = n; i < n + 100; ++i) keys.push_back(config.key(i)), values.push_back(config.value(i));
-    std::vector<KeyStatus> statuses;
-    s = driver.put(keys, values, statuses);
-    for (std::size_t i = 0; i < 100; ++i) {
-      if (statuses[i] == KeyStatus::ok) driver.model.held[keys[i]] = values[i];
-    }
-  }
-  EXPECT_EQ(s.code(), Code::no_space) << s.message();
-  EXPECT_GT(driver.model.held.size(), 3000u);
-  driver.check_all();
-}
-
 TEST(Mapping, TooLittleMemlockIsAnErrorThatNamesTheLimit) {
   if (kThreadSanitizer || kAddressSanitizer) GTEST_SKIP() << "sanitizers make mlock do nothing";
   ScratchDir dir;
