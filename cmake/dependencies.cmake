@@ -5,6 +5,7 @@
 #   perdure_dep_hwy          Highway, headers alone: CPU warps
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
+#   perdure_dep_uring        liburing: asynchronous writes of the redo log
 #   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON
 
 include_guard(GLOBAL)
@@ -45,6 +46,18 @@ if(NOT TARGET perdure_dep_isal)
   set_target_properties(perdure_dep_isal PROPERTIES
     IMPORTED_LOCATION "${perdure_isal_library}"
     INTERFACE_INCLUDE_DIRECTORIES "${perdure_isal_include}")
+endif()
+
+find_path(perdure_uring_include liburing.h)
+find_library(perdure_uring_library uring)
+mark_as_advanced(perdure_uring_include perdure_uring_library)
+perdure_require(perdure_uring_include "liburing (liburing.h)" liburing-dev)
+perdure_require(perdure_uring_library "liburing" liburing-dev)
+if(NOT TARGET perdure_dep_uring)
+  add_library(perdure_dep_uring UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(perdure_dep_uring PROPERTIES
+    IMPORTED_LOCATION "${perdure_uring_library}"
+    INTERFACE_INCLUDE_DIRECTORIES "${perdure_uring_include}")
 endif()
 
 if(PERDURE_CUDA)

@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly packages=(libhwy-dev libhwy1 libisal-dev libisal2 libgtest-dev libgmock-dev librapidcheck-dev libcli11-dev
+readonly packages=(libhwy-dev libhwy1 libisal-dev libisal2 liburing-dev liburing2 libgtest-dev libgmock-dev librapidcheck-dev libcli11-dev
   nlohmann-json3-dev)
 readonly python=${PYTHON:-python3}
 readonly skip=" ${PERDURE_PACK_SKIP:-} "

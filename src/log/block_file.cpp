@@ -1,0 +1,165 @@
+#include "log/block_file.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace perdure::log {
+namespace {
+constexpr std::uint64_t kZeroBytes = 1u << 20;  // written at a time by zero()
+constexpr std::size_t kZeroDepth = 4;
+constexpr std::uint32_t kMaxTries = 1000;  // of one request, so that a device without progress is an error
+}  // namespace
+
+Result<AlignedBuffer> AlignedBuffer::make(std::uint64_t bytes) {
+  AlignedBuffer buffer;
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return Status{Code::no_space,
+                  "no " + std::to_string(bytes) + " bytes of memory for a buffer: " + std::strerror(errno)};
+  buffer.data_ = static_cast<std::byte*>(at);
+  buffer.size_ = bytes;
+  return buffer;
+}
+
+AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
+
+AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+AlignedBuffer::~AlignedBuffer() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
+    : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {}
+
+Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
+  auto device = open_device(path, mode, options);
+  if (!device) return device.status();
+  return std::make_unique<BlockFile>(path, std::move(*device));
+}
+
+Status BlockFile::error(char const* what, std::uint64_t offset, int error) const {
+  Code const code = error == ENOSPC || error == EDQUOT ? Code::no_space : Code::io_error;
+  return {code, "file " + name_ + ": " + what + " at byte " + std::to_string(offset) + ": " + std::strerror(error)};
+}
+
+Status BlockFile::start(Request const& request) {
+  bool const aligned = request.offset % kBlock == 0 && request.bytes % kBlock == 0 && request.bytes > 0 &&
+                       reinterpret_cast<std::uintptr_t>(request.data) % kBlock == 0;
+  if (!aligned) return {Code::invalid_argument, "file " + name_ + ": a request that is not aligned to 4096 bytes"};
+  std::lock_guard const lock(mutex_);
+  auto const free = std::find_if(pending_.begin(), pending_.end(), [](Pending const& p) { return !p.used; });
+  if (free == pending_.end()) return error("beginning a request", request.offset, EBUSY);
+  *free = {request, 0, 0, true};
+  Status const s = start_rest(static_cast<std::size_t>(free - pending_.begin()));
+  if (!s.ok()) free->used = false;
+  return s;
+}
+
+Status BlockFile::start_rest(std::size_t slot) {
+  Pending const& p = pending_[slot];
+  Request rest = p.request;
+  rest.offset += p.done;
+  rest.data += p.done;
+  rest.bytes -= p.done;
+  rest.tag = slot;
+  int const result = device_->start(rest);
+  return result == 0 ? Status{} : error("beginning a request", rest.offset, result);
+}
+
+Status BlockFile::wait(std::vector<Done>& done) {
+  std::vector<Completion> completions;
+  if (int const result = device_->wait(completions); result != 0) return error("waiting", 0, result);
+  std::lock_guard const lock(mutex_);
+  for (Completion const& completion : completions) {
+    if (Status s = settle(completion, done); !s.ok()) return s;
+  }
+  return {};
+}
+
+Status BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
+  Pending& p = pending_[completion.tag];
+  Request const& r = p.request;
+  bool const writes = r.verb != Verb::read;
+  std::int64_t const n = completion.result;
+  bool const again = n == -EINTR || n == -EAGAIN;
+  if (n > 0) p.done += static_cast<std::uint64_t>(n);
+  // Short of a block only the end of the file stops a read; nothing stops a write but an error.
+  bool const goes_on = again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0));
+  if (goes_on && ++p.tries < kMaxTries) {
+    p.done -= p.done % kBlock;  // a piece of a block is written again
+    return start_rest(static_cast<std::size_t>(completion.tag));
+  }
+  Done d{r.tag, p.done, {}};
+  if (n < 0) d.status = error(writes ? "writing" : "reading", r.offset + p.done, static_cast<int>(-n));
+  if (n == 0 && writes) d.status = error("writing", r.offset + p.done, ENOSPC);
+  if (n > 0 && goes_on) d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
+  p.used = false;
+  done.push_back(std::move(d));
+  return {};
+}
+
+void BlockFile::wake() {
+  std::lock_guard const lock(mutex_);
+  device_->wake();
+}
+
+Result<Done> BlockFile::run_one(Request const& request) {
+  if (Status s = start(request); !s.ok()) return s;
+  std::vector<Done> done;
+  while (done.empty()) {
+    if (Status s = wait(done); !s.ok()) return s;
+  }
+  if (!done[0].status.ok()) return done[0].status;
+  return done[0];
+}
+
+Result<std::uint64_t> BlockFile::read(std::uint64_t offset, std::span<std::byte> into) {
+  auto done = run_one({Verb::read, offset, into.data(), into.size(), 0});
+  if (!done) return done.status();
+  return done->bytes;
+}
+
+Status BlockFile::write_durably(std::uint64_t offset, std::span<std::byte const> from) {
+  auto* const data = const_cast<std::byte*>(from.data());  // a write only reads it
+  return run_one({Verb::write_durably, offset, data, from.size(), 0}).status();
+}
+
+Status BlockFile::zero(std::uint64_t from, std::uint64_t to) {
+  auto zeros = AlignedBuffer::make(kZeroBytes);
+  if (!zeros) return zeros.status();
+  std::size_t in_flight = 0;
+  Status failed;
+  std::vector<Done> done;
+  while (in_flight > 0 || (failed.ok() && from < to)) {
+    while (failed.ok() && from < to && in_flight < kZeroDepth) {
+      std::uint64_t const bytes = std::min(kZeroBytes, to - from);
+      failed = start({Verb::write, from, zeros->data(), bytes, 0});
+      if (failed.ok()) ++in_flight;
+      from += bytes;
+    }
+    if (in_flight == 0) break;
+    done.clear();
+    if (Status s = wait(done); !s.ok()) return s;
+    in_flight -= done.size();
+    for (Done const& d : done) {
+      if (!d.status.ok()) failed = d.status;
+    }
+  }
+  return failed.ok() ? sync() : failed;
+}
+
+Status BlockFile::sync() {
+  int const result = device_->sync();
+  return result == 0 ? Status{} : error("syncing", 0, result);
+}
+
+}  // namespace perdure::log

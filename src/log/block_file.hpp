@@ -1,0 +1,85 @@
+// A file of 4 KiB blocks: requests with what a device leaves open settled, that is alignment, short
+// transfers, and errors as statuses. Invariant: a request is done once, wholly or with an error; a
+// write that comes back short is continued, never passed on as done.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "log/block_device.hpp"
+#include "perdure/status.h"
+
+namespace perdure::log {
+
+/// Page-aligned anonymous memory, zeroed.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  static Result<AlignedBuffer> make(std::uint64_t bytes);
+  AlignedBuffer(AlignedBuffer&& other) noexcept;
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  ~AlignedBuffer();
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::span<std::byte> span() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+/// One request's end. A read at the end of the file brings fewer bytes than it asked for.
+struct Done {
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  Status status;
+};
+
+class BlockFile {
+ public:
+  BlockFile(std::string name, std::unique_ptr<BlockDevice> device);
+  static Result<std::unique_ptr<BlockFile>> open(std::string const& path, OpenMode mode, IoOptions const& options = {});
+
+  /// Begins a request; from any thread.
+  Status start(Request const& request);
+  /// Waits for ends of requests (or a wake) and appends them; from one thread at a time.
+  Status wait(std::vector<Done>& done);
+  void wake();
+  /// A request may be begun without the queue being full.
+  static constexpr std::size_t kMaxInFlight = 32;
+
+  // Whole transfers, while nothing else is in flight.
+  /// Bytes read; fewer than asked for only at the end of the file.
+  Result<std::uint64_t> read(std::uint64_t offset, std::span<std::byte> into);
+  Status write_durably(std::uint64_t offset, std::span<std::byte const> from);
+  /// Writes zeros, really: a later overwrite then needs no change of the file's metadata.
+  Status zero(std::uint64_t from, std::uint64_t to);
+  Status sync();
+
+  void register_buffer(std::span<std::byte> buffer) { device_->register_buffer(buffer); }
+  [[nodiscard]] std::uint64_t bytes() const { return device_->bytes(); }
+  [[nodiscard]] IoMethod const& method() const { return device_->method(); }
+  [[nodiscard]] std::string const& name() const { return name_; }
+
+ private:
+  struct Pending {
+    Request request;
+    std::uint64_t done = 0;
+    std::uint32_t tries = 0;
+    bool used = false;
+  };
+  Status error(char const* what, std::uint64_t offset, int error) const;
+  Status start_rest(std::size_t slot);
+  Status settle(Completion const& completion, std::vector<Done>& done);
+  Result<Done> run_one(Request const& request);
+
+  std::string const name_;
+  std::unique_ptr<BlockDevice> device_;
+  std::mutex mutex_;  // guards pending_, and start() of the device
+  std::vector<Pending> pending_;
+};
+
+}  // namespace perdure::log

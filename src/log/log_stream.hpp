@@ -1,0 +1,58 @@
+// The ring of a log read as one endless stream, ahead of its reader. Invariant: what peek() returns is
+// contiguous in memory, although the file is read in segments and wraps at the ring's end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "log/block_file.hpp"
+#include "log/format.hpp"
+#include "perdure/status.h"
+
+namespace perdure::log {
+
+class LogStream {
+ public:
+  static Result<LogStream> begin(BlockFile& file, std::uint64_t ring_bytes, Lsn from);
+  LogStream(LogStream&&) = default;
+  ~LogStream();
+
+  /// The bytes that follow, `wanted` of them (at most kMaxGroup). Fewer only where the ring ends, or
+  /// the file does, or a whole lap has been read.
+  Result<std::span<std::byte const>> peek(std::uint64_t wanted);
+  void advance(std::uint64_t bytes);
+  [[nodiscard]] Lsn lsn() const { return lsn_; }
+  /// The file ends before the ring does, and the stream has come there.
+  [[nodiscard]] bool file_ended() const { return current().short_read; }
+
+ private:
+  static constexpr std::size_t kSegments = 4;
+  static constexpr std::uint64_t kSegmentBytes = 2u << 20;
+  struct Segment {
+    std::byte* data = nullptr;  // kMaxGroup bytes for what the segment before leaves over, then its own
+    std::uint64_t begin = kMaxGroup, end = kMaxGroup;  // unread bytes, from `data`
+    bool in_flight = false;
+    bool wraps = false;         // it ends where the ring does
+    bool short_read = false;    // the file ended in it
+  };
+  LogStream(BlockFile& file, std::uint64_t ring_bytes, Lsn from);
+  [[nodiscard]] Segment const& current() const { return segments_[at_ % kSegments]; }
+  Segment& current() { return segments_[at_ % kSegments]; }
+  Status read_ahead();
+  Status await(Segment const& segment);
+  Status next_segment();
+
+  BlockFile* file_;
+  std::uint64_t ring_bytes_;
+  Lsn lsn_;
+  Lsn ahead_;                   // the next read begins here
+  Lsn lap_end_;                 // nothing is read from here on
+  std::uint64_t at_ = 0;        // number of the current segment
+  std::uint64_t started_ = 0;   // segments whose reading has been begun
+  std::size_t in_flight_ = 0;
+  AlignedBuffer memory_;
+  std::array<Segment, kSegments> segments_;
+};
+
+}  // namespace perdure::log

@@ -1,0 +1,243 @@
+#include "log/replay.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "log/log_stream.hpp"
+
+namespace perdure::log {
+namespace {
+
+/// What the next group must carry.
+struct Expected {
+  PoolId pool_id;
+  Lsn lsn;
+  std::uint64_t batch;
+  std::uint32_t part;
+  std::uint32_t epoch_low, epoch_high;  // both ends count
+};
+
+GroupHeader header_of(std::span<std::byte const> bytes) {
+  GroupHeader h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  return h;
+}
+
+bool has_sane_length(GroupHeader const& h) { return h.payload_bytes <= kMaxGroup - sizeof(GroupHeader); }
+
+bool is_expected(GroupHeader const& h, Expected const& e) {
+  return h.magic == kGroupMagic && h.format_version == kLogVersion && h.pool_id == e.pool_id && h.lsn == e.lsn &&
+         h.batch == e.batch && h.part == e.part && h.epoch >= e.epoch_low && h.epoch <= e.epoch_high && h.last <= 1 &&
+         has_sane_length(h);
+}
+
+/// CRC-32C of a message with one bit wrong differs from the right one by a value that depends only on
+/// the bit's distance from the end: walks from there to the front, and so finds the bit. It is counted
+/// from the first bit of the `bytes` bytes that the checksum covers, each byte's lowest bit first.
+std::optional<std::uint64_t> wrong_bit(std::uint32_t difference, std::uint64_t bytes) {
+  constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // reflected
+  std::uint32_t effect = 1;
+  for (std::uint64_t distance = 0; distance < bytes * 8; ++distance) {
+    effect = (effect >> 1) ^ ((effect & 1) != 0 ? kPolynomial : 0);
+    if (effect == difference) return bytes * 8 - 1 - distance;
+  }
+  return std::nullopt;
+}
+
+std::string bit_text(std::uint64_t byte, std::uint64_t bit) {
+  return "bit " + std::to_string(bit) + " of byte " + std::to_string(byte) + " of the group";
+}
+
+/// The one bit of a group of `bytes` bytes that keeps its checksum from passing; empty if it is not one.
+std::string find_flip(std::span<std::byte const> group, GroupHeader const& h) {
+  std::uint32_t const difference = group_crc(group.data(), group.size()) ^ h.crc;
+  constexpr std::uint64_t kCrcAt = offsetof(GroupHeader, crc);
+  if (std::has_single_bit(difference)) {  // in the checksum itself
+    auto const bit = static_cast<std::uint64_t>(std::countr_zero(difference));
+    return bit_text(kCrcAt + bit / 8, bit % 8);
+  }
+  auto const bit = wrong_bit(difference, group.size() - sizeof h.crc);
+  if (!bit) return {};
+  std::uint64_t const byte = *bit / 8;
+  return bit_text(byte < kCrcAt ? byte : byte + sizeof h.crc, *bit % 8);
+}
+
+class Replayer {
+ public:
+  Replayer(LogIdentity const& identity, LogPosition from, LogStream stream, Deliver const& deliver)
+      : identity_(identity), stream_(std::move(stream)), deliver_(&deliver) {
+    report_.begin = report_.end = from;
+  }
+
+  Result<ReplayReport> run() {
+    for (;;) {
+      auto group = next_group();
+      if (!group) return group.status();
+      if (group->empty()) break;
+      if (Status s = take(*group); !s.ok()) return s;
+      stream_.advance(group->size());
+    }
+    report_.lost_acknowledged = report_.end.lsn < identity_.epoch_lsn;
+    return report_;
+  }
+
+ private:
+  Expected expected() const {
+    Lsn const lsn = stream_.lsn();
+    bool const current = lsn >= identity_.epoch_lsn;
+    return {identity_.pool_id,
+            lsn,
+            report_.end.next_batch,
+            part_,
+            current ? identity_.epoch : epoch_,
+            current ? identity_.epoch : identity_.epoch - 1};
+  }
+
+  /// The next group, if it is whole and the right one; else empty, and the report says why.
+  Result<std::span<std::byte const>> next_group() {
+    using Bytes = std::span<std::byte const>;
+    auto first = stream_.peek(kBlock);
+    if (!first) return first.status();
+    if (first->size() < kBlock) return stop_short();
+    GroupHeader const h = header_of(*first);
+    std::uint64_t const bytes = has_sane_length(h) ? group_bytes(h.payload_bytes) : kBlock;
+    auto group = stream_.peek(bytes);
+    if (!group) return group.status();
+    bool const whole = group->size() == bytes;
+    if (whole && is_expected(h, expected()) && group_crc(group->data(), bytes) == h.crc) return *group;
+    if (!whole && stream_.file_ended()) return stop_short();
+    if (Status s = classify(h, whole ? *group : Bytes{}); !s.ok()) return s;
+    return Bytes{};
+  }
+
+  Status take(std::span<std::byte const> group) {
+    GroupHeader const h = header_of(group);
+    auto const payload = group.subspan(sizeof h, h.payload_bytes);
+    bool const single = h.part == 0 && h.last == 1;
+    if (!single) whole_.insert(whole_.end(), payload.begin(), payload.end());
+    epoch_ = h.epoch;
+    ++part_;
+    if (h.last == 0) return {};
+    report_.payload_bytes += single ? payload.size() : whole_.size();
+    if (Status s = (*deliver_)(h.batch, single ? payload : std::span<std::byte const>(whole_)); !s.ok()) return s;
+    ++report_.batches;
+    report_.end = {stream_.lsn() + group.size(), h.batch + 1};
+    part_ = 0;
+    whole_.clear();
+    return {};
+  }
+
+  std::span<std::byte const> stop_short() {
+    if (stream_.file_ended()) return stop(StopReason::truncated, "the file ends here");
+    // A whole lap was read: the group after the last one would lie where the first one does.
+    return stop(StopReason::stale_lap, "the ring is full");
+  }
+
+  std::span<std::byte const> stop(StopReason reason, std::string detail) {
+    report_.reason = reason;
+    report_.detail = std::move(detail);
+    report_.stop_lsn = stream_.lsn();
+    report_.stop_offset = kRingOffset + report_.stop_lsn % identity_.ring_bytes;
+    return {};
+  }
+
+  /// Only for the report: nothing that comes here is delivered.
+  Status classify(GroupHeader const& h, std::span<std::byte const> group) {
+    bool const passes = !group.empty() && h.magic == kGroupMagic && group_crc(group.data(), group.size()) == h.crc;
+    if (passes) {
+      classify_whole(h);
+      return {};
+    }
+    auto block = stream_.peek(kBlock);
+    if (!block) return block.status();
+    bool zeros = true;
+    for (std::byte const b : *block) zeros &= b == std::byte{0};
+    if (zeros) {
+      stop(part_ == 0 ? StopReason::end : StopReason::torn,
+           part_ == 0 ? "" : "the rest of its batch was never written");
+      return {};
+    }
+    auto flip = flip_in(h, group);
+    if (!flip) return flip.status();
+    flip->empty() ? stop(StopReason::torn, "its checksum does not match") : stop(StopReason::flipped, *flip);
+    return {};
+  }
+
+  void classify_whole(GroupHeader const& h) {
+    Expected const e = expected();
+    if (h.pool_id != e.pool_id) {
+      stop(StopReason::foreign, "it belongs to another pool");
+    } else if (h.format_version != kLogVersion) {
+      stop(StopReason::foreign, "its format version is " + std::to_string(h.format_version));
+    } else if (part_ != 0) {
+      stop(StopReason::torn, "the rest of its batch was never written");
+    } else {
+      stop(StopReason::stale_lap,
+           "it was written as LSN " + std::to_string(h.lsn) + " of epoch " + std::to_string(h.epoch));
+    }
+  }
+
+  /// Looks for the one wrong bit, also where that bit is in the length and so hides the group's end.
+  Result<std::string> flip_in(GroupHeader const& h, std::span<std::byte const> group) {
+    if (!group.empty()) {
+      if (std::string flip = find_flip(group, h); !flip.empty()) return flip;
+    }
+    for (std::uint32_t bit = 0; bit < 32; ++bit) {
+      GroupHeader right = h;
+      right.payload_bytes ^= 1u << bit;
+      if (!has_sane_length(right) || !is_expected(right, expected())) continue;
+      auto whole = stream_.peek(group_bytes(right.payload_bytes));
+      if (!whole) return whole.status();
+      if (whole->size() != group_bytes(right.payload_bytes)) continue;
+      std::uint32_t crc = crc32c(0, &right, offsetof(GroupHeader, crc));
+      crc = crc32c(crc, whole->data() + sizeof right, whole->size() - sizeof right);
+      if (crc == h.crc) return bit_text(offsetof(GroupHeader, payload_bytes) + bit / 8, bit % 8);
+    }
+    return std::string{};
+  }
+
+  LogIdentity identity_;
+  LogStream stream_;
+  Deliver const* deliver_;
+  std::uint32_t part_ = 0;      // of the next group within its batch
+  std::uint32_t epoch_ = 0;     // of the last group
+  std::vector<std::byte> whole_;  // payload so far of a batch of several groups
+  ReplayReport report_;
+};
+
+}  // namespace
+
+std::string_view name(StopReason reason) {
+  switch (reason) {
+    case StopReason::end: return "end";
+    case StopReason::stale_lap: return "stale lap";
+    case StopReason::torn: return "torn";
+    case StopReason::truncated: return "truncated";
+    case StopReason::flipped: return "flipped";
+    case StopReason::foreign: return "foreign";
+  }
+  return "unknown";
+}
+
+std::string ReplayReport::describe() const {
+  std::string text = std::to_string(batches) + " batches from LSN " + std::to_string(begin.lsn) + " to " +
+                     std::to_string(end.lsn) + "; ended at LSN " + std::to_string(stop_lsn) + " (byte " +
+                     std::to_string(stop_offset) + " of the log): " + std::string(name(reason));
+  if (!detail.empty()) text += ", " + detail;
+  if (lost_acknowledged) text += "; ACKNOWLEDGED BATCHES ARE LOST: an earlier opening had reached further";
+  return text;
+}
+
+Result<ReplayReport> replay(BlockFile& file, LogIdentity const& identity, LogPosition from, Deliver const& deliver) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto stream = LogStream::begin(file, identity.ring_bytes, from.lsn);
+  if (!stream) return stream.status();
+  auto report = Replayer(identity, from, std::move(*stream), deliver).run();
+  if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+}  // namespace perdure::log

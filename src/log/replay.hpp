@@ -1,0 +1,47 @@
+// Reading a log back. Invariant: batches are delivered whole, in order, without a gap, and only if every
+// byte of every group of theirs passes its checksum; the first group that does not pass ends the log.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "log/block_file.hpp"
+#include "log/redo_log.hpp"
+#include "perdure/status.h"
+
+namespace perdure::log {
+
+/// What was found where the next group should have been.
+enum class StopReason : std::uint8_t {
+  end,        // zeros: the log was never written here
+  stale_lap,  // a whole group of an earlier lap of the ring, or of an earlier opening
+  torn,       // part of a group: its write was under way, or lost beside others
+  truncated,  // the file ends
+  flipped,    // a group that is whole but for one bit
+  foreign,    // a whole group of another pool
+};
+[[nodiscard]] std::string_view name(StopReason reason);
+
+struct ReplayReport {
+  LogPosition begin, end;          // end: after the last batch that was delivered
+  std::uint64_t batches = 0;
+  std::uint64_t payload_bytes = 0;
+  StopReason reason = StopReason::end;
+  Lsn stop_lsn = 0;                // of the group that ended the log; end.lsn, or inside the batch after it
+  std::uint64_t stop_offset = 0;   // its byte in the file
+  std::string detail;              // for example "bit 3 of byte 77 of the group"
+  /// The log ends before a place that an earlier opening had reached: acknowledged batches are gone.
+  bool lost_acknowledged = false;
+  double seconds = 0;
+
+  [[nodiscard]] std::string describe() const;
+};
+
+using Deliver = std::function<Status(std::uint64_t batch, std::span<std::byte const> payload)>;
+
+/// Delivers every batch from `from` on. An error of `deliver`, or of reading, ends it and is returned.
+Result<ReplayReport> replay(BlockFile& file, LogIdentity const& identity, LogPosition from, Deliver const& deliver);
+
+}  // namespace perdure::log

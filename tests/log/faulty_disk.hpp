@@ -1,0 +1,191 @@
+// A disk in memory that misbehaves as disks may: it completes requests in any order and in short
+// pieces, and keeps what was written without a sync in a cache that a power cut loses by 512-byte
+// sectors, in any subset. Failures are planned by call number. Everything follows from one seed.
+#pragma once
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "log/block_device.hpp"
+
+namespace perdure::log::test {
+
+inline constexpr std::uint64_t kSector = 512;
+
+/// What outlives a power cut, and the cache before it; shared by the devices that open it one after another.
+class FaultyDisk {
+ public:
+  explicit FaultyDisk(std::uint64_t seed = 1) : random(seed) {}
+
+  /// The power fails: of each write that was not durable, any sectors may have reached the medium.
+  void cut_power() {
+    std::lock_guard const lock(mutex);
+    for (auto& w : volatile_writes) put_some(w);
+    volatile_writes.clear();
+    cache = medium;
+    dead = true;
+    changed.notify_all();
+  }
+  /// The power is back; open it anew.
+  void restore() {
+    std::lock_guard const lock(mutex);
+    dead = hold = fail_sync = false;
+    fail_write_at = fail_writes_until = 0;
+  }
+  void flip(std::uint64_t byte, unsigned bit) {
+    medium[byte] ^= static_cast<std::byte>(1u << bit);
+    cache = medium;
+  }
+  void cut_off(std::uint64_t bytes) {
+    medium.resize(bytes);
+    cache = medium;
+  }
+
+  struct Write {
+    std::uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  void put(std::uint64_t offset, std::byte const* data, std::uint64_t bytes) {
+    if (medium.size() < offset + bytes) medium.resize(offset + bytes);
+    std::memcpy(medium.data() + offset, data, bytes);
+  }
+
+  /// All sectors, none, or any of them.
+  void put_some(Write const& w) {
+    std::uint64_t const fate = random() % 4;
+    for (std::uint64_t at = 0; at < w.bytes.size(); at += kSector) {
+      bool const there = fate == 0 || (fate > 1 && (random() & 1) != 0);
+      if (there) put(w.offset + at, w.bytes.data() + at, std::min(kSector, w.bytes.size() - at));
+    }
+  }
+
+  std::mutex mutex;                    // guards the rest while a device is open
+  std::vector<std::byte> medium;
+  std::vector<std::byte> cache;        // as reads see it
+  std::vector<Write> volatile_writes;  // in the cache, or under way
+  std::mt19937_64 random;
+  // Plans.
+  std::uint64_t writes = 0;            // begun so far
+  std::uint64_t fail_write_at = 0;     // this write and ...
+  std::uint64_t fail_writes_until = 0; // ... those before this number end with fail_errno
+  int fail_errno = EIO;
+  bool fail_sync = false;
+  bool short_writes = false;
+  std::condition_variable changed;
+  bool dead = false;                   // every request fails, and leaves nothing
+  bool hold = false;                   // completes nothing: what is begun stays under way
+};
+
+class FaultyDevice final : public BlockDevice {
+ public:
+  explicit FaultyDevice(std::shared_ptr<FaultyDisk> disk) : disk_(std::move(disk)) {}
+
+  int start(Request const& r) override {
+    {
+      std::lock_guard const lock(disk_->mutex);
+      Begun b{r, 0};
+      if (r.verb != Verb::read) b.number = ++disk_->writes;
+      if (r.verb != Verb::read && !disk_->dead)
+        disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
+      begun_.push_back(b);
+    }
+    disk_->changed.notify_all();
+    return 0;
+  }
+
+  int wait(std::vector<Completion>& done) override {
+    std::unique_lock lock(disk_->mutex);
+    disk_->changed.wait(lock, [&] { return woken_ || (!begun_.empty() && (!disk_->hold || disk_->dead)); });
+    woken_ = false;
+    if (begun_.empty() || (disk_->hold && !disk_->dead)) return 0;
+    std::size_t const some = 1 + disk_->random() % begun_.size();
+    for (std::size_t i = 0; i < some; ++i) {
+      std::size_t const which = disk_->random() % begun_.size();
+      Begun const b = begun_[which];
+      begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(which));
+      done.push_back({b.request.tag, finish(b)});
+    }
+    return 0;
+  }
+
+  void wake() override {
+    {
+      std::lock_guard const lock(disk_->mutex);
+      woken_ = true;
+    }
+    disk_->changed.notify_all();
+  }
+
+  int sync() override {
+    std::lock_guard const lock(disk_->mutex);
+    if (disk_->fail_sync || disk_->dead) return EIO;
+    for (auto const& w : disk_->volatile_writes) disk_->put(w.offset, w.bytes.data(), w.bytes.size());
+    disk_->volatile_writes.clear();
+    return 0;
+  }
+
+  void register_buffer(std::span<std::byte> /*buffer*/) override {}
+  [[nodiscard]] std::uint64_t bytes() const override {
+    std::lock_guard const lock(disk_->mutex);
+    return disk_->cache.size();
+  }
+  [[nodiscard]] IoMethod const& method() const override { return method_; }
+
+ private:
+  struct Begun {
+    Request request;
+    std::uint64_t number;  // of the write
+  };
+
+  std::int64_t finish(Begun const& b) {
+    Request const& r = b.request;
+    FaultyDisk& d = *disk_;
+    if (d.dead) return -EIO;
+    if (r.verb == Verb::read) {
+      if (r.offset >= d.cache.size()) return 0;
+      std::uint64_t const n = std::min<std::uint64_t>(r.bytes, d.cache.size() - r.offset);
+      std::memcpy(r.data, d.cache.data() + r.offset, n);
+      return static_cast<std::int64_t>(n);
+    }
+    if (b.number >= d.fail_write_at && b.number < d.fail_writes_until) {
+      d.put_some({r.offset, {r.data, r.data + r.bytes}});
+      forget(r, r.bytes);
+      return -d.fail_errno;
+    }
+    std::uint64_t n = r.bytes;
+    if (d.short_writes && n > kSector) n = kSector * (1 + d.random() % (n / kSector));
+    if (d.cache.size() < r.offset + n) d.cache.resize(r.offset + n);
+    std::memcpy(d.cache.data() + r.offset, r.data, n);
+    forget(r, r.verb == Verb::write_durably ? n : 0);
+    if (r.verb == Verb::write_durably) d.put(r.offset, r.data, n);
+    return static_cast<std::int64_t>(n);
+  }
+
+  /// The first `durable` bytes of this write are no longer at risk.
+  void forget(Request const& r, std::uint64_t durable) {
+    if (durable == 0) return;
+    auto& all = disk_->volatile_writes;
+    for (auto w = all.begin(); w != all.end(); ++w) {
+      if (w->offset != r.offset || w->bytes.size() != r.bytes) continue;
+      all.erase(w);
+      return;
+    }
+  }
+
+  std::shared_ptr<FaultyDisk> disk_;
+  std::vector<Begun> begun_;
+  bool woken_ = false;
+  IoMethod method_{false, false, false, "a disk in memory"};
+};
+
+inline std::unique_ptr<BlockDevice> open(std::shared_ptr<FaultyDisk> const& disk) {
+  return std::make_unique<FaultyDevice>(disk);
+}
+
+}  // namespace perdure::log::test
