@@ -198,6 +198,17 @@ int open_direct(std::string const& path, int flags, IoMethod& method) {
   return ::open(path.c_str(), flags & ~O_EXCL, 0644);
 }
 
+/// A file that was just made has a name for good only when its directory is on the disk too.
+Status keep_name(std::string const& path) {
+  auto const slash = path.rfind('/');
+  std::string const directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  int const fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return failed(directory, errno);
+  int const error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  return error == 0 ? Status{} : failed(directory, error);
+}
+
 }  // namespace
 
 std::string IoMethod::describe() const {
@@ -220,6 +231,12 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
     ::close(fd);
     if (error != EWOULDBLOCK) return failed(path, error);
     return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
+  }
+  if (mode == OpenMode::create) {
+    if (Status s = keep_name(path); !s.ok()) {
+      ::close(fd);
+      return s;
+    }
   }
   if (options.io_uring) {
     io_uring ring{};

@@ -1,0 +1,250 @@
+// Checkpoint images and their record: damage in each part, power cuts at each write, snapshots.
+#include "log/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "log_on_disk.hpp"
+
+namespace perdure::log::test {
+namespace {
+
+constexpr std::uint64_t kPoolBytes = 2 * kChunkBytes + 5 * kBlock;  // the last chunk is short
+
+AlignedBuffer pool_of(std::uint64_t n) {
+  auto pool = AlignedBuffer::make(kPoolBytes);
+  EXPECT_TRUE(pool.ok());
+  std::mt19937_64 random(n);
+  for (std::uint64_t at = 0; at < kPoolBytes; at += 8) {
+    std::uint64_t const word = random();
+    std::memcpy(pool->data() + at, &word, 8);
+  }
+  return std::move(*pool);
+}
+
+bool holds(AlignedBuffer const& found, std::uint64_t n) {
+  AlignedBuffer const wanted = pool_of(n);
+  return found.size() == wanted.size() && std::memcmp(found.data(), wanted.data(), wanted.size()) == 0;
+}
+
+struct Disks {
+  Disk record = std::make_shared<FaultyDisk>(1), a = std::make_shared<FaultyDisk>(2),
+       b = std::make_shared<FaultyDisk>(3);
+  [[nodiscard]] Checkpoints open(PoolId const& id = kPool) const {
+    return Checkpoints({file_on(record), {file_on(a), file_on(b)}}, id);
+  }
+  void cut_power() const {
+    for (Disk const& disk : {record, a, b}) disk->cut_power(), disk->restore();
+  }
+};
+
+struct Found {
+  Status status;
+  Loaded loaded;
+  AlignedBuffer pool;
+};
+
+Found load(Checkpoints& checkpoints) {
+  Found f;
+  auto loaded = checkpoints.load([&](ImageInfo const& image) -> Result<std::span<std::byte>> {
+    auto room = AlignedBuffer::make(image.bytes);
+    if (!room) return room.status();
+    f.pool = std::move(*room);
+    return f.pool.span();
+  });
+  f.status = loaded.status();
+  if (loaded.ok()) f.loaded = *loaded;
+  return f;
+}
+
+Found load(Disks const& disks) {
+  Checkpoints checkpoints = disks.open();
+  return load(checkpoints);
+}
+
+LogPosition at(std::uint64_t n) { return {n * kBlock, n}; }
+
+/// Checkpoints 1..n, of pools 1..n, at places 1..n: odd ones in A, even ones in B.
+Disks written(std::uint64_t n) {
+  Disks disks;
+  Checkpoints checkpoints = disks.open();
+  for (std::uint64_t i = 1; i <= n; ++i) {
+    Status const s = checkpoints.write(pool_of(i).span(), at(i));
+    EXPECT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(checkpoints.keep_from(), at(i == 1 ? 1 : i - 1).lsn);
+  }
+  return disks;
+}
+
+TEST(Checkpoint, TheNewestComesBack) {
+  for (std::uint64_t n = 1; n < 6; ++n) {
+    Disks const disks = written(n);
+    Checkpoints checkpoints = disks.open();
+    Found const f = load(checkpoints);
+    ASSERT_TRUE(f.status.ok()) << f.status.message();
+    EXPECT_TRUE(holds(f.pool, n));
+    EXPECT_EQ(f.loaded.image.at, at(n));
+    EXPECT_EQ(f.loaded.which, n % 2 == 1 ? 'A' : 'B');
+    EXPECT_EQ(f.loaded.report, "");
+    EXPECT_EQ(checkpoints.keep_from(), at(n == 1 ? 1 : n - 1).lsn);
+  }
+}
+
+TEST(Checkpoint, AFlippedBitInAnyPartOfTheNewestIsFoundAndTheOtherServes) {
+  std::uint64_t const table = kBlock + kPoolBytes;
+  for (std::uint64_t const byte :
+       {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{33}, std::uint64_t{50}, std::uint64_t{66}, std::uint64_t{100},
+        std::uint64_t{125}, kBlock, kBlock + 77, kBlock + kChunkBytes, kBlock + kPoolBytes - 1, table, table + 4,
+        table + 11, table + 500}) {
+    Disks const disks = written(4);  // newest in B
+    disks.b->flip(byte, 3);
+    Checkpoints checkpoints = disks.open();
+    Found const f = load(checkpoints);
+    ASSERT_TRUE(f.status.ok()) << byte << ": " << f.status.message();
+    EXPECT_TRUE(holds(f.pool, 3)) << byte;
+    EXPECT_EQ(f.loaded.image.at, at(3));
+    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos) << f.loaded.report;
+    // The next checkpoint goes over the damaged one.
+    ASSERT_TRUE(checkpoints.write(pool_of(5).span(), at(5)).ok());
+    Found const again = load(disks);
+    EXPECT_TRUE(again.status.ok() && holds(again.pool, 5)) << again.status.message();
+    EXPECT_EQ(again.loaded.which, 'B');
+  }
+}
+
+TEST(Checkpoint, DamageOfTheOtherImageIsHarmless) {
+  Disks const disks = written(4);
+  disks.a->flip(kBlock + 5, 0);
+  Found const f = load(disks);
+  EXPECT_TRUE(f.status.ok() && holds(f.pool, 4));
+  EXPECT_EQ(f.loaded.report, "");
+}
+
+TEST(Checkpoint, BothDamagedIsAnErrorThatNamesBoth) {
+  Disks const disks = written(4);
+  disks.a->flip(kBlock + 5, 0);
+  disks.b->flip(kBlock + kChunkBytes, 7);
+  Found const f = load(disks);
+  EXPECT_EQ(f.status.code(), Code::corrupt);
+  EXPECT_NE(f.status.message().find("chunk 0"), std::string::npos) << f.status.message();
+  EXPECT_NE(f.status.message().find("chunk 1"), std::string::npos) << f.status.message();
+}
+
+TEST(Checkpoint, ATornRecordLeavesTheOlderOne) {
+  Disks const disks = written(4);
+  disks.record->flip(60, 2);  // 4 % 2: copy A
+  Found f = load(disks);
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_TRUE(holds(f.pool, 3)) << "the record of 3 names A";
+  disks.record->flip(kBlock + 60, 2);
+  f = load(disks);
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_TRUE(holds(f.pool, 4)) << "the images' headers decide";
+  EXPECT_NE(f.loaded.report.find("neither copy"), std::string::npos);
+}
+
+TEST(Checkpoint, TruncatedImages) {
+  for (std::uint64_t const bytes : {std::uint64_t{0}, std::uint64_t{100}, kBlock, kBlock + 5000, kBlock + kPoolBytes}) {
+    Disks const disks = written(2);
+    disks.b->cut_off(bytes);
+    Found const f = load(disks);
+    EXPECT_TRUE(f.status.ok() && holds(f.pool, 1)) << bytes << ": " << f.status.message();
+  }
+}
+
+// A power cut, or a failed write, at each write of the third checkpoint.
+TEST(Checkpoint, ACutAnywhereLeavesAWholeOne) {
+  bool done = false;
+  for (std::uint64_t n = 1; !done; ++n) {
+    for (int const error : {EIO, ENOSPC}) {
+      Disks const disks = written(2);
+      Disk const& disk = n < 8 ? disks.a : disks.record;
+      std::uint64_t const which = n < 8 ? n : n - 7;
+      disk->fail_errno = error;
+      disk->fail_write_at = disk->writes + which;
+      disk->fail_writes_until = ~std::uint64_t{0};
+      bool wrote = false;
+      {
+        Checkpoints checkpoints = disks.open();
+        ASSERT_TRUE(load(checkpoints).status.ok());
+        Lsn const kept = checkpoints.keep_from();
+        EXPECT_EQ(kept, at(1).lsn);
+        wrote = checkpoints.write(pool_of(3).span(), at(3)).ok();
+        EXPECT_TRUE(wrote || checkpoints.newest() == at(2));
+      }
+      disks.cut_power();
+      Found const f = load(disks);
+      ASSERT_TRUE(f.status.ok()) << n << ": " << f.status.message();
+      EXPECT_TRUE(holds(f.pool, 3) || (!wrote && holds(f.pool, 2))) << n;
+      done = wrote && n >= 8;
+    }
+    ASSERT_LT(n, 20u);
+  }
+}
+
+TEST(Checkpoint, AFailedSyncIsNoCheckpoint) {
+  Disks const disks = written(2);
+  {
+    Checkpoints checkpoints = disks.open();
+    ASSERT_TRUE(load(checkpoints).status.ok());
+    disks.a->fail_sync = true;
+    EXPECT_EQ(checkpoints.write(pool_of(3).span(), at(3)).code(), Code::io_error);
+    EXPECT_EQ(checkpoints.newest(), at(2));
+  }
+  disks.cut_power();
+  Found const f = load(disks);
+  EXPECT_TRUE(f.status.ok() && holds(f.pool, 2));
+}
+
+TEST(Checkpoint, AnotherPoolsImagesAreRefused) {
+  Disks const disks = written(2);
+  PoolId other = kPool;
+  other[0] = 99;
+  Checkpoints checkpoints = disks.open(other);
+  EXPECT_NE(load(checkpoints).status.message().find("another pool"), std::string::npos);
+}
+
+class SnapshotFile : public testing::Test {
+ protected:
+  void SetUp() override { ::unlink(path_.c_str()); }
+  void TearDown() override { ::unlink(path_.c_str()); }
+  std::string const path_ = "/tmp/perdure-snapshot-" + std::to_string(::getpid());
+};
+
+TEST_F(SnapshotFile, OpensElsewhere) {
+  {
+    auto file = BlockFile::open(path_, OpenMode::create);
+    ASSERT_TRUE(file.ok());
+    ImageInfo info;
+    info.pool_id = kPool;
+    info.at = at(9);
+    ASSERT_TRUE(write_image(**file, info, pool_of(1).span()).ok());
+  }
+  auto file = BlockFile::open(path_, OpenMode::read_only);
+  ASSERT_TRUE(file.ok());
+  auto const info = read_image_info(**file);
+  ASSERT_TRUE(info.ok()) << info.status().message();
+  EXPECT_EQ(info.value().at, at(9));
+  auto room = AlignedBuffer::make(info.value().bytes);
+  ASSERT_TRUE(room.ok());
+  ASSERT_TRUE(load_image(**file, info.value(), room->span()).ok());
+  EXPECT_TRUE(holds(*room, 1));
+}
+
+TEST_F(SnapshotFile, OfAnotherVersionIsRefusedByName) {
+  auto disk = std::make_shared<FaultyDisk>();
+  ImageInfo info;
+  info.pool_id = kPool;
+  ASSERT_TRUE(write_image(*file_on(disk), info, pool_of(1).span()).ok());
+  ImageHeader h;
+  std::memcpy(&h, disk->medium.data(), sizeof h);
+  h.format_version = 2;
+  h.crc = checksum(h);
+  std::memcpy(disk->cache.data(), &h, sizeof h);
+  Status const s = read_image_info(*file_on(disk)).status();
+  EXPECT_EQ(s.code(), Code::corrupt);
+  EXPECT_NE(s.message().find("image format version 2; this build reads version 1"), std::string::npos) << s.message();
+}
+
+}  // namespace
+}  // namespace perdure::log::test
