@@ -29,7 +29,7 @@ namespace perdure::log {
 struct LogOptions {
   std::uint64_t buffer_bytes = 4u << 20;   // memory between append() and the disk
   std::uint64_t group_bytes = 256u << 10;  // most bytes of a group, its header included
-  std::uint64_t write_bytes = 1u << 20;    // adjacent groups are written together up to this
+  std::uint64_t write_bytes = 256u << 10;  // adjacent groups are written together up to this
   std::uint32_t depth = 8;                 // writes in flight
 };
 
