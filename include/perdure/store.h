@@ -37,65 +37,75 @@ struct CreateOptions {
   Layout layout = Layout::word;
   Shape shape;
   Durability durability = Durability::process;
-  bool overwrite = false;            // replace an existing pool
+  bool overwrite = false;            // replace an existing pool (and, with `power`, the files in log_dir)
+  std::string log_dir;  // durability power: a directory on a disk for the log and two images of the pool
+  std::uint64_t log_bytes = 256u << 20;  // size of that log
 };
 
 struct OpenOptions {
+  std::string log_dir;  // of a pool of durability power: it is made anew from there
   bool read_only = false;
   Device device = Device::cpu;
-  std::uint32_t threads = 0;         // CPU workers; 0 = one a core
-  bool verify_reads = true;          // check each record's CRC-32C on get
-  bool count_accesses = false;       // count PM reads, PM writes and ordering points (slower)
-  bool lock_memory = false;          // mlock the pool, so that it is never swapped out
-  bool displacement = true;          // layout word: move one word when every candidate is full
-  bool grow = true;                  // false: a full table reports no_space instead of growing
-  std::uint32_t expect_key_bytes = 0;    // refuse a pool made with another key size; 0 = any
+  std::uint32_t threads = 0;  // CPU workers; 0 = one a core
+  bool verify_reads = true;  // check each record's CRC-32C on get
+  bool count_accesses = false;  // count PM reads, PM writes and ordering points (slower)
+  bool lock_memory = false;  // mlock the pool, so that it is never swapped out
+  bool displacement = true;  // layout word: move one word when every candidate is full
+  bool grow = true;  // false: a full table reports no_space instead of growing
+  std::uint32_t expect_key_bytes = 0;  // refuse a pool made with another key size; 0 = any
   std::uint32_t expect_value_bytes = 0;  // likewise for values
 };
 
 struct RecoveryReport {
-  bool clean = true;                 // the pool was closed cleanly
+  bool clean = true;  // the pool was closed cleanly
   bool resize_resumed = false;
-  std::uint64_t records = 0;         // reachable after recovery
-  std::uint64_t dropped = 0;         // slots cleared: half inserted, or pointing outside any record
-  std::uint64_t duplicates = 0;      // second copies of one record removed (a crash inside a displacement)
-  std::string why_dropped;           // empty when nothing was dropped
+  std::uint64_t records = 0;  // reachable after recovery
+  std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
+  std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
+  std::string why_dropped;  // empty when nothing was dropped
+  std::uint64_t replayed = 0;  // durability power: batches taken from the log
+  bool lost_acknowledged = false;  // durability power: the log is damaged before a place it once had reached
+  std::string log_report;  // durability power: which image was used, where the log ended and why
+  double replay_seconds = 0;
   double map_seconds = 0;
   double recover_seconds = 0;
 };
 
-struct AccessCounts {                // since open or the last reset; zero unless count_accesses
-  std::uint64_t pm_reads = 0;        // bucket rows and records touched
-  std::uint64_t pm_writes = 0;       // records and slot words written
-  std::uint64_t orders = 0;          // ordering points
+struct AccessCounts {  // since open or the last reset; zero unless count_accesses
+  std::uint64_t pm_reads = 0;  // bucket rows and records touched
+  std::uint64_t pm_writes = 0;  // records and slot words written
+  std::uint64_t orders = 0;  // ordering points
 };
 
 struct Stats {
   std::uint64_t records = 0;
   std::uint64_t slots = 0;
-  double load_factor = 0;            // records / slots
-  std::uint64_t growths = 0;         // resizes since open
-  std::uint64_t displacements = 0;   // words moved aside since open
-  std::uint64_t batches = 0;         // batches since open
-  std::uint64_t pool_bytes = 0;      // size of the file
-  std::uint64_t used_bytes = 0;      // header, live levels and heap superblocks in use
+  double load_factor = 0;  // records / slots
+  std::uint64_t growths = 0;  // resizes since open
+  std::uint64_t displacements = 0;  // words moved aside since open
+  std::uint64_t batches = 0;  // batches since open
+  std::uint64_t pool_bytes = 0;  // size of the file
+  std::uint64_t used_bytes = 0;  // header, live levels and heap superblocks in use
   AccessCounts accesses;
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
   std::uint32_t max_key_bytes = 0;
   std::uint32_t max_value_bytes = 0;
-  std::uint32_t top_level = 0;       // log2 of its buckets
+  std::uint32_t top_level = 0;  // log2 of its buckets
   Shape shape;
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
-  std::string machine;               // for example "cpu avx512 x2" or "cuda NVIDIA H200"
+  std::uint64_t log_used_bytes = 0;  // durability power; not yet covered by both checkpoints
+  std::uint64_t checkpoints = 0;  // durability power; since open
+  std::string log_method;  // durability power, for example "io_uring, O_DIRECT, registered buffers"
+  std::string machine;  // for example "cpu avx512 x2" or "cuda NVIDIA H200"
 };
 
 struct VerifyReport {
-  std::uint64_t records = 0;         // records whose checksum, key and place in the index agree
-  std::uint64_t dropped = 0;         // what recovery dropped when this store was opened
-  std::vector<std::string> faults;   // one line each, naming the slot and the file offset; at most 100
+  std::uint64_t records = 0;  // records whose checksum, key and place in the index agree
+  std::uint64_t dropped = 0;  // what recovery dropped when this store was opened
+  std::vector<std::string> faults;  // one line each, naming the slot and the file offset; at most 100
   std::uint64_t fault_count = 0;
 };
 
@@ -104,12 +114,12 @@ struct VerifyReport {
 /// the table grew or made room in a crowded bucket.
 struct ScanCursor {
   std::uint64_t slot = 0;
-  std::uint64_t generation = 0;      // 0 = a new scan
+  std::uint64_t generation = 0;  // 0 = a new scan
   bool done = false;
 };
 
 struct ScanPage {
-  VariableValues keys;               // same shape for fixed-width pools, all lengths equal
+  VariableValues keys;  // same shape for fixed-width pools, all lengths equal
   VariableValues values;
   ScanCursor next;
 };
@@ -146,7 +156,8 @@ class Store {
   [[nodiscard]] Survival survives() const;
   [[nodiscard]] std::string const& path() const;
 
-  /// Marks the pool clean and unmaps it. Further calls answer Code::closed.
+  /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Further calls answer
+  /// Code::closed.
   Status close();
 
  private:
@@ -159,8 +170,8 @@ class Store {
 struct DeviceInfo {
   Device device = Device::cpu;
   bool available = false;
-  std::string description;           // "Intel ... 2 cores, avx512", "NVIDIA H200, 139 GiB, driver 580"
-  std::string why_not;               // when not available
+  std::string description;  // "Intel ... 2 cores, avx512", "NVIDIA H200, 139 GiB, driver 580"
+  std::string why_not;  // when not available
 };
 [[nodiscard]] std::vector<DeviceInfo> devices();
 

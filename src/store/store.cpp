@@ -117,7 +117,7 @@ Result<VerifyReport> Store::verify() { return impl_->verify(); }
 Stats Store::stats() const { return impl_->stats(); }
 void Store::reset_counts() { impl_->reset_counts(); }
 RecoveryReport const& Store::recovery() const { return impl_->recovery; }
-Survival Store::survives() const { return perdure::survives(impl_->stats().medium); }
+Survival Store::survives() const { return impl_->survives(); }
 std::string const& Store::path() const { return impl_->path; }
 Status Store::close() { return impl_->close(); }
 

@@ -54,12 +54,14 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
     return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
-  if (o.durability == Durability::power) {
+  bool const power = o.durability == Durability::power;
+  if (power && o.log_dir.empty()) {
     return Status{
         Code::unsupported,
-        "durability power: neither tmpfs, hugetlbfs, memfd nor a page-cache file keeps its promise through a power "
-        "loss; choose process (what survives then: kernel abort, process kill, GPU reset)"};
+        "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its promise through "
+        "a power loss; or choose process (what survives then: kernel abort, process kill, GPU reset)"};
   }
+  if (!power && !o.log_dir.empty()) return bad("log_dir " + o.log_dir + " is of use with durability power only");
   if (o.key_bytes > kMaxFixedKey)
     return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   pm::PoolHeader h{};
@@ -142,16 +144,36 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
   auto impl = std::make_unique<Impl>(path, open, std::move(*pool));
   if (Status s = impl->table_.create(top); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
-  if (Status s = impl->pool_.keep(); !s.ok()) return s;
+  if (Status s = impl->create_log(create); !s.ok()) return s;
+  if (Status s = impl->pool_.keep(); !s.ok()) {
+    if (impl->power_) log::LogDir::remove(create.log_dir);
+    return s;
+  }
   return impl;
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
   auto const begin = Clock::now();
   if (Status s = can_run(options.device); !s.ok()) return s;
+  std::shared_ptr<log::LogDir> power;
+  log::Loaded loaded;
+  if (!options.log_dir.empty()) {
+    if (options.read_only)
+      return bad("pool " + path + " of durability power opens for writing only: its log is replayed");
+    auto opened = log::LogDir::open(options.log_dir);
+    if (!opened) return opened.status();
+    power = std::move(*opened);
+    auto restored = restore_pool(*power, path);
+    if (!restored) return restored.status();
+    loaded = *restored;
+  }
   auto pool = pm::Pool::open(path, {options.read_only, options.lock_memory, options.device == Device::cuda});
   if (!pool) return pool.status();
   pm::PoolHeader const& h = pool->header();
+  if (!power && h.durability == static_cast<std::uint8_t>(Durability::power)) {
+    return bad("pool " + path +
+               " is of durability power, and what its file holds may be behind its log; name its log_dir");
+  }
   auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
     if (wanted == 0 || wanted == found) return {};
     return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
@@ -164,6 +186,9 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
   if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->recover(); !s.ok()) return s;
+  if (power) {
+    if (Status s = impl->replay_log(std::move(power), loaded); !s.ok()) return s;
+  }
   return impl;
 }
 
@@ -232,8 +257,11 @@ Status Store::Impl::close() {
     root.clean = 1;
     pool_.publish_root(root);
   }
+  // Should it fail, nothing is lost: the log holds what the older image lacks.
+  Status const kept = power_ && failed_.ok() ? checkpoint() : Status{};
+  power_.reset();
   pool_.close();
-  return {};
+  return kept;
 }
 
 Status Store::Impl::check_open(bool writing) const {
@@ -242,6 +270,9 @@ Status Store::Impl::check_open(bool writing) const {
   if (!failed_.ok())
     return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() +
                               "); close and reopen it"};
+  if (power_ && !power_->log().failure().ok())
+    return {Code::closed, "pool " + path + " refuses writes since its log failed (" +
+                              power_->log().failure().message() + "); close and reopen it"};
   if (pool_.read_only()) return bad("pool " + path + " is open read-only");
   return {};
 }
@@ -319,7 +350,9 @@ Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) 
 }
 
 Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
+  SeenIsDurable durable;
   WorldShared const world(turn_, world_);
+  durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_batch(call, statuses); !s.ok()) return s;
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
@@ -343,7 +376,9 @@ Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
 }
 
 Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<KeyStatus> statuses) {
+  SeenIsDurable durable;
   WorldShared const world(turn_, world_);
+  durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_batch(call, statuses); !s.ok()) return s;
   if (call.keys.count == 0) return VariableValues{{0}, {}};
@@ -376,12 +411,30 @@ Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<Ke
   return result;
 }
 
-/// A write batch, whole: reserve records, bring the batch over, rounds of (plan, order, publish,
-/// order), hand back what was not used and what was unlinked.
+/// A write batch: alone on the pool and into the log, then, while others go on, onto the disk.
 Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
-  WorldAlone const world(turn_, world_);
-  if (Status s = check_open(true); !s.ok()) return s;
-  if (Status s = check_batch(call, statuses); !s.ok()) return s;
+  std::shared_ptr<log::LogDir> power;
+  log::Lsn lsn = 0;
+  Status done;
+  {
+    WorldAlone const world(turn_, world_);
+    if (Status s = check_open(true); !s.ok()) return s;
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    if (power_ && (call.keys.place == Place::device || call.values.place == Place::device))
+      return {Code::unsupported,
+              "pool " + path + " is of durability power, whose log takes keys and values from host memory only"};
+    done = write_alone(call, statuses);
+    power = power_;
+    if (power) lsn = power->log().position().lsn;
+  }
+  if (!power) return done;
+  Status const kept = power->log().wait_durable(lsn);
+  return kept.ok() ? done : kept;
+}
+
+/// Of a write batch, what happens on the pool: reserve records, bring the batch over, rounds of (plan, order, publish,
+/// order), hand back what was not used and what was unlinked.
+Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
   auto first = first_statuses(call);
   if (!first) return first.status();
@@ -416,6 +469,9 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   if (!status) return fail(status.status());
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
+  }
+  if (power_) {
+    if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
   }
   if (Status s = (*session)->finish(); !s.ok()) return fail(s);
   give_session(std::move(*session));
@@ -588,6 +644,80 @@ void Store::Impl::give_session(std::unique_ptr<Session> session) {
 }
 
 // ------------------------------------------------------------------------------------------------
+// Durability power
+
+Status Store::Impl::create_log(CreateOptions const& create) {
+  if (create.durability != Durability::power) return {};
+  auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, create.overwrite);
+  if (!power) return power.status();
+  power_ = std::move(*power);
+  Status const s = checkpoint();  // of the empty pool: from here on it can be made anew
+  if (!s.ok()) {
+    power_.reset();
+    log::LogDir::remove(create.log_dir);
+  }
+  return s;
+}
+
+/// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
+/// is as it was then.
+Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
+  std::vector<KeyStatus> statuses;
+  auto const again = [&](std::uint64_t number, std::span<std::byte const> payload) -> Status {
+    auto const batch = log::DecodedBatch::decode(payload);
+    if (!batch) return batch.status();
+    Call const call = call_of(batch.value().ops());
+    statuses.assign(call.keys.count, KeyStatus::ok);
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    if (Status s = write_alone(call, statuses); !s.ok()) return s;
+    auto const odd = std::find_if(statuses.begin(), statuses.end(), [](KeyStatus s) { return s != KeyStatus::ok; });
+    if (odd == statuses.end()) return {};
+    return {Code::corrupt, "batch " + std::to_string(number) + " of its log does not take effect again at operation " +
+                               std::to_string(odd - statuses.begin())};
+  };
+  auto report = power->replay(loaded.image.at, again);
+  if (!report)
+    return {report.status().code(),
+            "pool " + path + ", replaying " + power->directory() + ": " + report.status().message()};
+  recovery.replayed = report->batches;
+  recovery.replay_seconds = report->seconds;
+  recovery.lost_acknowledged = report->lost_acknowledged;
+  recovery.clean = recovery.clean && report->batches == 0 && !report->lost_acknowledged && loaded.report.empty();
+  recovery.log_report = std::string("image ") + loaded.which + " of LSN " + std::to_string(loaded.image.at.lsn) +
+                        (loaded.report.empty() ? "" : " (" + loaded.report + ")") + "; " + report->describe();
+  {
+    std::lock_guard const lock(stats_mutex_);
+    recovery.records = records_;
+  }
+  if (Status s = power->start(report->end); !s.ok()) return s;
+  power_ = std::move(power);
+  return {};
+}
+
+/// Puts what a batch did into the log. A batch for which the log has no room becomes durable with the
+/// checkpoint that makes room, for it has been executed.
+Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> status) {
+  Effective const effective(call, status);
+  if (effective.empty()) return {};
+  log::EncodedBatch const batch(effective.ops());
+  auto const lsn = power_->log().append(batch.pieces());
+  bool const full = !lsn.ok() && power_->log().failure().ok();
+  if (!lsn.ok() && !full) return lsn.status();
+  return full || power_->wants_checkpoint() ? checkpoint() : Status{};
+}
+
+Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
+
+Survival Store::Impl::survives() {
+  WorldShared const world(turn_, world_);
+  Survival s = perdure::survives(pool_.medium());
+  if (!power_) return s;
+  s.process_kill = s.os_crash = s.power_loss = true;
+  s.basis = Basis::asserted;  // by whoever named the disk: that its writes are durable when it says so
+  return s;
+}
+
+// ------------------------------------------------------------------------------------------------
 // Looking around
 
 void Store::Impl::add(Counts const& counts) {
@@ -627,6 +757,11 @@ Stats Store::Impl::stats() {
   s.layout = static_cast<Layout>(h.layout);
   s.device = options.device;
   s.medium = pool_.medium();
+  if (power_) {
+    s.log_used_bytes = power_->log().used_bytes();
+    s.checkpoints = power_->checkpoints_written();
+    s.log_method = power_->log().method().describe();
+  }
   return s;
 }
 
@@ -638,7 +773,9 @@ void Store::Impl::reset_counts() {
 }
 
 Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {
+  SeenIsDurable durable;
   WorldShared const world(turn_, world_);
+  durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (from.generation != 0 && from.generation != generation_) {
     return Status{Code::busy,

@@ -17,6 +17,7 @@
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 #include "store/engine.hpp"
+#include "store/power.hpp"
 
 namespace perdure {
 
@@ -34,6 +35,7 @@ struct Store::Impl {
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
   Result<VerifyReport> verify();
   [[nodiscard]] Stats stats();
+  [[nodiscard]] Survival survives();
   void reset_counts();
   Status close();
 
@@ -57,6 +59,12 @@ struct Store::Impl {
   Status grow();
   Status next_sequence(std::uint64_t& sequence);
   Status pool_may_have_grown();
+  // Durability power.
+  Status create_log(CreateOptions const& create);
+  Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
+  Status log_batch(Call const& call, std::span<std::uint8_t const> status);
+  Status checkpoint();
+  Status write_alone(Call const& call, std::span<KeyStatus> statuses);
   Status fail(Status status);  // after this the store refuses writes
 
   Result<std::unique_ptr<Session>> take_session();
@@ -73,6 +81,7 @@ struct Store::Impl {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
+  std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying
   bool closed_ = false;
 
   std::mutex sessions_mutex_;

@@ -1,0 +1,53 @@
+// The files of one durable store on an ordinary disk: its log, its two images, and the record that
+// names one of them. Invariant: image and log together always give back every batch that was durable;
+// the log is truncated only by a checkpoint that is durable itself.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "log/checkpoint.hpp"
+#include "log/redo_log.hpp"
+#include "log/replay.hpp"
+#include "perdure/status.h"
+
+namespace perdure::log {
+
+class LogDir {
+ public:
+  /// Makes the directory where it is missing, and the files; refuses files that are there unless
+  /// `overwrite`. Nothing is durable before the first checkpoint().
+  static Result<std::unique_ptr<LogDir>> create(std::string const& directory, PoolId const& pool_id,
+                                                std::uint64_t log_bytes, bool overwrite);
+  static Result<std::unique_ptr<LogDir>> open(std::string const& directory);
+  /// Removes the files that create() makes. For a creation that failed later on.
+  static void remove(std::string const& directory);
+
+  // In this order after open(): load, replay, start.
+  Result<Loaded> load(MakeRoom const& make_room) { return checkpoints_->load(make_room); }
+  Result<ReplayReport> replay(LogPosition from, Deliver const& deliver);
+  Status start(LogPosition end);
+
+  [[nodiscard]] RedoLog& log() { return *log_; }
+  /// Writes the pool as it is now, all appended batches in it, and truncates the log. No batch is
+  /// appended meanwhile.
+  Status checkpoint(std::span<std::byte const> pool);
+  /// More than half of the log is used, and enough of it since the last checkpoint for one to be worth it.
+  [[nodiscard]] bool wants_checkpoint() const;
+  [[nodiscard]] std::uint64_t checkpoints_written() const { return written_; }
+  [[nodiscard]] std::string const& directory() const { return directory_; }
+
+ private:
+  LogDir(std::string directory, std::unique_ptr<BlockFile> log_file, LogIdentity const& identity,
+         Checkpoints::Files files);
+
+  std::string const directory_;
+  std::unique_ptr<BlockFile> log_file_;  // until start() gives it to the log
+  LogIdentity identity_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<RedoLog> log_;
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace perdure::log

@@ -1,0 +1,278 @@
+// A store of durability power: what a power loss leaves is what lies in its log directory at that
+// moment. So each test copies that directory while the store is open, and opens a store from the copy.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "support/store_driver.hpp"
+
+namespace perdure::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// On a disk: /tmp may lie in memory.
+class DiskDir {
+ public:
+  explicit DiskDir(char const* name) : path("/var/tmp/perdure-" + std::to_string(::getpid()) + "-" + name) {
+    fs::remove_all(path);
+  }
+  ~DiskDir() { fs::remove_all(path); }
+  [[nodiscard]] std::string file(char const* name) const { return path + "/" + name; }
+  std::string const path;
+};
+
+Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_bytes) {
+  Config c;
+  c.name = "power";
+  c.layout = layout;
+  c.key_bytes = key_bytes;
+  c.value_bytes = value_bytes;
+  return c;
+}
+
+Store create(Config const& config, std::string const& pool, std::string const& log_dir,
+             std::uint64_t log_bytes = 1u << 20) {
+  CreateOptions options = config.create(64);
+  options.durability = Durability::power;
+  options.log_dir = log_dir;
+  options.log_bytes = log_bytes;
+  auto store = Store::create(pool, options, config.open());
+  if (!store.ok()) throw std::runtime_error(store.status().message());
+  return std::move(*store);
+}
+
+Result<Store> open(Config const& config, std::string const& pool, std::string const& log_dir) {
+  OpenOptions options = config.open();
+  options.log_dir = log_dir;
+  return Store::open(pool, options);
+}
+
+void flip(std::string const& path, std::uint64_t byte) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(byte));
+  char c = 0;
+  file.get(c);
+  file.seekp(static_cast<std::streamoff>(byte));
+  file.put(static_cast<char>(c ^ 16));
+}
+
+struct Case {
+  Layout layout;
+  std::uint32_t key_bytes, value_bytes;
+};
+
+class PowerStore : public testing::TestWithParam<Case> {
+ protected:
+  Config const config_ = config_of(GetParam().layout, GetParam().key_bytes, GetParam().value_bytes);
+  ScratchDir const scratch_;
+  DiskDir const log_{"log"}, copy_{"copy"};
+
+  /// What the disk holds now, opened elsewhere, must be the model's records and nothing else.
+  void check_after_power_loss(Driver& driver) {
+    fs::remove_all(copy_.path);
+    fs::copy(log_.path, copy_.path);
+    auto restored = open(config_, scratch_.file("restored"), copy_.path);
+    ASSERT_TRUE(restored.ok()) << restored.status().message();
+    EXPECT_FALSE(restored->recovery().lost_acknowledged);
+    EXPECT_EQ(restored->recovery().records, driver.model.held.size()) << restored->recovery().log_report;
+    Driver other(config_, std::move(*restored));
+    other.model = driver.model;
+    other.check_all();
+  }
+
+  std::vector<Op> some_ops(std::mt19937_64& random) {
+    std::vector<Op> ops(1 + random() % 200);
+    for (Op& op : ops) {
+      std::uint64_t const n = random() % 2000;
+      op.kind = std::vector{OpKind::put, OpKind::put, OpKind::erase, OpKind::update}[random() % 4];
+      op.key = config_.key(n);
+      op.value = config_.value(n, random());
+    }
+    return ops;
+  }
+};
+
+TEST_P(PowerStore, EveryAcknowledgedBatchOutlivesAPowerLoss) {
+  std::mt19937_64 random(5);
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+  EXPECT_TRUE(driver.store().survives().power_loss);
+  for (int i = 0; i < 60; ++i) {
+    driver.run_mixed(some_ops(random));
+    if (i % 6 == 0) check_after_power_loss(driver);
+    if (HasFatalFailure()) return;
+    if (i % 20 != 19) continue;
+    ASSERT_TRUE(driver.store().close().ok());
+    fs::remove(scratch_.file("pool"));  // as a power loss does
+    auto again = open(config_, scratch_.file("pool"), log_.path);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_TRUE(again->recovery().clean) << again->recovery().log_report;
+    driver.replace(std::move(*again));
+    driver.check_all();
+  }
+}
+
+TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
+  std::mt19937_64 random(6);
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+  for (int i = 0; i < 400; ++i) driver.run_mixed(some_ops(random));
+  EXPECT_GE(driver.store().stats().checkpoints, 3u) << driver.store().stats().log_used_bytes;
+  check_after_power_loss(driver);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PowerStore,
+                         testing::Values(Case{Layout::word, 8, 16}, Case{Layout::word, 0, 0},
+                                         Case{Layout::in_place, 16, 0}),
+                         [](auto const& which) {
+                           return std::string(which.param.layout == Layout::word ? "word" : "in_place") + "K" +
+                                  std::to_string(which.param.key_bytes) + "V" + std::to_string(which.param.value_bytes);
+                         });
+
+class PowerStoreOne : public testing::Test {
+ protected:
+  Config const config_ = config_of(Layout::word, 8, 16);
+  ScratchDir const scratch_;
+  DiskDir const log_{"log"};
+
+  Driver with_records(std::uint64_t n) {
+    Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+    std::vector<Bytes> keys, values;
+    for (std::uint64_t i = 0; i < n; ++i) keys.push_back(config_.key(i)), values.push_back(config_.value(i));
+    driver.run_put(keys, values);
+    return driver;
+  }
+};
+
+TEST_F(PowerStoreOne, ABatchLargerThanTheLogIsKeptByACheckpoint) {
+  Driver driver = with_records(60'000);
+  EXPECT_GE(driver.store().stats().checkpoints, 2u);
+  DiskDir const copy{"copy"};
+  fs::copy(log_.path, copy.path);
+  auto restored = open(config_, scratch_.file("restored"), copy.path);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ(restored->stats().records, 60'000u);
+}
+
+TEST_F(PowerStoreOne, ADamagedImageIsReplacedByTheOtherAndTheLog) {
+  Driver driver = with_records(100);
+  ASSERT_TRUE(driver.store().close().ok());  // images: A of the empty pool, B of all
+  flip(log_.file("image-b"), 4096 + 70'000);
+  auto again = open(config_, scratch_.file("pool"), log_.path);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_NE(again->recovery().log_report.find("the other image was used"), std::string::npos)
+      << again->recovery().log_report;
+  EXPECT_FALSE(again->recovery().clean);
+  EXPECT_EQ(again->recovery().replayed, 1u);
+  driver.replace(std::move(*again));
+  driver.check_all();
+}
+
+TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
+  {
+    Driver driver = with_records(100);
+    DiskDir const copy{"copy"};
+    fs::copy(log_.path, copy.path);
+    auto seen = open(config_, scratch_.file("other"), copy.path);
+    ASSERT_TRUE(seen.ok());
+    ASSERT_EQ(seen->recovery().replayed, 1u);
+    // This opening knows how far the log had come; its power goes before it is closed.
+    fs::remove_all(log_.path);
+    fs::copy(copy.path, log_.path);
+  }
+  flip(log_.file("redo.log"), 8192 + 200);
+  auto again = open(config_, scratch_.file("pool"), log_.path);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_TRUE(again->recovery().lost_acknowledged);
+  EXPECT_NE(again->recovery().log_report.find("flipped, bit 4 of byte 200"), std::string::npos)
+      << again->recovery().log_report;
+  EXPECT_EQ(again->stats().records, 0u);
+}
+
+TEST_F(PowerStoreOne, MisuseIsNamed) {
+  CreateOptions options = config_.create();
+  options.durability = Durability::power;
+  EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::unsupported);
+  options.log_dir = scratch_.file("in-memory");  // tmpfs, if there is one
+  if (scratch_.path().starts_with("/dev/shm")) {
+    Status const s = Store::create(scratch_.file("a"), options).status();
+    EXPECT_EQ(s.code(), Code::unsupported);
+    EXPECT_NE(s.message().find("lies in memory"), std::string::npos) << s.message();
+  }
+  options.log_dir = log_.path;
+  options.durability = Durability::process;
+  EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::invalid_argument);
+  {
+    Driver driver = with_records(1);
+  }
+  Status const without = Store::open(scratch_.file("pool"), config_.open()).status();
+  EXPECT_NE(without.message().find("log_dir"), std::string::npos) << without.message();
+  options.durability = Durability::power;
+  EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::already_exists);
+  EXPECT_EQ(open(config_, scratch_.file("pool"), log_.path + "-none").status().code(), Code::not_found);
+  auto held = open(config_, scratch_.file("pool"), log_.path);
+  ASSERT_TRUE(held.ok()) << held.status().message();
+  EXPECT_EQ(open(config_, scratch_.file("elsewhere"), log_.path).status().code(), Code::busy);
+}
+
+// A disk that refuses writes: the file size limit, below where the log's ring begins.
+TEST_F(PowerStoreOne, AFailedLogStopsWritesAndLeavesReads) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    Driver driver = with_records(10);
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit const limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::vector<KeyStatus> statuses;
+    std::vector<Answer> answers;
+    Status const first = driver.put({config_.key(99)}, {config_.value(99)}, statuses);
+    if (first.code() != Code::io_error) ::_exit(2);
+    Status const second = driver.put({config_.key(98)}, {config_.value(98)}, statuses);
+    if (second.code() != Code::closed) ::_exit(3);
+    if (!driver.get({config_.key(5)}, answers).ok() || answers[0].value != config_.value(5)) ::_exit(4);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  auto again = open(config_, scratch_.file("pool"), log_.path);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->stats().records, 10u);
+}
+
+TEST_F(PowerStoreOne, ThreadsWriteAndReadAtOnce) {
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+  Store& store = driver.store();
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < 50; ++i) {
+        std::vector<Bytes> keys, values;
+        for (std::uint64_t k = 0; k < 8; ++k)
+          keys.push_back(config_.key(t * 1000 + i * 8 + k)), values.push_back(config_.value(k, i));
+        Packed const packed_keys(keys, 8), packed_values(values, 16);
+        std::vector<KeyStatus> statuses(8);
+        EXPECT_TRUE(store.put(packed_keys.column(), packed_values.column(), statuses).ok());
+        std::vector<std::byte> out(8 * 16);
+        EXPECT_TRUE(store.get(packed_keys.column(), {out.data(), 16, 8, Place::host}, statuses).ok());
+        EXPECT_EQ(statuses, std::vector<KeyStatus>(8, KeyStatus::ok));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  DiskDir const copy{"copy"};
+  fs::copy(log_.path, copy.path);
+  auto restored = open(config_, scratch_.file("restored"), copy.path);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ(restored->stats().records, 4u * 50 * 8);
+}
+
+}  // namespace
+}  // namespace perdure::test
