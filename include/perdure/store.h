@@ -38,12 +38,11 @@ struct CreateOptions {
   Shape shape;
   Durability durability = Durability::process;
   bool overwrite = false;            // replace an existing pool (and, with `power`, the files in log_dir)
-  std::string log_dir;  // durability power: a directory on a disk for the log and two images of the pool
+  std::string log_dir = {};  // durability power: a directory on a disk for the log and two images of the pool
   std::uint64_t log_bytes = 256u << 20;  // size of that log
 };
 
 struct OpenOptions {
-  std::string log_dir;  // of a pool of durability power: it is made anew from there
   bool read_only = false;
   Device device = Device::cpu;
   std::uint32_t threads = 0;  // CPU workers; 0 = one a core
@@ -54,6 +53,7 @@ struct OpenOptions {
   bool grow = true;  // false: a full table reports no_space instead of growing
   std::uint32_t expect_key_bytes = 0;  // refuse a pool made with another key size; 0 = any
   std::uint32_t expect_value_bytes = 0;  // likewise for values
+  std::string log_dir = {};  // of a pool of durability power: it is made anew from there
 };
 
 struct RecoveryReport {

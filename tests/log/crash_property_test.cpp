@@ -5,7 +5,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "log_on_disk.hpp"
-#include "support/store_driver.hpp"
 
 namespace perdure::log::test {
 namespace {

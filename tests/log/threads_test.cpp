@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "log_on_disk.hpp"
-#include "support/store_driver.hpp"
 
 namespace perdure::log::test {
 namespace {
