@@ -46,7 +46,6 @@ enum class Mutant : std::uint8_t {
   root_in_one_copy,
   root_in_same_place,
   root_checksum_ignored,
-  older_root_wins,
   // Recovery and heap.
   recovery_skips_resize,
   recovery_skips_last_level,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace perdure::explore {
@@ -45,6 +46,12 @@ class Arena {
       words_of(data_)[undo_.back().word] = undo_.back().value;
       words_of(shadow_)[undo_.back().word] = undo_.back().value;
     }
+  }
+  /// Every word changed since the mark, with its value now.
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint64_t>> snapshot_since(std::size_t mark) const {
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> words;
+    for (std::size_t i = mark; i < undo_.size(); ++i) words.emplace_back(undo_[i].word, now(undo_[i].word));
+    return words;
   }
   /// Whether every write was reported, up to the pool's size.
   [[nodiscard]] bool shadow_agrees() const;

@@ -58,6 +58,12 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"distinct_states", t.distinct.size()},
           {"distinct_recovered_contents", t.logical.size()},
           {"recoveries_crashed_again", t.nested.load()},
+          {"growths", t.growths.load()},
+          {"displacements", t.displacements.load()},
+          {"resizes_resumed", t.resumed.load()},
+          {"duplicates_resolved", t.duplicates.load()},
+          {"half_inserts_cleared", t.half_inserted.load()},
+          {"half_made_pools_refused", t.refused.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
@@ -74,6 +80,10 @@ void print(Arguments const& a, Totals& t) {
       "%llu too large)\n",
       a.layout.c_str(), a.model.c_str(), n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
       n(t.windows_sampled), n(t.windows_skipped));
+  std::printf(
+      "met: %llu growths, %llu displacements; recoveries with %llu resizes resumed, %llu duplicates, %llu half "
+      "inserts, %llu half-made pools refused\n",
+      n(t.growths), n(t.displacements), n(t.resumed), n(t.duplicates), n(t.half_inserted), n(t.refused));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
       "again\n%zu violations, %.1f s\n",
@@ -115,7 +125,11 @@ bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
     planted = m.mutant;
     a.options.layout = layout;
     Totals totals;
-    work(a.options, totals);
+    auto runs = a.options;  // some faults show without a crash, in one run of many
+    runs.crashes = false;
+    runs.scenarios = 400;
+    work(runs, totals);
+    if (totals.findings.empty()) work(a.options, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;
     [[maybe_unused]] auto const sent = ::write(pipe_ends[1], text.data(), text.size());
@@ -177,6 +191,8 @@ int run(int argc, char** argv) {
   program.add_option("--operations", o.bounds.operations, "operations of a batch, at most")->check(CLI::Range(1, 64));
   program.add_option("--batches", o.bounds.batches, "batches of a run, at most")->check(CLI::Range(1, 16));
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
+  program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
+  program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
   program.add_option("--mutant", a.mutant, "plant this fault");

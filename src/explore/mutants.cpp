@@ -49,7 +49,6 @@ constexpr MutantInfo kMutants[] = {
     {Mutant::root_in_one_copy, "root_in_one_copy", "both", "the root is written into one copy only"},
     {Mutant::root_in_same_place, "root_in_same_place", "both", "the root is always written over copy A"},
     {Mutant::root_checksum_ignored, "root_checksum_ignored", "both", "a torn root counts"},
-    {Mutant::older_root_wins, "older_root_wins", "both", "of two valid roots the older one counts"},
     {Mutant::recovery_skips_resize, "recovery_skips_resize", "both", "an interrupted resize is not resumed"},
     {Mutant::recovery_skips_last_level, "recovery_skips_last_level", "both",
      "recovery marks no records of the lowest level"},

@@ -147,6 +147,18 @@ Batch further_writes(Contents const& contents) {
   return batch;
 }
 
+/// A pool's identity and birthday are no part of a seed: gives it those of all others.
+void without_chance(Arena& a) {
+  pm::PoolHeader header;
+  std::memcpy(&header, a.data() + pm::kHeaderOffset, sizeof header);
+  header.pool_id = {1};
+  header.created_unix_s = 0;
+  header.crc = crc32c(0, &header, offsetof(pm::PoolHeader, crc));
+  std::array<std::uint64_t, sizeof header / 8> words;
+  std::memcpy(words.data(), &header, sizeof header);
+  for (std::uint32_t w = 0; w < words.size(); ++w) a.set(pm::kHeaderOffset / 8 + w, words[w]);
+}
+
 std::uint64_t hash_of(Contents const& contents) {
   std::uint64_t h = 0;
   for (auto const& value : contents) h = mix(h, value ? *value + 1 : 0);
@@ -175,6 +187,10 @@ bool Runner::enough() {
   return totals_->stop;
 }
 
+bool Runner::enough_here() {
+  return enough() || (!quiet_ && options_.per_scenario != 0 && fresh_ >= options_.per_scenario);
+}
+
 void Runner::report(Finding finding) {
   std::lock_guard const lock(totals_->mutex);
   if (totals_->findings.size() < options_.findings) totals_->findings.push_back(std::move(finding));
@@ -187,6 +203,7 @@ void Runner::report(Finding finding) {
 /// A new pool, filled and closed: the state before the run.
 bool Runner::set_up(Scenario const& scenario) {
   scenario_ = &scenario;
+  fresh_ = 0;
   seen_windows_.clear();
   arena_.undo_to(0);
   machine = scenario.machine;
@@ -197,7 +214,16 @@ bool Runner::set_up(Scenario const& scenario) {
   create.expected_records = 1;
   create.layout = scenario.layout;
   create.shape = scenario.shape;
+  oracles_.assign(1, {{}, {}, true});
+  tracker_.set_oracle(0);
+  tracker_.record(options_.crashes && !quiet_);
   auto store = Store::create(kPath, create, open_options());
+  tracker_.cut(false);
+  tracker_.record(false);
+  creation_ = tracker_.take_windows();
+  if (!store || !store->close().ok()) return false;
+  without_chance(arena_);
+  store = Store::open(kPath, open_options());
   if (!store) return false;
   for (Batch const& batch : scenario.filling) {
     if (!Columns(scenario, batch).apply(*store).ok()) return false;
@@ -250,6 +276,10 @@ Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedul
     forward.others = scheduler.others();
     if (auto wrong = check_gets(*store, scenario, contents)) return "after the last batch, " + *wrong;
     if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
+    if (!quiet_) {
+      totals_->growths += store->stats().growths;
+      totals_->displacements += store->stats().displacements;
+    }
     if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
     tracker_.cut(true);
     return std::nullopt;
@@ -274,7 +304,7 @@ void Runner::back_to(std::size_t mark, std::uint64_t file_bytes) {
 
 void Runner::apply_window(Window const& window) {
   for (Event const& e : window.events) {
-    base_hash_ += mix(e.word, e.value) - mix(e.word, e.old_value);
+    base_hash_ += mix(e.word, e.value) - mix(e.word, arena_.now(e.word));
     arena_.set(e.word, e.value);
   }
   arena_.file_bytes = window.file_bytes;
@@ -292,6 +322,11 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
     }
   }
   RecoveryReport const& r = store.recovery();
+  if (!quiet_) {
+    totals_->resumed += r.resize_resumed;
+    totals_->duplicates += r.duplicates > 0;
+    totals_->half_inserted += r.dropped > 0;
+  }
   if (r.records != count(found))
     return "recovery counts " + std::to_string(r.records) + " records of " + std::to_string(count(found));
   if (r.why_dropped.find("lead to no record") != std::string::npos) return "recovery: " + r.why_dropped;
@@ -309,6 +344,10 @@ std::optional<std::string> Runner::judge(Oracle const& oracle, bool record_recov
   if (record_recovery) tracker_.cut(false);
   tracker_.record(false);
   recovery = tracker_.take_windows();
+  if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
+    if (!quiet_) ++totals_->refused;
+    return std::nullopt;
+  }
   if (!store) return "the pool does not open: " + store.status().message();
   Contents found;
   if (auto wrong = judge_open(*store, oracle, found)) return wrong;
@@ -347,9 +386,19 @@ Runner::Leaf Runner::crash_once(Window const& window, std::vector<std::uint8_t> 
       mix(mix(tracker_.read_hash(), hash_of(oracle.old)), mix(hash_of(oracle.fresh), scenario_->seed));
   std::lock_guard const lock(totals_->mutex);
   leaf.fresh = totals_->distinct.insert(state).second;
+  fresh_ += leaf.fresh;
   totals_->logical.insert(mix(logical, scenario_->seed));
   if (options_.states != 0 && totals_->distinct.size() >= options_.states) totals_->stop = true;
   return leaf;
+}
+
+/// Most recoveries write the root and nothing else, all in the same way: of those, some.
+bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
+  std::uint64_t const root_ends = pm::kMinSuperblock / 8;
+  for (Window const& w : recovery)
+    for (Event const& e : w.events)
+      if (e.word >= root_ends) return true;
+  return tracker_.read_hash() % 16 == 0;
 }
 
 /// The next leaf in depth-first order; empty when that was the last.
@@ -383,7 +432,7 @@ std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashP
   std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
   std::uint64_t random = mix(hash_of(window), base_hash_);
   std::vector<std::uint8_t> choices;
-  for (std::uint32_t n = 0; n < most + samples && !enough(); ++n) {
+  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
     if (n >= most) {  // too many to visit: any of them
       if (n == most && !quiet_) ++totals_->windows_sampled;
       choices.assign(kMostEvents, 0);
@@ -397,7 +446,7 @@ std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashP
     path.back().choices.clear();
     for (auto const& c : trail) path.back().choices.push_back(c.taken);
     if (leaf.wrong) return Finding{*leaf.wrong, scenario_->seed, {}, path, ""};
-    if (leaf.fresh && !nested) {
+    if (leaf.fresh && !nested && worth_crashing(leaf.recovery)) {
       if (auto finding = crash_inside_recovery(leaf.recovery, image, path)) return finding;
     }
     if (n >= most) continue;
@@ -409,7 +458,7 @@ std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashP
 
 std::optional<Finding> Runner::crash_everywhere(std::vector<Window> const& windows,
                                                 std::vector<CrashPoint> const& outer) {
-  for (std::size_t w = 0; w < windows.size() && !enough(); ++w) {
+  for (std::size_t w = 0; w < windows.size() && !enough_here(); ++w) {
     auto path = outer;
     path.push_back({w, {}});
     if (auto finding = crash_in(windows[w], path)) return finding;
@@ -444,7 +493,7 @@ bool Runner::try_schedule(Scenario const& scenario, SimSchedule const& schedule,
   std::optional<Finding> finding;
   if (forward.wrong) {
     finding = Finding{*forward.wrong, scenario.seed, {}, {}, ""};
-  } else {
+  } else if (options_.crashes) {
     back_to(base_, base_bytes_);
     base_hash_ = 0;
     finding = crash_everywhere(forward.windows, {});
@@ -483,7 +532,7 @@ void Runner::minimise(Scenario const& scenario, Finding& finding) {
 /// All schedules with up to so many switches, each once: a further switch comes after the last.
 void Runner::explore_switches(Scenario const& scenario, std::vector<SimSwitch> const& switches) {
   Forward forward;
-  if (enough() || !try_schedule(scenario, {0, 0, switches}, forward)) return;
+  if (enough_here() || !try_schedule(scenario, {0, 0, switches}, forward)) return;
   if (switches.size() >= options_.preemptions) return;
   for (std::uint64_t p = switches.empty() ? 0 : switches.back().point + 1; p < forward.others.size(); ++p) {
     for (std::uint32_t f = 0; f < 32; ++f) {
@@ -495,6 +544,22 @@ void Runner::explore_switches(Scenario const& scenario, std::vector<SimSwitch> c
   }
 }
 
+/// Crashes while the pool is being made.
+void Runner::explore_creation() {
+  if (!options_.crashes || scenario_->seed % 16 != 0) return;  // there are ten shapes, and it is always the same
+  auto const made = arena_.snapshot_since(0);
+  back_to(0, 0);
+  base_hash_ = 0;
+  if (auto finding = crash_everywhere(creation_, {})) {
+    finding->what = "making the pool: " + finding->what;
+    finding->description = scenario_->describe();
+    report(std::move(*finding));
+  }
+  back_to(0, base_bytes_);
+  for (auto const& [word, value] : made) arena_.set(word, value);
+  base_ = arena_.mark();
+}
+
 void Runner::explore(std::uint64_t scenario_seed) {
   Scenario const scenario = make_scenario(scenario_seed, options_.layout, options_.bounds);
   if (!set_up(scenario)) {
@@ -502,8 +567,9 @@ void Runner::explore(std::uint64_t scenario_seed) {
     return;
   }
   ++totals_->scenarios;
+  explore_creation();
   if (options_.preemptions > 0) return explore_switches(scenario, {});
-  for (std::uint32_t n = 0; n <= options_.schedules && !enough(); ++n) {
+  for (std::uint32_t n = 0; n <= options_.schedules && !enough_here(); ++n) {
     Forward forward;
     SimSchedule const schedule{scenario_seed * 1000 + n, n == 0 ? 0 : 1u << (n % 4), {}};
     if (!try_schedule(scenario, schedule, forward)) return;

@@ -37,7 +37,8 @@ std::vector<std::array<std::uint64_t, 2>> const& look_alikes() {
   return pairs;
 }
 
-constexpr Shape kShapes[] = {{2, 2, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 4}, {2, 2, 4}, {3, 1, 2}, {2, 2, 8}};
+constexpr Shape kShapes[] = {{2, 2, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 4}, {2, 2, 4},
+                             {3, 1, 2}, {2, 2, 8}, {1, 2, 1}, {1, 3, 1}, {3, 2, 1}};
 
 Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share, std::uint64_t& next_value) {
   Batch batch;

@@ -59,6 +59,7 @@ std::vector<Answer> apply(Batch const& batch, Contents& contents);
 /// What a crash may leave of each key: `old`, or `fresh` of the batch in flight.
 struct Oracle {
   Contents old, fresh;
+  bool may_refuse = false;  // the pool is being made: it may not open at all
 };
 
 }  // namespace perdure::explore

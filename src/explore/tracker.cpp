@@ -40,14 +40,14 @@ void Tracker::fence() {
   t.since.reset();
 }
 
-void Tracker::add_event(std::uint32_t word, std::uint64_t old_value, std::uint64_t value) {
+void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
   std::size_t const number = open_.events.size();
   if (number >= kMostEvents) {
     open_.too_large = true;
     return;
   }
   std::uint32_t const thread = running_thread();
-  Event e{word, thread, old_value, value, {}};
+  Event e{word, thread, value, {}};
   if (auto const last = last_write_.find(word); last != last_write_.end()) {
     e.before |= open_.events[last->second].before;
     e.before.set(last->second);
@@ -71,11 +71,10 @@ void Tracker::wrote(void const* at, std::size_t bytes) {
       seen_[word] = epoch_;
       unread_.erase(word);
     }
-    std::uint64_t const old_value = arena_->before(word);
     std::uint64_t const value = arena_->now(word);
-    if (old_value == value) continue;
+    if (value == arena_->before(word)) continue;
     arena_->keep(word);
-    if (recording_) add_event(word, old_value, value);
+    if (recording_) add_event(word, value);
   }
 }
 
@@ -108,9 +107,11 @@ void Tracker::prepare(Window const& window) {
   std::size_t const n = window.events.size();
   window_ = &window;
   chains_.clear();
+  base_.clear();
   after_.assign(n, {});
   for (std::size_t e = 0; e < n; ++e) {
     chains_[window.events[e].word].push_back(static_cast<std::uint16_t>(e));
+    base_[window.events[e].word] = arena_->now(window.events[e].word);
     for (std::size_t b = 0; b < e; ++b)
       if (window.events[e].before[b]) after_[b].set(e);
   }
@@ -119,6 +120,7 @@ void Tracker::prepare(Window const& window) {
 void Tracker::crash(std::vector<std::uint8_t> const& choices) {
   crashed_ = true;
   unread_ = chains_;
+  for (auto const& [word, chain] : chains_) arena_->set(word, kPoison);
   in_.reset();
   out_.reset();
   wanted_ = choices;
@@ -140,10 +142,13 @@ void Tracker::bounds(std::vector<std::uint16_t> const& chain, std::size_t& least
 /// The first `arrived` writes of the word are there, and so is what comes before them; the others are
 /// not, nor is what comes after. Closed this way, any further choice within bounds() can be completed.
 void Tracker::take(std::vector<std::uint16_t> const& chain, std::size_t arrived) {
+  std::uint32_t const word = window_->events[chain[0]].word;
   if (arrived > 0) {
     in_.set(chain[arrived - 1]);
     in_ |= window_->events[chain[arrived - 1]].before;
-    arena_->set(window_->events[chain[0]].word, window_->events[chain[arrived - 1]].value);
+    arena_->set(word, window_->events[chain[arrived - 1]].value);
+  } else {
+    arena_->set(word, base_.at(word));
   }
   if (arrived < chain.size()) {
     out_.set(chain[arrived]);

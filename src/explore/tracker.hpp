@@ -25,13 +25,14 @@ namespace perdure::explore {
 
 enum class Model : std::uint8_t { fence, commit };
 
+inline constexpr std::uint64_t kPoison = 0xdddddddddddddddd;
 inline constexpr std::size_t kMostEvents = 512;  // of one window
 using EventSet = std::bitset<kMostEvents>;
 
 struct Event {
   std::uint32_t word;
   std::uint32_t thread;  // 0 = host code
-  std::uint64_t old_value, value;
+  std::uint64_t value;
   EventSet before;
 };
 
@@ -55,7 +56,8 @@ class Tracker final : public exec::SimObserver {
 
   // Standing in for a crash within `window`, over the state before it.
   void prepare(Window const& window);
-  /// Words take the choices' values in the order in which they are read, later ones the oldest possible.
+  /// Until it is read, a word of the window is poison: who reads it without saying so sees that. Words
+  /// take the choices' values in the order in which they are read, later ones the oldest possible.
   void crash(std::vector<std::uint8_t> const& choices);
   void end_crash() { crashed_ = false; }
   /// Which of its values each word that was read took, and of how many, in the order of reading.
@@ -81,7 +83,7 @@ class Tracker final : public exec::SimObserver {
     EventSet fenced;   // before anything it writes now
     EventSet since;    // written or read from others since its last fence
   };
-  void add_event(std::uint32_t word, std::uint64_t old_value, std::uint64_t value);
+  void add_event(std::uint32_t word, std::uint64_t value);
   void resolve(std::uint32_t word, std::vector<std::uint16_t> const& chain);
   void take(std::vector<std::uint16_t> const& chain, std::size_t arrived);
   void bounds(std::vector<std::uint16_t> const& chain, std::size_t& least, std::size_t& most) const;
@@ -99,6 +101,7 @@ class Tracker final : public exec::SimObserver {
   bool crashed_ = false;
   Window const* window_ = nullptr;
   std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> chains_;  // events of each word
+  std::unordered_map<std::uint32_t, std::uint64_t> base_;                 // what it was before them
   std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> unread_;  // those not decided yet
   std::vector<EventSet> after_;
   EventSet in_, out_;
