@@ -17,6 +17,7 @@ enum class Mutant : std::uint8_t {
   no_order_before_root,
   no_order_between_roots,
   order_before_fingerprint_skipped,
+  order_after_insert_state_skipped,
   // Publication.
   word_published_with_record,
   fingerprint_before_key,
@@ -56,6 +57,11 @@ enum class Mutant : std::uint8_t {
   superblock_header_missing,
   record_handed_out_twice,
   clean_flag_stays,
+  // Not to be told from the original: see explore/mutants.cpp.
+  order_after_fingerprint_skipped,
+  order_after_erase_skipped,
+  order_after_second_root_skipped,
+  older_root_wins,
 };
 
 #if defined(PERDURE_EXPLORE)

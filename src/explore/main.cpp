@@ -53,6 +53,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"windows", t.windows.load()},
           {"windows_seen_before", t.windows_seen.load()},
           {"windows_sampled", t.windows_sampled.load()},
+          {"windows_inside_recovery_sampled", t.nested_sampled.load()},
           {"windows_too_large", t.windows_skipped.load()},
           {"states", t.states.load()},
           {"distinct_states", t.distinct.size()},
@@ -76,10 +77,11 @@ void print(Arguments const& a, Totals& t) {
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
-      "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, %llu sampled, "
+      "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, %llu + %llu inside "
+      "recovery sampled, "
       "%llu too large)\n",
       a.layout.c_str(), a.model.c_str(), n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
-      n(t.windows_sampled), n(t.windows_skipped));
+      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
   std::printf(
       "met: %llu growths, %llu displacements; recoveries with %llu resizes resumed, %llu duplicates, %llu half "
       "inserts, %llu half-made pools refused\n",
@@ -153,6 +155,7 @@ int try_mutants(Arguments const& a) {
   unsigned dead = 0, all = 0;
   nlohmann::json list = nlohmann::json::array();
   for (MutantInfo const& m : mutants()) {
+    if (m.why_equal != nullptr) continue;
     for (Layout const layout : {Layout::word, Layout::in_place}) {
       char const* const name = layout == Layout::word ? "word" : "in_place";
       if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
@@ -193,6 +196,7 @@ int run(int argc, char** argv) {
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
+  program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
   program.add_option("--mutant", a.mutant, "plant this fault");

@@ -13,6 +13,8 @@ constexpr MutantInfo kMutants[] = {
      "both copies of the root may be torn by one crash"},
     {Mutant::order_before_fingerprint_skipped, "order_before_fingerprint_skipped", "in_place",
      "a fingerprint may be there before its key and place"},
+    {Mutant::order_after_insert_state_skipped, "order_after_insert_state_skipped", "in_place",
+     "a key may be there while the slot still says whose it was before"},
     {Mutant::word_published_with_record, "word_published_with_record", "both",
      "phase one stores the slot word with the record"},
     {Mutant::fingerprint_before_key, "fingerprint_before_key", "in_place",
@@ -63,6 +65,14 @@ constexpr MutantInfo kMutants[] = {
     {Mutant::record_handed_out_twice, "record_handed_out_twice", "both",
      "the heap does not note which records it hands out"},
     {Mutant::clean_flag_stays, "clean_flag_stays", "both", "an open pool still says that it was closed in order"},
+    {Mutant::order_after_fingerprint_skipped, "order_after_fingerprint_skipped", "in_place",
+     "no ordering point at the end of an insert", "the batch's own ordering point follows"},
+    {Mutant::order_after_erase_skipped, "order_after_erase_skipped", "in_place",
+     "no ordering point at the end of an erasure", "the batch's own ordering point follows"},
+    {Mutant::order_after_second_root_skipped, "order_after_second_root_skipped", "both",
+     "no ordering point after the second copy of the root", "the first copy is there already, and counts"},
+    {Mutant::older_root_wins, "older_root_wins", "both", "of two valid roots the older one counts",
+     "they say the same but while the second is written, when nothing has followed from the first yet"},
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ struct MutantInfo {
   char const* name;
   char const* layouts;  // "word", "in_place" or "both"
   char const* what;
+  char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
 };
 [[nodiscard]] std::span<MutantInfo const> mutants();
 [[nodiscard]] MutantInfo const* find_mutant(std::string_view name);

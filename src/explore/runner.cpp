@@ -434,7 +434,7 @@ std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashP
   std::vector<std::uint8_t> choices;
   for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
     if (n >= most) {  // too many to visit: any of them
-      if (n == most && !quiet_) ++totals_->windows_sampled;
+      if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
       choices.assign(kMostEvents, 0);
       for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
     }
@@ -602,15 +602,15 @@ std::optional<std::string> Runner::replay(Finding const& finding) {
 }
 
 // ------------------------------------------------------------------------------------------------
-// Replay lines: scenario;point:fiber,...;window:choice.choice...;...
+// Replay lines: scenario/point:fiber,.../window:choice.choice.../...
 
 std::string replay_text(Finding const& f) {
   std::ostringstream text;
-  text << f.scenario << ';';
+  text << f.scenario << '/';
   for (std::size_t i = 0; i < f.switches.size(); ++i)
     text << (i > 0 ? "," : "") << f.switches[i].point << ':' << f.switches[i].fiber;
   for (auto const& c : f.crashes) {
-    text << ';' << c.window << ':';
+    text << '/' << c.window << ':';
     for (std::size_t i = 0; i < c.choices.size(); ++i) text << (i > 0 ? "." : "") << int{c.choices[i]};
   }
   return text.str();
@@ -624,7 +624,7 @@ std::optional<Finding> parse_replay(std::string const& text) {
   };
   Finding f;
   try {
-    auto const parts = split(text, ';');
+    auto const parts = split(text, '/');
     f.scenario = std::stoull(parts.at(0));
     for (auto const& item : split(parts.at(1), ',')) {
       if (item.empty()) continue;

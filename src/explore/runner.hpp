@@ -61,7 +61,7 @@ struct Finding {
 /// Shared by all workers.
 struct Totals {
   std::atomic<std::uint64_t> scenarios{0}, runs{0}, points{0}, crash_points{0}, windows{0}, windows_seen{0},
-      windows_sampled{0}, windows_skipped{0}, states{0}, nested{0};
+      windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0};
   std::atomic<bool> stop{false};

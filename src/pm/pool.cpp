@@ -104,7 +104,7 @@ Status Pool::check_root(std::string const& path) {
   }
   if (!valid[0] && !valid[1]) return corrupt(path, "neither copy of the root has a valid checksum");
   int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
-  root_ = copies[newest];
+  root_ = copies[mutated(Mutant::older_root_wins) && valid[1 - newest] ? 1 - newest : newest];
   std::uint64_t const held = bytes() / superblock_bytes();
   if (root_.superblocks == 0 || root_.superblocks > held) {
     return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
@@ -125,7 +125,7 @@ void Pool::publish_root(Root next) {
     next.sequence = root_.sequence + 1;
     next.crc = checksum(next);
     write_bytes(base() + kRootOffset[mutated(Mutant::root_in_same_place) ? 0 : next.sequence % 2], &next, sizeof next);
-    if (copy == 1 || !mutated(Mutant::no_order_between_roots)) order();
+    if (!mutated(copy == 0 ? Mutant::no_order_between_roots : Mutant::order_after_second_root_skipped)) order();
     root_ = next;
   }
 }

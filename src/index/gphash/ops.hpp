@@ -371,7 +371,7 @@ struct InPlaceOps {
       } else if (mem.cas(warp, state, in_place::kEmpty, first) != in_place::kEmpty) {
         continue;
       }
-      mem.order(warp);
+      if (!mutated(Mutant::order_after_insert_state_skipped)) mem.order(warp);
       if (t.key_bytes != 0) {
         warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data,
                   key.bytes);
@@ -379,7 +379,7 @@ struct InPlaceOps {
       mem.store(warp, place_of(t, where, lane), place);
       if (!mutated(Mutant::order_before_fingerprint_skipped)) mem.order(warp);
       mem.cas(warp, state, first, in_place::fingerprint(key.hash));
-      mem.order(warp);
+      if (!mutated(Mutant::order_after_fingerprint_skipped)) mem.order(warp);
       return Verdict::done;
     }
   }
@@ -395,7 +395,7 @@ struct InPlaceOps {
       auto const lane = exec::lowest_bit(hits);
       if (holds_key(warp, mem, t, where, lane, key)) mem.cas(warp, where.slot(t, lane), mine, in_place::kEmpty);
     }
-    mem.order(warp);
+    if (!mutated(Mutant::order_after_erase_skipped)) mem.order(warp);
   }
 
   template <class W, class M>
