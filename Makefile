@@ -5,6 +5,7 @@
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make fuzz       fuzz the opening of arbitrary pools for FUZZ_SECONDS (60)
+#   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
 #   make clean      remove what was built (.venv stays; `make distclean` removes it too)
@@ -13,10 +14,11 @@
 
 PERDURE_CUDA ?= AUTO
 FUZZ_SECONDS ?= 60
+EXPLORE_STATES ?= 1000000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-gpu bench fuzz format build setup clean distclean
+.PHONY: demo test test-gpu bench fuzz explore format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -42,6 +44,9 @@ bench:
 fuzz:
 	@scripts/setup.sh --fuzz
 	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+explore: setup
+	scripts/explore.sh $(EXPLORE_STATES)
 
 format: setup
 	scripts/format.sh --fix

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/crc32c.hpp"
+#include "base/mutants.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::pm {
 
@@ -32,7 +33,7 @@ void RecordHeap::find_superblocks() {
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
     Offset const at{i * pool_->superblock_bytes()};
     SuperblockHeader header;
-    std::memcpy(&header, pool_->base() + at.bytes, sizeof header);
+    read_bytes(&header, pool_->base() + at.bytes, sizeof header);
     bool const ours = header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
                       header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
                       header.record_bytes % kRecordAlign == 0 && header.record_bytes > 0 &&
@@ -80,7 +81,7 @@ void RecordHeap::finish_recovery() {
       s.bitmap.clear();
       continue;
     }
-    pool_->claim_run(at, 1);
+    if (!mutated(Mutant::recovery_forgets_superblocks)) pool_->claim_run(at, 1);
     if (s.used < s.capacity) list(i);
   }
 }
@@ -113,7 +114,7 @@ Status RecordHeap::add_superblock(std::uint64_t stride) {
   header.record_bytes = static_cast<std::uint32_t>(stride);
   header.pool_id = pool_->header().pool_id;
   header.crc = crc32c(0, &header, offsetof(SuperblockHeader, crc));
-  std::memcpy(pool_->base() + run->bytes, &header, sizeof header);
+  if (!mutated(Mutant::superblock_header_missing)) write_bytes(pool_->base() + run->bytes, &header, sizeof header);
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
   attach(index, stride);
   ++empty_;
@@ -131,7 +132,7 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
     for (; free != 0 && taken < n; free &= free - 1) {
       out[taken++] = first + (s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free))) * s.stride;
     }
-    word = ~free;
+    if (!mutated(Mutant::record_handed_out_twice)) word = ~free;
     if (free != 0) break;
   }
   if (s.used == 0 && taken > 0) --empty_;

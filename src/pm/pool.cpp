@@ -3,19 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <random>
 
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
+#include "base/mutants.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::pm {
 namespace {
-
-/// Stores before it are seen before stores after it, by everyone who maps the pool.
-void order() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 template <class T>
 std::uint32_t checksum(T const& record) {
@@ -58,7 +56,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   // The root first: a pool whose creation was cut short has no valid header, and is refused.
   pool.root_.superblocks = superblocks;
   pool.publish_root(pool.root_);
-  std::memcpy(pool.base() + kHeaderOffset, &shape, sizeof shape);
+  write_bytes(pool.base() + kHeaderOffset, &shape, sizeof shape);
   order();
   return pool;
 }
@@ -74,7 +72,7 @@ Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
 }
 
 Status Pool::check_header(std::string const& path) {
-  std::memcpy(&header_, base() + kHeaderOffset, sizeof header_);
+  read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
   if (header_.magic != kPoolMagic) return corrupt(path, "not a Perdure pool (or its creation was cut short)");
   if (header_.format_version != kFormatVersion) {
     return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) +
@@ -100,12 +98,13 @@ Status Pool::check_root(std::string const& path) {
   Root copies[2];
   bool valid[2];
   for (int i = 0; i < 2; ++i) {
-    std::memcpy(&copies[i], base() + kRootOffset[i], sizeof(Root));
+    read_bytes(&copies[i], base() + kRootOffset[i], sizeof(Root));
     valid[i] = copies[i].crc == checksum(copies[i]) && copies[i].sequence != 0;
+    if (mutated(Mutant::root_checksum_ignored)) valid[i] = copies[i].sequence != 0;
   }
   if (!valid[0] && !valid[1]) return corrupt(path, "neither copy of the root has a valid checksum");
   int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
-  root_ = copies[newest];
+  root_ = copies[mutated(Mutant::older_root_wins) && valid[1 - newest] ? 1 - newest : newest];
   std::uint64_t const held = bytes() / superblock_bytes();
   if (root_.superblocks == 0 || root_.superblocks > held) {
     return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
@@ -119,14 +118,14 @@ Status Pool::check_root(std::string const& path) {
 }
 
 void Pool::publish_root(Root next) {
-  order();
+  if (!mutated(Mutant::no_order_before_root)) order();
   // Into both copies, one after the other: a crash spoils one at most, and afterwards neither is
   // out of date, so that a bit lost in one later brings no old levels back.
-  for (int copy = 0; copy < 2; ++copy) {
+  for (int copy = mutated(Mutant::root_in_one_copy) ? 1 : 0; copy < 2; ++copy) {
     next.sequence = root_.sequence + 1;
     next.crc = checksum(next);
-    std::memcpy(base() + kRootOffset[next.sequence % 2], &next, sizeof next);
-    order();
+    write_bytes(base() + kRootOffset[mutated(Mutant::root_in_same_place) ? 0 : next.sequence % 2], &next, sizeof next);
+    if (!mutated(copy == 0 ? Mutant::no_order_between_roots : Mutant::order_after_second_root_skipped)) order();
     root_ = next;
   }
 }

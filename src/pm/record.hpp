@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
+#include "base/mutants.hpp"
 #include "base/offset.hpp"
 #include "pm/format.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::pm {
 
@@ -21,12 +23,14 @@ struct RecordView {
 /// `room` is the most bytes this record may span; a header that claims more is answered with empty
 /// key and value, which no checksum forgives.
 PERDURE_FN RecordView view_record(std::byte const* at, std::uint64_t room) {
+  will_read(at, sizeof(RecordHeader));
   RecordHeader header = *reinterpret_cast<RecordHeader const*>(at);
   if (sizeof(RecordHeader) + std::uint64_t{header.key_bytes} + header.value_bytes > room) {
     header.key_bytes = 0;
     header.value_bytes = 0;
   }
   std::byte const* const key = at + sizeof(RecordHeader);
+  will_read(key, std::uint64_t{header.key_bytes} + header.value_bytes);
   return {header, key, key + header.key_bytes};
 }
 
@@ -44,9 +48,11 @@ PERDURE_FN bool intact(W& warp, RecordView const& r) {
 template <class W>
 PERDURE_FN void seal_record(W& warp, std::byte* to, RecordView r) {
   std::byte* const key = to + sizeof(RecordHeader);
+  wrote(key + r.header.key_bytes, r.header.value_bytes);
   warp.copy(key, r.key, r.header.key_bytes);
   auto const store_header = [&] {
     *reinterpret_cast<RecordHeader*>(to) = r.header;
+    wrote(to, sizeof r.header);
     return std::uint64_t{0};
   };
   warp.once(store_header);
@@ -84,8 +90,10 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unuse
     std::uint32_t const crc =
         warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
     r.header.crc = warp.crc32c(warp.crc32c(crc, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
+    if (mutated(Mutant::record_without_checksum)) r.header.crc = crc;
     warp.once([&] {
       *reinterpret_cast<RecordHeader*>(to) = r.header;
+      wrote(to, sizeof r.header);
       return std::uint64_t{0};
     });
   }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "base/hash.hpp"
+#include "base/mutants.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/batch_view.hpp"
 
@@ -241,6 +242,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN bool is_head(std::uint64_t j) const {
     if (!batch.template pending<W>(batch.order[j].index)) return false;
+    if (mutated(Mutant::group_split_over_warps)) return true;
     for (std::uint64_t k = j; k > 0 && batch.order[k - 1].hash == batch.order[j].hash; --k) {
       if (batch.template pending<W>(batch.order[k - 1].index)) return false;
     }
@@ -317,9 +319,11 @@ struct PlanBody {
     std::uint64_t const mine = batch.reservation(j, s.folded.writer);
     bool const sure = !(Ops::kPublishNeedsWarp && change == Change::insert);  // else see answer_gets
     if (writes) {
-      Offset const at{batch.reserved[mine]};
+      bool const over = mutated(Mutant::record_overwritten_in_place) && change == Change::replace;
+      Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
       write(warp, mem, j, s.key, s.found, s.folded, at, sure);
       Ops::settle(s.plan, s.key.hash, at);
+      if (mutated(Mutant::word_published_with_record) && s.plan.target) mem.store(warp, s.plan.target, s.plan.value);
     } else if (s.folded.arithmetic) {
       replay(warp, j, s.key, s.found, s.folded, nullptr, sure);  // gets saw values that an erase then took away
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/mutants.hpp"
 #include "pm/memory.hpp"
 #include "store/batch_ops.hpp"
 #include "store/engine.hpp"
@@ -115,10 +116,12 @@ class SessionOn final : public Session {
   Result<exec::Counts> plan(bool displace) override {
     ++batch_.round;
     batch_.displacement = displace && shared_->options.displacement;
-    return launch_ordered<Warp>(PlanBody<Ops>{batch_, shared_->table});
+    PlanBody<Ops> const body{batch_, shared_->table};
+    return mutated(Mutant::no_order_after_plan) ? launch<Warp>(body) : launch_ordered<Warp>(body);
   }
   Result<exec::Counts> publish() override {
-    return launch_ordered<PublishWarp>(PublishBody<Ops>{batch_, shared_->table});
+    PublishBody<Ops> const body{batch_, shared_->table};
+    return mutated(Mutant::no_order_after_publish) ? launch<PublishWarp>(body) : launch_ordered<PublishWarp>(body);
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }

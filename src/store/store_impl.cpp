@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
 
@@ -218,7 +219,7 @@ Status Store::Impl::recover() {
     return {Code::unsupported,
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   }
-  if (table_.resizing()) {
+  if (table_.resizing() && !mutated(Mutant::recovery_skips_resize)) {
     recovery.resize_resumed = true;
     heap_.guard_superblocks(true);  // which of them hold records is not known yet
     Status const s = grow();
@@ -239,7 +240,7 @@ Status Store::Impl::recover() {
   sequence_ = pool_.root().batch_lease;
   if (!pool_.read_only()) {
     pm::Root root = pool_.root();
-    root.clean = 0;
+    if (!mutated(Mutant::clean_flag_stays)) root.clean = 0;
     pool_.publish_root(root);
   }
   recovery.recover_seconds = seconds_since(begin);
@@ -592,10 +593,11 @@ Status Store::Impl::grow() {
   }
   for (;;) {
     if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
-    auto moved = engine_->rehash(table_.retiring(), table_.retiring_slots());
+    auto moved =
+        engine_->rehash(table_.retiring(), table_.retiring_slots() - (mutated(Mutant::rehash_skips_last_slot) ? 1 : 0));
     if (!moved) return moved.status();
     add(*moved);
-    if ((*moved)[Counts::full] == 0) break;
+    if ((*moved)[Counts::full] == 0 || mutated(Mutant::rehash_ignores_full)) break;
     if (Status s = check_worth_growing(); !s.ok()) return s;
     if (Status s = table_.begin_growth(); !s.ok()) {  // extreme shapes only: a larger top level
       table_.abandon_growth();

@@ -94,6 +94,15 @@ TEST_F(CpuWarpTest, StreamCopiesWholeSixteens) {
   }
 }
 
+TEST_F(CpuWarpTest, ChecksumsAreTheLibrarysAtEveryLength) {
+  std::vector<std::byte> bytes(600);
+  for (auto& x : bytes) x = static_cast<std::byte>(random_());
+  for (std::size_t n = 0; n <= bytes.size() - 7; ++n) {
+    auto const start = static_cast<std::uint32_t>(random_());
+    EXPECT_EQ(warp_.crc32c(start, bytes.data() + n % 7, n), crc32c(start, bytes.data() + n % 7, n)) << n << " bytes";
+  }
+}
+
 TEST_F(CpuWarpTest, StridedCoversEachIndexOnce) {
   std::vector<int> seen(77, 0);
   warp_.strided(seen.size(), [&](std::size_t i) { ++seen[i]; });

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/mutants.hpp"
 #include "exec/bits.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/memory.hpp"
@@ -105,6 +106,7 @@ struct WordOps {
       found.at = at;
       found.record = pm::view_record(mem.read(at), room);
       found.hit = found.record.header.key_bytes == key.bytes && warp.equal(found.record.key, key.data, key.bytes);
+      if (mutated(Mutant::key_not_compared)) found.hit = true;
       if (found.hit) break;
     }
     return found;
@@ -121,6 +123,7 @@ struct WordOps {
   template <class W>
   PERDURE_FN static bool claim(W& warp, TableView const& t, std::uint64_t slot) {
     std::uint32_t const bit = 1u << (slot % 32);
+    if (mutated(Mutant::claims_ignored)) return true;
     return (warp.once([&] { return std::uint64_t{W::fetch_or(t.claims + slot / 32, bit)}; }) & bit) == 0;
   }
 
@@ -184,7 +187,9 @@ struct WordOps {
         auto const other_lanes = probe(warp, mem, t, others);
         std::uint32_t to = 0;
         if (r.header.key_bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
-          mem.store(warp, others.slot(t, to), moving);
+          if (!mutated(Mutant::displaced_copy_skipped)) mem.store(warp, others.slot(t, to), moving);
+          if (mutated(Mutant::displaced_slot_cleared_early)) mem.store(warp, where.slot(t, lane), word::kEmpty);
+          if (mutated(Mutant::displaced_slot_unclaimed)) unclaim(warp, t, from);
           plan.target = where.slot(t, lane);
           plan.lane = lane;
           plan.claim[0] = from;
@@ -203,7 +208,7 @@ struct WordOps {
     plan.change = change;
     if (change != Change::insert) {
       std::uint64_t const slot = where.slot_number(t, found.lane);
-      if (!claim(warp, t, slot)) return Verdict::conflict;
+      if (!claim(warp, t, slot) && !mutated(Mutant::conflict_ignored)) return Verdict::conflict;
       plan.claim[0] = slot;
       plan.target = where.slot(t, found.lane);
       plan.value = word::kEmpty;
@@ -223,6 +228,7 @@ struct WordOps {
 
   template <class W, class M>
   PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const&, KeyRef const&, Plan const& plan) {
+    if (mutated(Mutant::erase_forgets_slot) && plan.change == Change::erase) return Verdict::done;
     mem.store(warp, plan.target, plan.value);
     return Verdict::done;
   }
@@ -230,6 +236,7 @@ struct WordOps {
   /// After publish: nothing in this phase claims, so others may come in any order.
   template <class W>
   PERDURE_FN static void let_go(W& warp, TableView const& t, Plan const& plan) {
+    if (mutated(Mutant::claims_never_let_go)) return;
     unclaim(warp, t, plan.claim[0]);
     unclaim(warp, t, plan.claim[1]);
   }
@@ -249,6 +256,7 @@ struct WordOps {
     std::uint32_t lane = 0;
     if (!claim_empty(warp, t, where, lanes, lane)) return Verdict::full;
     mem.store(warp, where.slot(t, lane), moving);
+    if (mutated(Mutant::rehash_empties_as_it_goes)) mem.store(warp, retiring.base + slot * 8, word::kEmpty);
     return Verdict::done;
   }
 };
@@ -339,7 +347,7 @@ struct InPlaceOps {
       mem.store(warp, plan.target, plan.value);
       return Verdict::done;
     }
-    erase_all(warp, mem, t, key);
+    if (!mutated(Mutant::erase_forgets_slot)) erase_all(warp, mem, t, key);
     return Verdict::done;
   }
 
@@ -355,16 +363,23 @@ struct InPlaceOps {
       if (empties == 0) return Verdict::full;
       std::uint32_t const lane = less_loaded<Shape>(t, empties);
       Offset const state = where.slot(t, lane);
-      if (mem.cas(warp, state, in_place::kEmpty, in_place::kInsert) != in_place::kEmpty) continue;
-      mem.order(warp);
+      std::uint64_t const first = mutated(Mutant::fingerprint_before_key)       ? in_place::fingerprint(key.hash)
+                                  : mutated(Mutant::insert_without_reservation) ? in_place::kEmpty
+                                                                                : in_place::kInsert;
+      if (mutated(Mutant::insert_by_store)) {
+        mem.store(warp, state, first);
+      } else if (mem.cas(warp, state, in_place::kEmpty, first) != in_place::kEmpty) {
+        continue;
+      }
+      if (!mutated(Mutant::order_after_insert_state_skipped)) mem.order(warp);
       if (t.key_bytes != 0) {
         warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data,
                   key.bytes);
       }
       mem.store(warp, place_of(t, where, lane), place);
-      mem.order(warp);
-      mem.cas(warp, state, in_place::kInsert, in_place::fingerprint(key.hash));
-      mem.order(warp);
+      if (!mutated(Mutant::order_before_fingerprint_skipped)) mem.order(warp);
+      mem.cas(warp, state, first, in_place::fingerprint(key.hash));
+      if (!mutated(Mutant::order_after_fingerprint_skipped)) mem.order(warp);
       return Verdict::done;
     }
   }
@@ -380,7 +395,7 @@ struct InPlaceOps {
       auto const lane = exec::lowest_bit(hits);
       if (holds_key(warp, mem, t, where, lane, key)) mem.cas(warp, where.slot(t, lane), mine, in_place::kEmpty);
     }
-    mem.order(warp);
+    if (!mutated(Mutant::order_after_erase_skipped)) mem.order(warp);
   }
 
   template <class W, class M>

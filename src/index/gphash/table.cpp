@@ -6,8 +6,10 @@
 #include <mutex>
 
 #include "base/crc32c.hpp"
+#include "base/mutants.hpp"
 #include "exec/bits.hpp"
 #include "pm/record.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::gphash {
 namespace {
@@ -71,7 +73,8 @@ Result<Level> Table::new_level(std::uint32_t log2_buckets) {
   auto run = pool_->take_run(run_of(log2_buckets));
   if (!run) return run.status();
   // Zero is EMPTY in both layouts. publish_root orders this before the root that names the level.
-  std::memset(pool_->base() + run->bytes, 0, level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets));
+  if (!mutated(Mutant::level_not_zeroed))
+    pm::zero_bytes(pool_->base() + run->bytes, level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets));
   return Level{*run, 0, log2_buckets};
 }
 
@@ -141,8 +144,12 @@ Status Table::begin_growth() {
   } else {
     for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
     root.level[0] = {top->base.bytes, top->log2_buckets, 0};
-    root.retiring = 1;
+    root.retiring = mutated(Mutant::retiring_flag_missing) ? 0 : 1;
     pool_->publish_root(root);
+    if (mutated(Mutant::resize_finished_early)) {
+      root.retiring = 0;
+      pool_->publish_root(root);
+    }
     retiring_ = view_.level[view_.levels - 1];
     for (std::uint32_t i = view_.levels - 1; i > 0; --i) view_.level[i] = view_.level[i - 1];
     view_.level[0] = *top;
@@ -199,18 +206,17 @@ Table::SlotAt Table::locate(std::uint64_t number) const {
 
 std::uint64_t Table::word_at(SlotAt at) const {
   if (at.slot >= in_place::level_slots(*at.level, view_.slots)) return 0;  // rounding up to claim words
-  return *reinterpret_cast<std::uint64_t const*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
+  return pm::load_word(pool_->base() + (at.level->base + at.slot * 8).bytes);
 }
 
 Offset Table::record_at(SlotAt at) const {
   if (!in_place_) return word::record(word_at(at));
-  return Offset{
-      *reinterpret_cast<std::uint64_t const*>(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
+  return Offset{pm::load_word(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
 }
 
 void Table::clear(SlotAt at) {
   auto* const word = reinterpret_cast<std::uint64_t*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
-  __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+  pm::store_word(word, 0);
 }
 
 std::optional<Entry> Table::entry(std::uint64_t number) const {
@@ -229,6 +235,7 @@ Entry Table::read_entry(SlotAt at, std::uint64_t room) const {
   e.key = {r.key, r.header.key_bytes};
   if (in_place_ && view_.key_bytes != 0)
     e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
+  pm::will_read(e.key.data(), e.key.size());
   e.value = {r.value, r.header.value_bytes};
   e.readable = true;
   return e;
@@ -246,7 +253,7 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
   if (!e.readable) return "leads to no record";
   auto const* const at = pool_->base() + e.record.bytes;
   pm::RecordHeader header;
-  std::memcpy(&header, at, sizeof header);
+  pm::read_bytes(&header, at, sizeof header);
   std::uint64_t const length = pm::record_bytes(header.key_bytes, header.value_bytes);
   if (length > heap_->room(e.record) || crc32c(0, at + pm::kCrcSkip, length - pm::kCrcSkip) != header.crc) {
     return "record's checksum does not match";
@@ -281,6 +288,7 @@ std::uint64_t Table::resolve_duplicate(std::uint64_t number) {
     SlotAt const at = locate(slot);
     if (word_at(at) == 0 || (in_place_ && word_at(at) == in_place::kInsert) || !(record_at(at) == e->record)) continue;
     if (slot == number && kept) continue;  // cleared below
+    if (mutated(Mutant::recovery_clears_both_duplicates)) clear(at);
     if (kept && slot != number) {
       clear(at);
       ++cleared;
@@ -300,14 +308,16 @@ Recovered Table::recover(exec::Workers& workers) {
   std::atomic<std::uint64_t> records{0}, half{0}, astray{0};
   std::mutex mutex;
   std::vector<std::uint64_t> again;
-  workers.for_chunks(slots_, 1 << 16, [&](std::size_t begin, std::size_t end) {
+  std::uint64_t const slots =
+      mutated(Mutant::recovery_skips_last_level) ? view_.level[view_.levels - 1].first_slot : slots_;
+  workers.for_chunks(slots, 1 << 16, [&](std::size_t begin, std::size_t end) {
     std::uint64_t my_records = 0, my_half = 0, my_astray = 0;
     for (std::uint64_t number = begin; number < end; ++number) {
       SlotAt const at = locate(number);
       std::uint64_t const word = word_at(at);
       if (word == 0) continue;
       if (in_place_ && word == in_place::kInsert) {
-        if (!pool_->read_only()) clear(at);
+        if (!pool_->read_only() && !mutated(Mutant::recovery_keeps_half_inserts)) clear(at);
         ++my_half;
         continue;
       }
@@ -327,8 +337,9 @@ Recovered Table::recover(exec::Workers& workers) {
   heap_->finish_recovery();
   Recovered r{records, half, astray, 0};
   if (!pool_->read_only()) {
+    if (mutated(Mutant::recovery_keeps_duplicates)) again.clear();
     for (std::uint64_t const number : again) r.duplicates += resolve_duplicate(number);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    pm::order();
   } else {
     r.duplicates = again.size();
   }

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Crashes simulated runs (docs/explore.md) until STATES distinct crash states of each kind were recovered
+# and judged, then plants every mutant.
+#   scripts/explore.sh [STATES]     default 1000000
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+states=${1:-1000000}
+mkdir -p build
+cmake -G Ninja -S . -B build/explore -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON -DPERDURE_PYTHON=OFF \
+  -DCMAKE_BUILD_TYPE=Release >build/explore-configure.log || {
+  tail -n 30 build/explore-configure.log >&2
+  exit 1
+}
+cmake --build build/explore --target perdure-explore
+program=build/explore/src/explore/perdure-explore
+for kind in "word fence" "word commit" "in_place fence"; do
+  read -r layout model <<<"$kind"
+  "$program" --layout "$layout" --model "$model" --states "$states" --jobs "$(nproc)"
+done
+"$program" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"

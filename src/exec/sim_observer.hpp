@@ -1,0 +1,20 @@
+// Who watches a simulated run. The simulated warp reports what it does, and so does host code through
+// pm/watch.hpp; nobody else does. One observer a thread, none most of the time.
+#pragma once
+
+#include <cstddef>
+
+namespace perdure::exec {
+
+class SimObserver {
+ public:
+  virtual ~SimObserver() = default;
+  virtual void will_read(void const* at, std::size_t bytes) = 0;  // may change what stands there
+  virtual void wrote(void const* at, std::size_t bytes) = 0;
+  virtual void fence() = 0;  // by the running warp, or by host code where none runs
+  virtual void order() = 0;  // by host code: all that was written before is there after a crash
+};
+
+inline thread_local SimObserver* sim_observer = nullptr;
+
+}  // namespace perdure::exec

@@ -1,0 +1,14 @@
+// How the stores that this thread opens simulate their machine.
+#pragma once
+
+#include <cstdint>
+
+namespace perdure::explore {
+
+struct Machine {
+  std::uint32_t warps = 3;
+  bool stage_by_stage = false;
+};
+inline thread_local Machine machine;
+
+}  // namespace perdure::explore

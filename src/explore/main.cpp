@@ -1,0 +1,235 @@
+// perdure-explore: simulated runs, crashed wherever that makes a difference, and the summary of it. Exit
+// status 0 when nothing was found, 1 for a violation (with --mutants: for a survivor), 2 for wrong usage.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "explore/mutants.hpp"
+#include "explore/runner.hpp"
+
+namespace perdure::explore {
+namespace {
+
+struct Arguments {
+  Options options;
+  std::string layout = "word";
+  std::string model = "fence";
+  std::string mutant;
+  std::string replay;
+  bool all_mutants = false;
+  bool json = false;
+};
+
+void work(Options const& options, Totals& totals) {
+  std::atomic<std::uint64_t> next{0};
+  auto const worker = [&] {
+    Runner runner(options, totals);
+    for (;;) {
+      std::uint64_t const n = next++;
+      if (totals.stop || (options.scenarios != 0 && n >= options.scenarios)) return;
+      runner.explore(options.seed + n);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (std::uint32_t i = 1; i < options.jobs; ++i) helpers.emplace_back(worker);
+  worker();
+  for (auto& helper : helpers) helper.join();
+}
+
+nlohmann::json summary(Arguments const& a, Totals& t) {
+  nlohmann::json found = nlohmann::json::array();
+  for (Finding const& f : t.findings) found.push_back({{"what", f.what}, {"replay", replay_text(f)}});
+  return {{"layout", a.layout},
+          {"model", a.model},
+          {"seed", a.options.seed},
+          {"scenarios", t.scenarios.load()},
+          {"runs", t.runs.load()},
+          {"schedule_points", t.points.load()},
+          {"crash_points", t.crash_points.load()},
+          {"windows", t.windows.load()},
+          {"windows_seen_before", t.windows_seen.load()},
+          {"windows_sampled", t.windows_sampled.load()},
+          {"windows_inside_recovery_sampled", t.nested_sampled.load()},
+          {"windows_too_large", t.windows_skipped.load()},
+          {"states", t.states.load()},
+          {"distinct_states", t.distinct.size()},
+          {"distinct_recovered_contents", t.logical.size()},
+          {"recoveries_crashed_again", t.nested.load()},
+          {"growths", t.growths.load()},
+          {"displacements", t.displacements.load()},
+          {"resizes_resumed", t.resumed.load()},
+          {"duplicates_resolved", t.duplicates.load()},
+          {"half_inserts_cleared", t.half_inserted.load()},
+          {"half_made_pools_refused", t.refused.load()},
+          {"violations", found},
+          {"seconds", t.seconds()}};
+}
+
+void print(Arguments const& a, Totals& t) {
+  for (Finding const& f : t.findings) {
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s --replay '%s'\n",
+                f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+  }
+  auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
+  std::printf(
+      "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, %llu + %llu inside "
+      "recovery sampled, "
+      "%llu too large)\n",
+      a.layout.c_str(), a.model.c_str(), n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
+      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
+  std::printf(
+      "met: %llu growths, %llu displacements; recoveries with %llu resizes resumed, %llu duplicates, %llu half "
+      "inserts, %llu half-made pools refused\n",
+      n(t.growths), n(t.displacements), n(t.resumed), n(t.duplicates), n(t.half_inserted), n(t.refused));
+  std::printf(
+      "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
+      "again\n%zu violations, %.1f s\n",
+      n(t.states), t.distinct.size(), t.logical.size(), n(t.nested), t.findings.size(), t.seconds());
+}
+
+int explore_once(Arguments const& a) {
+  Totals totals;
+  work(a.options, totals);
+  if (a.json)
+    std::printf("%s\n", summary(a, totals).dump(2).c_str());
+  else
+    print(a, totals);
+  return totals.findings.empty() ? 0 : 1;
+}
+
+int replay(Arguments const& a) {
+  auto const finding = parse_replay(a.replay);
+  if (!finding) {
+    std::fprintf(stderr, "perdure-explore: --replay takes what a violation printed\n");
+    return 2;
+  }
+  Totals totals;
+  Runner runner(a.options, totals);
+  auto const wrong = runner.replay(*finding);
+  std::printf("%s\n%s\n", make_scenario(finding->scenario, a.options.layout, a.options.bounds).describe().c_str(),
+              wrong ? ("violation: " + *wrong).c_str() : "nothing is wrong");
+  return wrong ? 1 : 0;
+}
+
+/// Each in a process of its own, for a mutant may crash; that, too, is being found out.
+bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
+  int pipe_ends[2];
+  if (::pipe(pipe_ends) != 0) return false;
+  std::fflush(nullptr);
+  ::pid_t const child = ::fork();
+  if (child == 0) {
+    ::close(pipe_ends[0]);
+    planted = m.mutant;
+    a.options.layout = layout;
+    Totals totals;
+    auto runs = a.options;  // some faults show without a crash, in one run of many
+    runs.crashes = false;
+    runs.scenarios = 400;
+    work(runs, totals);
+    if (totals.findings.empty()) work(a.options, totals);
+    std::string text = std::to_string(totals.distinct.size()) + " states: ";
+    if (!totals.findings.empty()) text += totals.findings[0].what;
+    [[maybe_unused]] auto const sent = ::write(pipe_ends[1], text.data(), text.size());
+    ::_exit(totals.findings.empty() ? 0 : 1);
+  }
+  ::close(pipe_ends[1]);
+  char text[512];
+  for (;;) {
+    auto const got = ::read(pipe_ends[0], text, sizeof text);
+    if (got <= 0) break;
+    how.append(text, static_cast<std::size_t>(got));
+  }
+  ::close(pipe_ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) how = "died of signal " + std::to_string(WTERMSIG(status));
+  return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int try_mutants(Arguments const& a) {
+  unsigned dead = 0, all = 0;
+  nlohmann::json list = nlohmann::json::array();
+  for (MutantInfo const& m : mutants()) {
+    if (m.why_equal != nullptr) continue;
+    for (Layout const layout : {Layout::word, Layout::in_place}) {
+      char const* const name = layout == Layout::word ? "word" : "in_place";
+      if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
+      std::string how;
+      bool const gone = killed(a, m, layout, how);
+      ++all;
+      dead += gone;
+      list.push_back({{"mutant", m.name}, {"layout", name}, {"killed", gone}, {"how", how}});
+      if (!a.json) {
+        std::printf("%-8s %-34s %-9s %s\n", gone ? "killed" : "SURVIVED", m.name, name, how.c_str());
+        std::fflush(stdout);
+      }
+    }
+  }
+  if (a.json)
+    std::printf("%s\n", nlohmann::json{{"killed", dead}, {"total", all}, {"mutants", list}}.dump(2).c_str());
+  else
+    std::printf("%u of %u mutants killed\n", dead, all);
+  return dead == all ? 0 : 1;
+}
+
+int run(int argc, char** argv) {
+  Arguments a;
+  Options& o = a.options;
+  CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.", "perdure-explore");
+  program.add_option("--layout", a.layout, "word or in_place")->check(CLI::IsMember({"word", "in_place"}));
+  program.add_option("--model", a.model, "fence or commit: what orders what persists")
+      ->check(CLI::IsMember({"fence", "commit"}));
+  program.add_option("--states", o.states, "stop at so many distinct crash states (0: no limit)");
+  program.add_option("--seconds", o.seconds, "stop after so long (0: no limit)");
+  program.add_option("--seed", o.seed, "of the first scenario; each further one takes the next");
+  program.add_option("--scenarios", o.scenarios, "stop after so many (0: no limit)");
+  program.add_option("--schedules", o.schedules, "random schedules of each scenario");
+  program.add_option("--preemptions", o.preemptions, "instead: all schedules with up to so many switches");
+  program.add_option("--warps", o.bounds.warps, "warps of a launch")->check(CLI::Range(1, 16));
+  program.add_option("--operations", o.bounds.operations, "operations of a batch, at most")->check(CLI::Range(1, 64));
+  program.add_option("--batches", o.bounds.batches, "batches of a run, at most")->check(CLI::Range(1, 16));
+  program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
+  program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
+  program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
+  program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
+  program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
+  program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
+  program.add_option("--mutant", a.mutant, "plant this fault");
+  program.add_flag("--mutants", a.all_mutants, "plant each fault in turn; fails if one goes unnoticed");
+  program.add_option("--replay", a.replay, "repeat one violation");
+  program.add_flag("--json", a.json, "print JSON");
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  }
+  o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
+  o.model = a.model == "fence" ? Model::fence : Model::commit;
+  if (!a.mutant.empty()) {
+    MutantInfo const* const m = find_mutant(a.mutant);
+    if (m == nullptr) {
+      std::fprintf(stderr, "perdure-explore: no mutant is called %s\n", a.mutant.c_str());
+      return 2;
+    }
+    planted = m->mutant;
+  }
+  if (a.all_mutants) return try_mutants(a);
+  return a.replay.empty() ? explore_once(a) : replay(a);
+}
+
+}  // namespace
+}  // namespace perdure::explore
+
+int main(int argc, char** argv) {
+  try {
+    return perdure::explore::run(argc, argv);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "perdure-explore: %s\n", error.what());
+    return 2;
+  }
+}

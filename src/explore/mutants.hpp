@@ -1,0 +1,21 @@
+// The mutants by name, each with the layouts in which its line runs and what it stands for.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/mutants.hpp"
+
+namespace perdure::explore {
+
+struct MutantInfo {
+  Mutant mutant;
+  char const* name;
+  char const* layouts;  // "word", "in_place" or "both"
+  char const* what;
+  char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
+};
+[[nodiscard]] std::span<MutantInfo const> mutants();
+[[nodiscard]] MutantInfo const* find_mutant(std::string_view name);
+
+}  // namespace perdure::explore

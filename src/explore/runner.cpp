@@ -1,0 +1,647 @@
+#include "explore/runner.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "base/crc32c.hpp"
+#include "pm/format.hpp"
+#include "store/engine.hpp"
+
+namespace perdure::explore {
+namespace {
+
+using exec::SimSchedule;
+using exec::SimScheduler;
+using exec::SimSwitch;
+
+constexpr char const* kPath = "arena";
+
+/// The scheduler and the observer of this thread, for as long as this stands.
+class Simulated {
+ public:
+  Simulated(SimScheduler& scheduler, exec::SimObserver& observer) {
+    exec::sim_scheduler = &scheduler;
+    exec::sim_observer = &observer;
+  }
+  Simulated(Simulated const&) = delete;
+  Simulated& operator=(Simulated const&) = delete;
+  ~Simulated() {
+    exec::sim_scheduler = nullptr;
+    exec::sim_observer = nullptr;
+  }
+};
+
+OpenOptions open_options() {
+  OpenOptions o;
+  o.threads = 1;
+  return o;
+}
+
+/// A batch as the columns a store takes.
+struct Columns {
+  Columns(Scenario const& s, Batch const& b) : rmw(b.rmw) {
+    for (Operation const& o : b.operations) {
+      keys.push_back(s.keys[o.key]);
+      values.push_back(o.operand);
+      kinds.push_back(o.kind);
+    }
+    out.resize(keys.size());
+    statuses.resize(keys.size());
+  }
+  static Column column(std::vector<std::uint64_t> const& words) {
+    return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(), Place::host};
+  }
+  MutableColumn out_column() { return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host}; }
+  Status apply(Store& store) {
+    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()}, statuses);
+  }
+
+  std::vector<std::uint64_t> keys, values, out;
+  std::vector<OpKind> kinds;
+  std::vector<KeyStatus> statuses;
+  Rmw rmw;
+};
+
+std::string shown(std::optional<std::uint64_t> const& value) { return value ? std::to_string(*value) : "absent"; }
+
+/// What a get of every key answers, against what it must.
+std::optional<std::string> check_gets(Store& store, Scenario const& s, Contents const& contents) {
+  std::vector<std::uint64_t> const keys(s.keys.begin(), s.keys.end());
+  std::vector<std::uint64_t> out(kKeys);
+  std::vector<KeyStatus> statuses(kKeys);
+  Status const got =
+      store.get(Columns::column(keys), {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, Place::host}, statuses);
+  if (!got.ok()) return "get: " + got.message();
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    KeyStatus const want = contents[k] ? KeyStatus::ok : KeyStatus::not_found;
+    if (statuses[k] != want || (contents[k] && out[k] != *contents[k])) {
+      return "get k" + std::to_string(k) + " answers status " + std::to_string(static_cast<int>(statuses[k])) +
+             " value " + std::to_string(out[k]) + ", not " + shown(contents[k]);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Everything a scan finds, each key once.
+std::optional<std::string> scan_contents(Store& store, Scenario const& s, Contents& found) {
+  found = {};
+  ScanCursor cursor;
+  while (!cursor.done) {
+    auto page = store.scan(cursor, 1000);
+    if (!page) return "scan: " + page.status().message();
+    for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
+      std::uint64_t key = 0, value = 0;
+      auto const key_at = page->keys.offsets[i], value_at = page->values.offsets[i];
+      if (page->keys.offsets[i + 1] - key_at != 8 || page->values.offsets[i + 1] - value_at != 8)
+        return "a scan finds a record of the wrong size";
+      std::memcpy(&key, page->keys.data.data() + key_at, 8);
+      std::memcpy(&value, page->values.data.data() + value_at, 8);
+      auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
+      if (k == kKeys) return "a scan finds key " + std::to_string(key) + ", which nobody wrote";
+      if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";
+      found[k] = value;
+    }
+    cursor = page->next;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t count(Contents const& contents) {
+  return static_cast<std::uint64_t>(std::count_if(contents.begin(), contents.end(), [](auto& v) { return !!v; }));
+}
+
+std::optional<std::string> check_verify(Store& store, Contents const& contents) {
+  auto report = store.verify();
+  if (!report) return "verify: " + report.status().message();
+  if (report->fault_count != 0) return "verify: " + report->faults.front();
+  if (report->records != count(contents))
+    return "verify counts " + std::to_string(report->records) + " records of " + std::to_string(count(contents));
+  return std::nullopt;
+}
+
+/// Nobody is writing the root: both copies are whole, and one follows the other.
+std::optional<std::string> check_roots(Arena const& a) {
+  pm::Root copies[2];
+  for (int i = 0; i < 2; ++i) {
+    std::memcpy(&copies[i], a.data() + pm::kRootOffset[i], sizeof(pm::Root));
+    if (copies[i].crc != crc32c(0, &copies[i], offsetof(pm::Root, crc))) return "a copy of the root is torn";
+  }
+  std::uint64_t const low = std::min(copies[0].sequence, copies[1].sequence);
+  if (copies[0].sequence + copies[1].sequence != 2 * low + 1) return "a copy of the root is out of date";
+  copies[0].sequence = copies[1].sequence = 0;
+  copies[0].crc = copies[1].crc = 0;
+  if (std::memcmp(&copies[0], &copies[1], sizeof(pm::Root)) != 0) return "the copies of the root differ";
+  return std::nullopt;
+}
+
+/// Puts to absent keys, a change and an erasure, whichever the contents allow.
+Batch further_writes(Contents const& contents) {
+  Batch batch;
+  std::size_t fresh = 0, changed = 0;
+  for (std::uint32_t k = 0; k < kKeys; ++k) {
+    if (!contents[k] && fresh++ < 3) batch.operations.push_back({OpKind::put, k, 900000 + k});
+    if (contents[k] && changed++ < 2)
+      batch.operations.push_back({changed == 1 ? OpKind::update : OpKind::erase, k, 800000 + k});
+  }
+  return batch;
+}
+
+/// A pool's identity and birthday are no part of a seed: gives it those of all others.
+void without_chance(Arena& a) {
+  pm::PoolHeader header;
+  std::memcpy(&header, a.data() + pm::kHeaderOffset, sizeof header);
+  header.pool_id = {1};
+  header.created_unix_s = 0;
+  header.crc = crc32c(0, &header, offsetof(pm::PoolHeader, crc));
+  std::array<std::uint64_t, sizeof header / 8> words;
+  std::memcpy(words.data(), &header, sizeof header);
+  for (std::uint32_t w = 0; w < words.size(); ++w) a.set(pm::kHeaderOffset / 8 + w, words[w]);
+}
+
+std::uint64_t hash_of(Contents const& contents) {
+  std::uint64_t h = 0;
+  for (auto const& value : contents) h = mix(h, value ? *value + 1 : 0);
+  return h;
+}
+
+std::uint64_t hash_of(Window const& w) {
+  std::uint64_t h = mix(w.file_bytes, w.oracle);
+  for (Event const& e : w.events) h = mix(mix(h, e.word), mix(e.value, std::hash<EventSet>{}(e.before)));
+  return h;
+}
+
+}  // namespace
+
+Runner::Runner(Options const& options, Totals& totals)
+    : options_(options), totals_(&totals), tracker_(arena_, options.model) {
+  arena = &arena_;
+}
+
+Runner::~Runner() { arena = nullptr; }
+
+bool Runner::enough() {
+  if (quiet_) return false;
+  if (totals_->stop) return true;
+  if (options_.seconds > 0 && totals_->seconds() > options_.seconds) totals_->stop = true;
+  return totals_->stop;
+}
+
+bool Runner::enough_here() {
+  return enough() || (!quiet_ && options_.per_scenario != 0 && fresh_ >= options_.per_scenario);
+}
+
+void Runner::report(Finding finding) {
+  std::lock_guard const lock(totals_->mutex);
+  if (totals_->findings.size() < options_.findings) totals_->findings.push_back(std::move(finding));
+  if (totals_->findings.size() >= options_.findings) totals_->stop = true;
+}
+
+// ------------------------------------------------------------------------------------------------
+// A run
+
+/// A new pool, filled and closed: the state before the run.
+bool Runner::set_up(Scenario const& scenario) {
+  scenario_ = &scenario;
+  fresh_ = 0;
+  seen_windows_.clear();
+  arena_.undo_to(0);
+  machine = scenario.machine;
+  SimScheduler scheduler({});
+  Simulated const simulated(scheduler, tracker_);
+  CreateOptions create;
+  create.key_bytes = create.value_bytes = 8;
+  create.expected_records = 1;
+  create.layout = scenario.layout;
+  create.shape = scenario.shape;
+  oracles_.assign(1, {{}, {}, true});
+  tracker_.set_oracle(0);
+  tracker_.record(options_.crashes && !quiet_);
+  auto store = Store::create(kPath, create, open_options());
+  tracker_.cut(false);
+  tracker_.record(false);
+  creation_ = tracker_.take_windows();
+  if (!store || !store->close().ok()) return false;
+  without_chance(arena_);
+  store = Store::open(kPath, open_options());
+  if (!store) return false;
+  for (Batch const& batch : scenario.filling) {
+    if (!Columns(scenario, batch).apply(*store).ok()) return false;
+  }
+  if (!store->close().ok()) return false;
+  base_ = arena_.mark();
+  base_bytes_ = arena_.file_bytes;
+  return true;
+}
+
+std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, Contents& contents) {
+  oracles_.push_back({contents, contents});
+  auto const answers = apply(batch, oracles_.back().fresh);
+  tracker_.set_oracle(oracles_.size() - 1);
+  Columns columns(*scenario_, batch);
+  if (Status const s = columns.apply(store); !s.ok()) return "a batch failed: " + s.message();
+  contents = oracles_.back().fresh;
+  oracles_.push_back({contents, contents});  // acknowledged
+  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.cut(true);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    bool const value_matters = batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
+    if (columns.statuses[i] != answers[i].status || (value_matters && columns.out[i] != answers[i].value)) {
+      return "operation " + std::to_string(i) + " of a batch answers status " +
+             std::to_string(static_cast<int>(columns.statuses[i])) + " value " + std::to_string(columns.out[i]) +
+             ", not status " + std::to_string(static_cast<int>(answers[i].status)) + " value " +
+             std::to_string(answers[i].value);
+    }
+  }
+  return std::nullopt;
+}
+
+Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedule) {
+  Forward forward;
+  back_to(base_, base_bytes_);
+  Contents contents{};
+  for (Batch const& batch : scenario.filling) apply(batch, contents);
+  oracles_.assign(1, {contents, contents});
+  SimScheduler scheduler(schedule);
+  Simulated const simulated(scheduler, tracker_);
+  tracker_.record(true);
+  tracker_.set_oracle(0);
+  auto const whole = [&]() -> std::optional<std::string> {
+    auto store = Store::open(kPath, open_options());
+    if (!store) return "the pool does not open: " + store.status().message();
+    for (Batch const& batch : scenario.batches) {
+      if (auto wrong = run_batch(*store, batch, contents)) return wrong;
+    }
+    forward.taken = scheduler.taken();
+    forward.others = scheduler.others();
+    if (auto wrong = check_gets(*store, scenario, contents)) return "after the last batch, " + *wrong;
+    if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
+    if (!quiet_) {
+      totals_->growths += store->stats().growths;
+      totals_->displacements += store->stats().displacements;
+    }
+    if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
+    tracker_.cut(true);
+    return std::nullopt;
+  };
+  forward.wrong = whole();
+  tracker_.record(false);
+  forward.windows = tracker_.take_windows();
+  if (!forward.wrong && !arena_.shadow_agrees()) forward.wrong = "something wrote to the pool unseen";
+  if (forward.wrong) forward.taken = scheduler.taken();
+  if (!quiet_) {
+    ++totals_->runs;
+    totals_->points += scheduler.points();
+    for (Window const& w : forward.windows) totals_->crash_points += w.events.size() + 1;
+  }
+  return forward;
+}
+
+void Runner::back_to(std::size_t mark, std::uint64_t file_bytes) {
+  arena_.undo_to(mark);
+  arena_.file_bytes = file_bytes;
+}
+
+void Runner::apply_window(Window const& window) {
+  for (Event const& e : window.events) {
+    base_hash_ += mix(e.word, e.value) - mix(e.word, arena_.now(e.word));
+    arena_.set(e.word, e.value);
+  }
+  arena_.file_bytes = window.file_bytes;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Crashes
+
+std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle, Contents& found) {
+  if (auto wrong = scan_contents(store, *scenario_, found)) return wrong;
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    if (found[k] != oracle.old[k] && found[k] != oracle.fresh[k]) {
+      return "k" + std::to_string(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) +
+             " and may have become " + shown(oracle.fresh[k]);
+    }
+  }
+  RecoveryReport const& r = store.recovery();
+  if (!quiet_) {
+    totals_->resumed += r.resize_resumed;
+    totals_->duplicates += r.duplicates > 0;
+    totals_->half_inserted += r.dropped > 0;
+  }
+  if (r.records != count(found))
+    return "recovery counts " + std::to_string(r.records) + " records of " + std::to_string(count(found));
+  if (r.why_dropped.find("lead to no record") != std::string::npos) return "recovery: " + r.why_dropped;
+  if (r.dropped != 0 && scenario_->layout == Layout::word) return "recovery dropped slots: " + r.why_dropped;
+  if (r.clean && oracle.old != oracle.fresh) return "the pool says that it was closed in order";
+  if (auto wrong = check_gets(store, *scenario_, found)) return wrong;
+  return check_verify(store, found);
+}
+
+/// Opens what the crash left, looks at everything, writes to it, closes it, opens it once more.
+std::optional<std::string> Runner::judge(Oracle const& oracle, bool record_recovery, std::vector<Window>& recovery,
+                                         std::uint64_t& logical) {
+  tracker_.record(record_recovery);
+  auto store = Store::open(kPath, open_options());
+  if (record_recovery) tracker_.cut(false);
+  tracker_.record(false);
+  recovery = tracker_.take_windows();
+  if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
+    if (!quiet_) ++totals_->refused;
+    return std::nullopt;
+  }
+  if (!store) return "the pool does not open: " + store.status().message();
+  Contents found;
+  if (auto wrong = judge_open(*store, oracle, found)) return wrong;
+  logical = hash_of(found);
+  if (auto wrong = check_roots(arena_)) return wrong;
+  Batch const more = further_writes(found);
+  auto const answers = apply(more, found);
+  Columns columns(*scenario_, more);
+  if (Status const s = columns.apply(*store); !s.ok()) return "a write after recovery fails: " + s.message();
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (columns.statuses[i] != answers[i].status) return "a write after recovery answers wrongly";
+  if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
+  if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
+  auto again = Store::open(kPath, open_options());
+  if (!again) return "the pool does not open again: " + again.status().message();
+  RecoveryReport const& r = again->recovery();
+  if (!r.clean || r.dropped != 0 || r.duplicates != 0 || r.resize_resumed || r.records != count(found))
+    return "a second open finds something to mend";
+  if (auto wrong = check_verify(*again, found)) return "after a second open, " + *wrong;
+  return std::nullopt;
+}
+
+Runner::Leaf Runner::crash_once(Window const& window, std::vector<std::uint8_t> const& choices, bool record_recovery) {
+  Leaf leaf;
+  SimScheduler scheduler({});
+  Simulated const simulated(scheduler, tracker_);
+  tracker_.crash(choices);
+  std::uint64_t logical = 0;
+  Oracle const& oracle = oracles_[window.oracle];
+  leaf.wrong = judge(oracle, record_recovery, leaf.recovery, logical);
+  tracker_.end_crash();
+  for (Window& w : leaf.recovery) w.oracle = window.oracle;
+  if (quiet_) return leaf;
+  ++totals_->states;
+  std::uint64_t const state =
+      mix(mix(tracker_.read_hash(), hash_of(oracle.old)), mix(hash_of(oracle.fresh), scenario_->seed));
+  std::lock_guard const lock(totals_->mutex);
+  leaf.fresh = totals_->distinct.insert(state).second;
+  fresh_ += leaf.fresh;
+  totals_->logical.insert(mix(logical, scenario_->seed));
+  if (options_.states != 0 && totals_->distinct.size() >= options_.states) totals_->stop = true;
+  return leaf;
+}
+
+/// Most recoveries write the root and nothing else, all in the same way: of those, some.
+bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
+  std::uint64_t const root_ends = pm::kMinSuperblock / 8;
+  for (Window const& w : recovery)
+    for (Event const& e : w.events)
+      if (e.word >= root_ends) return true;
+  return tracker_.read_hash() % 16 == 0;
+}
+
+/// The next leaf in depth-first order; empty when that was the last.
+static std::vector<std::uint8_t> next_choices(std::vector<Tracker::Choice> const& trail) {
+  std::vector<std::uint8_t> next;
+  for (auto const& c : trail) next.push_back(c.taken);
+  for (std::size_t i = next.size(); i > 0; --i, next.pop_back()) {
+    if (trail[i - 1].taken + 1 < trail[i - 1].options) {
+      ++next.back();
+      return next;
+    }
+  }
+  return {};
+}
+
+/// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads here.
+std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashPoint> path) {
+  bool const nested = path.size() > 1;
+  if (!quiet_) ++totals_->windows;
+  if (window.too_large) {
+    if (!quiet_) ++totals_->windows_skipped;
+    return std::nullopt;
+  }
+  if (!seen_windows_.insert(mix(mix(hash_of(window), base_hash_), path.size())).second) {
+    if (!quiet_) ++totals_->windows_seen;
+    return std::nullopt;
+  }
+  std::size_t const mark = arena_.mark();
+  std::uint64_t const bytes = arena_.file_bytes;
+  std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
+  std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
+  std::uint64_t random = mix(hash_of(window), base_hash_);
+  std::vector<std::uint8_t> choices;
+  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
+    if (n >= most) {  // too many to visit: any of them
+      if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
+      choices.assign(kMostEvents, 0);
+      for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
+    }
+    tracker_.prepare(window);
+    Leaf const leaf = crash_once(window, choices, !nested);
+    auto const trail = tracker_.choices();
+    auto const image = tracker_.image();
+    back_to(mark, bytes);
+    path.back().choices.clear();
+    for (auto const& c : trail) path.back().choices.push_back(c.taken);
+    if (leaf.wrong) return Finding{*leaf.wrong, scenario_->seed, {}, path, ""};
+    if (leaf.fresh && !nested && worth_crashing(leaf.recovery)) {
+      if (auto finding = crash_inside_recovery(leaf.recovery, image, path)) return finding;
+    }
+    if (n >= most) continue;
+    choices = next_choices(trail);
+    if (choices.empty()) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> Runner::crash_everywhere(std::vector<Window> const& windows,
+                                                std::vector<CrashPoint> const& outer) {
+  for (std::size_t w = 0; w < windows.size() && !enough_here(); ++w) {
+    auto path = outer;
+    path.push_back({w, {}});
+    if (auto finding = crash_in(windows[w], path)) return finding;
+    apply_window(windows[w]);
+  }
+  return std::nullopt;
+}
+
+/// Recovery from one crash is a run like any other: crash it as well.
+std::optional<Finding> Runner::crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
+                                                     std::vector<CrashPoint> const& path) {
+  if (recovery.empty()) return std::nullopt;
+  std::size_t const mark = arena_.mark();
+  std::uint64_t const bytes = arena_.file_bytes, hash = base_hash_;
+  for (auto const& [word, value] : image) {
+    base_hash_ += mix(word, value) - mix(word, arena_.now(word));
+    arena_.set(word, value);
+  }
+  if (!quiet_) ++totals_->nested;
+  auto finding = crash_everywhere(recovery, path);
+  back_to(mark, bytes);
+  base_hash_ = hash;
+  return finding;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Schedules
+
+/// One run and its crashes; false if that ended the scenario.
+bool Runner::try_schedule(Scenario const& scenario, SimSchedule const& schedule, Forward& forward) {
+  forward = run(scenario, schedule);
+  std::optional<Finding> finding;
+  if (forward.wrong) {
+    finding = Finding{*forward.wrong, scenario.seed, {}, {}, ""};
+  } else if (options_.crashes) {
+    back_to(base_, base_bytes_);
+    base_hash_ = 0;
+    finding = crash_everywhere(forward.windows, {});
+  }
+  if (!finding) return true;
+  finding->switches = forward.taken;
+  minimise(scenario, *finding);
+  report(std::move(*finding));
+  return false;
+}
+
+/// Leaves out one switch after another as long as something still goes wrong.
+void Runner::minimise(Scenario const& scenario, Finding& finding) {
+  bool const was_quiet = std::exchange(quiet_, true);
+  for (std::size_t i = finding.switches.size(); i > 0; --i) {
+    auto fewer = finding.switches;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i - 1));
+    seen_windows_.clear();
+    Forward const forward = run(scenario, {0, 0, fewer});
+    std::optional<Finding> still;
+    if (forward.wrong) {
+      still = Finding{*forward.wrong, scenario.seed, {}, {}, ""};
+    } else {
+      back_to(base_, base_bytes_);
+      base_hash_ = 0;
+      still = crash_everywhere(forward.windows, {});
+    }
+    if (!still) continue;
+    finding = std::move(*still);
+    finding.switches = std::move(fewer);
+  }
+  finding.description = scenario.describe();
+  quiet_ = was_quiet;
+}
+
+/// All schedules with up to so many switches, each once: a further switch comes after the last.
+void Runner::explore_switches(Scenario const& scenario, std::vector<SimSwitch> const& switches) {
+  Forward forward;
+  if (enough_here() || !try_schedule(scenario, {0, 0, switches}, forward)) return;
+  if (switches.size() >= options_.preemptions) return;
+  for (std::uint64_t p = switches.empty() ? 0 : switches.back().point + 1; p < forward.others.size(); ++p) {
+    for (std::uint32_t f = 0; f < 32; ++f) {
+      if ((forward.others[p] >> f & 1) == 0) continue;
+      auto more = switches;
+      more.push_back({p, f});
+      explore_switches(scenario, more);
+    }
+  }
+}
+
+/// Crashes while the pool is being made.
+void Runner::explore_creation() {
+  if (!options_.crashes || scenario_->seed % 16 != 0) return;  // there are ten shapes, and it is always the same
+  auto const made = arena_.snapshot_since(0);
+  back_to(0, 0);
+  base_hash_ = 0;
+  if (auto finding = crash_everywhere(creation_, {})) {
+    finding->what = "making the pool: " + finding->what;
+    finding->description = scenario_->describe();
+    report(std::move(*finding));
+  }
+  back_to(0, base_bytes_);
+  for (auto const& [word, value] : made) arena_.set(word, value);
+  base_ = arena_.mark();
+}
+
+void Runner::explore(std::uint64_t scenario_seed) {
+  Scenario const scenario = make_scenario(scenario_seed, options_.layout, options_.bounds);
+  if (!set_up(scenario)) {
+    report({"the pool cannot be made", scenario_seed, {}, {}, scenario.describe()});
+    return;
+  }
+  ++totals_->scenarios;
+  explore_creation();
+  if (options_.preemptions > 0) return explore_switches(scenario, {});
+  for (std::uint32_t n = 0; n <= options_.schedules && !enough_here(); ++n) {
+    Forward forward;
+    SimSchedule const schedule{scenario_seed * 1000 + n, n == 0 ? 0 : 1u << (n % 4), {}};
+    if (!try_schedule(scenario, schedule, forward)) return;
+  }
+}
+
+std::optional<std::string> Runner::replay(Finding const& finding) {
+  Scenario const scenario = make_scenario(finding.scenario, options_.layout, options_.bounds);
+  quiet_ = true;
+  if (!set_up(scenario)) return "the pool cannot be made";
+  Forward forward = run(scenario, {0, 0, finding.switches});
+  if (forward.wrong) return forward.wrong;
+  back_to(base_, base_bytes_);
+  std::vector<Window> windows = std::move(forward.windows);
+  for (CrashPoint const& crash : finding.crashes) {
+    if (crash.window >= windows.size()) return "this run has no window " + std::to_string(crash.window);
+    for (std::size_t w = 0; w < crash.window; ++w) apply_window(windows[w]);
+    std::size_t const mark = arena_.mark();
+    std::uint64_t const bytes = arena_.file_bytes;
+    Window const window = windows[crash.window];
+    tracker_.prepare(window);
+    Leaf leaf = crash_once(window, crash.choices, true);
+    auto const image = tracker_.image();
+    back_to(mark, bytes);
+    if (leaf.wrong) return leaf.wrong;
+    for (auto const& [word, value] : image) arena_.set(word, value);
+    windows = std::move(leaf.recovery);
+  }
+  return std::nullopt;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Replay lines: scenario/point:fiber,.../window:choice.choice.../...
+
+std::string replay_text(Finding const& f) {
+  std::ostringstream text;
+  text << f.scenario << '/';
+  for (std::size_t i = 0; i < f.switches.size(); ++i)
+    text << (i > 0 ? "," : "") << f.switches[i].point << ':' << f.switches[i].fiber;
+  for (auto const& c : f.crashes) {
+    text << '/' << c.window << ':';
+    for (std::size_t i = 0; i < c.choices.size(); ++i) text << (i > 0 ? "." : "") << int{c.choices[i]};
+  }
+  return text.str();
+}
+
+std::optional<Finding> parse_replay(std::string const& text) {
+  auto const split = [](std::string const& whole, char by) {
+    std::vector<std::string> parts(1);
+    for (char const c : whole) c == by ? static_cast<void>(parts.emplace_back()) : parts.back().push_back(c);
+    return parts;
+  };
+  Finding f;
+  try {
+    auto const parts = split(text, '/');
+    f.scenario = std::stoull(parts.at(0));
+    for (auto const& item : split(parts.at(1), ',')) {
+      if (item.empty()) continue;
+      auto const pair = split(item, ':');
+      f.switches.push_back({std::stoull(pair.at(0)), static_cast<std::uint32_t>(std::stoul(pair.at(1)))});
+    }
+    for (std::size_t i = 2; i < parts.size(); ++i) {
+      auto const pair = split(parts[i], ':');
+      CrashPoint crash{std::stoull(pair.at(0)), {}};
+      for (auto const& choice : split(pair.at(1), '.'))
+        if (!choice.empty()) crash.choices.push_back(static_cast<std::uint8_t>(std::stoul(choice)));
+      f.crashes.push_back(std::move(crash));
+    }
+  } catch (std::exception const&) {
+    return std::nullopt;
+  }
+  return f;
+}
+
+}  // namespace perdure::explore

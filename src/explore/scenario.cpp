@@ -1,0 +1,122 @@
+#include "explore/scenario.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/hash.hpp"
+
+namespace perdure::explore {
+namespace {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 0x1234567) {}
+  std::uint64_t draw() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  std::uint32_t below(std::uint64_t n) { return static_cast<std::uint32_t>(draw() % n); }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Pairs of keys whose hashes agree in the 24 bits that layout `word` keeps: their slots look alike.
+std::vector<std::array<std::uint64_t, 2>> const& look_alikes() {
+  static auto const pairs = [] {
+    std::vector<std::array<std::uint64_t, 2>> found;
+    std::unordered_map<std::uint64_t, std::uint64_t> first;
+    for (std::uint64_t key = 1; found.size() < 16; ++key) {
+      std::uint64_t const low = hash_bytes(reinterpret_cast<std::byte const*>(&key), sizeof key) & 0xffffff;
+      if (auto const [at, fresh] = first.emplace(low, key); !fresh) found.push_back({at->second, key});
+    }
+    return found;
+  }();
+  return pairs;
+}
+
+constexpr Shape kShapes[] = {{2, 2, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 4}, {2, 2, 4},
+                             {3, 1, 2}, {2, 2, 8}, {1, 2, 1}, {1, 3, 1}, {3, 2, 1}};
+
+Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share, std::uint64_t& next_value) {
+  Batch batch;
+  batch.rmw = random.below(4) == 0 ? Rmw::add : Rmw::replace;
+  for (std::size_t i = 0; i < operations; ++i) {
+    std::uint32_t const dice = random.below(100);
+    OpKind const kind = dice < put_share                               ? OpKind::put
+                        : dice < put_share + (100 - put_share) / 3     ? OpKind::erase
+                        : dice < put_share + (100 - put_share) * 2 / 3 ? OpKind::update
+                                                                       : OpKind::get;
+    batch.operations.push_back({kind, random.below(kKeys), next_value++});
+  }
+  return batch;
+}
+
+}  // namespace
+
+Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) {
+  Random random(seed);
+  Scenario s{};
+  s.seed = seed;
+  s.layout = layout;
+  s.shape = kShapes[random.below(std::size(kShapes))];
+  s.machine = {bounds.warps, random.below(2) == 0};
+  auto const& pairs = look_alikes();
+  for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);
+  for (std::size_t k = 0; k < 4; k += 2) {
+    auto const& pair = pairs[random.below(pairs.size())];
+    if (k == 2 && pair[0] == s.keys[0]) break;
+    s.keys[k] = pair[0];
+    s.keys[k + 1] = pair[1];
+  }
+  std::uint64_t next_value = 1;
+  for (std::uint32_t b = random.below(3); b > 0; --b)
+    s.filling.push_back(draw_batch(random, 1 + random.below(kKeys), 80, next_value));
+  std::uint32_t const put_share = 34 + 22 * random.below(4);
+  for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
+    s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, next_value));
+  return s;
+}
+
+std::string Scenario::describe() const {
+  static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
+  std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
+                     std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps " +
+                     (machine.stage_by_stage ? "stage by stage" : "item by item");
+  auto const add = [&](char const* name, std::vector<Batch> const& list) {
+    for (Batch const& batch : list) {
+      text += std::string("\n  ") + name + (batch.rmw == Rmw::add ? " (updates add)" : "");
+      for (Operation const& o : batch.operations)
+        text += std::string(" ") + kKinds[static_cast<int>(o.kind)] + " k" + std::to_string(o.key) + "=" +
+                std::to_string(o.operand);
+    }
+  };
+  add("before:", filling);
+  add("batch:", batches);
+  return text;
+}
+
+std::vector<Answer> apply(Batch const& batch, Contents& contents) {
+  std::vector<Answer> answers;
+  for (Operation const& o : batch.operations) {
+    auto& held = contents[o.key];
+    Answer answer{KeyStatus::ok, 0};
+    if (o.kind != OpKind::put && !held) {
+      answer.status = KeyStatus::not_found;
+    } else if (o.kind == OpKind::get) {
+      answer.value = *held;
+    } else if (o.kind == OpKind::erase) {
+      held.reset();
+    } else if (o.kind == OpKind::update && batch.rmw == Rmw::add) {
+      *held += o.operand;
+    } else {
+      held = o.operand;
+    }
+    answers.push_back(answer);
+  }
+  return answers;
+}
+
+}  // namespace perdure::explore

@@ -1,0 +1,122 @@
+// Watches a simulated run (exec/sim_observer.hpp): records the words it writes, in *windows* between
+// host ordering points, with what must be there before each; and stands in for a crashed medium by
+// deciding, word by word as recovery reads them, which writes of one window arrived.
+//
+// A crash leaves everything before the window, and of the window a set of writes that holds, with each
+// write, all that must be there before it. Models:
+//   fence   before a write come: earlier writes to its word; what its warp wrote before its last fence;
+//           what its warp had read from others' writes before its last fence; and all that came before
+//           those.
+//   commit  earlier writes to its word, nothing else.
+// A run's crash points within one window need no telling apart: what can be left at any of them is such
+// a set of the whole window's writes.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "exec/sim_observer.hpp"
+#include "explore/arena.hpp"
+
+namespace perdure::explore {
+
+enum class Model : std::uint8_t { fence, commit };
+
+inline constexpr std::uint64_t kPoison = 0xdddddddddddddddd;
+inline constexpr std::size_t kMostEvents = 512;  // of one window
+using EventSet = std::bitset<kMostEvents>;
+
+struct Event {
+  std::uint32_t word;
+  std::uint32_t thread;  // 0 = host code
+  std::uint64_t value;
+  EventSet before;
+};
+
+struct Window {
+  std::vector<Event> events;
+  std::uint64_t file_bytes = 0;  // of the pool when it ended
+  std::size_t oracle = 0;        // index of what a crash in it may leave; kept by the caller
+  bool too_large = false;        // more writes than kMostEvents: not to be explored
+};
+
+class Tracker final : public exec::SimObserver {
+ public:
+  Tracker(Arena& a, Model model) : arena_(&a), model_(model), seen_(a.words(), 0) {}
+
+  // Recording.
+  void record(bool on);
+  /// Closes the window that is open, if it holds a write or `even_empty`.
+  void cut(bool even_empty);
+  void set_oracle(std::size_t oracle) { oracle_ = oracle; }
+  [[nodiscard]] std::vector<Window> take_windows() { return std::exchange(windows_, {}); }
+
+  // Standing in for a crash within `window`, over the state before it.
+  void prepare(Window const& window);
+  /// Until it is read, a word of the window is poison: who reads it without saying so sees that. Words
+  /// take the choices' values in the order in which they are read, later ones the oldest possible.
+  void crash(std::vector<std::uint8_t> const& choices);
+  void end_crash() { crashed_ = false; }
+  /// Which of its values each word that was read took, and of how many, in the order of reading.
+  struct Choice {
+    std::uint32_t word;
+    std::uint8_t taken, options;
+  };
+  [[nodiscard]] std::vector<Choice> const& choices() const { return trail_; }
+  /// Of all words read since crash() before recovery wrote them.
+  [[nodiscard]] std::uint64_t read_hash() const { return read_hash_; }
+  using Image = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
+  /// What the crash left, as writes over the state before the window. Words that nobody read have the
+  /// values that the choices imply, or their old ones.
+  [[nodiscard]] Image image() const;
+
+  void will_read(void const* at, std::size_t bytes) override;
+  void wrote(void const* at, std::size_t bytes) override;
+  void fence() override;
+  void order() override;
+
+ private:
+  struct Thread {
+    EventSet fenced;   // before anything it writes now
+    EventSet since;    // written or read from others since its last fence
+  };
+  void add_event(std::uint32_t word, std::uint64_t value);
+  void resolve(std::uint32_t word, std::vector<std::uint16_t> const& chain);
+  void take(std::vector<std::uint16_t> const& chain, std::size_t arrived);
+  void bounds(std::vector<std::uint16_t> const& chain, std::size_t& least, std::size_t& most) const;
+
+  Arena* arena_;
+  Model model_;
+
+  bool recording_ = false;
+  Window open_;
+  std::vector<Window> windows_;
+  std::size_t oracle_ = 0;
+  std::unordered_map<std::uint32_t, std::uint16_t> last_write_;  // of each word, in the open window
+  std::unordered_map<std::uint32_t, Thread> threads_;
+
+  bool crashed_ = false;
+  Window const* window_ = nullptr;
+  std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> chains_;  // events of each word
+  std::unordered_map<std::uint32_t, std::uint64_t> base_;                 // what it was before them
+  std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> unread_;  // those not decided yet
+  std::vector<EventSet> after_;
+  EventSet in_, out_;
+  std::vector<std::uint8_t> wanted_;
+  std::vector<Choice> trail_;
+  std::vector<std::uint32_t> seen_;  // epoch in which a word was first read or written
+  std::uint32_t epoch_ = 0;
+  std::uint64_t read_hash_ = 0;
+};
+
+[[nodiscard]] inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t z = (a ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u + b * 0x94d049bb133111ebu;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace perdure::explore

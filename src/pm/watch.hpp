@@ -1,0 +1,65 @@
+// The host's verbs for durable bytes: tables, roots and heaps are written by host code through these
+// alone, as kernels write through Memory. Invariant: whatever reads or writes the pool says so here, so
+// that the explorer (src/explore) sees each access; in every other build watching is nothing at all.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/annotate.hpp"
+#if defined(PERDURE_EXPLORE)
+#include "exec/sim_observer.hpp"
+#endif
+
+namespace perdure::pm {
+
+#if defined(PERDURE_EXPLORE)
+inline void will_read(void const* at, std::size_t bytes) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->will_read(at, bytes);
+}
+inline void wrote(void const* at, std::size_t bytes) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->wrote(at, bytes);
+}
+inline void ordered() {
+  if (exec::sim_observer != nullptr) exec::sim_observer->order();
+}
+#else
+PERDURE_FN void will_read(void const*, std::size_t) {}
+PERDURE_FN void wrote(void const*, std::size_t) {}
+inline void ordered() {}
+#endif
+
+inline void write_bytes(std::byte* to, void const* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  wrote(to, bytes);
+}
+
+inline void zero_bytes(std::byte* to, std::size_t bytes) {
+  std::memset(to, 0, bytes);
+  wrote(to, bytes);
+}
+
+inline void store_word(std::uint64_t* to, std::uint64_t value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+  wrote(to, sizeof value);
+}
+
+inline std::uint64_t load_word(std::byte const* at) {
+  will_read(at, sizeof(std::uint64_t));
+  return *reinterpret_cast<std::uint64_t const*>(at);
+}
+
+inline void read_bytes(void* to, std::byte const* at, std::size_t bytes) {
+  will_read(at, bytes);
+  std::memcpy(to, at, bytes);
+}
+
+/// Stores before it are seen before stores after it, by everyone who maps the pool.
+inline void order() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ordered();
+}
+
+}  // namespace perdure::pm
