@@ -58,7 +58,8 @@ class Comparison {
       }
     }
     for (auto const& [key, value] : found_) {
-      if (!before_.contains(key) && !touched_.contains(key)) return "a key is there that nobody put" + describe(key);
+      if (!before_.contains(key) && !touched_.contains(key))
+        return "a key is there that nobody put, or that was erased" + describe(key);
     }
     if (whole_batches_ && !old_.empty() && !new_.empty())
       return "half of the batch in flight is there" + describe(old_) + describe(new_);

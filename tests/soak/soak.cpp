@@ -44,6 +44,7 @@ struct Arguments {
   std::string durability = "process";
   std::string device = "cpu";
   std::string log_dir = "/var/tmp";
+  bool acknowledge_early = false;
   bool json = false;
 };
 
@@ -168,7 +169,7 @@ class Soak {
     for (std::uint64_t kill = 0; kill < all; ++kill) {
       if (!crash_once(kill, kill >= arguments_.kills)) {
         ++tally.lost;
-        site_.keep();
+        if (!arguments_.acknowledge_early) site_.keep();
         break;
       }
       tally.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
@@ -191,7 +192,8 @@ class Soak {
                           fresh_,
                           arguments_.seed,
                           kill,
-                          by_trap ? std::optional(choose_trap()) : std::nullopt};
+                          by_trap ? std::optional(choose_trap()) : std::nullopt,
+                          arguments_.acknowledge_early};
     pid_t const victim = start_victim(work, *page_);
     if (victim < 0) return wrong(kill, "cannot fork");
     if (by_trap) {
@@ -276,7 +278,7 @@ class Soak {
       case Moment::resize: {
         auto const goal = std::max(top_ + 1, 8 + static_cast<std::uint32_t>(random_() % 5));
         wait_until(victim, loading);
-        wait_until(victim, [&] { return resizing(site_.original(false).path, goal); }, 1500);
+        wait_until(victim, [&] { return resizing(site_.original(false).path, goal); }, 700);
         return spin(spread(1, 300));
       }
       case Moment::kernel:
@@ -378,10 +380,11 @@ class Soak {
   bool wrong(std::uint64_t kill, std::string const& what) {
     PoolFiles const files = site_.original(kind_.power);
     if (shown_) std::fputc('\n', stderr);
-    std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  kept: %s%s%s\n",
+    std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  %s: %s%s%s\n",
                  static_cast<unsigned long long>(arguments_.seed), static_cast<unsigned long long>(kill),
-                 kind_.describe().c_str(), what.c_str(), files.path.c_str(), files.log_dir.empty() ? "" : " and ",
-                 files.log_dir.c_str());
+                 kind_.describe().c_str(), what.c_str(),
+                 arguments_.acknowledge_early ? "a planted fault, not kept" : "kept", files.path.c_str(),
+                 files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
     shown_ = false;
     return false;
   }
@@ -469,6 +472,8 @@ int soak(int argc, char** argv) {
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_flag("--acknowledge-early", a.acknowledge_early,
+               "plant a fault that must be found: batches are acknowledged before they are run");
   app.add_flag("--json", a.json, "print the summary as JSON");
   try {
     app.parse(argc, argv);

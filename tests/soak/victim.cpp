@@ -52,6 +52,7 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
   for (std::uint64_t number = 0; !a.trap || number < kMostBatchesToTrap; ++number) {
     Batch const batch = make_batch(a.kind, a.seed, a.kill, number);
     page.started = number + 1;
+    if (a.acknowledge_early) page.acknowledged = number + 1;
     if (Status s = run(*store, a.kind, batch); !s.ok()) die_trapped(a, &*store, number, s);
     page.acknowledged = number + 1;
     page.operations += batch.operations.size();

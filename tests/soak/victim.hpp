@@ -41,6 +41,7 @@ struct Assignment {
   std::uint64_t seed = 0;
   std::uint64_t kill = 0;
   std::optional<Trap> trap;
+  bool acknowledge_early = false;  // a planted fault: say that a batch is done before it is
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so
