@@ -1,4 +1,4 @@
-// Arms the trap points of this translation unit's kernels (exec/traps.hpp).
+// Arms the trap points of this translation unit's kernels (exec/traps.hpp), and tells when one has struck.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,5 +17,8 @@ inline Status arm_trap(TrapPoint point, std::uint64_t nth) {
     return s;
   return cuda_status(cudaMemcpyToSymbol(trap_due, due, sizeof due), "arming a trap");
 }
+
+/// Whether a kernel of this process has aborted: from then on its CUDA context answers errors alone.
+inline bool context_is_dead() { return cudaDeviceSynchronize() != cudaSuccess; }
 
 }  // namespace perdure::exec

@@ -9,6 +9,8 @@ namespace perdure::test {
 
 Status arm_trap(exec::TrapPoint point, std::uint64_t nth) { return exec::arm_trap(point, nth); }
 
+bool context_is_dead() { return exec::context_is_dead(); }
+
 void show_kernels(std::atomic<std::uint32_t>* flag) { exec::kernels_shown = flag; }
 
 }  // namespace perdure::test

@@ -7,6 +7,8 @@ Status arm_trap(exec::TrapPoint, std::uint64_t) {
   return {Code::unsupported, "this build has no CUDA (configure with -DPERDURE_CUDA=ON)"};
 }
 
+bool context_is_dead() { return false; }
+
 void show_kernels(std::atomic<std::uint32_t>*) {}
 
 }  // namespace perdure::test

@@ -268,7 +268,10 @@ class Soak {
     auto const begun = [&] { return page_->phase != Phase::forked; };
     auto const loading = [&] { return page_->opened_in_us != 0; };
     switch (moment) {
-      case Moment::any: wait_until(victim, begun); return sleep(spread(1, 200'000));
+      case Moment::any:
+        if (kind_.device == Device::cuda) wait_until(victim, loading);  // making a context takes longer than all else
+        wait_until(victim, begun);
+        return sleep(spread(1, 200'000));
       case Moment::opening: wait_until(victim, begun); return sleep(random_() % (opening_us_ * 5 / 4 + 200));
       case Moment::batch: {
         std::uint64_t const goal = random_() % 30;
@@ -409,8 +412,8 @@ class Soak {
   SharedPage page_;
   Clock::time_point const begin_;
   Kind kind_;
-  Model model_;           // what the last judgement found
-  bool fresh_ = true;     // the next victim makes the pool
+  Model model_;  // what the last judgement found
+  bool fresh_ = true;  // the next victim makes the pool
   bool crashed_ = false;  // the original was not closed in order
   std::uint32_t top_ = 0;
   std::uint64_t opening_us_ = 2000;

@@ -34,7 +34,7 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
 
 /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
 [[noreturn]] void die_trapped(Assignment const& a, Store* store, std::uint64_t number, Status const& status) {
-  if (!a.trap || status.code() != Code::device_error) give_up("batch", number, status);
+  if (!a.trap || status.code() != Code::device_error || !context_is_dead()) give_up("batch", number, status);
   if (store != nullptr) {
     Status const after = run(*store, a.kind, make_batch(a.kind, a.seed, a.kill, number));
     if (after.code() != Code::closed) give_up("a write after the trap in batch", number, after);
