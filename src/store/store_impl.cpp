@@ -55,14 +55,7 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
     return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
-  bool const power = o.durability == Durability::power;
-  if (power && o.log_dir.empty()) {
-    return Status{
-        Code::unsupported,
-        "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its promise through "
-        "a power loss; or choose process (what survives then: kernel abort, process kill, GPU reset)"};
-  }
-  if (!power && !o.log_dir.empty()) return bad("log_dir " + o.log_dir + " is of use with durability power only");
+  if (Status fits = check_log_dir(o.durability, o.log_dir); !fits.ok()) return fits;
   if (o.key_bytes > kMaxFixedKey)
     return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   pm::PoolHeader h{};
@@ -105,17 +98,6 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   return n + (records + each - 1) / each;
 }
 
-/// Asked before a file is touched: a machine without the device must not leave half a pool.
-Status can_run(Device device) {
-  if (device == Device::cpu) {
-    if (!cpu_instruction_set().empty()) return {};
-    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
-  }
-  exec::GpuInfo const gpu = exec::gpu_info();
-  if (gpu.available) return {};
-  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
-}
-
 }  // namespace
 
 Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
@@ -128,6 +110,27 @@ Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Po
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
+
+/// Asked before a file is touched: a machine without the device must not leave half a pool.
+Status Store::Impl::can_run(Device device) {
+  if (device == Device::cpu) {
+    if (!cpu_instruction_set().empty()) return {};
+    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  }
+  exec::GpuInfo const gpu = exec::gpu_info();
+  if (gpu.available) return {};
+  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
+}
+
+Status Store::Impl::check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& h) {
+  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
+    if (wanted == 0 || wanted == found) return {};
+    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
+               ", not " + std::to_string(wanted));
+  };
+  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
+  return expect("value_bytes", options.expect_value_bytes, h.value_bytes);
+}
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
                                                          OpenOptions const& open) {
@@ -175,13 +178,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
     return bad("pool " + path +
                " is of durability power, and what its file holds may be behind its log; name its log_dir");
   }
-  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
-    if (wanted == 0 || wanted == found) return {};
-    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
-               ", not " + std::to_string(wanted));
-  };
-  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
-  if (Status s = expect("value_bytes", options.expect_value_bytes, h.value_bytes); !s.ok()) return s;
+  if (Status s = check_expected(path, options, h); !s.ok()) return s;
   auto impl = std::make_unique<Impl>(path, options, std::move(*pool));
   impl->recovery.map_seconds = seconds_since(begin);
   if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
@@ -248,6 +245,7 @@ Status Store::Impl::recover() {
 }
 
 Status Store::Impl::close() {
+  std::lock_guard const writer(writers_);
   WorldAlone const world(turn_, world_);
   if (closed_) return {};
   closed_ = true;
@@ -418,6 +416,7 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   log::Lsn lsn = 0;
   Status done;
   {
+    std::lock_guard const writer(writers_);
     WorldAlone const world(turn_, world_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
