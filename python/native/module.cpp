@@ -54,6 +54,11 @@ Store open(std::string const& path, OpenOptions const& options) {
   return value_or_raise(without_gil([&] { return Store::open(path, options); }));
 }
 
+Store restore(std::string const& snapshot, std::string const& path, RestoreOptions const& options,
+              OpenOptions const& open) {
+  return value_or_raise(without_gil([&] { return Store::restore(snapshot, path, options, open); }));
+}
+
 void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, Statuses const& statuses,
          std::uintptr_t stream) {
   auto const each = span_of(statuses);
@@ -102,6 +107,10 @@ nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit) {
                         to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
 }
 
+void snapshot(Store& store, std::string const& path, bool overwrite) {
+  raise_unless_ok(without_gil([&] { return store.snapshot(path, overwrite); }));
+}
+
 VerifyReport verify(Store& store) {
   return value_or_raise(without_gil([&] { return store.verify(); }));
 }
@@ -115,6 +124,7 @@ void bind_store(nb::module_& module) {
   nb::class_<Store>(module, "Store")
       .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
+      .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
       .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
       .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
@@ -124,6 +134,7 @@ void bind_store(nb::module_& module) {
       .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"), nb::arg("element"),
            nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0)
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
+      .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
       .def("verify", &verify)
       .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
       .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())

@@ -35,6 +35,8 @@ def create(
     layout: LayoutName = "word",
     shape: tuple[int, int, int] = (2, 2, 8),
     durability: DurabilityName = "process",
+    log_dir: PathLike | None = None,
+    log_bytes: int | None = None,
     overwrite: bool = False,
     device: DeviceName = "cpu",
     threads: int | None = None,
@@ -49,6 +51,8 @@ def create(
     `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
     arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
     memory that dies with the process. `shape` is levels, hash functions and slots a bucket.
+    Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
+    and two images of the pool.
     """
     wanted = _native.CreateOptions()
     wanted.key_bytes = _length("key_bytes", key_bytes)
@@ -59,6 +63,7 @@ def create(
     wanted.shape = _shape(shape)
     wanted.durability = _named("durability", durability, _native.Durability)
     wanted.overwrite = bool(overwrite)
+    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
     return Store(_native.Store.create(os.fspath(path), wanted, opened))
 
@@ -67,6 +72,7 @@ def open(
     path: PathLike,
     *,
     read_only: bool = False,
+    log_dir: PathLike | None = None,
     expect_key_bytes: int | None = None,
     expect_value_bytes: int | None = None,
     device: DeviceName = "cpu",
@@ -79,19 +85,50 @@ def open(
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
-    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes.
+    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes. A pool of
+    durability "power" is made anew at `path` from its `log_dir`.
     """
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _expect(opened, expect_key_bytes, expect_value_bytes)
     opened.read_only = bool(read_only)
-    opened.expect_key_bytes = 0 if expect_key_bytes is None else _length("expect_key_bytes", expect_key_bytes)
-    opened.expect_value_bytes = (
-        0 if expect_value_bytes is None else _length("expect_value_bytes", expect_value_bytes)
-    )
+    opened.log_dir = "" if log_dir is None else os.fspath(log_dir)
     return Store(_native.Store.open(os.fspath(path), opened))
 
 
+def restore(
+    snapshot: PathLike,
+    path: PathLike,
+    *,
+    durability: DurabilityName | None = None,
+    log_dir: PathLike | None = None,
+    log_bytes: int | None = None,
+    overwrite: bool = False,
+    expect_key_bytes: int | None = None,
+    expect_value_bytes: int | None = None,
+    device: DeviceName = "cpu",
+    threads: int | None = None,
+    verify_reads: bool = True,
+    count_accesses: bool = False,
+    lock_memory: bool = False,
+    displacement: bool = True,
+    grow: bool = True,
+) -> Store:
+    """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
+
+    `durability` is the snapshot's unless given. The pool has an identity of its own: no log
+    directory but the one made here is its.
+    """
+    wanted = _native.RestoreOptions()
+    wanted.durability = None if durability is None else _named("durability", durability, _native.Durability)
+    wanted.overwrite = bool(overwrite)
+    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
+    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _expect(opened, expect_key_bytes, expect_value_bytes)
+    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opened))
+
+
 class Store:
-    """An open pool. Made by `perdure.create` and `perdure.open`; a context manager that closes it."""
+    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it."""
 
     def __init__(self, native: _native.Store) -> None:
         stats = native.stats()
@@ -257,6 +294,14 @@ class Store:
 
     # --- the pool -------------------------------------------------------------------------------
 
+    def snapshot(self, path: PathLike, *, overwrite: bool = False) -> None:
+        """Writes the store, as it is between two batches, into one file that `perdure.restore` takes.
+
+        The file is there whole or not at all. Writers wait meanwhile, readers do not. `overwrite`
+        replaces an older snapshot, and nothing else.
+        """
+        self._engine.snapshot(os.fspath(path), bool(overwrite))
+
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index."""
         return self._engine.verify()
@@ -420,6 +465,18 @@ def _shape(shape: Any) -> _native.Shape:
     if not isinstance(shape, Sequence) or len(shape) != 3:
         raise ValueError(f"shape: expected (levels, hashes, slots), for example (2, 2, 8), not {shape!r}")
     return _native.Shape(*(_whole("shape", extent, least=1) for extent in shape))
+
+
+def _log(log_dir: PathLike | None, log_bytes: int | None, usual: int) -> tuple[str, int]:
+    if log_dir is None and log_bytes is not None:
+        raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
+    size = usual if log_bytes is None else _whole("log_bytes", log_bytes, least=1)
+    return "" if log_dir is None else os.fspath(log_dir), size
+
+
+def _expect(options: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
+    options.expect_key_bytes = 0 if key_bytes is None else _length("expect_key_bytes", key_bytes)
+    options.expect_value_bytes = 0 if value_bytes is None else _length("expect_value_bytes", value_bytes)
 
 
 def _open_options(
