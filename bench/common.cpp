@@ -14,19 +14,22 @@
 namespace perdure::bench {
 namespace {
 
-// The pool to remove when a signal ends the process; a signal handler may touch nothing else.
-std::array<char, 4096> doomed_path{};
+// The pools to remove when a signal ends the process; a signal handler may touch nothing else.
+std::array<std::array<char, 4096>, 4> doomed_paths{};
+std::size_t doomed = 0;  // the oldest gives way to a new one
 
-void remove_pool_and_die(int signal_number) {
-  unlink(doomed_path.data());
+void remove_pools_and_die(int signal_number) {
+  for (auto const& path : doomed_paths)
+    if (path[0] != 0) unlink(path.data());
   signal(signal_number, SIG_DFL);
   raise(signal_number);
 }
 
 void remove_on_signal(std::string const& path) {
-  if (path.size() >= doomed_path.size()) throw Failure("--pool: the path has more than 4095 bytes");
-  std::memcpy(doomed_path.data(), path.c_str(), path.size() + 1);
-  for (int const each : {SIGINT, SIGTERM, SIGHUP}) signal(each, remove_pool_and_die);
+  auto& place = doomed_paths[doomed++ % doomed_paths.size()];
+  if (path.size() >= place.size()) throw Failure("--pool: the path has more than 4095 bytes");
+  std::memcpy(place.data(), path.c_str(), path.size() + 1);
+  for (int const each : {SIGINT, SIGTERM, SIGHUP}) signal(each, remove_pools_and_die);
 }
 
 }  // namespace

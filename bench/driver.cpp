@@ -53,6 +53,14 @@ Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
   return pass;
 }
 
+Pass Driver::run_batch(Store& store, std::vector<Request> const& requests) {
+  if (requests.size() > batch_) throw Failure("a batch of more requests than the driver has room for");
+  Pass pass;
+  requests_ = requests;
+  call(store, pass);
+  return pass;
+}
+
 Pass Driver::read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count) {
   Pass pass;
   while (pass.ops < count) {

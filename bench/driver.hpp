@@ -39,6 +39,9 @@ class Driver {
   /// The next `ops` requests of the stream.
   Pass run(Store& store, RequestStream& stream, std::uint64_t ops);
 
+  /// These requests, as one batch; of at most `batch`.
+  Pass run_batch(Store& store, std::vector<Request> const& requests);
+
   /// Gets records first .. first+count-1 and checks that each is there at the stream's version.
   Pass read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count);
 

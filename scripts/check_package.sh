@@ -17,6 +17,6 @@ sed -n '/^```cpp$/,/^```$/{/^```/d;p}' README.md | sed "s|/dev/shm/table.pool|$p
 cmake -G Ninja -S tests/package -B "$work/build" -DCMAKE_PREFIX_PATH="$work/moved;$PWD/.deps/usr;${CMAKE_PREFIX_PATH:-}" \
   -DREADME_CPP="$work/readme.cpp" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
 cmake --build "$work/build"
-"$work/build/consumer" "$pool"
+"$work/build/consumer" "$pool" "$work/log"
 "$work/build/readme"
 [ -s "$pool-readme" ] || { echo "the README's C++ left no pool" >&2; exit 1; }

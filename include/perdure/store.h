@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,14 @@ struct CreateOptions {
   bool overwrite = false;            // replace an existing pool (and, with `power`, the files in log_dir)
   std::string log_dir = {};  // durability power: a directory on a disk for the log and two images of the pool
   std::uint64_t log_bytes = 256u << 20;  // size of that log
+};
+
+/// What a pool made from a snapshot is to be. Sizes, layout and shape are the snapshot's.
+struct RestoreOptions {
+  std::optional<Durability> durability = {};  // none: as the snapshot's pool had it
+  bool overwrite = false;                     // replace an existing pool (and, with `power`, the files in log_dir)
+  std::string log_dir = {};                   // durability power, as in CreateOptions
+  std::uint64_t log_bytes = 256u << 20;
 };
 
 struct OpenOptions {
@@ -155,6 +164,9 @@ class Store {
   /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process.
   static Result<Store> create(std::string const& path, CreateOptions const& create, OpenOptions const& open = {});
   static Result<Store> open(std::string const& path, OpenOptions const& options = {});
+  /// Makes a pool from a snapshot, with an identity of its own, and opens it. Nothing is left behind on failure.
+  static Result<Store> restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore = {},
+                               OpenOptions const& open = {});
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -180,6 +192,11 @@ class Store {
   Result<Transaction> begin(TransactionOptions const& options = {});
 
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
+
+  /// Writes the pool as it is between two batches into one file, as durably as that file's disk allows. Writers wait
+  /// meanwhile, readers do not. The file is there whole or not at all; one that is there is replaced only with
+  /// `overwrite`, and only if it is a snapshot.
+  Status snapshot(std::string const& path, bool overwrite = false);
 
   [[nodiscard]] Result<VerifyReport> verify();
   [[nodiscard]] Stats stats() const;

@@ -40,6 +40,10 @@ std::span<OpKind const> span_of(Kinds const& kinds) {
 
 CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cast<void*>(stream)}; }
 
+CallOptions write_as(std::uintptr_t stream, bool atomic, Transaction* transaction) {
+  return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction};
+}
+
 template <class Call>
 auto without_gil(Call call) {
   nb::gil_scoped_release const released;
@@ -52,6 +56,11 @@ Store create(std::string const& path, CreateOptions const& options, OpenOptions 
 
 Store open(std::string const& path, OpenOptions const& options) {
   return value_or_raise(without_gil([&] { return Store::open(path, options); }));
+}
+
+Store restore(std::string const& snapshot, std::string const& path, RestoreOptions const& options,
+              OpenOptions const& open) {
+  return value_or_raise(without_gil([&] { return Store::restore(snapshot, path, options, open); }));
 }
 
 void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, Statuses const& statuses,
@@ -67,25 +76,30 @@ nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& sta
 }
 
 void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuses const& statuses,
-         std::uintptr_t stream) {
+         std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(without_gil([&] { return store.put(keys.column, values.column, each, on_stream(stream)); }));
+  auto const how = write_as(stream, atomic, transaction);
+  raise_unless_ok(without_gil([&] { return store.put(keys.column, values.column, each, how); }));
 }
 
 void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw, Element element,
-            Statuses const& statuses, std::uintptr_t stream) {
+            Statuses const& statuses, std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(
-      without_gil([&] { return store.update(keys.column, operands.column, rmw, element, each, on_stream(stream)); }));
+  auto const how = write_as(stream, atomic, transaction);
+  raise_unless_ok(without_gil([&] { return store.update(keys.column, operands.column, rmw, element, each, how); }));
 }
 
-void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
+void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream, bool atomic,
+           Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(without_gil([&] { return store.erase(keys.column, each, on_stream(stream)); }));
+  auto const how = write_as(stream, atomic, transaction);
+  raise_unless_ok(without_gil([&] { return store.erase(keys.column, each, how); }));
 }
 
 void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw, Element element,
-           KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream) {
+           KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream, bool atomic,
+           Transaction* transaction) {
+  auto const how = write_as(stream, atomic, transaction);
   auto const each = span_of(statuses);
   MixedBatch const batch{.keys = keys.column,
                          .kinds = span_of(kinds),
@@ -93,13 +107,29 @@ void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn 
                          .rmw = rmw,
                          .element = element,
                          .out = out.column};
-  raise_unless_ok(without_gil([&] { return store.apply(batch, each, on_stream(stream)); }));
+  raise_unless_ok(without_gil([&] { return store.apply(batch, each, how); }));
+}
+
+Transaction begin(Store& store, std::uint64_t max_operations) {
+  return value_or_raise(without_gil([&] { return store.begin({max_operations}); }));
+}
+
+void commit(Transaction& transaction) {
+  raise_unless_ok(without_gil([&] { return transaction.commit(); }));
+}
+
+void abort(Transaction& transaction) {
+  raise_unless_ok(without_gil([&] { return transaction.abort(); }));
 }
 
 nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit) {
   auto page = value_or_raise(without_gil([&] { return store.scan(from, limit); }));
   return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
                         to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
+}
+
+void snapshot(Store& store, std::string const& path, bool overwrite) {
+  raise_unless_ok(without_gil([&] { return store.snapshot(path, overwrite); }));
 }
 
 VerifyReport verify(Store& store) {
@@ -112,18 +142,25 @@ void close(Store& store) {
 
 void bind_store(nb::module_& module) {
   nb::class_<ScanCursor>(module, "ScanCursor").def(nb::init<>()).def_ro("done", &ScanCursor::done);
+  nb::class_<Transaction>(module, "Transaction").def("commit", &commit).def("abort", &abort);
   nb::class_<Store>(module, "Store")
       .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
+      .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
       .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
-      .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0,
+           nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
       .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"), nb::arg("element"),
-           nb::arg("statuses"), nb::arg("stream") = 0)
-      .def("erase", &erase, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
+           nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
+      .def("erase", &erase, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false,
+           nb::arg("transaction") = nb::none())
       .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"), nb::arg("element"),
-           nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0)
+           nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false,
+           nb::arg("transaction") = nb::none())
+      .def("begin", &begin, nb::arg("max_operations"))
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
+      .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
       .def("verify", &verify)
       .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
       .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())

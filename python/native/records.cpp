@@ -1,6 +1,7 @@
 // Every enum, option struct and report of the public API, under the names C++ has for them.
 #include "records.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -70,7 +71,15 @@ void bind_options(nb::module_& module) {
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
-      .def_rw("overwrite", &CreateOptions::overwrite);
+      .def_rw("overwrite", &CreateOptions::overwrite)
+      .def_rw("log_dir", &CreateOptions::log_dir)
+      .def_rw("log_bytes", &CreateOptions::log_bytes);
+  nb::class_<RestoreOptions>(module, "RestoreOptions")
+      .def(nb::init<>())
+      .def_rw("durability", &RestoreOptions::durability, nb::arg().none())
+      .def_rw("overwrite", &RestoreOptions::overwrite)
+      .def_rw("log_dir", &RestoreOptions::log_dir)
+      .def_rw("log_bytes", &RestoreOptions::log_bytes);
   nb::class_<OpenOptions>(module, "OpenOptions")
       .def(nb::init<>())
       .def_rw("read_only", &OpenOptions::read_only)
@@ -82,7 +91,8 @@ void bind_options(nb::module_& module) {
       .def_rw("displacement", &OpenOptions::displacement)
       .def_rw("grow", &OpenOptions::grow)
       .def_rw("expect_key_bytes", &OpenOptions::expect_key_bytes)
-      .def_rw("expect_value_bytes", &OpenOptions::expect_value_bytes);
+      .def_rw("expect_value_bytes", &OpenOptions::expect_value_bytes)
+      .def_rw("log_dir", &OpenOptions::log_dir);
 }
 
 void bind_shape(nb::module_& module) {
@@ -120,6 +130,10 @@ void bind_reports(nb::module_& module) {
       .field("dropped", &RecoveryReport::dropped)
       .field("duplicates", &RecoveryReport::duplicates)
       .field("why_dropped", &RecoveryReport::why_dropped)
+      .field("replayed", &RecoveryReport::replayed)
+      .field("lost_acknowledged", &RecoveryReport::lost_acknowledged)
+      .field("log_report", &RecoveryReport::log_report)
+      .field("replay_seconds", &RecoveryReport::replay_seconds)
       .field("map_seconds", &RecoveryReport::map_seconds)
       .field("recover_seconds", &RecoveryReport::recover_seconds)
       .done();
@@ -162,6 +176,9 @@ void bind_stats(nb::module_& module) {
       .field("layout", &Stats::layout)
       .field("device", &Stats::device)
       .field("medium", &Stats::medium)
+      .field("log_used_bytes", &Stats::log_used_bytes)
+      .field("checkpoints", &Stats::checkpoints)
+      .field("log_method", &Stats::log_method)
       .field("machine", &Stats::machine)
       .done();
 }

@@ -34,7 +34,7 @@ from perdure.errors import (
     Unsupported,
 )
 from perdure.results import Outcome, Result
-from perdure.store import Store, create, devices, open
+from perdure.store import Store, create, devices, open, restore
 
 __all__ = [
     "AlreadyExists",
@@ -64,4 +64,5 @@ __all__ = [
     "create",
     "devices",
     "open",
+    "restore",
 ]

@@ -81,6 +81,14 @@ class CreateOptions:
     shape: Shape
     durability: Durability
     overwrite: bool
+    log_dir: str
+    log_bytes: int
+
+class RestoreOptions:
+    durability: Durability | None
+    overwrite: bool
+    log_dir: str
+    log_bytes: int
 
 class OpenOptions:
     read_only: bool
@@ -93,6 +101,7 @@ class OpenOptions:
     grow: bool
     expect_key_bytes: int
     expect_value_bytes: int
+    log_dir: str
 
 class Survival:
     _fields: ClassVar[tuple[str, ...]]
@@ -125,6 +134,14 @@ class RecoveryReport:
     def duplicates(self) -> int: ...
     @property
     def why_dropped(self) -> str: ...
+    @property
+    def replayed(self) -> int: ...
+    @property
+    def lost_acknowledged(self) -> bool: ...
+    @property
+    def log_report(self) -> str: ...
+    @property
+    def replay_seconds(self) -> float: ...
     @property
     def map_seconds(self) -> float: ...
     @property
@@ -200,6 +217,12 @@ class Stats:
     @property
     def medium(self) -> Medium: ...
     @property
+    def log_used_bytes(self) -> int: ...
+    @property
+    def checkpoints(self) -> int: ...
+    @property
+    def log_method(self) -> str: ...
+    @property
     def machine(self) -> str: ...
 
 class Array:
@@ -250,14 +273,29 @@ _Statuses = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
+class Transaction:
+    def commit(self) -> None: ...
+    def abort(self) -> None: ...
+
 class Store:
     @staticmethod
     def create(path: str, options: CreateOptions, open: OpenOptions) -> Store: ...
     @staticmethod
     def open(path: str, options: OpenOptions) -> Store: ...
+    @staticmethod
+    def restore(snapshot: str, path: str, options: RestoreOptions, open: OpenOptions) -> Store: ...
     def get(self, keys: Column, values: MutableColumn, statuses: _Statuses, stream: int = 0) -> None: ...
     def get_variable(self, keys: Column, statuses: _Statuses, stream: int = 0) -> tuple[_Offsets, _Bytes]: ...
-    def put(self, keys: Column, values: Column, statuses: _Statuses, stream: int = 0) -> None: ...
+    def begin(self, max_operations: int) -> Transaction: ...
+    def put(
+        self,
+        keys: Column,
+        values: Column,
+        statuses: _Statuses,
+        stream: int = 0,
+        atomic: bool = False,
+        transaction: Transaction | None = None,
+    ) -> None: ...
     def update(
         self,
         keys: Column,
@@ -266,8 +304,17 @@ class Store:
         element: Element,
         statuses: _Statuses,
         stream: int = 0,
+        atomic: bool = False,
+        transaction: Transaction | None = None,
     ) -> None: ...
-    def erase(self, keys: Column, statuses: _Statuses, stream: int = 0) -> None: ...
+    def erase(
+        self,
+        keys: Column,
+        statuses: _Statuses,
+        stream: int = 0,
+        atomic: bool = False,
+        transaction: Transaction | None = None,
+    ) -> None: ...
     def apply(
         self,
         keys: Column,
@@ -278,10 +325,13 @@ class Store:
         out: MutableColumn,
         statuses: _Statuses,
         stream: int = 0,
+        atomic: bool = False,
+        transaction: Transaction | None = None,
     ) -> None: ...
     def scan(
         self, cursor: ScanCursor, limit: int
     ) -> tuple[_Offsets, _Bytes, _Offsets, _Bytes, ScanCursor]: ...
+    def snapshot(self, path: str, overwrite: bool = False) -> None: ...
     def verify(self) -> VerifyReport: ...
     def stats(self) -> Stats: ...
     def reset_counts(self) -> None: ...

@@ -51,6 +51,8 @@ class Plan:
     layout: str = "word"
     records: int = 1 << 16
     check: bool = True
+    log_dir: str | None = None  # a new pool is then of durability power
+    log_bytes: int | None = None
 
 
 @dataclass
@@ -310,7 +312,7 @@ def open_pool(plan: Plan, form: TraceFormat) -> perdure.Store:
     """The pool of the plan, made if it is missing, refused if its sizes do not fit the trace."""
     wanted = key_width(form)
     try:
-        store = perdure.open(plan.pool, device=plan.device, threads=plan.threads)
+        store = perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads)
     except perdure.NotFound:
         return perdure.create(
             plan.pool,
@@ -318,6 +320,9 @@ def open_pool(plan: Plan, form: TraceFormat) -> perdure.Store:
             None,
             expected_records=plan.records,
             layout=plan.layout,
+            durability="process" if plan.log_dir is None else "power",
+            log_dir=plan.log_dir,
+            log_bytes=plan.log_bytes,
             device=plan.device,
             threads=plan.threads,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +26,10 @@ from perdure.cli_support import (
     DeviceOption,
     Failure,
     JsonOption,
+    LogBytesOption,
+    LogDirOption,
     PoolArgument,
+    log_size,
     open_pool,
     plural,
     report,
@@ -110,10 +114,13 @@ def create(
     durability: Annotated[
         DurabilityChoice, typer.Option(help="What acknowledged operations must outlive.")
     ] = DurabilityChoice.process,
+    log_dir: LogDirOption = None,
+    log_bytes: LogBytesOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing pool.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Make an empty pool."""
+    _check_log_dir(durability, log_dir)
     with perdure.create(
         pool,
         _width("--key-bytes", key_bytes),
@@ -123,22 +130,37 @@ def create(
         layout=layout.value,
         shape=_shape(shape),
         durability=durability.value,
+        log_dir=log_dir,
+        log_bytes=log_size(log_dir, log_bytes),
         overwrite=overwrite,
     ) as store:
         stats, survives = store.stats(), store.survives()
     report(
         json_file,
-        {"pool": pool, **as_dict(stats), "survives": as_dict(survives)},
+        {"pool": pool, "log_dir": log_dir, **as_dict(stats), "survives": as_dict(survives)},
         f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
         f" {layout.value} {stats.shape!r}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
-        f" on {stats.medium.name}; survives {survives.description}",
+        f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
     )
 
 
+def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:
+    if durability is DurabilityChoice.power and log_dir is None:
+        raise Failure(
+            "--durability power needs --log-dir DIR, a directory on a disk for the log and two images"
+        )
+    if durability not in (None, DurabilityChoice.power) and log_dir is not None:
+        raise Failure(f"--log-dir {log_dir}: is of use with --durability power only")
+
+
+def _show_log(log_dir: str | None, stats: perdure.Stats) -> str:
+    return f", log in {log_dir} ({stats.log_method})" if log_dir is not None else ""
+
+
 @app.command()
-def verify(pool: PoolArgument, json_file: JsonOption = None) -> None:
+def verify(pool: PoolArgument, log_dir: LogDirOption = None, json_file: JsonOption = None) -> None:
     """Check every record of a pool; exit status 1 if anything is wrong."""
-    found = _verify(pool)
+    found = _verify(pool, log_dir)
     for fault in found["faults"]:
         print(f"fault: {fault}", file=sys.stderr)
     if found["fault_count"] > len(found["faults"]):
@@ -153,19 +175,28 @@ def verify(pool: PoolArgument, json_file: JsonOption = None) -> None:
         raise typer.Exit(FAULTS)
 
 
-def _verify(pool: str) -> dict[str, Any]:
+def _verify(pool: str, log_dir: str | None) -> dict[str, Any]:
     """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
     try:
-        with open_pool(pool, read_only=True) as store:
-            return as_dict(store.verify()) | {"recovery": as_dict(store.recovery())}
+        with open_pool(pool, read_only=True, log_dir=log_dir) as store:
+            found, recovery = as_dict(store.verify()), store.recovery()
+        if recovery.lost_acknowledged:
+            found["faults"].insert(0, f"acknowledged batches are lost: {recovery.log_report}")
+            found["fault_count"] += 1
+        return found | {"recovery": as_dict(recovery)}
     except perdure.Corrupt as error:
         return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}
 
 
 @app.command()
-def stats(pool: PoolArgument, device: DeviceOption = DeviceChoice.cpu, json_file: JsonOption = None) -> None:
+def stats(
+    pool: PoolArgument,
+    device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
+    json_file: JsonOption = None,
+) -> None:
     """Show what a pool holds, its shape, and what its records survive."""
-    with open_pool(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         facts = as_dict(store.stats())
         survives, recovery = store.survives(), as_dict(store.recovery())
     say = cli_support.answers_to(json_file)
@@ -202,10 +233,11 @@ def get(
         ValueFormat, typer.Option("--format", help="auto: as put takes it; hex; raw: the bytes alone.")
     ] = ValueFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Print the value of one key; exit status 1 if it is not there."""
-    with open_pool(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         values, found, _ = store.get([_text.parse("KEY", key, store.key_bytes)])
         octets = _first(values, store.value_bytes) if found[0] else None
         width = store.value_bytes
@@ -235,10 +267,11 @@ def put(
         str, typer.Argument(metavar="VALUE", help="Written as a key is: text, a number, hex:...")
     ],
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Insert one key, or replace its value."""
-    with open_pool(pool, device) as store:
+    with open_pool(pool, device, log_dir=log_dir) as store:
         octets = _text.parse("VALUE", value, store.value_bytes)
         store.put([_text.parse("KEY", key, store.key_bytes)], [octets])
         records = len(store)
@@ -254,10 +287,11 @@ def delete(
     pool: PoolArgument,
     key: KeyArgument,
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Remove one key; exit status 1 if it is not there."""
-    with open_pool(pool, device) as store:
+    with open_pool(pool, device, log_dir=log_dir) as store:
         done, _ = store.erase([_text.parse("KEY", key, store.key_bytes)])
         records = len(store)
     if not done[0]:
@@ -274,12 +308,13 @@ def scan(
     pool: PoolArgument,
     limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many records.")] = None,
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Print records as KEY, tab, VALUE, in the index's order."""
     listed: list[dict[str, str]] = []
     count = 0
-    with open_pool(pool, device, read_only=True) as store:
+    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         total = len(store)
         for key, value in _records(store, limit):
             count += 1
@@ -307,6 +342,76 @@ def _records(store: perdure.Store, limit: int | None) -> Any:
 
 def _cells(column: Any) -> list[bytes]:
     return column.to_pylist() if hasattr(column, "to_pylist") else [row.tobytes() for row in column]
+
+
+# --- snapshots ----------------------------------------------------------------------------------
+
+
+@app.command()
+def snapshot(
+    pool: PoolArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The snapshot to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older snapshot.")] = False,
+    device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Write all of a pool into one file, which `restore` reads."""
+    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
+        begin = time.perf_counter()
+        store.snapshot(file, overwrite=overwrite)
+        seconds = time.perf_counter() - begin
+        records = len(store)
+    size = Path(file).stat().st_size
+    report(
+        json_file,
+        {"pool": pool, "snapshot": file, "records": records, "bytes": size, "seconds": seconds},
+        f"wrote {plural(records, 'record')} of {pool} to {file} ({show_size(size)}) in {seconds:.3f} s",
+    )
+
+
+@app.command()
+def restore(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The snapshot.")],
+    pool: Annotated[str, typer.Argument(metavar="POOL", help="The pool file to make.")],
+    durability: Annotated[
+        DurabilityChoice | None, typer.Option(help="Of the new pool; the snapshot's unless given.")
+    ] = None,
+    log_dir: LogDirOption = None,
+    log_bytes: LogBytesOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing pool.")] = False,
+    device: DeviceOption = DeviceChoice.cpu,
+    json_file: JsonOption = None,
+) -> None:
+    """Make a pool from a snapshot, on any medium."""
+    _check_log_dir(durability, log_dir)
+    begin = time.perf_counter()
+    with perdure.restore(
+        file,
+        pool,
+        durability=None if durability is None else durability.value,
+        log_dir=log_dir,
+        log_bytes=log_size(log_dir, log_bytes),
+        overwrite=overwrite,
+        device=device.value,
+    ) as store:
+        seconds = time.perf_counter() - begin
+        stats, survives, recovery = store.stats(), store.survives(), store.recovery()
+    report(
+        json_file,
+        {
+            "snapshot": file,
+            "pool": pool,
+            "log_dir": log_dir,
+            "seconds": seconds,
+            **as_dict(stats),
+            "survives": as_dict(survives),
+            "recovery": as_dict(recovery),
+        },
+        f"restored {plural(stats.records, 'record')} of {file} to {pool} in {seconds:.3f} s:"
+        f" {show_size(stats.pool_bytes)} on {stats.medium.name}{_show_log(log_dir, stats)};"
+        f" survives {survives.description}",
+    )
 
 
 # --- bench --------------------------------------------------------------------------------------

@@ -43,6 +43,19 @@ class DeviceChoice(StrEnum):
 DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="Who reads and writes the pool.")]
 
 
+LogDirOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log-dir",
+        metavar="DIR",
+        help="Log directory of a pool of durability power, on a disk; the pool is made anew from it.",
+    ),
+]
+LogBytesOption = Annotated[
+    str | None, typer.Option("--log-bytes", metavar="SIZE", help="Size of a new log; 256MiB.")
+]
+
+
 class Failure(Exception):
     """A command cannot go on. `message` names the option, key or file, and the way out."""
 
@@ -79,30 +92,52 @@ class Commands(TyperGroup):
 
 
 def open_pool(
-    pool: str, device: DeviceChoice = DeviceChoice.cpu, *, read_only: bool = False
+    pool: str,
+    device: DeviceChoice = DeviceChoice.cpu,
+    *,
+    read_only: bool = False,
+    log_dir: str | None = None,
 ) -> perdure.Store:
     """Opens a pool for a command, and says so on standard error where it had to be recovered.
 
-    Two kinds of pool a reading command opens for writing after all: one on a GPU, whose driver takes
-    writable mappings only; and one that was not closed in order, for recovering it is writing to it.
+    Three kinds of pool a reading command opens for writing after all: one on a GPU, whose driver
+    takes writable mappings only; one with a log, which is replayed; and one that was not closed in
+    order, for recovering it is writing to it.
     """
-    read_only = read_only and device is DeviceChoice.cpu
+    read_only = read_only and device is DeviceChoice.cpu and log_dir is None
     try:
-        store = perdure.open(pool, read_only=read_only, device=device.value)
+        store = perdure.open(pool, read_only=read_only, log_dir=log_dir, device=device.value)
     except perdure.Unsupported:
         if not read_only:
             raise
         store = perdure.open(pool, device=device.value)
-    found = store.recovery()
+    _tell_recovery(pool, store.recovery())
+    return store
+
+
+def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
     if not found.clean:
         dropped = f", dropped {found.dropped:,} ({found.why_dropped})" if found.dropped else ", dropped none"
-        took = f"{found.map_seconds + found.recover_seconds:.3f} s"
+        replayed = (
+            f", {plural(found.replayed, 'batch', 'batches')} of them replayed" if found.log_report else ""
+        )
+        took = f"{found.map_seconds + found.recover_seconds + found.replay_seconds:.3f} s"
         print(
             f"perdure: {pool} was not closed in order; recovered"
-            f" {plural(found.records, 'record')}{dropped} in {took}",
+            f" {plural(found.records, 'record')}{dropped}{replayed} in {took}",
             file=sys.stderr,
         )
-    return store
+    if found.lost_acknowledged:
+        print(f"perdure: {pool}: ACKNOWLEDGED BATCHES ARE LOST: {found.log_report}", file=sys.stderr)
+
+
+def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
+    """The bytes of a new log, where one is to be made."""
+    if log_bytes is None:
+        return None
+    if log_dir is None:
+        raise Failure("--log-bytes: is of use with --log-dir only")
+    return parse_size("--log-bytes", log_bytes)
 
 
 def report(json_file: str | None, data: dict[str, Any], summary: str) -> None:
@@ -168,5 +203,5 @@ def show_width(width: int | None) -> str:
     return f"{width} B" if width else "varying length"
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"

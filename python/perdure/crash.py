@@ -234,7 +234,7 @@ def run(plan: Plan, kill_after: int, seed: int | None = None) -> Report:
 
 def check(plan: Plan, form: TraceFormat, acknowledged: int) -> Report:
     """Opens the pool and holds it against the reference of so many acknowledged requests."""
-    with perdure.open(plan.pool, device=plan.device, threads=plan.threads) as store:
+    with perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads) as store:
         done = Report(plan, str(form), acknowledged)
         done.recovery = as_dict(store.recovery())
         done.machine, done.survives = store.stats().machine, as_dict(store.survives())

@@ -12,13 +12,28 @@ import typer
 
 from perdure import _player, crash
 from perdure._player import VALUE_BYTES, Plan
-from perdure.cli_support import FAULTS, DeviceChoice, DeviceOption, JsonOption, progress, report
+from perdure.cli_support import (
+    FAULTS,
+    DeviceChoice,
+    DeviceOption,
+    JsonOption,
+    LogBytesOption,
+    LogDirOption,
+    log_size,
+    progress,
+    report,
+)
 from perdure.traces import TraceFormat
 
 
 def replay(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")],
-    pool: Annotated[str, typer.Option(metavar="FILE", help="The pool; made if it is missing.")],
+    pool: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="The pool; made if it is missing, with --log-dir of durability power."
+        ),
+    ],
     format: Annotated[TraceFormat, typer.Option(help="Form of the trace.")] = TraceFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU workers; by default one a core.")] = None,
@@ -44,10 +59,27 @@ def replay(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the crash run's random moment.")] = None,
+    log_dir: LogDirOption = None,
+    log_bytes: LogBytesOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Replay a cache trace: throughput, hit rate, latency; or crash in the middle and check."""
-    plan = Plan(trace, pool, format, device, threads, batch, limit, value_bytes, layout, records, check)
+    size = log_size(log_dir, log_bytes)
+    plan = Plan(
+        trace,
+        pool,
+        format,
+        device,
+        threads,
+        batch,
+        limit,
+        value_bytes,
+        layout,
+        records,
+        check,
+        log_dir=log_dir,
+        log_bytes=size,
+    )
     if kill_after is not None:
         _finish(crash.run(plan, kill_after, seed), json_file)
         return

@@ -8,7 +8,9 @@ with check=False.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -35,6 +37,8 @@ def create(
     layout: LayoutName = "word",
     shape: tuple[int, int, int] = (2, 2, 8),
     durability: DurabilityName = "process",
+    log_dir: PathLike | None = None,
+    log_bytes: int | None = None,
     overwrite: bool = False,
     device: DeviceName = "cpu",
     threads: int | None = None,
@@ -49,6 +53,8 @@ def create(
     `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
     arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
     memory that dies with the process. `shape` is levels, hash functions and slots a bucket.
+    Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
+    and two images of the pool.
     """
     wanted = _native.CreateOptions()
     wanted.key_bytes = _length("key_bytes", key_bytes)
@@ -59,6 +65,7 @@ def create(
     wanted.shape = _shape(shape)
     wanted.durability = _named("durability", durability, _native.Durability)
     wanted.overwrite = bool(overwrite)
+    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
     return Store(_native.Store.create(os.fspath(path), wanted, opened))
 
@@ -67,6 +74,7 @@ def open(
     path: PathLike,
     *,
     read_only: bool = False,
+    log_dir: PathLike | None = None,
     expect_key_bytes: int | None = None,
     expect_value_bytes: int | None = None,
     device: DeviceName = "cpu",
@@ -79,23 +87,55 @@ def open(
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
-    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes.
+    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes. A pool of
+    durability "power" is made anew at `path` from its `log_dir`.
     """
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _expect(opened, expect_key_bytes, expect_value_bytes)
     opened.read_only = bool(read_only)
-    opened.expect_key_bytes = 0 if expect_key_bytes is None else _length("expect_key_bytes", expect_key_bytes)
-    opened.expect_value_bytes = (
-        0 if expect_value_bytes is None else _length("expect_value_bytes", expect_value_bytes)
-    )
+    opened.log_dir = "" if log_dir is None else os.fspath(log_dir)
     return Store(_native.Store.open(os.fspath(path), opened))
 
 
+def restore(
+    snapshot: PathLike,
+    path: PathLike,
+    *,
+    durability: DurabilityName | None = None,
+    log_dir: PathLike | None = None,
+    log_bytes: int | None = None,
+    overwrite: bool = False,
+    expect_key_bytes: int | None = None,
+    expect_value_bytes: int | None = None,
+    device: DeviceName = "cpu",
+    threads: int | None = None,
+    verify_reads: bool = True,
+    count_accesses: bool = False,
+    lock_memory: bool = False,
+    displacement: bool = True,
+    grow: bool = True,
+) -> Store:
+    """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
+
+    `durability` is the snapshot's unless given. The pool has an identity of its own: no log
+    directory but the one made here is its.
+    """
+    wanted = _native.RestoreOptions()
+    wanted.durability = None if durability is None else _named("durability", durability, _native.Durability)
+    wanted.overwrite = bool(overwrite)
+    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
+    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _expect(opened, expect_key_bytes, expect_value_bytes)
+    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opened))
+
+
 class Store:
-    """An open pool. Made by `perdure.create` and `perdure.open`; a context manager that closes it."""
+    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it."""
 
     def __init__(self, native: _native.Store) -> None:
         stats = native.stats()
         self._native: _native.Store | None = native
+        self._transaction: tuple[int, _native.Transaction] | None = None
         self._path = native.path()
         self._key_width = stats.key_bytes or None
         self._value_width = stats.value_bytes or None
@@ -155,8 +195,14 @@ class Store:
             answer = Result(values, done_mask(statuses), statuses)
         return _checked("get", answer, check)
 
-    def put(self, keys: Any, values: Any, *, stream: Any = None, check: bool = True) -> Outcome:
-        """Inserts each key with its value, or replaces the value that is there."""
+    def put(
+        self, keys: Any, values: Any, *, atomic: bool = False, stream: Any = None, check: bool = True
+    ) -> Outcome:
+        """Inserts each key with its value, or replaces the value that is there.
+
+        With `atomic`, here and in `update`, `erase` and `apply`, the batch takes effect whole or not at
+        all, whatever happens meanwhile (layout "word").
+        """
         handle = _arrays.stream_of(stream, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = _arrays.values_input("values", values, self._value_width, given.count, handle, self._device)
@@ -164,7 +210,9 @@ class Store:
             "put",
             given.count,
             check,
-            lambda statuses: self._engine.put(given.column, rows.column, statuses, handle),
+            lambda statuses: self._engine.put(
+                given.column, rows.column, statuses, handle, atomic, self._mine()
+            ),
         )
 
     def update(
@@ -174,6 +222,7 @@ class Store:
         op: Operation = "add",
         *,
         element: Any = None,
+        atomic: bool = False,
         stream: Any = None,
         check: bool = True,
     ) -> Outcome:
@@ -193,15 +242,20 @@ class Store:
             "update",
             given.count,
             check,
-            lambda statuses: self._engine.update(given.column, rows.column, rmw, kind, statuses, handle),
+            lambda statuses: self._engine.update(
+                given.column, rows.column, rmw, kind, statuses, handle, atomic, self._mine()
+            ),
         )
 
-    def erase(self, keys: Any, *, stream: Any = None, check: bool = True) -> Outcome:
+    def erase(self, keys: Any, *, atomic: bool = False, stream: Any = None, check: bool = True) -> Outcome:
         """Removes each key; `done` is false where it was absent."""
         handle = _arrays.stream_of(stream, keys)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         return self._write(
-            "erase", given.count, check, lambda statuses: self._engine.erase(given.column, statuses, handle)
+            "erase",
+            given.count,
+            check,
+            lambda statuses: self._engine.erase(given.column, statuses, handle, atomic, self._mine()),
         )
 
     def apply(
@@ -215,6 +269,7 @@ class Store:
         out: Any = None,
         dtype: Any = None,
         shape: Any = None,
+        atomic: bool = False,
         stream: Any = None,
         check: bool = True,
     ) -> Result:
@@ -236,9 +291,30 @@ class Store:
 
         _with_outcome(
             answer,
-            lambda: self._engine.apply(given.column, codes, operands, rmw, kind, column, statuses, handle),
+            lambda: self._engine.apply(
+                given.column, codes, operands, rmw, kind, column, statuses, handle, atomic, self._mine()
+            ),
         )
         return _checked("apply", answer(), check)
+
+    @contextmanager
+    def transaction(self, max_operations: int = 1 << 16) -> Iterator[None]:
+        """The batches that this thread writes in the block take effect together, or, where the block raises,
+        not at all; a kill in between leaves none of them (layout "word").
+
+        Gets of this thread see them; other threads wait. Room for `max_operations` in all is made first: a
+        batch beyond it raises NoSpace, has no effect, and leaves the others as they are.
+        """
+        native = self._engine.begin(_whole("max_operations", max_operations, least=1))
+        self._transaction = (threading.get_ident(), native)
+        try:
+            yield
+        except BaseException:
+            self._transaction = None
+            native.abort()
+            raise
+        self._transaction = None
+        native.commit()
 
     def scan(
         self, page_size: int = 65536, *, key_dtype: Any = None, dtype: Any = None, shape: Any = None
@@ -256,6 +332,14 @@ class Store:
         return self._pages(limit, key_dtype, dtype, shape)
 
     # --- the pool -------------------------------------------------------------------------------
+
+    def snapshot(self, path: PathLike, *, overwrite: bool = False) -> None:
+        """Writes the store, as it is between two batches, into one file that `perdure.restore` takes.
+
+        The file is there whole or not at all. Writers wait meanwhile, readers do not. `overwrite`
+        replaces an older snapshot, and nothing else.
+        """
+        self._engine.snapshot(os.fspath(path), bool(overwrite))
 
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index."""
@@ -306,6 +390,11 @@ class Store:
         if native is None:
             raise errors.Closed(f"pool {self._path}: this store is closed; open it again with perdure.open")
         return native
+
+    def _mine(self) -> _native.Transaction | None:
+        """The transaction that is open on this thread."""
+        open_now = self._transaction
+        return open_now[1] if open_now is not None and open_now[0] == threading.get_ident() else None
 
     # --- parts of the above ---------------------------------------------------------------------
 
@@ -420,6 +509,18 @@ def _shape(shape: Any) -> _native.Shape:
     if not isinstance(shape, Sequence) or len(shape) != 3:
         raise ValueError(f"shape: expected (levels, hashes, slots), for example (2, 2, 8), not {shape!r}")
     return _native.Shape(*(_whole("shape", extent, least=1) for extent in shape))
+
+
+def _log(log_dir: PathLike | None, log_bytes: int | None, usual: int) -> tuple[str, int]:
+    if log_dir is None and log_bytes is not None:
+        raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
+    size = usual if log_bytes is None else _whole("log_bytes", log_bytes, least=1)
+    return "" if log_dir is None else os.fspath(log_dir), size
+
+
+def _expect(options: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
+    options.expect_key_bytes = 0 if key_bytes is None else _length("expect_key_bytes", key_bytes)
+    options.expect_value_bytes = 0 if value_bytes is None else _length("expect_value_bytes", value_bytes)
 
 
 def _open_options(

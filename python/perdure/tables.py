@@ -28,6 +28,7 @@ from perdure.cli_support import (
     DeviceOption,
     Failure,
     JsonOption,
+    LogDirOption,
     PoolArgument,
     open_pool,
     plural,
@@ -595,11 +596,12 @@ def load(
         bool, typer.Option("--multiline", help="Quoted CSV cells may hold line breaks.")
     ] = False,
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Put the rows of a Parquet or CSV file into a pool; exit status 1 if some were rejected."""
     source, rejected = _source(file, file_format, delimiter, multiline)
-    with open_pool(pool, device) as store:
+    with open_pool(pool, device, log_dir=log_dir) as store:
         plan = _plan(store, source, key_column, value_columns, key_format)
         stored = _load(store, plan, file, source, rejected)
         records = len(store)
@@ -784,13 +786,14 @@ def export(
         FileFormat, typer.Option("--format", help="auto: by the file's name.")
     ] = FileFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
+    log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Write every record of a pool to a Parquet or CSV file, which `load` reads back."""
     kind = _format(file, file_format)
     unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
     try:
-        with open_pool(pool, device, read_only=True) as store:
+        with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
             key = _field("key", store.key_bytes, key_format, kind)
             values = (
                 [_field("value", store.value_bytes, value_format, kind)]

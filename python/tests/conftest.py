@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ def pool() -> Iterator[str]:
     path = Path("/dev/shm") / f"perdure-test-{uuid.uuid4().hex}"
     yield str(path)
     path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def log_dir() -> Iterator[str]:
+    """The path of a log directory that is not there yet, on a disk: /tmp may lie in memory."""
+    path = Path("/var/tmp") / f"perdure-test-{uuid.uuid4().hex}"
+    yield str(path)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass

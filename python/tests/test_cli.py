@@ -20,7 +20,7 @@ RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
 
 COMMANDS = [
     *["create", "load", "get", "put", "del", "scan", "export", "verify", "stats"],
-    *["replay", "bench", "doctor", "demo"],
+    *["snapshot", "restore", "replay", "bench", "doctor", "demo"],
 ]
 
 

@@ -75,8 +75,8 @@ void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
-                a.options.bounds.atomic ? " --atomic" : "",
-                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+                a.options.bounds.atomic ? " --atomic" : "", a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(),
+                replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(

@@ -198,8 +198,9 @@ int open_direct(std::string const& path, int flags, IoMethod& method) {
   return ::open(path.c_str(), flags & ~O_EXCL, 0644);
 }
 
-/// A file that was just made has a name for good only when its directory is on the disk too.
-Status keep_name(std::string const& path) {
+}  // namespace
+
+Status sync_directory_of(std::string const& path) {
   auto const slash = path.rfind('/');
   std::string const directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   int const fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -208,8 +209,6 @@ Status keep_name(std::string const& path) {
   ::close(fd);
   return error == 0 ? Status{} : failed(directory, error);
 }
-
-}  // namespace
 
 std::string IoMethod::describe() const {
   std::string text = io_uring ? "io_uring" : "pwrite and fdatasync";
@@ -233,7 +232,8 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
     return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
   }
   if (mode == OpenMode::create) {
-    if (Status s = keep_name(path); !s.ok()) {
+    // A file that was just made has a name for good only when its directory is on the disk too.
+    if (Status s = sync_directory_of(path); !s.ok()) {
       ::close(fd);
       return s;
     }

@@ -72,4 +72,7 @@ enum class OpenMode : std::uint8_t { read_only, read_write, create };
 /// Opens a file; `create` refuses one that is there. Takes io_uring and O_DIRECT where they are granted.
 Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMode mode, IoOptions const& options);
 
+/// The names in the directory of `path` outlive a power loss from here on.
+Status sync_directory_of(std::string const& path);
+
 }  // namespace perdure::log

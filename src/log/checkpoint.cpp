@@ -65,13 +65,14 @@ Status write_block(BlockFile& file, std::uint64_t offset, void const* record, st
 
 /// The chunks, through buffers of our own, so that what is summed is what is written.
 Status write_chunks(BlockFile& file, ImageInfo const& info, std::span<std::byte const> bytes,
-                    std::vector<std::uint32_t>& sums) {
+                    std::span<std::byte const> head, std::vector<std::uint32_t>& sums) {
   auto buffers = AlignedBuffer::make(kDepth * std::uint64_t{info.chunk_bytes});
   if (!buffers) return buffers.status();
   auto const begin = [&](std::uint64_t i, std::uint32_t slot) {
     std::byte* const buffer = buffers->data() + std::uint64_t{slot} * info.chunk_bytes;
     std::uint64_t const size = chunk_size(info, i);
     std::memcpy(buffer, bytes.data() + i * info.chunk_bytes, size);
+    if (i == 0 && !head.empty()) std::memcpy(buffer, head.data(), head.size());
     sums[i] = crc32c(0, buffer, size);
     return file.start({Verb::write, kBlock + i * info.chunk_bytes, buffer, size, i * kDepth + slot});
   };
@@ -95,13 +96,20 @@ Result<std::vector<std::uint32_t>> read_table(BlockFile& file, ImageInfo const& 
 
 }  // namespace
 
-Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> bytes) {
+std::uint64_t image_file_bytes(ImageInfo const& info) {
+  return kBlock + info.bytes + std::max(kBlock, table_bytes(info));
+}
+
+Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> bytes,
+                   std::span<std::byte const> head) {
   info.bytes = bytes.size();
   info.chunk_bytes = kChunkBytes;
   if (info.bytes % kBlock != 0)
     return {Code::invalid_argument, "image " + file.name() + ": its size must be a multiple of 4096 bytes"};
+  if (head.size() > std::min<std::uint64_t>(info.bytes, info.chunk_bytes))
+    return {Code::invalid_argument, "image " + file.name() + ": its head is longer than its first chunk"};
   std::vector<std::uint32_t> sums(chunks_of(info));
-  if (Status s = write_chunks(file, info, bytes, sums); !s.ok()) return s;
+  if (Status s = write_chunks(file, info, bytes, head, sums); !s.ok()) return s;
   auto table = AlignedBuffer::make(std::max(kBlock, table_bytes(info)));
   if (!table) return table.status();
   std::memcpy(table->data(), sums.data(), sums.size() * sizeof(std::uint32_t));

@@ -36,8 +36,12 @@ struct ImageInfo {
   std::uint32_t header_crc = 0;
 };
 
-/// Writes a whole image of `bytes` (a multiple of 4096), durably; the header last. Fills in `info`.
-Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> bytes);
+/// Writes a whole image of `bytes` (a multiple of 4096), durably; the header last. Fills in `info`. `head`, at most
+/// one chunk, stands in for the first bytes.
+Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> bytes,
+                   std::span<std::byte const> head = {});
+/// Length of a file that holds the whole image.
+[[nodiscard]] std::uint64_t image_file_bytes(ImageInfo const& info);
 /// Refuses images of another version by name, and damaged headers.
 Result<ImageInfo> read_image_info(BlockFile& file);
 /// Reads the image into `into`, of info.bytes, which starts on a page. An error names the first damaged

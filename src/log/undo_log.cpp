@@ -12,9 +12,7 @@ std::uint64_t UndoLog::run_of(std::uint64_t entries) const {
   return (entries * sizeof(UndoEntry) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
 }
 
-std::uint64_t* UndoLog::epoch() const {
-  return reinterpret_cast<std::uint64_t*>(pool_->base() + pm::kEpochOffset);
-}
+std::uint64_t* UndoLog::epoch() const { return reinterpret_cast<std::uint64_t*>(pool_->base() + pm::kEpochOffset); }
 
 Status UndoLog::attach() {
   std::uint64_t const first = pool_->root().undo_first, run = run_of(capacity());
@@ -72,8 +70,7 @@ std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> cons
   }
   std::stable_sort(live.begin(), live.end(), [](auto& a, auto& b) { return a.step > b.step; });
   if (mutated(Mutant::undo_oldest_first)) std::reverse(live.begin(), live.end());
-  for (UndoEntry const& e : live)
-    pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + e.slot), e.old);
+  for (UndoEntry const& e : live) pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + e.slot), e.old);
   if (!mutated(Mutant::no_order_after_undo)) pm::order();
   return live.size();
 }

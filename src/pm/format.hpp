@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
+inline constexpr std::uint64_t kHeadBytes = 3 * 4096;  // header and both roots, each in a page of its own
 inline constexpr std::uint32_t kMaxLevels = 32;
 inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
 inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <random>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
@@ -65,10 +66,58 @@ Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   auto mapping = Mapping::open(path, options);
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
-  if (Status s = pool.check_header(path); !s.ok()) return s;
-  if (Status s = pool.check_root(path); !s.ok()) return s;
-  pool.mapping_.limit(pool.header_.max_bytes);
+  if (Status s = pool.check(path); !s.ok()) return s;
   return pool;
+}
+
+Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, bool overwrite, MapOptions const& options,
+                               std::function<Status(std::span<std::byte>)> const& fill) {
+  if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
+  auto mapping = Mapping::create(path, bytes, 0, overwrite, options);
+  if (!mapping) return mapping.status();
+  Pool pool(std::move(*mapping));
+  if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;
+  if (Status s = pool.check(path); !s.ok()) return s;
+  return pool;
+}
+
+void Pool::take_identity(std::uint8_t durability) {
+  auto const old = std::exchange(header_.pool_id, random_id());
+  for (std::uint64_t i = 1; i < superblocks(); ++i) {
+    Offset const at{i * superblock_bytes()};
+    if (!is_free(at)) continue;
+    SuperblockHeader header;
+    read_bytes(&header, base() + at.bytes, sizeof header);
+    // A damaged header stays as it is, for recovery to find.
+    if (header.magic != kSuperblockMagic || header.pool_id != old || header.crc != checksum(header)) continue;
+    header.pool_id = header_.pool_id;
+    header.crc = checksum(header);
+    write_bytes(base() + at.bytes, &header, sizeof header);
+  }
+  header_.durability = durability;
+  header_.crc = checksum(header_);
+  write_bytes(base() + kHeaderOffset, &header_, sizeof header_);
+  order();
+}
+
+std::vector<std::byte> Pool::closed_head() const {
+  std::vector<std::byte> head(kHeadBytes);
+  read_bytes(head.data(), base(), head.size());
+  Root root = root_;
+  root.clean = 1;
+  for (int copy = 0; copy < 2; ++copy) {
+    ++root.sequence;
+    root.crc = checksum(root);
+    std::memcpy(head.data() + kRootOffset[root.sequence % 2], &root, sizeof root);
+  }
+  return head;
+}
+
+Status Pool::check(std::string const& path) {
+  if (Status s = check_header(path); !s.ok()) return s;
+  if (Status s = check_root(path); !s.ok()) return s;
+  mapping_.limit(header_.max_bytes);
+  return {};
 }
 
 Status Pool::check_header(std::string const& path) {

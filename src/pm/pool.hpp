@@ -3,7 +3,10 @@
 // heap (it says so itself), or to nobody, and which of them is volatile knowledge rebuilt at open.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,15 @@ class Pool {
                              MapOptions const& options);
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
+
+  /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
+  static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, bool overwrite,
+                                  MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill);
+  /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when the index has
+  /// claimed its levels, in which keys may look like superblocks, and before the heap is recovered.
+  void take_identity(std::uint8_t durability);
+  /// The first blocks of the file (header and roots) as an orderly close would leave them now.
+  [[nodiscard]] std::vector<std::byte> closed_head() const;
 
   /// Gives a created pool its name, in place of any it replaces; before that, closing removes it.
   Status keep() { return mapping_.keep(); }
@@ -49,6 +61,7 @@ class Pool {
 
  private:
   explicit Pool(Mapping mapping) : mapping_(std::move(mapping)) {}
+  Status check(std::string const& path);
   Status check_header(std::string const& path);
   Status check_root(std::string const& path);
 

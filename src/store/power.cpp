@@ -1,7 +1,9 @@
 #include "store/power.hpp"
 
+#include <fstream>
 #include <optional>
 
+#include "pm/format.hpp"
 #include "pm/mapping.hpp"
 
 namespace perdure {
@@ -9,6 +11,19 @@ namespace {
 
 bool changes(OpKind kind, std::uint8_t status) {
   return kind != OpKind::get && status == static_cast<std::uint8_t>(KeyStatus::ok);
+}
+
+/// A wrong log_dir must not cost the pool at `path`. A file without a header is what an OS crash leaves of a pool on a
+/// disk: nothing is lost with it.
+Status check_replaceable(std::string const& path, log::PoolId const& pool_id, std::string const& log_dir) {
+  std::ifstream file(path, std::ios::binary);
+  pm::PoolHeader header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  bool const empty = !file || header.magic == decltype(header.magic){};
+  if (empty || (header.magic == pm::kPoolMagic && header.pool_id == pool_id)) return {};
+  return {Code::invalid_argument, "pool " + path + " is not the one whose log lies in " + log_dir +
+                                      ": name its own log_dir (none, unless its durability is power), or remove the "
+                                      "file to have the log's pool made there"};
 }
 
 }  // namespace
@@ -51,10 +66,23 @@ Call call_of(log::BatchOps const& ops) {
   return call;
 }
 
+Status check_log_dir(Durability durability, std::string const& log_dir) {
+  bool const power = durability == Durability::power;
+  if (power && log_dir.empty()) {
+    return {Code::unsupported,
+            "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its promise through "
+            "a power loss; or choose process (what survives then: kernel abort, process kill, GPU reset)"};
+  }
+  if (!power && !log_dir.empty())
+    return {Code::invalid_argument, "log_dir " + log_dir + " is of use with durability power only"};
+  return {};
+}
+
 Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path) {
   std::optional<pm::Mapping> pool;
   auto loaded = power.load([&](log::ImageInfo const& image) -> Result<std::span<std::byte>> {
     pool.reset();  // of an image that turned out damaged
+    if (Status s = check_replaceable(path, image.pool_id, power.directory()); !s.ok()) return s;
     auto made = pm::Mapping::create(path, image.bytes, 0, true, {});
     if (!made) return made.status();
     pool.emplace(std::move(*made));

@@ -60,7 +60,11 @@ class SeenIsDurable {
   log::Lsn lsn_ = 0;
 };
 
-/// Makes the pool file anew at `path` from the newest image in the directory.
+/// Durability power needs a log_dir; the others have no use for one.
+[[nodiscard]] Status check_log_dir(Durability durability, std::string const& log_dir);
+
+/// Makes the pool file anew at `path` from the newest image in the directory. Refuses to replace anything but the
+/// same pool.
 Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path);
 
 }  // namespace perdure

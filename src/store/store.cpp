@@ -33,6 +33,13 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   return Store(std::move(*impl));
 }
 
+Result<Store> Store::restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore,
+                             OpenOptions const& open) {
+  auto impl = Impl::restore(snapshot, path, restore, open);
+  if (!impl) return impl.status();
+  return Store(std::move(*impl));
+}
+
 Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
                   CallOptions const& options) {
   Call call;
@@ -131,6 +138,7 @@ Status Transaction::commit() { return Store::Impl::end(state_.get(), true); }
 Status Transaction::abort() { return Store::Impl::end(state_.get(), false); }
 
 Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) { return impl_->scan(from, limit); }
+Status Store::snapshot(std::string const& path, bool overwrite) { return impl_->snapshot(path, overwrite); }
 Result<VerifyReport> Store::verify() { return impl_->verify(); }
 Stats Store::stats() const { return impl_->stats(); }
 void Store::reset_counts() { impl_->reset_counts(); }

@@ -35,14 +35,7 @@ Result<pm::PoolHeader> header_for(CreateOptions const& o) {
     return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
-  bool const power = o.durability == Durability::power;
-  if (power && o.log_dir.empty()) {
-    return Status{
-        Code::unsupported,
-        "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its promise through "
-        "a power loss; or choose process (what survives then: kernel abort, process kill, GPU reset)"};
-  }
-  if (!power && !o.log_dir.empty()) return bad("log_dir " + o.log_dir + " is of use with durability power only");
+  if (Status fits = check_log_dir(o.durability, o.log_dir); !fits.ok()) return fits;
   if (o.key_bytes > kMaxFixedKey)
     return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   pm::PoolHeader h{};
@@ -85,17 +78,6 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   return n + (records + each - 1) / each;
 }
 
-/// Asked before a file is touched: a machine without the device must not leave half a pool.
-Status can_run(Device device) {
-  if (device == Device::cpu) {
-    if (!cpu_instruction_set().empty()) return {};
-    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
-  }
-  exec::GpuInfo const gpu = exec::gpu_info();
-  if (gpu.available) return {};
-  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
-}
-
 }  // namespace
 
 Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
@@ -109,6 +91,27 @@ Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Po
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
+
+/// Asked before a file is touched: a machine without the device must not leave half a pool.
+Status Store::Impl::can_run(Device device) {
+  if (device == Device::cpu) {
+    if (!cpu_instruction_set().empty()) return {};
+    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  }
+  exec::GpuInfo const gpu = exec::gpu_info();
+  if (gpu.available) return {};
+  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
+}
+
+Status Store::Impl::check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& h) {
+  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
+    if (wanted == 0 || wanted == found) return {};
+    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
+               ", not " + std::to_string(wanted));
+  };
+  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
+  return expect("value_bytes", options.expect_value_bytes, h.value_bytes);
+}
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
                                                          OpenOptions const& open) {
@@ -156,13 +159,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
     return bad("pool " + path +
                " is of durability power, and what its file holds may be behind its log; name its log_dir");
   }
-  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
-    if (wanted == 0 || wanted == found) return {};
-    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
-               ", not " + std::to_string(wanted));
-  };
-  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
-  if (Status s = expect("value_bytes", options.expect_value_bytes, h.value_bytes); !s.ok()) return s;
+  if (Status s = check_expected(path, options, h); !s.ok()) return s;
   auto impl = std::make_unique<Impl>(path, options, std::move(*pool));
   impl->recovery.map_seconds = seconds_since(begin);
   if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
@@ -234,9 +231,8 @@ Status Store::Impl::recover() {
 }
 
 Status Store::Impl::close() {
-  if (transaction_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id())
-    static_cast<void>(end(transaction_.get(), false));
-  WorldAlone const world(turn_, world_, transaction_thread_);
+  if (holds_world(transaction_thread_)) static_cast<void>(end(transaction_.get(), false));
+  WorldAlone const world(writers_, turn_, world_, transaction_thread_);
   if (closed_) return {};
   closed_ = true;
   sessions_.clear();
@@ -407,7 +403,7 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   log::Lsn lsn = 0;
   Status done;
   {
-    WorldAlone const world(turn_, world_, transaction_thread_);
+    WorldAlone const world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
     if (power_ && (call.keys.place == Place::device || call.values.place == Place::device))
@@ -415,10 +411,11 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
               "pool " + path + " is of durability power, whose log takes keys and values from host memory only"};
     if (transaction_ || how.transaction != nullptr) {
       if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
-        return {Code::busy, "pool " + path + (transaction_ ? ": a transaction is open on this thread: name it in the "
-                                                             "call options of each write, or end it"
-                                                           : ": the transaction named in the call options has ended, "
-                                                             "or is another thread's or another pool's")};
+        return {Code::busy, "pool " + path +
+                                (transaction_ ? ": a transaction is open on this thread: name it in the "
+                                                "call options of each write, or end it"
+                                              : ": the transaction named in the call options has ended, "
+                                                "or is another thread's or another pool's")};
       return write_in(transaction_->open, call, statuses);
     }
     done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);

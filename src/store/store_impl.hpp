@@ -33,6 +33,8 @@ struct Store::Impl {
   static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
                                               OpenOptions const& open);
   static Result<std::unique_ptr<Impl>> open(std::string const& path, OpenOptions const& options);
+  static Result<std::unique_ptr<Impl>> restore(std::string const& snapshot, std::string const& path,
+                                               RestoreOptions const& restore, OpenOptions const& open);
 
   // Batches.
   Status read(Call const& call, std::span<KeyStatus> statuses);
@@ -45,6 +47,7 @@ struct Store::Impl {
   [[nodiscard]] Stats stats();
   [[nodiscard]] Survival survives();
   void reset_counts();
+  Status snapshot(std::string const& to, bool overwrite);
   Status close();
 
   // Constant after opening.
@@ -53,6 +56,8 @@ struct Store::Impl {
   RecoveryReport recovery;
 
  private:
+  static Status can_run(Device device);
+  static Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
   Status start();
   Status recover();
   Status check_open(bool writing) const;
@@ -80,6 +85,7 @@ struct Store::Impl {
   Status grow();
   Status next_sequence(std::uint64_t& sequence);
   Status pool_may_have_grown();
+  Status open_restored(CreateOptions const& create);
   // Durability power.
   Status create_log(CreateOptions const& create);
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
@@ -104,9 +110,11 @@ struct Store::Impl {
   void give_session(std::unique_ptr<Session> session);
   void add(exec::Counts const& counts);
 
+  std::mutex writers_;  // taken before `turn_` by whoever wants the world alone, and by snapshots: so the writers that
+                        // wait for a snapshot keep no reader waiting behind them
   std::mutex turn_;
   mutable std::shared_mutex world_;
-  pm::Pool pool_;              // guarded by world_, as are the next two
+  pm::Pool pool_;  // guarded by world_, as are the next two
   pm::RecordHeap heap_;
   gphash::Table table_;
   exec::Workers workers_;
@@ -123,7 +131,7 @@ struct Store::Impl {
   std::mutex sessions_mutex_;
   std::vector<std::unique_ptr<Session>> sessions_;
 
-  std::mutex stats_mutex_;     // guards the rest
+  std::mutex stats_mutex_;  // guards the rest
   std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0, batches_ = 0;
   AccessCounts accesses_;
 };

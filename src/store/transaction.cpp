@@ -7,7 +7,6 @@
 
 #include "base/mutants.hpp"
 #include "store/store_impl.hpp"
-#include "store/world.hpp"
 
 namespace perdure {
 namespace {
@@ -23,7 +22,8 @@ Status bad(std::string message) { return {Code::invalid_argument, std::move(mess
 /// Why a batch with these statuses must not take effect.
 Status refusal(std::span<std::uint8_t const> status, std::string const& path) {
   for (std::size_t i = 0; i < status.size(); ++i) {
-    std::string const which = "pool " + path + ": nothing of this batch took effect, for operation " + std::to_string(i);
+    std::string const which =
+        "pool " + path + ": nothing of this batch took effect, for operation " + std::to_string(i);
     switch (static_cast<KeyStatus>(status[i])) {
       case KeyStatus::size_mismatch: return bad(which + "'s operand and stored value differ in length");
       case KeyStatus::too_large: return bad(which + "'s key or value is longer than the pool allows");
@@ -38,8 +38,9 @@ Status refusal(std::span<std::uint8_t const> status, std::string const& path) {
 
 Status Store::Impl::check_undoable() const {
   if (pool_.header().layout == static_cast<std::uint8_t>(Layout::word)) return {};
-  return {Code::unsupported, "pool " + path + ": layout in_place writes several words for one change, which the undo "
-                                              "log does not hold; atomic batches need a pool of layout word"};
+  return {Code::unsupported, "pool " + path +
+                                 ": layout in_place writes several words for one change, which the undo "
+                                 "log does not hold; atomic batches need a pool of layout word"};
 }
 
 /// The undo log holds so many entries, and the table so many more records. No transaction is open.
@@ -196,9 +197,9 @@ Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running&
 // Several batches
 
 Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOptions const& how) {
-  if (transaction_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+  if (holds_world(transaction_thread_))
     return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
-  WorldAlone world(turn_, world_, transaction_thread_);
+  WorldAlone world(writers_, turn_, world_, transaction_thread_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
   auto const load = [&] {
@@ -211,7 +212,7 @@ Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOption
   if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
   state->store = this;
-  state->world = world.take();
+  state->world = std::move(world);
   start_transaction(state->open);
   transaction_ = state;
   transaction_thread_ = std::this_thread::get_id();
@@ -222,7 +223,7 @@ Status Store::Impl::end(Transaction::State* transaction, bool commit) {
   if (transaction == nullptr || transaction->store == nullptr)
     return {Code::closed, "this transaction has ended already"};
   Impl& store = *transaction->store;
-  if (store.transaction_thread_.load(std::memory_order_relaxed) != std::this_thread::get_id())
+  if (!holds_world(store.transaction_thread_))
     return {Code::busy, "pool " + store.path + ": a transaction ends on the thread that began it"};
   // After a failure inside it, what it wrote is unknown: recovery undoes it at the next open.
   Status done = store.failed_;

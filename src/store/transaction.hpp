@@ -4,11 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 #include "perdure/store.h"
+#include "store/world.hpp"
 
 namespace perdure {
 
@@ -25,7 +24,7 @@ struct OpenTransaction {
 struct Transaction::State {
   Store::Impl* store = nullptr;  // null once it has ended
   OpenTransaction open;
-  std::unique_lock<std::shared_mutex> world;
+  WorldAlone world;
 };
 
 }  // namespace perdure

@@ -9,22 +9,40 @@
 
 namespace perdure {
 
-/// A lock on the world, unless this thread's transaction holds it anyway.
-template <class Lock>
-class World {
+/// This thread's transaction holds the world already.
+inline bool holds_world(std::atomic<std::thread::id> const& transaction) {
+  return transaction.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+class WorldShared {
  public:
-  World(std::mutex& turn, std::shared_mutex& world, std::atomic<std::thread::id> const& transaction)
+  WorldShared(std::mutex& turn, std::shared_mutex& world, std::atomic<std::thread::id> const& transaction)
       : lock_(world, std::defer_lock) {
-    if (transaction.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
+    if (holds_world(transaction)) return;
     std::lock_guard const queue(turn);
     lock_.lock();
   }
-  Lock take() { return std::move(lock_); }
 
  private:
-  Lock lock_;
+  std::shared_lock<std::shared_mutex> lock_;
 };
-using WorldShared = World<std::shared_lock<std::shared_mutex>>;
-using WorldAlone = World<std::unique_lock<std::shared_mutex>>;
+
+/// `writers` is what a snapshot holds: those who wait for it keep no reader waiting behind them.
+class WorldAlone {
+ public:
+  WorldAlone() = default;
+  WorldAlone(std::mutex& writers, std::mutex& turn, std::shared_mutex& world,
+             std::atomic<std::thread::id> const& transaction)
+      : writer_(writers, std::defer_lock), lock_(world, std::defer_lock) {
+    if (holds_world(transaction)) return;
+    writer_.lock();
+    std::lock_guard const queue(turn);
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::mutex> writer_;
+  std::unique_lock<std::shared_mutex> lock_;
+};
 
 }  // namespace perdure

@@ -11,23 +11,13 @@
 #include <random>
 #include <thread>
 
+#include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// On a disk: /tmp may lie in memory.
-class DiskDir {
- public:
-  explicit DiskDir(char const* name) : path("/var/tmp/perdure-" + std::to_string(::getpid()) + "-" + name) {
-    fs::remove_all(path);
-  }
-  ~DiskDir() { fs::remove_all(path); }
-  [[nodiscard]] std::string file(char const* name) const { return path + "/" + name; }
-  std::string const path;
-};
 
 Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_bytes) {
   Config c;

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,6 +16,7 @@
 #include <functional>
 
 #include "exec/sanitizer.hpp"
+#include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::pm {
@@ -24,28 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::ScratchDir;
+using test::SmallTmpfs;
 
 constexpr std::uint64_t kMiB = 1u << 20;
-
-/// A tmpfs of its own, of that size; holds() is false where mounting is not allowed.
-class SmallTmpfs {
- public:
-  SmallTmpfs(std::string path, std::string const& size) : path_(std::move(path)) {
-    fs::create_directory(path_);
-    mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
-  }
-  ~SmallTmpfs() {
-    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallTmpfs(SmallTmpfs const&) = delete;
-  SmallTmpfs& operator=(SmallTmpfs const&) = delete;
-  [[nodiscard]] bool holds() const { return mounted_; }
-  [[nodiscard]] std::string file(std::string const& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-  bool mounted_ = false;
-};
 
 /// Runs f in a child process and returns its code; the child's limits die with it.
 int in_child(std::function<int()> const& f) {

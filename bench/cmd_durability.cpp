@@ -1,0 +1,220 @@
+// `perdure-bench durability`: what a put costs when it must outlive a power loss, beside one that must
+// outlive its process only. Two stores take the same batches by turns, so that whatever else the machine
+// does meets both.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "driver.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::string log_dir;
+  std::string pool;
+  std::uint64_t records = 1u << 20;
+  std::uint64_t batches = 200;
+  std::size_t batch = 1u << 14;
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  std::uint64_t log_bytes = CreateOptions{}.log_bytes;
+  std::string layout = "word";
+  std::uint32_t threads = 0;
+  std::uint64_t seed = 1;
+  std::string json;
+};
+
+/// A directory that the benchmark makes and removes; one that was there before is never touched.
+class LogDirectory {
+ public:
+  explicit LogDirectory(std::string path) : path_(std::move(path)) {
+    if (std::filesystem::exists(path_))
+      throw Failure("--log-dir " + path_ + ": is there already, and the benchmark would remove it: name another path");
+  }
+  ~LogDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  LogDirectory(LogDirectory const&) = delete;
+  LogDirectory& operator=(LogDirectory const&) = delete;
+
+ private:
+  std::string const path_;
+};
+
+/// One of the two stores, and what its batches took.
+struct Contender {
+  Store store;
+  Driver driver;
+  Pass measured;
+  std::uint64_t faults = 0;
+  std::string first_fault;
+
+  void note(Pass const& pass) {
+    if (faults == 0) first_fault = pass.first_fault;
+    faults += pass.faults;
+  }
+};
+
+Contender contender(Options const& o, Durability durability, std::string const& pool) {
+  CreateOptions create;
+  create.key_bytes = o.key_bytes;
+  create.value_bytes = o.value_bytes;
+  create.expected_records = o.records;
+  create.layout = layout_named(o.layout);
+  create.durability = durability;
+  if (durability == Durability::power) {
+    create.log_dir = o.log_dir;
+    create.log_bytes = o.log_bytes;
+  }
+  OpenOptions open;
+  open.threads = o.threads;
+  return {require(Store::create(pool, create, open), "create " + pool),
+          Driver(Dataset(o.seed, o.key_bytes, o.value_bytes), o.batch, Place::host),
+          {},
+          0,
+          {}};
+}
+
+/// Random records, each at the version after its last.
+std::vector<Request> next_puts(Random& random, std::vector<std::uint32_t>& versions, std::size_t n) {
+  std::vector<Request> puts(n);
+  for (Request& put : puts) {
+    put.id = below(random, versions.size());
+    put.version = ++versions[put.id];
+    put.action = Action::write;
+  }
+  return puts;
+}
+
+template <class Each>
+void in_batches(Options const& o, Action action, std::vector<std::uint32_t> const& versions, Each const& each) {
+  std::vector<Request> requests;
+  for (std::uint64_t first = 0; first < o.records; first += o.batch) {
+    requests.clear();
+    for (std::uint64_t id = first; id < std::min<std::uint64_t>(o.records, first + o.batch); ++id)
+      requests.push_back({id, versions[id], action});
+    each(requests);
+  }
+}
+
+Json speed(Contender const& c, Options const& o) {
+  double const p50 = percentile(c.measured.batch_us, 0.50);
+  Stats const stats = c.store.stats();
+  return {{"mops", static_cast<double>(o.batch) / p50},
+          {"mops_overall", c.measured.mops()},
+          {"p50_us", p50},
+          {"p99_us", percentile(c.measured.batch_us, 0.99)},
+          {"max_us", percentile(c.measured.batch_us, 1)},
+          {"survives", c.store.survives().describe()},
+          {"checkpoints", stats.checkpoints},
+          {"log_method", stats.log_method},
+          {"medium", name(stats.medium)},
+          {"machine", stats.machine},
+          {"faults", c.faults}};
+}
+
+void print(char const* level, Json const& j) {
+  std::printf("%-8s %10.3f %10.3f %10.0f %10.0f %10.0f %12llu  %s\n", level, j["mops"].get<double>(),
+              j["mops_overall"].get<double>(), j["p50_us"].get<double>(), j["p99_us"].get<double>(),
+              j["max_us"].get<double>(), static_cast<unsigned long long>(j["checkpoints"].get<std::uint64_t>()),
+              j["survives"].get<std::string>().c_str());
+}
+
+Json report(Options const& o, Contender const& process, Contender const& power) {
+  Json json{{"command", "durability"},
+            {"version", version()},
+            {"records", o.records},
+            {"batches", o.batches},
+            {"batch", o.batch},
+            {"key_bytes", o.key_bytes},
+            {"value_bytes", o.value_bytes},
+            {"layout", o.layout},
+            {"seed", o.seed},
+            {"log_dir", o.log_dir},
+            {"log_bytes", o.log_bytes},
+            {"summary",
+             "puts of random records by one client that waits for each batch; the stores by turns; mops is "
+             "that of the median batch, mops_overall of all, checkpoints included"},
+            {"process", speed(process, o)},
+            {"power", speed(power, o)}};
+  json["p50_ratio"] = json["power"]["p50_us"].get<double>() / json["process"]["p50_us"].get<double>();
+  json["checked"] = 2 * o.records;
+  json["faults"] = process.faults + power.faults;
+  return json;
+}
+
+int run(Options const& o) {
+  LogDirectory const log_dir(o.log_dir);
+  std::string const base = o.pool.empty() ? PoolFile("").path() : o.pool;
+  PoolFile const process_pool(base + ".process"), power_pool(base + ".power");
+  Contender process = contender(o, Durability::process, process_pool.path());
+  Contender power = contender(o, Durability::power, power_pool.path());
+  Contender* const both[] = {&process, &power};
+
+  std::vector<std::uint32_t> versions(o.records, 0);
+  auto const with_both = [&](std::vector<Request> const& requests) {
+    for (Contender* const c : both) c->note(c->driver.run_batch(c->store, requests));
+  };
+  in_batches(o, Action::write, versions, with_both);
+  Random random(o.seed);
+  for (std::uint64_t i = 0; i < o.batches; ++i) {
+    auto const puts = next_puts(random, versions, o.batch);
+    for (std::size_t turn = 0; turn < 2; ++turn) {
+      Contender& c = *both[(i + turn) % 2];  // neither always follows the other
+      Pass const pass = c.driver.run_batch(c.store, puts);
+      c.measured.add(pass);
+      c.note(pass);
+    }
+  }
+  in_batches(o, Action::read, versions, with_both);
+
+  Json const json = report(o, process, power);
+  for (Contender* const c : both) require(c->store.close(), "close");
+  std::FILE* const to = o.json == "-" ? stderr : stdout;
+  if (to == stdout) {
+    std::printf("%-8s %10s %10s %10s %10s %10s %12s  survives\n", "", "Mop/s", "overall", "p50 us", "p99 us", "max us",
+                "checkpoints");
+    print("process", json["process"]);
+    print("power", json["power"]);
+    std::printf("puts of %zu records of %u + %u bytes, %s; log: %s\n", o.batch, o.key_bytes, o.value_bytes,
+                json["power"]["machine"].get<std::string>().c_str(),
+                json["power"]["log_method"].get<std::string>().c_str());
+    std::printf("%llu values read back, %llu wrong\n", static_cast<unsigned long long>(2 * o.records),
+                static_cast<unsigned long long>(json["faults"].get<std::uint64_t>()));
+  }
+  for (Contender const* const c : both)
+    if (c->faults > 0) std::fprintf(to, "FAULT: %s\n", c->first_fault.c_str());
+  write_json(o.json, json);
+  return json["faults"] == 0 ? kGood : kFaults;
+}
+
+}  // namespace
+
+Command add_durability(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app =
+      program.add_subcommand("durability", "Puts that outlive a power loss beside puts that outlive their process");
+  app->add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end")->required();
+  app->add_option("--records", o->records, "Records in the stores")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--batches", o->batches, "Measured, of each store")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app->add_option("--batch", o->batch, "Puts a batch")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--log-bytes", o->log_bytes, "Size of the log")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--pool", o->pool,
+                  "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {app, [o] { return run(*o); }};
+}
+
+}  // namespace perdure::bench

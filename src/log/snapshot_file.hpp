@@ -1,0 +1,31 @@
+// A snapshot as a file: one image by itself. Invariant: under its own name a snapshot is whole and on
+// the disk, or not there; until then it stands beside it under a temporary name.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "log/block_file.hpp"
+#include "log/checkpoint.hpp"
+#include "perdure/status.h"
+
+namespace perdure::log {
+
+/// The temporary name. What a crash leaves under it, the next snapshot of that name removes.
+[[nodiscard]] std::string partial_name(std::string const& path);
+
+/// Writes an image of `bytes`, with `head` in place of its first bytes. A file that is there is replaced only with
+/// `overwrite`, and only if it is a snapshot.
+Status write_snapshot(std::string const& path, bool overwrite, ImageInfo info, std::span<std::byte const> bytes,
+                      std::span<std::byte const> head);
+
+struct SnapshotFile {
+  std::unique_ptr<BlockFile> file;
+  ImageInfo info;
+};
+/// Refuses what is no snapshot, of another version, or truncated.
+Result<SnapshotFile> open_snapshot(std::string const& path);
+
+}  // namespace perdure::log
