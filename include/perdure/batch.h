@@ -64,8 +64,12 @@ struct MixedBatch {
   MutableColumn out;              // results of the gets; fixed-width pools only
 };
 
+class Transaction;
+
 struct CallOptions {
   void* stream = nullptr;  // cudaStream_t on which the caller's device arrays become ready
+  bool atomic = false;     // writes: all of the batch or none of it, whatever happens; layout word only
+  Transaction* transaction = nullptr;  // writes: part of this one, see Store::begin
 };
 
 }  // namespace perdure

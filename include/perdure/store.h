@@ -70,6 +70,7 @@ struct RecoveryReport {
   bool resize_resumed = false;
   std::uint64_t records = 0;  // reachable after recovery
   std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
+  std::uint64_t undone = 0;      // slots set back, for a transaction that had not committed
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
   std::string why_dropped;  // empty when nothing was dropped
   std::uint64_t replayed = 0;  // durability power: batches taken from the log
@@ -133,6 +134,30 @@ struct ScanPage {
   ScanCursor next;
 };
 
+struct TransactionOptions {
+  std::uint64_t max_operations = 1u << 16;  // of all its batches; room for them is made when it begins
+};
+
+/// Batches that take effect together or not at all, whatever happens: see Store::begin. It belongs to
+/// the thread that began it. Destroying one that has not ended aborts it.
+class Transaction {
+ public:
+  Transaction(Transaction&&) noexcept;
+  Transaction& operator=(Transaction&&) noexcept;
+  ~Transaction();
+
+  /// With this one store all its batches stay, and survive what the pool's durability survives.
+  Status commit();
+  /// The store is as it was when the transaction began.
+  Status abort();
+
+ private:
+  friend class Store;
+  struct State;
+  explicit Transaction(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
 class Store {
  public:
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
@@ -148,7 +173,8 @@ class Store {
   ~Store();  // closes; errors of that close are lost, so call close()
 
   /// Each call handles one batch. `statuses` is empty or one per key. A returned error means that
-  /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key.
+  /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key. An atomic
+  /// batch fails whole: at an operation that is refused (every status but ok and not_found), its status tells why.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
@@ -158,6 +184,12 @@ class Store {
                 std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
   Status erase(Column const& keys, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
   Status apply(MixedBatch const& batch, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+
+  /// Begins a transaction: pass it in the CallOptions of this thread's writes, and end it by commit() or
+  /// abort(). Gets of this thread see what it wrote; other threads wait until it ends. A batch in it
+  /// takes effect whole or fails whole; after a failure the others still count. Its room is fixed
+  /// when it begins: a batch that needs more fails with Code::no_space. Layout `word` only.
+  Result<Transaction> begin(TransactionOptions const& options = {});
 
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
 
@@ -178,6 +210,7 @@ class Store {
   Status close();
 
  private:
+  friend class Transaction;
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

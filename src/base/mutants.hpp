@@ -57,6 +57,16 @@ enum class Mutant : std::uint8_t {
   superblock_header_missing,
   record_handed_out_twice,
   clean_flag_stays,
+  // Transactions.
+  undo_entry_skipped,
+  undo_check_ignored,
+  undo_oldest_first,
+  no_order_after_undo,
+  no_order_after_epoch,
+  epoch_ends_before_publish,
+  epoch_survives_undo,
+  recovery_skips_undo,
+  unlinked_released_before_commit,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

@@ -151,6 +151,7 @@ class CpuWarp {
   static HWY_INLINE std::uint32_t load(std::uint32_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
   static HWY_INLINE std::uint8_t load(std::uint8_t const* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
   static HWY_INLINE void store(std::uint8_t* at, std::uint8_t value) { __atomic_store_n(at, value, __ATOMIC_RELAXED); }
+  static HWY_INLINE void store(std::uint32_t* at, std::uint32_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
   static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }

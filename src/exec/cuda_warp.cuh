@@ -23,6 +23,9 @@ struct CudaAtoms {
   static __device__ void store(std::uint8_t* at, std::uint8_t value) {
     *const_cast<std::uint8_t volatile*>(at) = value;
   }
+  static __device__ void store(std::uint32_t* at, std::uint32_t value) {
+    *const_cast<std::uint32_t volatile*>(at) = value;
+  }
   static __device__ void store(std::uint64_t* at, std::uint64_t value) {
     *const_cast<std::uint64_t volatile*>(at) = value;
   }

@@ -100,6 +100,11 @@ class SimWarp {
     sim_point();
     *at = value;
   }
+  static void store(std::uint32_t* at, std::uint32_t value) {
+    sim_point();
+    *at = value;
+    writing(at, sizeof value);
+  }
   static void store(std::uint64_t* at, std::uint64_t value) {
     sim_point();
     *at = value;

@@ -65,14 +65,17 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"duplicates_resolved", t.duplicates.load()},
           {"half_inserts_cleared", t.half_inserted.load()},
           {"half_made_pools_refused", t.refused.load()},
+          {"transactions_undone", t.undone.load()},
+          {"batches_without_room", t.batches_refused.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
+                a.options.bounds.atomic ? " --atomic" : "",
                 a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
@@ -84,8 +87,8 @@ void print(Arguments const& a, Totals& t) {
       n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
   std::printf(
       "met: %llu growths, %llu displacements; recoveries with %llu resizes resumed, %llu duplicates, %llu half "
-      "inserts, %llu half-made pools refused\n",
-      n(t.growths), n(t.displacements), n(t.resumed), n(t.duplicates), n(t.half_inserted), n(t.refused));
+      "inserts, %llu transactions undone, %llu half-made pools refused\n",
+      n(t.growths), n(t.displacements), n(t.resumed), n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
       "again\n%zu violations, %.1f s\n",
@@ -151,14 +154,17 @@ bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-int try_mutants(Arguments const& a) {
+int try_mutants(Arguments a) {
   unsigned dead = 0, all = 0;
   nlohmann::json list = nlohmann::json::array();
   for (MutantInfo const& m : mutants()) {
     if (m.why_equal != nullptr) continue;
     for (Layout const layout : {Layout::word, Layout::in_place}) {
-      char const* const name = layout == Layout::word ? "word" : "in_place";
+      bool const atomic = std::string_view(m.layouts) == "atomic";
+      char const* const name = atomic ? "atomic" : layout == Layout::word ? "word" : "in_place";
       if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
+      if (atomic && layout != Layout::word) continue;
+      a.options.bounds.atomic = atomic;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -195,6 +201,7 @@ int run(int argc, char** argv) {
   program.add_option("--batches", o.bounds.batches, "batches of a run, at most")->check(CLI::Range(1, 16));
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
+  program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));

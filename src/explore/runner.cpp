@@ -53,8 +53,19 @@ struct Columns {
     return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(), Place::host};
   }
   MutableColumn out_column() { return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host}; }
-  Status apply(Store& store) {
-    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()}, statuses);
+  Status apply(Store& store, CallOptions const& how = {}) {
+    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()}, statuses, how);
+  }
+  /// What is wrong with the answers, if anything is.
+  [[nodiscard]] std::optional<std::string> check(Batch const& batch, std::vector<Answer> const& answers) const {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      bool const value_matters = batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
+      if (statuses[i] == answers[i].status && (!value_matters || out[i] == answers[i].value)) continue;
+      return "operation " + std::to_string(i) + " of a batch answers status " +
+             std::to_string(static_cast<int>(statuses[i])) + " value " + std::to_string(out[i]) + ", not status " +
+             std::to_string(static_cast<int>(answers[i].status)) + " value " + std::to_string(answers[i].value);
+    }
+    return std::nullopt;
   }
 
   std::vector<std::uint64_t> keys, values, out;
@@ -214,7 +225,7 @@ bool Runner::set_up(Scenario const& scenario) {
   create.expected_records = 1;
   create.layout = scenario.layout;
   create.shape = scenario.shape;
-  oracles_.assign(1, {{}, {}, true});
+  oracles_.assign(1, {{}, {}, false, true});
   tracker_.set_oracle(0);
   tracker_.record(options_.crashes && !quiet_);
   auto store = Store::create(kPath, create, open_options());
@@ -234,25 +245,65 @@ bool Runner::set_up(Scenario const& scenario) {
   return true;
 }
 
+/// From here on a crash may leave this.
+void Runner::expect(Oracle oracle) {
+  oracles_.push_back(std::move(oracle));
+  tracker_.set_oracle(oracles_.size() - 1);
+}
+
 std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, Contents& contents) {
-  oracles_.push_back({contents, contents});
-  auto const answers = apply(batch, oracles_.back().fresh);
-  tracker_.set_oracle(oracles_.size() - 1);
+  Oracle oracle{contents, contents};
+  oracle.whole = scenario_->writing == Writing::atomically;
+  auto const answers = apply(batch, oracle.fresh);
+  CallOptions how;
+  how.atomic = oracle.whole;
   Columns columns(*scenario_, batch);
-  if (Status const s = columns.apply(store); !s.ok()) return "a batch failed: " + s.message();
-  contents = oracles_.back().fresh;
-  oracles_.push_back({contents, contents});  // acknowledged
-  tracker_.set_oracle(oracles_.size() - 1);
+  contents = oracle.fresh;
+  expect(std::move(oracle));
+  if (Status const s = columns.apply(store, how); !s.ok()) return "a batch failed: " + s.message();
+  expect({contents, contents});  // acknowledged
   tracker_.cut(true);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    bool const value_matters = batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
-    if (columns.statuses[i] != answers[i].status || (value_matters && columns.out[i] != answers[i].value)) {
-      return "operation " + std::to_string(i) + " of a batch answers status " +
-             std::to_string(static_cast<int>(columns.statuses[i])) + " value " + std::to_string(columns.out[i]) +
-             ", not status " + std::to_string(static_cast<int>(answers[i].status)) + " value " +
-             std::to_string(answers[i].value);
+  return columns.check(batch, answers);
+}
+
+/// All batches of the scenario as one. A batch that finds no room fails whole, and the others count.
+std::optional<std::string> Runner::run_transaction(Store& store, Scenario const& scenario, Contents& contents) {
+  TransactionOptions options;
+  options.max_operations = 0;
+  for (Batch const& batch : scenario.batches) options.max_operations += batch.operations.size();
+  Contents fresh = contents;
+  expect({contents, contents});
+  auto transaction = store.begin(options);
+  if (!transaction) return "begin: " + transaction.status().message();
+  CallOptions how;
+  how.transaction = &*transaction;
+  for (Batch const& batch : scenario.batches) {
+    Contents after = fresh;
+    auto const answers = apply(batch, after);
+    Columns columns(scenario, batch);
+    Status const s = columns.apply(store, how);
+    if (s.code() == Code::no_space) {
+      if (!quiet_) ++totals_->batches_refused;
+    } else if (!s.ok()) {
+      return "a batch of a transaction failed: " + s.message();
+    } else if (auto wrong = columns.check(batch, answers)) {
+      return wrong;
+    } else {
+      fresh = after;
     }
+    if (auto wrong = check_gets(store, scenario, fresh)) return "inside a transaction, " + *wrong;
   }
+  bool const commits = scenario.writing == Writing::in_one_transaction;
+  if (commits) {
+    Oracle oracle{contents, fresh};
+    oracle.whole = true;
+    contents = fresh;
+    expect(std::move(oracle));
+  }
+  if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
+    return "the end of a transaction: " + s.message();
+  expect({contents, contents});
+  tracker_.cut(true);
   return std::nullopt;
 }
 
@@ -269,8 +320,11 @@ Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedul
   auto const whole = [&]() -> std::optional<std::string> {
     auto store = Store::open(kPath, open_options());
     if (!store) return "the pool does not open: " + store.status().message();
-    for (Batch const& batch : scenario.batches) {
-      if (auto wrong = run_batch(*store, batch, contents)) return wrong;
+    if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
+      if (auto wrong = run_transaction(*store, scenario, contents)) return wrong;
+    } else {
+      for (Batch const& batch : scenario.batches)
+        if (auto wrong = run_batch(*store, batch, contents)) return wrong;
     }
     forward.taken = scheduler.taken();
     forward.others = scheduler.others();
@@ -321,8 +375,10 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
              " and may have become " + shown(oracle.fresh[k]);
     }
   }
+  if (oracle.whole && found != oracle.old && found != oracle.fresh) return "an atomic batch took effect in part";
   RecoveryReport const& r = store.recovery();
   if (!quiet_) {
+    totals_->undone += r.undone > 0;
     totals_->resumed += r.resize_resumed;
     totals_->duplicates += r.duplicates > 0;
     totals_->half_inserted += r.dropped > 0;
@@ -360,6 +416,13 @@ std::optional<std::string> Runner::judge(Oracle const& oracle, bool record_recov
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (columns.statuses[i] != answers[i].status) return "a write after recovery answers wrongly";
   if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
+  if (tracker_.read_hash() % 8 == 0) {
+    // Killed now, with everything on the medium: recovery may not act on what an earlier one has mended.
+    auto killed = Store::open(kPath, open_options());
+    if (!killed) return "killed after recovery, the pool does not open: " + killed.status().message();
+    if (killed->recovery().undone != 0) return "killed after recovery, a transaction is undone once more";
+    if (auto wrong = check_gets(*killed, *scenario_, found)) return "killed after recovery, " + *wrong;
+  }
   if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
   auto again = Store::open(kPath, open_options());
   if (!again) return "the pool does not open again: " + again.status().message();

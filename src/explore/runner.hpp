@@ -63,7 +63,8 @@ struct Totals {
   std::atomic<std::uint64_t> scenarios{0}, runs{0}, points{0}, crash_points{0}, windows{0}, windows_seen{0},
       windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
-  std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0};
+  std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0}, undone{0},
+      batches_refused{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;
@@ -100,6 +101,8 @@ class Runner {
   bool set_up(Scenario const& scenario);
   Forward run(Scenario const& scenario, exec::SimSchedule const& schedule);
   std::optional<std::string> run_batch(Store& store, Batch const& batch, Contents& contents);
+  std::optional<std::string> run_transaction(Store& store, Scenario const& scenario, Contents& contents);
+  void expect(Oracle oracle);
   bool try_schedule(Scenario const& scenario, exec::SimSchedule const& schedule, Forward& forward);
   void explore_creation();
   void explore_switches(Scenario const& scenario, std::vector<exec::SimSwitch> const& switches);

@@ -77,14 +77,22 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   std::uint32_t const put_share = 34 + 22 * random.below(4);
   for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
     s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, next_value));
+  if (bounds.atomic) {
+    s.writing = s.batches.size() == 1    ? Writing::atomically
+                : random.below(4) == 0 ? Writing::in_one_aborted
+                : random.below(2) == 0 ? Writing::in_one_transaction
+                                       : Writing::atomically;
+  }
   return s;
 }
 
 std::string Scenario::describe() const {
+  static constexpr char const* kWriting[] = {"", ", atomic batches", ", one transaction", ", one aborted transaction"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
                      std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps " +
-                     (machine.stage_by_stage ? "stage by stage" : "item by item");
+                     (machine.stage_by_stage ? "stage by stage" : "item by item") +
+                     kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list) {
     for (Batch const& batch : list) {
       text += std::string("\n  ") + name + (batch.rmw == Rmw::add ? " (updates add)" : "");

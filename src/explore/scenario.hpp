@@ -28,11 +28,15 @@ struct Batch {
   Rmw rmw = Rmw::replace;
 };
 
+/// How a run's batches are written.
+enum class Writing : std::uint8_t { plainly, atomically, in_one_transaction, in_one_aborted };
+
 struct Scenario {
   std::uint64_t seed;
   Layout layout;
   Shape shape;
   Machine machine;
+  Writing writing;
   std::array<std::uint64_t, kKeys> keys;
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
@@ -44,6 +48,7 @@ struct Bounds {
   std::uint32_t warps = 3;
   std::uint32_t operations = 9;  // of a batch: 3 a warp
   std::uint32_t batches = 3;
+  bool atomic = false;            // batches are atomic, or make up one transaction
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);
@@ -59,6 +64,7 @@ std::vector<Answer> apply(Batch const& batch, Contents& contents);
 /// What a crash may leave of each key: `old`, or `fresh` of the batch in flight.
 struct Oracle {
   Contents old, fresh;
+  bool whole = false;       // an atomic batch: all keys old, or all fresh
   bool may_refuse = false;  // the pool is being made: it may not open at all
 };
 

@@ -24,7 +24,7 @@ class Cursor {
     rest_ = rest_.subspan(padded);
     return at;
   }
-  [[nodiscard]] bool empty() const { return rest_.empty(); }
+  [[nodiscard]] std::span<std::byte const> rest() const { return rest_; }
 
  private:
   std::span<std::byte const> rest_;
@@ -95,7 +95,7 @@ EncodedBatch::EncodedBatch(BatchOps const& ops) {
   record_.values_bytes = add_column(ops.values, value_lengths_);
 }
 
-Result<DecodedBatch> DecodedBatch::decode(std::span<std::byte const> bytes) {
+Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
   Cursor cursor(bytes);
   auto const* const head = cursor.take(sizeof(BatchRecord));
   if (head == nullptr) return corrupt("it is shorter than its header");
@@ -130,8 +130,14 @@ Result<DecodedBatch> DecodedBatch::decode(std::span<std::byte const> bytes) {
         !s.ok())
       return s;
   }
-  if (!cursor.empty()) return corrupt("bytes follow its last column");
+  bytes = cursor.rest();
   return out;
+}
+
+Result<DecodedBatch> DecodedBatch::decode(std::span<std::byte const> bytes) {
+  auto batch = take(bytes);
+  if (batch && !bytes.empty()) return corrupt("bytes follow its last column");
+  return batch;
 }
 
 BatchOps DecodedBatch::ops() const {

@@ -68,6 +68,9 @@ class EncodedBatch {
 /// Columns that point into the bytes it was decoded from, which must stay.
 class DecodedBatch {
  public:
+  /// The batch that `bytes` begin with; leaves there what follows it.
+  static Result<DecodedBatch> take(std::span<std::byte const>& bytes);
+  /// The batch that `bytes` are.
   static Result<DecodedBatch> decode(std::span<std::byte const> bytes);
   /// Valid while this object stays where it is.
   [[nodiscard]] BatchOps ops() const;

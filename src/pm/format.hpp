@@ -1,8 +1,8 @@
 // The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
 // padding, and reserved bytes are zero and covered by the checksum.
 //
-//   superblock 0:  PoolHeader | Root A | Root B | unused
-//   superblock k:  part of a level of the index (a run of superblocks that the root names),
+//   superblock 0:  PoolHeader | Root A | Root B | epoch | unused
+//   superblock k:  part of a level of the index or of the undo log (runs that the root names),
 //                  a heap superblock (it begins with a SuperblockHeader), or free
 #pragma once
 
@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kHeadBytes = 3 * 4096;  // header and both roots, each in a page of its own
+inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
 inline constexpr std::uint32_t kMaxLevels = 32;
 inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
 inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
@@ -61,9 +62,10 @@ struct Root {                            // bytes
   std::uint32_t clean;                   //  24  1 = closed in order
   std::uint32_t levels;                  //  28  live levels, highest first in `level`
   std::uint32_t retiring;                //  32  1 = level[levels] is being emptied by a resize
-  std::uint32_t reserved;                //  36  zero
+  std::uint32_t undo_first;              //  36  first superblock of the undo log; 0 = there is none
   RootLevel level[kMaxLevels + 1];       //  40
-  std::uint8_t reserved_tail[12];        // 568  zero
+  std::uint32_t undo_entries;            // 568  that the undo log has room for; a multiple of 32
+  std::uint8_t reserved_tail[8];         // 572  zero
   std::uint32_t crc;                     // 580  CRC-32C of bytes 0..579
 };
 static_assert(offsetof(Root, level) == 40 && offsetof(Root, crc) == 580);

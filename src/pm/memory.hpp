@@ -61,6 +61,16 @@ class Memory {
     });
   }
 
+  /// Publishes 4 bytes of a row that `lane` shares with its neighbours; a row counts as one access.
+  template <class W>
+  PERDURE_FN void store_cell(W& warp, Offset at, std::uint32_t value, std::uint64_t lane) {
+    if constexpr (kCounted) tally_.writes += lane == 0;
+    warp.once([&] {
+      W::store(reinterpret_cast<std::uint32_t*>(base_ + at.bytes), value);
+      return std::uint64_t{0};
+    });
+  }
+
   /// Returns the word found; the swap happened if that is `expected`.
   template <class W>
   PERDURE_FN std::uint64_t cas(W& warp, Offset at, std::uint64_t expected, std::uint64_t desired) {

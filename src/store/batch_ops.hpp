@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/mutants.hpp"
 #include "index/gphash/ops.hpp"
+#include "log/undo.hpp"
 #include "store/batch_view.hpp"
 
 namespace perdure {
@@ -514,6 +515,24 @@ struct PlanBody {
       if (other[b] != key.data[b]) return false;
     }
     return true;
+  }
+};
+
+/// Between the phases of a batch that must be undoable: what phase two will overwrite.
+template <class Ops>
+struct UndoBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  log::UndoPlace place;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts&) const {
+    Plan const plan = batch.plans[j];
+    if (plan.change == Change::none || mutated(Mutant::undo_entry_skipped)) return;
+    std::uint64_t const old = Ops::old_word(plan, batch.order[j].hash, Offset{batch.unlinked[j]});
+    log::append_undo(warp, mem, place, j, plan.target, old);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "exec/counts.hpp"
 #include "exec/workers.hpp"
 #include "index/gphash/layout.hpp"
+#include "log/undo.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
 
@@ -49,8 +50,9 @@ class Session {
   /// Hashes and sorts. `reserved` has a free record for each operation that may write one, else 0; with
   /// `any_fits`, all of them fit every operation, and the session deals them out as it likes.
   virtual Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) = 0;
-  /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none.
-  virtual Result<exec::Counts> plan(bool displace) = 0;
+  /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none. With
+  /// `undo`, what publish() will overwrite is logged there; then `displace` must be off.
+  virtual Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) = 0;
   virtual Result<exec::Counts> publish() = 0;
 
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;

@@ -113,15 +113,20 @@ class SessionOn final : public Session {
     return machine_.sort(order_.data(), batch_.n);
   }
 
-  Result<exec::Counts> plan(bool displace) override {
+  Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) override {
     ++batch_.round;
     batch_.displacement = displace && shared_->options.displacement;
-    PlanBody<Ops> const body{batch_, shared_->table};
-    return mutated(Mutant::no_order_after_plan) ? launch<Warp>(body) : launch_ordered<Warp>(body);
+    auto planned = launch<Warp>(PlanBody<Ops>{batch_, shared_->table});
+    if (!planned) return planned;
+    if (undo != nullptr) {
+      if (Status s = log_undo(*undo, *planned); !s.ok()) return s;
+    }
+    return mutated(Mutant::no_order_after_plan) ? planned : ordered(*planned);
   }
   Result<exec::Counts> publish() override {
-    PublishBody<Ops> const body{batch_, shared_->table};
-    return mutated(Mutant::no_order_after_publish) ? launch<PublishWarp>(body) : launch_ordered<PublishWarp>(body);
+    auto published = launch<PublishWarp>(PublishBody<Ops>{batch_, shared_->table});
+    if (!published || mutated(Mutant::no_order_after_publish)) return published;
+    return ordered(*published);
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
@@ -143,7 +148,8 @@ class SessionOn final : public Session {
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     if (Status s = counts_.resize(1); !s.ok()) return s;
     batch_.n = slots;
-    return launch_ordered<Warp>(RehashBody<Ops>{shared_->table, retiring});
+    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring});
+    return moved ? ordered(*moved) : moved;
   }
 
  private:
@@ -162,13 +168,21 @@ class SessionOn final : public Session {
     return (*counts)[0];
   }
 
-  template <class W, class Body>
-  Result<exec::Counts> launch_ordered(Body const& body) {
-    auto counts = launch<W>(body);
-    if (!counts) return counts;
+  Result<exec::Counts> ordered(exec::Counts counts) {
     if (Status s = machine_.order(); !s.ok()) return s;
-    ++counts.value()[exec::Counts::orders];
+    ++counts[exec::Counts::orders];
     return counts;
+  }
+
+  Status log_undo(log::UndoPlace const& place, exec::Counts& counts) {
+    if constexpr (Ops::kUndoable) {
+      auto const logged = launch<PublishWarp>(UndoBody<Ops>{batch_, place});
+      if (!logged) return logged.status();
+      counts += logged.value();
+      return {};
+    } else {
+      return {Code::unsupported, "this layout cannot undo a batch"};
+    }
   }
 
   void add_get_counts(exec::Counts const& counts) {

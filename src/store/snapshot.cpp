@@ -2,6 +2,8 @@
 // acknowledged; a pool made from one is kept only when it has been opened, with its log where it has one.
 #include <shared_mutex>
 
+#include <thread>
+
 #include "log/snapshot_file.hpp"
 #include "store/store_impl.hpp"
 
@@ -26,6 +28,10 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, bool
 
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
 Status Store::Impl::snapshot(std::string const& to, bool overwrite) {
+  if (transaction_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    return {Code::busy, "pool " + path +
+                            ": a transaction is open on this thread, and a snapshot holds no half of one: "
+                            "end it first"};
   std::lock_guard const no_writers(writers_);
   std::shared_lock const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
@@ -65,7 +71,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
 }
 
 Status Store::Impl::open_restored(CreateOptions const& create) {
-  if (Status s = table_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = attach(); !s.ok()) return s;
   // Of its own identity, so that no log directory of the pool it comes from can be taken for its own.
   pool_.take_identity(static_cast<std::uint8_t>(create.durability));
   if (Status s = start(); !s.ok()) return s;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "store/store_impl.hpp"
+#include "store/transaction.hpp"
 
 namespace perdure {
 
@@ -61,8 +62,7 @@ Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus>
   call.keys = keys;
   call.values = values;
   call.kind = OpKind::put;
-  call.stream = options.stream;
-  return impl_->write(call, statuses);
+  return impl_->write(call, statuses, options);
 }
 
 Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element,
@@ -73,16 +73,14 @@ Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Elemen
   call.kind = OpKind::update;
   call.rmw = rmw;
   call.element = element;
-  call.stream = options.stream;
-  return impl_->write(call, statuses);
+  return impl_->write(call, statuses, options);
 }
 
 Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
   Call call;
   call.keys = keys;
   call.kind = OpKind::erase;
-  call.stream = options.stream;
-  return impl_->write(call, statuses);
+  return impl_->write(call, statuses, options);
 }
 
 Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
@@ -115,9 +113,29 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
   call.kinds = batch.kinds;
   call.rmw = batch.rmw;
   call.element = batch.element;
-  call.stream = options.stream;
-  return impl_->write(call, statuses);
+  return impl_->write(call, statuses, options);
 }
+
+Result<Transaction> Store::begin(TransactionOptions const& options) {
+  auto state = impl_->begin(options);
+  if (!state) return state.status();
+  return Transaction(std::move(*state));
+}
+
+Transaction::Transaction(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Transaction::Transaction(Transaction&&) noexcept = default;
+Transaction& Transaction::operator=(Transaction&& other) noexcept {
+  if (this != &other) {
+    if (state_ && state_->store != nullptr) static_cast<void>(abort());
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+Transaction::~Transaction() {
+  if (state_ && state_->store != nullptr) static_cast<void>(abort());
+}
+Status Transaction::commit() { return Store::Impl::end(state_.get(), true); }
+Status Transaction::abort() { return Store::Impl::end(state_.get(), false); }
 
 Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) { return impl_->scan(from, limit); }
 Status Store::snapshot(std::string const& path, bool overwrite) { return impl_->snapshot(path, overwrite); }

@@ -8,6 +8,8 @@
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
+#include "store/transaction.hpp"
+#include "store/world.hpp"
 
 namespace perdure {
 namespace {
@@ -23,28 +25,6 @@ constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 constexpr int kMaxRounds = 64;                   // of one batch; each either settles a group or grows the table
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-class WorldShared {
- public:
-  WorldShared(std::mutex& turn, std::shared_mutex& world) : lock_(world, std::defer_lock) {
-    std::lock_guard const queue(turn);
-    lock_.lock();
-  }
-
- private:
-  std::shared_lock<std::shared_mutex> lock_;
-};
-
-class WorldAlone {
- public:
-  WorldAlone(std::mutex& turn, std::shared_mutex& world) : lock_(world, std::defer_lock) {
-    std::lock_guard const queue(turn);
-    lock_.lock();
-  }
-
- private:
-  std::unique_lock<std::shared_mutex> lock_;
-};
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
@@ -106,7 +86,8 @@ Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Po
       pool_(std::move(pool)),
       heap_(pool_),
       table_(pool_, heap_),
-      workers_(open_options.threads) {}
+      workers_(open_options.threads),
+      undo_(pool_) {}
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
@@ -181,13 +162,20 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
   if (Status s = check_expected(path, options, h); !s.ok()) return s;
   auto impl = std::make_unique<Impl>(path, options, std::move(*pool));
   impl->recovery.map_seconds = seconds_since(begin);
-  if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = impl->attach(); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->recover(); !s.ok()) return s;
   if (power) {
     if (Status s = impl->replay_log(std::move(power), loaded); !s.ok()) return s;
   }
   return impl;
+}
+
+/// Takes over the runs of superblocks that the root names.
+Status Store::Impl::attach() {
+  if (Status s = table_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = undo_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  return {};
 }
 
 Status Store::Impl::start() {
@@ -215,6 +203,10 @@ Status Store::Impl::recover() {
   if (pool_.read_only() && (!recovery.clean || table_.resizing())) {
     return {Code::unsupported,
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
+  }
+  if (!recovery.clean && !mutated(Mutant::recovery_skips_undo)) {
+    recovery.undone = undo_.undo(0, [&](Offset slot) { return table_.has_slot(slot); });
+    if (recovery.undone > 0 && !mutated(Mutant::epoch_survives_undo)) undo_.end();
   }
   if (table_.resizing() && !mutated(Mutant::recovery_skips_resize)) {
     recovery.resize_resumed = true;
@@ -245,8 +237,9 @@ Status Store::Impl::recover() {
 }
 
 Status Store::Impl::close() {
-  std::lock_guard const writer(writers_);
-  WorldAlone const world(turn_, world_);
+  if (transaction_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    static_cast<void>(end(transaction_.get(), false));
+  WorldAlone const world(writers_, turn_, world_, transaction_thread_);
   if (closed_) return {};
   closed_ = true;
   sessions_.clear();
@@ -350,7 +343,7 @@ Result<std::vector<std::uint8_t>> Store::Impl::first_statuses(Call const& call) 
 
 Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
   SeenIsDurable durable;
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_batch(call, statuses); !s.ok()) return s;
@@ -376,7 +369,7 @@ Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
 
 Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<KeyStatus> statuses) {
   SeenIsDurable durable;
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_batch(call, statuses); !s.ok()) return s;
@@ -411,19 +404,28 @@ Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<Ke
 }
 
 /// A write batch: alone on the pool and into the log, then, while others go on, onto the disk.
-Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
+Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  call.stream = how.stream;
   std::shared_ptr<log::LogDir> power;
   log::Lsn lsn = 0;
   Status done;
   {
-    std::lock_guard const writer(writers_);
-    WorldAlone const world(turn_, world_);
+    WorldAlone const world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
     if (power_ && (call.keys.place == Place::device || call.values.place == Place::device))
       return {Code::unsupported,
               "pool " + path + " is of durability power, whose log takes keys and values from host memory only"};
-    done = write_alone(call, statuses);
+    if (transaction_ || how.transaction != nullptr) {
+      if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
+        return {Code::busy, "pool " + path +
+                                (transaction_ ? ": a transaction is open on this thread: name it in the "
+                                                "call options of each write, or end it"
+                                              : ": the transaction named in the call options has ended, "
+                                                "or is another thread's or another pool's")};
+      return write_in(transaction_->open, call, statuses);
+    }
+    done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);
     power = power_;
     if (power) lsn = power->log().position().lsn;
   }
@@ -432,40 +434,40 @@ Status Store::Impl::write(Call const& call, std::span<KeyStatus> statuses) {
   return kept.ok() ? done : kept;
 }
 
-/// Of a write batch, what happens on the pool: reserve records, bring the batch over, rounds of (plan, order, publish,
-/// order), hand back what was not used and what was unlinked.
-Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
-  if (call.keys.count == 0) return {};
+/// Reserves records, brings the batch over.
+Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
   auto first = first_statuses(call);
   if (!first) return first.status();
-  std::vector<std::uint64_t> reserved;
-  bool any_fits = false;
-  if (Status s = reserve(call, *first, reserved, any_fits); !s.ok()) {
+  if (Status s = reserve(call, *first, batch.reserved, batch.any_fits); !s.ok()) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     return s;
   }
-  auto const give_back = [&](Status s) {
-    for (std::uint64_t const record : reserved) {
-      if (record != 0) heap_.release(Offset{record});
-    }
-    return s;
+  auto const begin = [&]() -> Status {
+    std::uint64_t sequence = 0;
+    if (Status s = next_sequence(sequence); !s.ok()) return s;
+    auto session = take_session();
+    if (!session) return session.status();
+    batch.session = std::move(*session);
+    if (Status s = batch.session->begin(call, *first); !s.ok()) return s;
+    return batch.session->prepare(batch.reserved, batch.any_fits, sequence);
   };
-  std::uint64_t sequence = 0;
-  if (Status s = next_sequence(sequence); !s.ok()) return give_back(s);
-  auto session = take_session();
-  if (!session) return give_back(session.status());
-  if (Status s = (*session)->begin(call, *first); !s.ok()) return give_back(s);
-  if (Status s = (*session)->prepare(reserved, any_fits, sequence); !s.ok()) return give_back(s);
+  Status const begun = begin();
+  if (!begun.ok()) release_all(batch.reserved);
+  return begun;
+}
 
-  bool full = false;
-  Counts done;
-  if (Status s = run_rounds(**session, done, full); !s.ok()) return fail(s);
-  if (!any_fits || done[Counts::used] < reserved.size() || done[Counts::unlinked] > 0) {
-    auto outcome = (*session)->outcome();
-    if (!outcome) return fail(outcome.status());
-    release(reserved, *outcome);
-  }
-  auto status = (*session)->statuses();
+/// Of a write batch, what happens on the pool: rounds of (plan, order, publish, order), then what was not
+/// used and what was unlinked is handed back.
+Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
+  if (call.keys.count == 0) return {};
+  Running batch;
+  if (Status s = prepare(call, statuses, batch); !s.ok()) return s;
+  if (Status s = run_rounds(batch); !s.ok()) return fail(s);
+  auto const came_to = outcome(batch);
+  if (!came_to) return fail(came_to.status());
+  release_unused(batch, came_to.value());
+  if (came_to.value()) release_all(came_to.value()->unlinked);
+  auto status = batch.session->statuses();
   if (!status) return fail(status.status());
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
@@ -473,26 +475,26 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
   if (power_) {
     if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
   }
-  if (Status s = (*session)->finish(); !s.ok()) return fail(s);
-  give_session(std::move(*session));
-  if (full)
+  if (Status s = batch.session->finish(); !s.ok()) return fail(s);
+  give_session(std::move(batch.session));
+  if (batch.full)
     return {
         Code::no_space,
         "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
   return {};
 }
 
-Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
+Status Store::Impl::run_rounds(Running& batch) {
   bool displace = true;
   bool refused = false;  // growth
   std::uint64_t waited = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
-    auto planned = session.plan(displace);
+    auto planned = batch.session->plan(displace, nullptr);
     if (!planned) return planned.status();
-    auto published = session.publish();
+    auto published = batch.session->publish();
     if (!published) return published.status();
-    done += *planned;
-    done += *published;
+    batch.done += *planned;
+    batch.done += *published;
     add(*planned);
     add(*published);
     if ((*planned)[Counts::displaced] != 0) ++generation_;
@@ -510,7 +512,7 @@ Status Store::Impl::run_rounds(Session& session, Counts& done, bool& full) {
     }
     waited = pending;
   }
-  full = true;
+  batch.full = true;
   return {};
 }
 
@@ -562,12 +564,25 @@ Status Store::Impl::pool_may_have_grown() {
   return {};
 }
 
-// The batch has committed: only now may the records it unlinked be used again.
-void Store::Impl::release(std::span<std::uint64_t const> reserved, Outcome const& outcome) {
-  for (std::size_t i = 0; i < reserved.size(); ++i) {
-    if (reserved[i] != 0 && outcome.used[i] == 0) heap_.release(Offset{reserved[i]});
+Result<std::optional<Outcome>> Store::Impl::outcome(Running& batch) {
+  bool const plain =
+      batch.any_fits && batch.done[Counts::used] == batch.reserved.size() && batch.done[Counts::unlinked] == 0;
+  if (plain) return std::optional<Outcome>{};
+  auto outcome = batch.session->outcome();
+  if (!outcome) return outcome.status();
+  return std::optional<Outcome>{*outcome};
+}
+
+void Store::Impl::release_unused(Running const& batch, std::optional<Outcome> const& outcome) {
+  if (!outcome) return;
+  for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
+    if (batch.reserved[i] != 0 && outcome->used[i] == 0) heap_.release(Offset{batch.reserved[i]});
   }
-  for (std::uint64_t const record : outcome.unlinked) {
+}
+
+/// Of records that were unlinked: only once the batch that did so has committed.
+void Store::Impl::release_all(std::span<std::uint64_t const> records) {
+  for (std::uint64_t const record : records) {
     if (record != 0) heap_.release(Offset{record});
   }
 }
@@ -665,16 +680,20 @@ Status Store::Impl::create_log(CreateOptions const& create) {
 Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
   std::vector<KeyStatus> statuses;
   auto const again = [&](std::uint64_t number, std::span<std::byte const> payload) -> Status {
-    auto const batch = log::DecodedBatch::decode(payload);
-    if (!batch) return batch.status();
-    Call const call = call_of(batch.value().ops());
-    statuses.assign(call.keys.count, KeyStatus::ok);
-    if (Status s = check_batch(call, statuses); !s.ok()) return s;
-    if (Status s = write_alone(call, statuses); !s.ok()) return s;
-    auto const odd = std::find_if(statuses.begin(), statuses.end(), [](KeyStatus s) { return s != KeyStatus::ok; });
-    if (odd == statuses.end()) return {};
-    return {Code::corrupt, "batch " + std::to_string(number) + " of its log does not take effect again at operation " +
-                               std::to_string(odd - statuses.begin())};
+    while (!payload.empty()) {  // of a transaction: several batches
+      auto const batch = log::DecodedBatch::take(payload);
+      if (!batch) return batch.status();
+      Call const call = call_of(batch.value().ops());
+      statuses.assign(call.keys.count, KeyStatus::ok);
+      if (Status s = check_batch(call, statuses); !s.ok()) return s;
+      if (Status s = write_alone(call, statuses); !s.ok()) return s;
+      auto const odd = std::find_if(statuses.begin(), statuses.end(), [](KeyStatus s) { return s != KeyStatus::ok; });
+      if (odd != statuses.end())
+        return {Code::corrupt, "batch " + std::to_string(number) +
+                                   " of its log does not take effect again at operation " +
+                                   std::to_string(odd - statuses.begin())};
+    }
+    return {};
   };
   auto report = power->replay(loaded.image.at, again);
   if (!report)
@@ -695,13 +714,17 @@ Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
   return {};
 }
 
-/// Puts what a batch did into the log. A batch for which the log has no room becomes durable with the
-/// checkpoint that makes room, for it has been executed.
+/// Puts what a batch did into the log.
 Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> status) {
   Effective const effective(call, status);
   if (effective.empty()) return {};
-  log::EncodedBatch const batch(effective.ops());
-  auto const lsn = power_->log().append(batch.pieces());
+  return log_pieces(log::EncodedBatch(effective.ops()).pieces());
+}
+
+/// One record of the log, which replay does as a whole or not at all. What the log has no room for
+/// becomes durable with the checkpoint that makes room, for it has been executed.
+Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> pieces) {
+  auto const lsn = power_->log().append(pieces);
   bool const full = !lsn.ok() && power_->log().failure().ok();
   if (!lsn.ok() && !full) return lsn.status();
   return full || power_->wants_checkpoint() ? checkpoint() : Status{};
@@ -710,7 +733,7 @@ Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> st
 Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
 
 Survival Store::Impl::survives() {
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   Survival s = perdure::survives(pool_.medium());
   if (!power_) return s;
   s.process_kill = s.os_crash = s.power_loss = true;
@@ -732,7 +755,7 @@ void Store::Impl::add(Counts const& counts) {
 }
 
 Stats Store::Impl::stats() {
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   Stats s;
   pm::PoolHeader const& h = pool_.header();
   if (engine_) {
@@ -767,7 +790,7 @@ Stats Store::Impl::stats() {
 }
 
 void Store::Impl::reset_counts() {
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   if (engine_) engine_->get_counts();
   std::lock_guard const lock(stats_mutex_);
   accesses_ = {};
@@ -775,7 +798,7 @@ void Store::Impl::reset_counts() {
 
 Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {
   SeenIsDurable durable;
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   durable.seen(power_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (from.generation != 0 && from.generation != generation_) {
@@ -802,7 +825,7 @@ Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {
 }
 
 Result<VerifyReport> Store::Impl::verify() {
-  WorldShared const world(turn_, world_);
+  WorldShared const world(turn_, world_, transaction_thread_);
   if (Status s = check_open(false); !s.ok()) return s;
   constexpr std::size_t kMostFaults = 100;
   VerifyReport report;

@@ -1,18 +1,22 @@
 // The store behind the public face: who may run when, what a batch needs before it runs, growth.
 //
 // Locking: get batches share `world_`, write batches own it; `turn_` makes them queue fairly. What
-// follows "guarded by world_" below changes only under its exclusive side.
+// follows "guarded by world_" below changes only under its exclusive side. A transaction owns it from
+// begin to end, so calls of its thread do not lock.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exec/workers.hpp"
 #include "index/gphash/table.hpp"
+#include "log/undo_log.hpp"
 #include "perdure/store.h"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
@@ -20,6 +24,8 @@
 #include "store/power.hpp"
 
 namespace perdure {
+
+struct OpenTransaction;
 
 struct Store::Impl {
   Impl(std::string path, OpenOptions const& options, pm::Pool pool);
@@ -33,7 +39,9 @@ struct Store::Impl {
   // Batches.
   Status read(Call const& call, std::span<KeyStatus> statuses);
   Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses);
-  Status write(Call const& call, std::span<KeyStatus> statuses);
+  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how);
+  Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options);
+  static Status end(Transaction::State* transaction, bool commit);
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
   Result<VerifyReport> verify();
   [[nodiscard]] Stats stats();
@@ -50,6 +58,7 @@ struct Store::Impl {
  private:
   static Status can_run(Device device);
   static Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
+  Status attach();
   Status start();
   Status recover();
   Status check_open(bool writing) const;
@@ -58,8 +67,21 @@ struct Store::Impl {
   Result<std::vector<std::uint8_t>> first_statuses(Call const& call) const;
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
                  bool& any_fits);
-  Status run_rounds(Session& session, exec::Counts& done, bool& full);
-  void release(std::span<std::uint64_t const> reserved, Outcome const& outcome);
+  /// A batch on its way: its records, and the session that runs it.
+  struct Running {
+    std::vector<std::uint64_t> reserved;
+    bool any_fits = false;
+    std::unique_ptr<Session> session;
+    exec::Counts done;
+    bool full = false;  // the table is, and some operations wait
+  };
+  /// On failure nothing has happened.
+  Status prepare(Call const& call, std::span<KeyStatus> statuses, Running& batch);
+  Status run_rounds(Running& batch);
+  /// What it used and unlinked, if that is not simply all and nothing.
+  Result<std::optional<Outcome>> outcome(Running& batch);
+  void release_unused(Running const& batch, std::optional<Outcome> const& outcome);
+  void release_all(std::span<std::uint64_t const> records);
   Status check_worth_growing();
   Status grow();
   Status next_sequence(std::uint64_t& sequence);
@@ -69,16 +91,27 @@ struct Store::Impl {
   Status create_log(CreateOptions const& create);
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
+  Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
   Status write_alone(Call const& call, std::span<KeyStatus> statuses);
+  // Transactions.
+  Status write_atomic(Call const& call, std::span<KeyStatus> statuses);
+  Status write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses);
+  Status attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full);
+  Status run_undoable_rounds(OpenTransaction const& tx, Running& batch);
+  Status keep_attempt(OpenTransaction& tx, Call const& call, Running& batch, std::span<std::uint8_t const> status);
+  Status check_undoable() const;
+  Status make_room_for(std::uint64_t operations);
+  void start_transaction(OpenTransaction& tx);
+  void undo(std::uint32_t from_step, std::uint64_t records_before);
+  Status finish_transaction(OpenTransaction& tx, bool commit);
   Status fail(Status status);  // after this the store refuses writes
 
   Result<std::unique_ptr<Session>> take_session();
   void give_session(std::unique_ptr<Session> session);
   void add(exec::Counts const& counts);
 
-  std::mutex writers_;  // taken before `turn_` by whoever wants the world alone, and by snapshots: so the writers that
-                        // wait for a snapshot keep no reader waiting behind them
+  std::mutex writers_;  // see store/world.hpp
   std::mutex turn_;
   mutable std::shared_mutex world_;
   pm::Pool pool_;  // guarded by world_, as are the next two
@@ -89,6 +122,9 @@ struct Store::Impl {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
+  log::UndoLog undo_;
+  std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
+  std::atomic<std::thread::id> transaction_thread_{};
   std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying
   bool closed_ = false;
 

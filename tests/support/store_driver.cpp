@@ -188,20 +188,20 @@ void PrintTo(Config const& config, std::ostream* out) { *out << config.name; }
 Status Driver::put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values, std::vector<KeyStatus>& statuses) {
   statuses = unset(keys.size());
   Packed const k(keys, config_.key_bytes), v(values, config_.value_bytes);
-  return store_.put(k.column(), v.column(), statuses);
+  return store_.put(k.column(), v.column(), statuses, how);
 }
 
 Status Driver::erase(std::vector<Bytes> const& keys, std::vector<KeyStatus>& statuses) {
   statuses = unset(keys.size());
   Packed const k(keys, config_.key_bytes);
-  return store_.erase(k.column(), statuses);
+  return store_.erase(k.column(), statuses, how);
 }
 
 Status Driver::update(std::vector<Bytes> const& keys, std::vector<Bytes> const& operands, Rmw rmw, Element element,
                       std::vector<KeyStatus>& statuses) {
   statuses = unset(keys.size());
   Packed const k(keys, config_.key_bytes), v(operands, config_.value_bytes);
-  return store_.update(k.column(), v.column(), rmw, element, statuses);
+  return store_.update(k.column(), v.column(), rmw, element, statuses, how);
 }
 
 Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers) {
@@ -250,7 +250,7 @@ Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element, std::
   batch.rmw = rmw;
   batch.element = element;
   if (config_.value_bytes != 0) batch.out = {out.data(), config_.value_bytes, ops.size(), Place::host};
-  Status const s = store_.apply(batch, statuses);
+  Status const s = store_.apply(batch, statuses, how);
   answers.clear();
   for (std::size_t i = 0; i < ops.size(); ++i) {
     bool const got = ops[i].kind == OpKind::get && statuses[i] == KeyStatus::ok;

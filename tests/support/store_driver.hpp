@@ -116,6 +116,7 @@ class Driver {
   [[nodiscard]] Store& store() { return store_; }
   [[nodiscard]] Config const& config() const { return config_; }
   Model model;
+  CallOptions how;  // of every write
 
  private:
   Config config_;

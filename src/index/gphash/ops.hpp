@@ -74,6 +74,7 @@ PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) 
 template <class Shape>
 struct WordOps {
   static constexpr bool kPublishNeedsWarp = false;
+  static constexpr bool kUndoable = true;  // one word a change, and it says all
   using Where = Candidates<Shape>;
 
   template <class W, class M>
@@ -226,6 +227,11 @@ struct WordOps {
   /// The record is at `at`: what the slot will say.
   PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) { plan.value = word::make(hash, at); }
 
+  /// What stands in the slot that the plan will overwrite. `unlinked` is the record it leads to.
+  PERDURE_FN static std::uint64_t old_word(Plan const& plan, std::uint64_t hash, Offset unlinked) {
+    return plan.change == Change::insert ? word::kEmpty : word::make(hash, unlinked);
+  }
+
   template <class W, class M>
   PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const&, KeyRef const&, Plan const& plan) {
     if (mutated(Mutant::erase_forgets_slot) && plan.change == Change::erase) return Verdict::done;
@@ -267,6 +273,7 @@ struct WordOps {
 template <class Shape>
 struct InPlaceOps {
   static constexpr bool kPublishNeedsWarp = true;
+  static constexpr bool kUndoable = false;  // an insert writes key, place and state over what was erased there
   using Where = Candidates<Shape>;
 
   template <class W, class M>

@@ -67,6 +67,15 @@ void Table::renumber() {
   view_.pool_bytes = pool_->bytes();
 }
 
+bool Table::has_slot(Offset at) const {
+  for (std::uint32_t i = 0; i < view_.levels; ++i) {
+    Level const& level = view_.level[i];
+    if (at.bytes >= level.base.bytes && at.bytes < (level.base + in_place::level_slots(level, view_.slots) * 8).bytes)
+      return at.bytes % 8 == 0;
+  }
+  return false;
+}
+
 Result<Level> Table::new_level(std::uint32_t log2_buckets) {
   if (log2_buckets > kMaxTop) return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
   heap_->give_back_empty();

@@ -55,6 +55,8 @@ class Table {
   Recovered recover(exec::Workers& workers);
 
   [[nodiscard]] TableView const& view() const { return view_; }
+  /// Whether a slot word of a live level stands at this place.
+  [[nodiscard]] bool has_slot(Offset at) const;
   void pool_grew() { view_.pool_bytes = pool_->bytes(); }
   [[nodiscard]] std::uint64_t slots() const { return slots_; }  // with some rounding between levels
   [[nodiscard]] std::uint64_t usable_slots() const;

@@ -1,0 +1,242 @@
+// Atomic batches and transactions: batches whose slots' old words are logged before they are
+// overwritten, so that all of them can be undone until one word commits them. Order of a commit:
+// records and undo entries | order | slot words | order | epoch | order.
+#include "store/transaction.hpp"
+
+#include <algorithm>
+
+#include "base/mutants.hpp"
+#include "store/store_impl.hpp"
+#include "store/world.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+
+constexpr int kMostRounds = 64;
+// A transaction cannot grow the table once it has written: so it begins with this load at most.
+constexpr double kTransactionLoad = 0.75;
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+/// Why a batch with these statuses must not take effect.
+Status refusal(std::span<std::uint8_t const> status, std::string const& path) {
+  for (std::size_t i = 0; i < status.size(); ++i) {
+    std::string const which =
+        "pool " + path + ": nothing of this batch took effect, for operation " + std::to_string(i);
+    switch (static_cast<KeyStatus>(status[i])) {
+      case KeyStatus::size_mismatch: return bad(which + "'s operand and stored value differ in length");
+      case KeyStatus::too_large: return bad(which + "'s key or value is longer than the pool allows");
+      case KeyStatus::corrupt: return {Code::corrupt, which + " found a damaged record (run verify)"};
+      default: break;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Store::Impl::check_undoable() const {
+  if (pool_.header().layout == static_cast<std::uint8_t>(Layout::word)) return {};
+  return {Code::unsupported, "pool " + path +
+                                 ": layout in_place writes several words for one change, which the undo "
+                                 "log does not hold; atomic batches need a pool of layout word"};
+}
+
+/// The undo log holds so many entries, and the table so many more records. No transaction is open.
+Status Store::Impl::make_room_for(std::uint64_t operations) {
+  if (operations > undo_.capacity()) {
+    if (operations > (std::uint64_t{1} << 31)) return bad("a transaction has at most 2^31 operations");
+    heap_.give_back_empty();
+    if (Status s = undo_.make_room(operations); !s.ok()) return s;
+  }
+  return pool_may_have_grown();
+}
+
+void Store::Impl::start_transaction(OpenTransaction& tx) {
+  tx.first_step = undo_.step() + 1;
+  std::lock_guard const lock(stats_mutex_);
+  tx.records_before = records_;
+}
+
+/// Slots as they were before that step; their claims have all been let go.
+void Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) {
+  undo_.undo(from_step, [&](Offset slot) { return table_.has_slot(slot); });
+  std::lock_guard const lock(stats_mutex_);
+  records_ = records_before;
+}
+
+/// Either way the epoch ends, so that entries of this transaction count no more.
+Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
+  if (!commit) undo(tx.first_step, tx.records_before);
+  undo_.end();
+  if (options.count_accesses) {
+    Counts orders;
+    orders[Counts::orders] = 1;
+    add(orders);
+  }
+  release_all(commit ? tx.unlinked : tx.used);
+  if (!commit || !power_ || tx.logged.empty()) return {};
+  std::span<std::byte const> const piece(tx.logged);
+  Status const logged = log_pieces({&piece, 1});
+  return logged.ok() ? logged : fail(logged);
+}
+
+Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
+  if (Status s = check_undoable(); !s.ok()) return s;
+  if (Status s = make_room_for(call.keys.count); !s.ok()) return s;
+  OpenTransaction tx;
+  start_transaction(tx);
+  Status const done = write_in(tx, call, statuses);
+  if (!failed_.ok()) return done;
+  Status const finished = finish_transaction(tx, done.ok());
+  return done.ok() ? finished : done;
+}
+
+/// One batch of a transaction: all of it, or, undone, none. The first may still grow the table.
+Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses) {
+  std::uint64_t const n = call.keys.count;
+  if (n == 0) return {};
+  if (tx.operations + n > undo_.capacity()) {
+    return {Code::no_space, "pool " + path + ": this transaction has room for " + std::to_string(undo_.capacity()) +
+                                " operations, of which " + std::to_string(tx.operations) + " are taken; a batch of " +
+                                std::to_string(n) + " does not fit: begin one with max_operations of at least " +
+                                std::to_string(tx.operations + n)};
+  }
+  for (;;) {
+    bool full = false;
+    Status const done = attempt(tx, call, statuses, full);
+    if (!full || !failed_.ok()) return done;
+    if (tx.operations > 0 || !options.grow) return done;
+    undo_.end();  // growth moves slots: no entry may name them
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : s;
+    tx.first_step = undo_.step() + 1;
+  }
+}
+
+Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full) {
+  Running batch;
+  if (Status s = prepare(call, statuses, batch); !s.ok()) return s;
+  std::uint32_t const step = undo_.step() + 1;
+  std::uint64_t records_before = 0;
+  {
+    std::lock_guard const lock(stats_mutex_);
+    records_before = records_;
+  }
+  if (Status s = run_undoable_rounds(tx, batch); !s.ok()) return fail(s);
+  auto status = batch.session->statuses();
+  if (!status) return fail(status.status());
+  for (std::size_t i = 0; i < statuses.size(); ++i)
+    statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
+  Status result = refusal(*status, path);
+  if (result.ok() && batch.full) {
+    full = true;
+    result = {Code::no_space, "pool " + path + ": nothing of this batch took effect, for the table is full" +
+                                  (tx.operations > 0 ? ", and cannot grow inside a transaction: abort it, and begin it "
+                                                       "with max_operations for all its batches"
+                                                     : " and could not grow")};
+  }
+  if (result.ok()) {
+    if (Status s = keep_attempt(tx, call, batch, *status); !s.ok()) return fail(s);
+  } else {
+    undo(step, records_before);
+    release_all(batch.reserved);
+  }
+  if (Status s = batch.session->finish(); !s.ok()) return fail(s);
+  give_session(std::move(batch.session));
+  return result;
+}
+
+/// Without displacement, which would change a second slot for one key.
+Status Store::Impl::run_undoable_rounds(OpenTransaction const& tx, Running& batch) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    log::UndoPlace const place = undo_.next_step(tx.operations);
+    auto planned = batch.session->plan(false, &place);
+    if (!planned) return planned.status();
+    if (mutated(Mutant::epoch_ends_before_publish)) undo_.end();
+    auto published = batch.session->publish();
+    if (!published) return published.status();
+    batch.done += *planned;
+    batch.done += *published;
+    add(*planned);
+    add(*published);
+    if ((*planned)[Counts::pending] == 0) return {};
+    if ((*planned)[Counts::full] != 0) break;
+  }
+  batch.full = true;
+  return {};
+}
+
+/// Notes what the batch took and let go of, and, with durability power, what will be logged.
+Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running& batch,
+                                 std::span<std::uint8_t const> status) {
+  auto const came_to = outcome(batch);
+  if (!came_to) return came_to.status();
+  release_unused(batch, came_to.value());
+  for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
+    bool const used = !came_to.value() || came_to.value()->used[i] != 0;
+    if (used && batch.reserved[i] != 0) tx.used.push_back(batch.reserved[i]);
+  }
+  if (came_to.value()) {
+    auto const& unlinked = came_to.value()->unlinked;
+    if (mutated(Mutant::unlinked_released_before_commit))
+      release_all(unlinked);
+    else
+      tx.unlinked.insert(tx.unlinked.end(), unlinked.begin(), unlinked.end());
+  }
+  tx.operations += call.keys.count;
+  if (!power_) return {};
+  Effective const effective(call, status);
+  if (effective.empty()) return {};
+  log::EncodedBatch const encoded(effective.ops());
+  for (auto const piece : encoded.pieces()) tx.logged.insert(tx.logged.end(), piece.begin(), piece.end());
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Several batches
+
+Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOptions const& how) {
+  if (transaction_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
+  WorldAlone world(writers_, turn_, world_, transaction_thread_);
+  if (Status s = check_open(true); !s.ok()) return s;
+  if (Status s = check_undoable(); !s.ok()) return s;
+  auto const load = [&] {
+    std::lock_guard const lock(stats_mutex_);
+    return static_cast<double>(records_ + how.max_operations) / static_cast<double>(table_.usable_slots());
+  };
+  while (options.grow && load() > kTransactionLoad) {
+    if (Status s = grow(); !s.ok()) return s;
+  }
+  if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
+  auto state = std::make_shared<Transaction::State>();
+  state->store = this;
+  state->world = world.take();
+  start_transaction(state->open);
+  transaction_ = state;
+  transaction_thread_ = std::this_thread::get_id();
+  return state;
+}
+
+Status Store::Impl::end(Transaction::State* transaction, bool commit) {
+  if (transaction == nullptr || transaction->store == nullptr)
+    return {Code::closed, "this transaction has ended already"};
+  Impl& store = *transaction->store;
+  if (store.transaction_thread_.load(std::memory_order_relaxed) != std::this_thread::get_id())
+    return {Code::busy, "pool " + store.path + ": a transaction ends on the thread that began it"};
+  // After a failure inside it, what it wrote is unknown: recovery undoes it at the next open.
+  Status done = store.failed_;
+  if (done.ok()) done = store.finish_transaction(transaction->open, commit);
+  std::shared_ptr<log::LogDir> const power = commit ? store.power_ : nullptr;
+  log::Lsn const lsn = power ? power->log().position().lsn : 0;
+  transaction->store = nullptr;
+  auto const world = std::move(transaction->world);
+  auto const keep = std::move(store.transaction_);  // `transaction` may be the last to hold it
+  store.transaction_thread_ = std::thread::id{};
+  if (!done.ok() || !power) return done;
+  return power->log().wait_durable(lsn);
+}
+
+}  // namespace perdure

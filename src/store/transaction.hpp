@@ -1,0 +1,31 @@
+// A transaction while it is open: what its batches took and let go of, and the world that it holds for
+// itself from beginning to end. Invariant: records that it unlinked are reachable from the undo log, so
+// nobody gets them before the transaction has ended.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "perdure/store.h"
+
+namespace perdure {
+
+struct OpenTransaction {
+  std::uint64_t operations = 0;  // so far; as many entries of the undo log are taken
+  std::uint32_t first_step = 0;
+  std::vector<std::uint64_t> used;      // records that it published
+  std::vector<std::uint64_t> unlinked;  // records that it replaced or erased
+  std::vector<std::byte> logged;        // durability power: its batches, encoded
+  std::uint64_t records_before = 0;
+};
+
+/// What a caller holds: the open transaction, until it ends or its store closes.
+struct Transaction::State {
+  Store::Impl* store = nullptr;  // null once it has ended
+  OpenTransaction open;
+  std::unique_lock<std::shared_mutex> world;
+};
+
+}  // namespace perdure

@@ -1,0 +1,239 @@
+// Atomic batches and transactions: all of one or nothing of it, whatever happens.
+#include <atomic>
+#include <thread>
+
+#include "conformance/conformance.hpp"
+
+namespace perdure::test {
+namespace {
+
+class Transactions : public Conformance {
+ protected:
+  void SetUp() override {
+    Conformance::SetUp();
+    if (IsSkipped()) return;
+    if (GetParam().layout == Layout::in_place) GTEST_SKIP() << "layout in_place cannot undo";
+    ASSERT_NO_FATAL_FAILURE(fill(0, 100));
+  }
+  Store& store() { return driver_->store(); }
+  Status put(std::uint64_t from, std::uint64_t to, std::uint64_t version, CallOptions const& how) {
+    driver_->how = how;
+    Status s = driver_->put(keys(from, to), values(from, to, version), statuses_);
+    driver_->how = {};
+    return s;
+  }
+  void believe(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
+    for (std::uint64_t n = from; n < to; ++n) driver_->model.held[key(n)] = value(n, version);
+  }
+  static CallOptions in(Transaction& t) {
+    CallOptions how;
+    how.transaction = &t;
+    return how;
+  }
+  static CallOptions atomic() {
+    CallOptions how;
+    how.atomic = true;
+    return how;
+  }
+  std::vector<KeyStatus> statuses_;
+};
+
+TEST_P(Conformance, LayoutInPlaceRefusesAtomicBatches) {
+  if (GetParam().layout == Layout::word) GTEST_SKIP() << "layout word has them";
+  ASSERT_NO_FATAL_FAILURE(fill(0, 10));
+  driver_->how.atomic = true;
+  std::vector<KeyStatus> statuses;
+  EXPECT_EQ(driver_->put({key(50)}, {value(50)}, statuses).code(), Code::unsupported);
+  EXPECT_EQ(driver_->store().begin().status().code(), Code::unsupported);
+  driver_->how = {};
+  driver_->check_all();
+}
+
+TEST_P(Transactions, AnAtomicBatchThatGrowsTheTableTakesEffect) {
+  std::uint64_t const n = volume(1000);
+  Status const s = put(50, 50 + n, 1, atomic());
+  ASSERT_TRUE(s.ok()) << s.message();
+  believe(50, 50 + n, 1);
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  EXPECT_GT(store().stats().growths, 0u);
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  EXPECT_EQ(store().recovery().undone, 0u);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, AnAtomicBatchWithoutRoomLeavesNothing) {
+  OpenOptions open = GetParam().open();
+  open.grow = false;
+  ASSERT_NO_FATAL_FAILURE(reopen(open));
+  std::uint64_t const n = 2 * store().stats().slots;
+  Status const s = put(50, 50 + n, 1, atomic());
+  EXPECT_EQ(s.code(), Code::no_space) << s.message();
+  EXPECT_NE(s.message().find("nothing of this batch took effect"), std::string::npos) << s.message();
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(open));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, AnAtomicBatchWithOneImpossibleOperationLeavesNothing) {
+  if (fixed_values()) GTEST_SKIP() << "every value fits";
+  std::vector<Bytes> operands = values(0, 20, 3);
+  operands[7] += "one byte more than is stored";
+  driver_->how = atomic();
+  Status const s = driver_->update(keys(0, 20), operands, Rmw::add, Element::u8, statuses_);
+  driver_->how = {};
+  EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
+  EXPECT_NE(s.message().find("for operation "), std::string::npos) << s.message();
+  EXPECT_EQ(statuses_[7], KeyStatus::size_mismatch);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, WhatATransactionWroteIsSeenInsideAndStaysOnceCommitted) {
+  auto t = store().begin({600});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  ASSERT_TRUE(put(50, 150, 1, in(*t)).ok());
+  believe(50, 150, 1);
+  driver_->how = in(*t);
+  ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 60)));
+  ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(0, 30), values(0, 30, 2)));
+  driver_->how = {};
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_TRUE(t->commit().ok());
+  EXPECT_EQ(t->commit().code(), Code::closed);
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  EXPECT_EQ(store().recovery().undone, 0u);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, AnAbortedTransactionLeavesTheStoreAsItWas) {
+  Model const before = driver_->model;
+  for (int end = 0; end < 3; ++end) {
+    {
+      auto t = store().begin({600});
+      ASSERT_TRUE(t.ok()) << t.status().message();
+      driver_->how = in(*t);
+      ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 60)));
+      ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(20, 130), values(20, 130, 2)));
+      ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(20, 40), values(20, 40, 3)));
+      driver_->how = {};
+      if (end == 0) {
+        ASSERT_TRUE(t->abort().ok());
+      } else if (end == 1) {
+        ASSERT_NO_FATAL_FAILURE(reopen());  // closing aborts
+      }
+    }  // as does destroying
+    driver_->model = before;
+    ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  }
+  ASSERT_NO_FATAL_FAILURE(fill(100, 300));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, AKilledTransactionIsUndone) {
+  auto t = store().begin({600});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  ASSERT_TRUE(put(50, 150, 1, in(*t)).ok());
+  ASSERT_TRUE(put(0, 60, 2, in(*t)).ok());
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  EXPECT_GE(store().recovery().undone, 160u);
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  // Its entries must not count once more.
+  ASSERT_NO_FATAL_FAILURE(fill(0, 100, 4));
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  EXPECT_EQ(store().recovery().undone, 0u);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, ABatchBeyondItsRoomFailsAloneAndTheOthersCount) {
+  auto t = store().begin({64});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  ASSERT_TRUE(put(0, 40, 1, in(*t)).ok());
+  Status const s = put(40, 100, 1, in(*t));
+  EXPECT_EQ(s.code(), Code::no_space);
+  EXPECT_NE(s.message().find("max_operations of at least 100"), std::string::npos) << s.message();
+  ASSERT_TRUE(t->commit().ok());
+  believe(0, 40, 1);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, WritesMustNameTheTransactionThatIsOpen) {
+  auto t = store().begin();
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  EXPECT_EQ(put(0, 1, 1, {}).code(), Code::busy);
+  EXPECT_EQ(store().begin().status().code(), Code::busy);
+  ASSERT_TRUE(t->abort().ok());
+  EXPECT_EQ(put(0, 1, 1, in(*t)).code(), Code::busy);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, OtherThreadsWaitUntilItEnds) {
+  auto t = store().begin({100});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  ASSERT_TRUE(put(0, 50, 1, in(*t)).ok());
+  std::atomic<bool> ended{false};
+  std::atomic<bool> early{false};
+  std::vector<Answer> answers;
+  std::thread reader([&] {
+    EXPECT_TRUE(driver_->get(keys(0, 100), answers).ok());
+    early = !ended;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ended = true;
+  ASSERT_TRUE(t->commit().ok());
+  reader.join();
+  EXPECT_FALSE(early) << "a reader saw a transaction before its end";
+  believe(0, 50, 1);
+  for (std::uint64_t n = 0; n < 100; ++n) EXPECT_EQ(answers[n].value, driver_->model.held[key(n)]);
+}
+
+TEST_P(Transactions, GeneratedOnesFollowTheModel) {
+  auto const draw = [&](std::uint64_t n) { return random_() % n; };
+  std::size_t const rounds = volume(60);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    Model const before = driver_->model;
+    bool const single = draw(3) == 0;
+    bool const commits = single || draw(3) != 0;
+    std::optional<Transaction> t;
+    if (single) {
+      driver_->how = atomic();
+    } else {
+      auto begun = store().begin({256});
+      ASSERT_TRUE(begun.ok()) << begun.status().message();
+      t.emplace(std::move(*begun));
+      driver_->how = in(*t);
+    }
+    for (std::uint64_t batch = single ? 1 : 1 + draw(4); batch > 0; --batch) {
+      std::vector<Op> ops;
+      for (std::uint64_t i = 1 + draw(60); i > 0; --i) {
+        std::uint64_t const n = draw(200);
+        ops.push_back({draw(3) == 0 ? OpKind::erase : OpKind::put, key(n), value(n, draw(1000))});
+      }
+      std::vector<Answer> answers;
+      Status const s = driver_->mixed(ops, Rmw::replace, Element::u8, answers);
+      if (t && s.code() == Code::no_space) continue;  // shapes of few candidates; nothing of it took effect
+      ASSERT_TRUE(s.ok()) << s.message();
+      for (Op const& op : ops) driver_->model.apply(op, Rmw::replace, Element::u8);
+    }
+    driver_->how = {};
+    if (!commits) {
+      driver_->model = before;
+      if (draw(2) == 0) {
+        ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+      } else {
+        ASSERT_TRUE(t->abort().ok());
+      }
+    } else if (t) {
+      ASSERT_TRUE(t->commit().ok());
+    }
+    if (round % 8 == 0) {
+      ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+    }
+  }
+  driver_->check_all();
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, Transactions, testing::ValuesIn(configurations()),
+                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+
+}  // namespace
+}  // namespace perdure::test
