@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`([^`\n]+)`", (ROOT / "docs/survival.md").read_text(encoding="utf-8"))
-GTEST = re.compile(r"^\s*(?:TEST(?:_[FP])?|RC_GTEST_PROP)\((\w+),\s*(\w+)\)", re.MULTILINE)
+GTEST = re.compile(r"^\s*(?:TEST(?:_[FP])?|RC_GTEST_PROP)\((\w+),\s*(\w+)[,)]", re.MULTILINE)
 
 
 def test_gtests_named_are_there() -> None:
