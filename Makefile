@@ -6,6 +6,7 @@
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make fuzz       fuzz the opening of arbitrary pools for FUZZ_SECONDS (60)
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
+#   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap kernels too
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
 #   make clean      remove what was built (.venv stays; `make distclean` removes it too)
@@ -15,10 +16,11 @@
 PERDURE_CUDA ?= AUTO
 FUZZ_SECONDS ?= 60
 EXPLORE_STATES ?= 1000000
+SOAK_KILLS ?= 1000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-gpu bench fuzz explore format build setup clean distclean
+.PHONY: demo test test-gpu bench fuzz explore soak format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -47,6 +49,9 @@ fuzz:
 
 explore: setup
 	scripts/explore.sh $(EXPLORE_STATES)
+
+soak: setup
+	scripts/soak.sh $(SOAK_KILLS)
 
 format: setup
 	scripts/format.sh --fix

@@ -14,8 +14,10 @@ cmake -G Ninja -S . -B build/explore -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPE
 }
 cmake --build build/explore --target perdure-explore
 program=build/explore/src/explore/perdure-explore
-for kind in "word fence" "word commit" "in_place fence"; do
-  read -r layout model <<<"$kind"
-  "$program" --layout "$layout" --model "$model" --states "$states" --jobs "$(nproc)"
+for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --per-scenario 800" \
+  "word commit --atomic --per-scenario 800"; do
+  read -r layout model more <<<"$kind"
+  # shellcheck disable=SC2086  # several words
+  "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"
 done
 "$program" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"

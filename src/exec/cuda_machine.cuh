@@ -12,6 +12,7 @@
 #include "exec/counts.hpp"
 #include "exec/cuda_status.cuh"
 #include "exec/cuda_warp.cuh"
+#include "exec/traps.hpp"
 #include "perdure/batch.h"
 
 namespace perdure::exec {
@@ -70,6 +71,10 @@ struct ZipBody {
   std::uint64_t const* hashes;
   std::uint32_t const* indices;
   __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
+};
+
+struct OrderingBody {
+  __device__ void operator()(std::size_t) const { passes(TrapPoint::host_ordering); }
 };
 
 class CudaMachine {
@@ -230,6 +235,7 @@ class CudaMachine {
   template <class W, class M, class F>
   Status warps(std::size_t n, F body, M mem, Counts* total) {
     std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
+    kernel_launched();
     run_warps<W><<<blocks(threads, kBlock), kBlock, 0, stream_>>>(n, body, mem, total);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
@@ -254,8 +260,17 @@ class CudaMachine {
 
   /// Kernels of one stream follow each other, and a kernel's end makes its stores to host memory
   /// visible to the next and, once waited for, to the host.
-  Status order() { return wait(); }
-  Status wait() { return cuda_status(cudaStreamSynchronize(stream_), "running a batch"); }
+  Status order() {
+    if constexpr (kTraps) {
+      if (Status s = threads(1, OrderingBody{}); !s.ok()) return s;
+    }
+    return wait();
+  }
+  Status wait() {
+    cudaError_t const error = cudaStreamSynchronize(stream_);
+    kernels_ended();
+    return cuda_status(error, "running a batch");
+  }
 
  private:
   static constexpr unsigned kBlock = 128;

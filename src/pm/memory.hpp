@@ -11,6 +11,7 @@
 
 #include "base/annotate.hpp"
 #include "base/offset.hpp"
+#include "exec/traps.hpp"
 
 namespace perdure::pm {
 
@@ -57,6 +58,7 @@ class Memory {
     if constexpr (kCounted) ++tally_.writes;
     warp.once([&] {
       W::store(word(at), value);
+      exec::passes(exec::TrapPoint::word);
       return std::uint64_t{0};
     });
   }
@@ -75,7 +77,11 @@ class Memory {
   template <class W>
   PERDURE_FN std::uint64_t cas(W& warp, Offset at, std::uint64_t expected, std::uint64_t desired) {
     if constexpr (kCounted) ++tally_.writes;
-    return warp.once([&] { return W::cas(word(at), expected, desired); });
+    return warp.once([&] {
+      std::uint64_t const before = W::cas(word(at), expected, desired);
+      exec::passes(exec::TrapPoint::word);
+      return before;
+    });
   }
 
   /// Bytes for reading, as one access; the caller stays inside one record (or one inline key).
@@ -87,12 +93,14 @@ class Memory {
   /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.
   PERDURE_FN std::byte* write(Offset at) {
     if constexpr (kCounted) ++tally_.writes;
+    exec::warp_passes(exec::TrapPoint::record);
     return base_ + at.bytes;
   }
 
   template <class W>
   PERDURE_FN void order(W& warp) {
     if constexpr (kCounted) ++tally_.orders;
+    exec::warp_passes(exec::TrapPoint::ordering);
     warp.fence();
   }
 

@@ -109,6 +109,30 @@ TEST_P(PowerStore, EveryAcknowledgedBatchOutlivesAPowerLoss) {
   }
 }
 
+TEST_P(PowerStore, ATransactionOutlivesAPowerLossWholeOrNotAtAll) {
+  if (GetParam().layout == Layout::in_place) GTEST_SKIP() << "layout in_place has no transactions";
+  std::mt19937_64 random(7);
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+  for (int i = 0; i < 12; ++i) {
+    driver.how = {};
+    driver.run_mixed(some_ops(random));
+    Model const before = driver.model;
+    auto transaction = driver.store().begin();
+    ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+    driver.how.transaction = &*transaction;
+    for (int batch = 0; batch < 3; ++batch) driver.run_mixed(some_ops(random));
+    Model const after = std::exchange(driver.model, before);
+    ASSERT_NO_FATAL_FAILURE(check_after_power_loss(driver)) << "not committed yet";
+    if (i % 3 == 2) {
+      ASSERT_TRUE(transaction->abort().ok());
+    } else {
+      ASSERT_TRUE(transaction->commit().ok());
+      driver.model = after;
+    }
+    ASSERT_NO_FATAL_FAILURE(check_after_power_loss(driver));
+  }
+}
+
 TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
   std::mt19937_64 random(6);
   Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));

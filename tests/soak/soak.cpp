@@ -1,141 +1,149 @@
-// perdure_soak KILLS SEED: kills a loading process again and again, and checks what the next open finds.
+// perdure_soak: kills a loading process again and again, and judges what the next open finds.
 //
-// A child loads a pool with random batches and acknowledges each through a pipe. The parent kills it with
-// SIGKILL, at a random moment or as soon as the root says that a resize is under way, opens the pool and
-// compares it with its own model. Invariant checked: every acknowledged batch is there in full; of the one
-// in flight, each key has its old value or its new one; nothing else is there. Batches follow from
-// (SEED, kill, number) alone, so that parent and child agree on them without talking.
+// The victim (victim.hpp) loads a pool; this process kills it with SIGKILL at a chosen moment, or a kernel of
+// it aborts itself (--traps). What is left is copied, the copy is opened and judged (judge.hpp), and the next
+// victim goes on with the original, so that recovery works on what recovery made. Now and then the original
+// is closed in order in between, and a full pool gives way to a new one. Invariant: batches follow from
+// (seed, kill, number) alone; of what failed, the files as the kill left them are kept.
+// Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77 skipped, for the device is not here.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <thread>
-#include <unordered_map>
 
-#include "../crash/pool_file.hpp"
+#include "crash/pool_file.hpp"
+#include "soak/judge.hpp"
+#include "soak/victim.hpp"
 
 namespace perdure::test {
 namespace {
 
-using Model = std::unordered_map<std::string, std::string>;
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kKeySpace = 150'000;
-constexpr std::size_t kLifeRecords = 100'000;  // a pool this full is done; the next one begins tiny again
-constexpr std::size_t kLargestBatch = 6'000;
+constexpr int kSkipped = 77;
+constexpr std::uint64_t kNewPoolOneIn = 50;
+constexpr std::uint64_t kClosedOneIn = 4;
 
-struct Kind {
-  Layout layout = Layout::word;
-  bool variable = false;
-  Shape shape;
+struct Arguments {
+  std::uint64_t kills = 0;
+  std::uint64_t traps = 0;
+  std::uint64_t seed = 1;
+  std::string layout = "both";
+  std::string durability = "process";
+  std::string device = "cpu";
+  std::string log_dir = "/var/tmp";
+  bool acknowledge_early = false;
+  bool json = false;
 };
 
-struct Operation {
-  OpKind kind;
-  std::string key, value;
+struct Tally {
+  std::uint64_t kills = 0, traps = 0, in_batch = 0, in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0,
+                in_close = 0, in_kernel = 0, pools = 0, batches = 0, operations = 0, keys = 0, duplicates = 0,
+                half_inserted = 0, replayed = 0, lost = 0;
+  double seconds = 0;
 };
 
-struct Batch {
-  bool mixed = false;  // one call of apply(); otherwise all operations are of one kind
-  std::vector<Operation> operations;
+struct Counter {
+  char const* name;
+  std::uint64_t Tally::* value;
+};
+constexpr Counter kCounters[] = {{"kills", &Tally::kills},
+                                 {"traps", &Tally::traps},
+                                 {"inside_a_batch", &Tally::in_batch},
+                                 {"inside_a_resize", &Tally::in_resize},
+                                 {"inside_recovery", &Tally::in_recovery},
+                                 {"inside_another_open", &Tally::in_open},
+                                 {"inside_a_create", &Tally::in_create},
+                                 {"inside_a_close", &Tally::in_close},
+                                 {"during_a_kernel", &Tally::in_kernel},
+                                 {"pools", &Tally::pools},
+                                 {"batches", &Tally::batches},
+                                 {"operations", &Tally::operations},
+                                 {"keys_checked", &Tally::keys},
+                                 {"duplicates_resolved", &Tally::duplicates},
+                                 {"half_inserts_cleared", &Tally::half_inserted},
+                                 {"batches_replayed", &Tally::replayed},
+                                 {"lost", &Tally::lost}};
+
+/// The page that a victim writes and its killer reads.
+class SharedPage {
+ public:
+  SharedPage() : at_(::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (at_ == MAP_FAILED) throw std::runtime_error("soak: no page to share with the loading process");
+    clear();
+  }
+  SharedPage(SharedPage const&) = delete;
+  SharedPage& operator=(SharedPage const&) = delete;
+  ~SharedPage() { ::munmap(at_, sizeof(Page)); }
+  Page& clear() { return *new (at_) Page; }
+  Page& operator*() { return *static_cast<Page*>(at_); }
+  Page* operator->() { return static_cast<Page*>(at_); }
+
+ private:
+  void* at_;
 };
 
-std::string random_value(Kind const& kind, std::mt19937_64& random) {
-  std::string value = u64_text(random()) + u64_text(random());
-  if (kind.variable) value.resize(random() % 120, static_cast<char>(random()));
-  return value;
-}
-
-Batch make_batch(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number) {
-  std::seed_seq sequence{seed, kill, number};
-  std::mt19937_64 random(sequence);
-  Batch batch;
-  std::uint64_t const dice = random() % 20;
-  batch.mixed = !kind.variable && dice < 4;
-  OpKind const all = dice < 6 ? OpKind::erase : dice < 8 && !kind.variable ? OpKind::update : OpKind::put;
-  std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : kLargestBatch);
-  for (std::size_t i = 0; i < n; ++i) {
-    OpKind const mix[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update};
-    std::uint64_t const key = random() % kKeySpace;
-    batch.operations.push_back({batch.mixed ? mix[random() % 4] : all,
-                                kind.variable ? "key " + std::to_string(key) : u64_text(key),
-                                random_value(kind, random)});
+/// Pool and log directory in places of this process's own. Removed at the end, unless they are kept.
+class Site {
+ public:
+  explicit Site(std::string const& log_root) {
+    std::string const name = "perdure-soak-" + std::to_string(::getpid());
+    original_ = {"/dev/shm/" + name, log_root + "/" + name};
+    copy_ = {original_.path + "-copy", original_.log_dir + "-copy"};
+    clear();
   }
-  return batch;
-}
-
-void add_to(std::string& value, std::string const& operand) {
-  for (std::size_t at = 0; at + 8 <= value.size(); at += 8) {
-    std::uint64_t a = 0, b = 0;
-    std::memcpy(&a, value.data() + at, 8);
-    std::memcpy(&b, operand.data() + at, 8);
-    a += b;
-    std::memcpy(value.data() + at, &a, 8);
+  Site(Site const&) = delete;
+  Site& operator=(Site const&) = delete;
+  ~Site() {
+    if (!kept_) clear();
   }
-}
 
-void apply_to(Model& model, Batch const& batch) {
-  for (auto const& op : batch.operations) {
-    if (op.kind == OpKind::erase) model.erase(op.key);
-    if (op.kind == OpKind::put) model[op.key] = op.value;
-    if (op.kind != OpKind::update) continue;
-    if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
-  }
-}
+  [[nodiscard]] PoolFiles original(bool power) const { return {original_.path, power ? original_.log_dir : ""}; }
 
-Status run(Store& store, Kind const& kind, Batch const& batch) {
-  Strings keys(kind.variable ? 0 : 8);
-  Strings values(kind.variable ? 0 : 16);
-  std::vector<OpKind> kinds;
-  for (auto const& op : batch.operations) {
-    keys.add(op.key);
-    values.add(op.value);
-    kinds.push_back(op.kind);
-  }
-  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}});
-  if (kinds[0] == OpKind::erase) return store.erase(keys.column());
-  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64);
-  return store.put(keys.column(), values.column());
-}
-
-OpenOptions two_threads() {
-  OpenOptions options;
-  options.threads = 2;
-  return options;
-}
-
-Result<Store> open_or_create(std::string const& path, Kind const& kind, bool fresh) {
-  if (!fresh) return Store::open(path, two_threads());
-  CreateOptions create;
-  create.key_bytes = kind.variable ? 0 : 8;
-  create.value_bytes = kind.variable ? 0 : 16;
-  create.layout = kind.layout;
-  create.shape = kind.shape;
-  create.expected_records = 1;
-  create.overwrite = true;
-  return Store::create(path, create, two_threads());
-}
-
-/// The child: loads until it is killed, one byte into the pipe for each batch that was acknowledged.
-[[noreturn]] void load(std::string const& path, Kind const& kind, bool fresh, std::uint64_t seed, std::uint64_t kill,
-                       int acknowledge) {
-  auto store = open_or_create(path, kind, fresh);
-  for (std::uint64_t number = 0; store.ok(); ++number) {
-    if (Status s = run(*store, kind, make_batch(kind, seed, kill, number)); !s.ok()) {
-      std::fprintf(stderr, "soak: batch %llu: %s\n", static_cast<unsigned long long>(number), s.message().c_str());
-      ::_exit(1);
+  /// What a power loss leaves of a pool of durability power is its log directory alone.
+  PoolFiles copy(bool power) {
+    remove(copy_);
+    std::error_code none;
+    if (power) {
+      fs::copy(original_.log_dir, copy_.log_dir, none);
+      return copy_;
     }
-    if (::write(acknowledge, "a", 1) != 1) ::_exit(2);
+    fs::copy_file(original_.path, copy_.path, none);
+    return {copy_.path, ""};
   }
-  std::fprintf(stderr, "soak: %s\n", store.status().message().c_str());
-  ::_exit(3);
-}
+  void clear() {
+    remove(original_);
+    remove(copy_);
+  }
+  void remove_copy() { remove(copy_); }
+  void keep() {
+    kept_ = true;
+    remove(copy_);  // it has been opened, and is not as the kill left it
+  }
+  /// What a kill inside create, or inside the making anew of a pool, leaves beside it.
+  void sweep(pid_t victim) const { ::unlink((original_.path + ".new-" + std::to_string(victim)).c_str()); }
+
+ private:
+  static void remove(PoolFiles const& files) {
+    std::error_code none;
+    fs::remove(files.path, none);
+    fs::remove_all(files.log_dir, none);
+  }
+  PoolFiles original_, copy_;
+  bool kept_ = false;
+};
 
 /// Whether the pool at `path` is in a resize to at least 2^log2_buckets; a glance, which may be torn.
 bool resizing(std::string const& path, std::uint32_t log2_buckets) {
@@ -152,195 +160,344 @@ bool resizing(std::string const& path, std::uint32_t log2_buckets) {
 
 class Soak {
  public:
-  explicit Soak(std::uint64_t seed) : seed_(seed), random_(seed) {}
+  explicit Soak(Arguments const& arguments)
+      : arguments_(arguments), random_(arguments.seed), site_(arguments.log_dir), begin_(Clock::now()) {}
 
-  /// One kill; false (with a line on stderr) if what is found afterwards is wrong.
-  bool kill_once(std::uint64_t kill) {
-    if (fresh_) begin_life();
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return wrong(kill, "no pipe");
-    pid_t const child = ::fork();
-    if (child == 0) {
-      ::close(ends[0]);
-      load(path_.str(), kind_, fresh_, seed_, kill, ends[1]);
+  /// All kills, then all traps; false (with lines on stderr) at the first that lost something.
+  bool run() {
+    std::uint64_t const all = arguments_.kills + arguments_.traps;
+    for (std::uint64_t kill = 0; kill < all; ++kill) {
+      if (!crash_once(kill, kill >= arguments_.kills)) {
+        ++tally.lost;
+        if (!arguments_.acknowledge_early) site_.keep();
+        break;
+      }
+      tally.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+      say_progress(kill + 1, all);
     }
-    ::close(ends[1]);
-    bool const aimed = wait_for_the_moment(kill);
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ::unlink((path_.str() + ".new-" + std::to_string(child)).c_str());  // a kill inside create leaves it
-    std::uint64_t acknowledged = 0;
-    char bytes[4096];
-    for (ssize_t n = 0; (n = ::read(ends[0], bytes, sizeof bytes)) > 0;) acknowledged += static_cast<std::uint64_t>(n);
-    ::close(ends[0]);
-    if (!WIFSIGNALED(status)) return wrong(kill, "the child ended by itself");
-    aimed_ += aimed ? 1 : 0;
-    batches_ += acknowledged;
-    return examine(kill, acknowledged);
+    if (shown_ && ::isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);
+    return tally.lost == 0;
   }
 
-  void summary(std::uint64_t kills) const {
-    std::printf(
-        "%llu kills (%llu aimed at a resize), %llu pools, %llu batches acknowledged; %llu landed in a resize, "
-        "%llu in a create, %llu left a duplicate, %llu left a half inserted slot; every acknowledged batch "
-        "was there\n",
-        as_ull(kills), as_ull(aimed_), as_ull(lives_), as_ull(batches_), as_ull(in_resize_), as_ull(in_create_),
-        as_ull(duplicates_), as_ull(half_inserted_));
-  }
+  Tally tally;
 
  private:
-  static unsigned long long as_ull(std::uint64_t n) { return n; }
+  enum class Moment { any, opening, batch, resize, kernel };
 
-  bool wrong(std::uint64_t kill, std::string const& what) const {
-    std::fprintf(stderr, "soak: kill %llu, seed %llu, layout %s%s: %s\n", as_ull(kill), as_ull(seed_),
-                 kind_.layout == Layout::word ? "word" : "in_place", kind_.variable ? ", variable" : "", what.c_str());
-    return false;
+  bool crash_once(std::uint64_t kill, bool by_trap) {
+    if (fresh_ || random_() % kNewPoolOneIn == 0) begin_life();
+    page_.clear();
+    Assignment const work{site_.original(kind_.power),
+                          kind_,
+                          fresh_,
+                          arguments_.seed,
+                          kill,
+                          by_trap ? std::optional(choose_trap()) : std::nullopt,
+                          arguments_.acknowledge_early};
+    pid_t const victim = start_victim(work, *page_);
+    if (victim < 0) return wrong(kill, "cannot fork");
+    if (by_trap) {
+      if (!wait_for_the_trap(kill, victim, *work.trap)) return false;
+    } else if (!kill_at_some_moment(kill, victim)) {
+      return false;
+    }
+    site_.sweep(victim);
+    count(by_trap);
+    return examine(kill) && carry_on(kill);
   }
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
-    kind_ = {lives_ % 2 == 0 ? Layout::word : Layout::in_place, lives_ / 2 % 2 == 1, kShapes[random_() % 4]};
-    ::unlink(path_.str().c_str());  // or a kill before the create ends would find the last life's pool
+    bool const in_place = arguments_.layout == "both" ? tally.pools % 2 == 1 : arguments_.layout == "in_place";
+    kind_.layout = in_place ? Layout::in_place : Layout::word;
+    kind_.variable = tally.pools / 2 % 2 == 1;
+    kind_.shape = kShapes[random_() % 4];
+    kind_.power = arguments_.durability == "power";
+    kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
+    site_.clear();
     model_.clear();
+    fresh_ = true;
+    crashed_ = false;
     top_ = 0;
-    ++lives_;
+    ++tally.pools;
   }
 
-  /// Every other kill comes at a random moment, the others inside a resize of some size.
-  bool wait_for_the_moment(std::uint64_t kill) {
-    if (kill % 2 == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 150'000));
-      return false;
-    }
-    auto const goal = std::max(top_ + 1, 8 + static_cast<std::uint32_t>(random_() % 5));
-    auto const deadline = Clock::now() + std::chrono::milliseconds(1500);
-    while (!resizing(path_.str(), goal)) {
-      if (Clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
-    return true;
+  // -------------------------------------------------------------------------------------------- the crash
+
+  Trap choose_trap() {
+    using exec::TrapPoint;
+    // Layout word orders between kernels only.
+    static constexpr TrapPoint kPoints[] = {TrapPoint::record, TrapPoint::word, TrapPoint::host_ordering,
+                                            TrapPoint::ordering};
+    TrapPoint const point = kPoints[random_() % (kind_.layout == Layout::word ? 3 : 4)];
+    return {point, spread(1, point == TrapPoint::host_ordering ? 100 : 20'000)};
   }
 
-  bool examine(std::uint64_t kill, std::uint64_t acknowledged) {
-    auto store = Store::open(path_.str(), two_threads());
-    if (!store) {
-      bool const unborn = fresh_ && acknowledged == 0 &&
-                          (store.status().code() == Code::not_found || store.status().code() == Code::corrupt);
-      if (!unborn) return wrong(kill, store.status().message());
-      ++in_create_;
-      return true;
-    }
-    fresh_ = false;
-    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_batch(kind_, seed_, kill, n));
-    RecoveryReport const& r = store->recovery();
-    in_resize_ += r.resize_resumed ? 1 : 0;
-    duplicates_ += r.duplicates;
-    half_inserted_ += r.dropped;
-    if (r.clean && acknowledged > 0) return wrong(kill, "the pool says it was closed in order");
-    if (r.why_dropped.find("lead to no record") != std::string::npos) return wrong(kill, r.why_dropped);
-    Model found;
-    if (!scan_into(found, *store)) return wrong(kill, "a scan fails or finds a key twice");
-    if (found.size() != r.records) return wrong(kill, "recovery counts " + std::to_string(r.records) + " records");
-    if (std::string const w = differ(found, make_batch(kind_, seed_, kill, acknowledged)); !w.empty())
-      return wrong(kill, w + " (" + std::to_string(acknowledged) + " batches acknowledged)");
-    if (!answers(*store, found)) return wrong(kill, "get and scan differ");
-    auto verified = store->verify();
-    if (!verified || verified->fault_count != 0)
-      return wrong(kill, verified ? "verify: " + verified->faults.at(0) : verified.status().message());
-    model_ = std::move(found);
-    top_ = store->stats().top_level;
-    fresh_ = model_.size() > kLifeRecords;
-    return true;  // the store closes; the next child opens a clean pool
+  /// From `least` to `most`, each order of magnitude as likely as the others.
+  std::uint64_t spread(double least, double most) {
+    std::uniform_real_distribution<double> exponent(std::log(least), std::log(most));
+    return static_cast<std::uint64_t>(std::exp(exponent(random_)));
   }
 
-  static bool scan_into(Model& found, Store& store) {
-    for (ScanCursor cursor; !cursor.done;) {
-      auto page = store.scan(cursor, 10'000);
-      if (!page) return false;
-      for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i)
-        if (!found.emplace(text_at(page->keys, i), text_at(page->values, i)).second) return false;
-      cursor = page->next;
-    }
-    return true;
+  bool wait_for_the_trap(std::uint64_t kill, pid_t victim, Trap const& trap) {
+    int status = 0;
+    ::waitpid(victim, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kTrapped) return true;
+    return wrong(kill, "pass " + std::to_string(trap.nth) + " of trap point " +
+                           std::to_string(static_cast<std::uint32_t>(trap.point)) +
+                           " did not end the process in order");
   }
 
-  static std::string describe(std::string const& key, std::optional<std::string> const& before,
-                              std::optional<std::string> const& found, std::optional<std::string> const& after,
-                              Batch const& in_flight) {
-    auto const hex = [](std::optional<std::string> const& bytes) {
-      if (!bytes) return std::string("none");
-      std::string text;
-      char two[3];
-      for (char const c : *bytes) {
-        std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-        text += two;
+  bool kill_at_some_moment(std::uint64_t kill, pid_t victim) {
+    wait_for(choose_moment(), victim);
+    ::kill(victim, SIGKILL);
+    int status = 0;
+    ::waitpid(victim, &status, 0);
+    return WIFSIGNALED(status) || wrong(kill, "the loading process ended by itself");
+  }
+
+  Moment choose_moment() {
+    static constexpr Moment kCpu[] = {Moment::any, Moment::opening, Moment::batch, Moment::resize, Moment::batch};
+    static constexpr Moment kCuda[] = {Moment::any, Moment::opening, Moment::kernel, Moment::resize, Moment::kernel};
+    return (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 5];
+  }
+
+  void wait_for(Moment moment, pid_t victim) {
+    using std::chrono::microseconds;
+    auto const sleep = [](std::uint64_t us) { std::this_thread::sleep_for(microseconds(us)); };
+    auto const begun = [&] { return page_->phase != Phase::forked; };
+    auto const loading = [&] { return page_->opened_in_us != 0; };
+    switch (moment) {
+      case Moment::any:
+        if (kind_.device == Device::cuda) wait_until(victim, loading);  // making a context takes longer than all else
+        wait_until(victim, begun);
+        return sleep(spread(1, 200'000));
+      case Moment::opening: wait_until(victim, begun); return sleep(random_() % (opening_us_ * 5 / 4 + 200));
+      case Moment::batch: {
+        std::uint64_t const goal = random_() % 30;
+        wait_until(victim, [&] { return page_->started > goal; });
+        return sleep(random_() % 3000);
       }
-      return text;
-    };
-    std::ostringstream text;
-    text << ": key " << hex(key) << ", before " << hex(before) << ", found " << hex(found) << ", after " << hex(after)
-         << "; the batch in flight (" << in_flight.operations.size() << (in_flight.mixed ? " mixed" : "")
-         << " operations) has for it";
-    for (auto const& op : in_flight.operations)
-      if (op.key == key) text << ' ' << static_cast<int>(op.kind) << ':' << hex(op.value);
-    return text.str();
-  }
-
-  /// What the pool holds against the model, the batch in flight taken or not, key by key.
-  [[nodiscard]] std::string differ(Model const& found, Batch const& in_flight) const {
-    Model next = model_;
-    apply_to(next, in_flight);
-    Model touched;
-    for (auto const& op : in_flight.operations) touched.emplace(op.key, "");
-    auto const value = [](Model const& in, std::string const& key) {
-      auto const it = in.find(key);
-      return it == in.end() ? std::optional<std::string>() : std::optional(it->second);
-    };
-    for (Model const* keys : {&model_, &found, static_cast<Model const*>(&next)}) {
-      for (auto const& [key, ignored] : *keys) {
-        auto const now = value(found, key);
-        if (now == value(model_, key)) continue;
-        if (touched.contains(key) && now == value(next, key)) continue;
-        return (now ? "a key has a value nobody gave it" : "an acknowledged key is gone") +
-               describe(key, value(model_, key), now, value(next, key), in_flight);
+      case Moment::resize: {
+        auto const goal = std::max(top_ + 1, 8 + static_cast<std::uint32_t>(random_() % 5));
+        wait_until(victim, loading);
+        wait_until(victim, [&] { return resizing(site_.original(false).path, goal); }, 700);
+        return spin(spread(1, 300));
       }
+      case Moment::kernel:
+        wait_until(victim, loading);
+        sleep(random_() % 100'000);
+        wait_until(victim, [&] { return page_->kernel == 1; }, 1000, false);
+        return spin(random_() % 200);
     }
-    return "";
   }
 
-  static bool answers(Store& store, Model const& found) {
-    std::vector<std::string> keys;
-    for (auto const& [key, value] : found) keys.push_back(key);
-    auto const got = get_all(store, keys);
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (got[i].status != KeyStatus::ok || got[i].value != found.at(keys[i])) return false;
+  template <class Condition>
+  static void wait_until(pid_t victim, Condition met, int most_ms = 60'000, bool patient = true) {
+    auto const deadline = Clock::now() + std::chrono::milliseconds(most_ms);
+    while (!met() && Clock::now() < deadline && !has_ended(victim)) {
+      if (patient) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  static void spin(std::uint64_t us) {
+    for (auto const end = Clock::now() + std::chrono::microseconds(us); Clock::now() < end;) {
+    }
+  }
+  static bool has_ended(pid_t victim) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(victim), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  }
+
+  /// Where the crash hit, by what the victim had said and by the pool's root.
+  void count(bool by_trap) {
+    Page const& page = *page_;
+    ++(by_trap ? tally.traps : tally.kills);
+    bool const opening = page.phase == Phase::opening;
+    bool const first = page.opens == 1;
+    tally.in_batch += page.started > page.acknowledged;
+    tally.in_resize += resizing(site_.original(false).path, 0);
+    tally.in_create += opening && first && fresh_;
+    tally.in_recovery += opening && first && !fresh_ && crashed_;
+    tally.in_open += opening && (!first || (!fresh_ && !crashed_));
+    tally.in_close += page.phase == Phase::closing;
+    tally.in_kernel += page.kernel == 1;
+    tally.batches += page.acknowledged;
+    tally.operations += page.operations;
+    if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
+  }
+
+  // ------------------------------------------------------------------------------------------ the judgement
+
+  bool examine(std::uint64_t kill) {
+    Page const& page = *page_;
+    std::uint64_t const acknowledged = page.acknowledged;
+    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_batch(kind_, arguments_.seed, kill, n));
+    Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
+    if (page.started > acknowledged) expected.in_flight = make_batch(kind_, arguments_.seed, kill, acknowledged);
+    Verdict v = judge(site_.copy(kind_.power), kind_, Device::cpu, expected);
+    bool const unborn = fresh_ && acknowledged == 0 && page.opened_in_us == 0 &&
+                        (v.open.code() == Code::not_found || v.open.code() == Code::corrupt);
+    if (unborn) return true;
+    if (!v.wrong.empty()) {
+      return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " batches acknowledged, " +
+                             std::to_string(page.started) + " started)");
+    }
+    if (kind_.device == Device::cuda && !judge_on_gpu(kill, v.found)) return false;
+    site_.remove_copy();
+    tally.keys += v.keys;
+    tally.duplicates += v.recovery.duplicates;
+    tally.half_inserted += v.recovery.dropped;
+    tally.replayed += v.recovery.replayed;
+    model_ = std::move(v.found);
+    top_ = v.top_level;
+    crashed_ = true;
+    fresh_ = model_.size() > life_records();
     return true;
   }
 
-  std::uint64_t const seed_;
+  /// In a new process, for this one must not touch CUDA before it forks; all keys as the CPU found them.
+  bool judge_on_gpu(std::uint64_t kill, Model const& found) {
+    PoolFiles const files = site_.copy(kind_.power);
+    pid_t const judging = ::fork();
+    if (judging == 0) {
+      Verdict const v = judge(files, kind_, Device::cuda, {found, std::nullopt, false});
+      if (!v.wrong.empty()) std::fprintf(stderr, "soak: on the GPU: %s\n", v.wrong.c_str());
+      std::fflush(stderr);
+      ::_exit(v.wrong.empty() ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(judging, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+    return wrong(kill, "the pool opened on the GPU is not as opened on the CPU");
+  }
+
+  /// The next victim goes on with the original: as the crash left it, or closed in order.
+  bool carry_on(std::uint64_t kill) {
+    if (fresh_ || random_() % kClosedOneIn != 0) return true;
+    auto store = open_pool(site_.original(kind_.power), Device::cpu);
+    Status const closed = store.ok() ? store->close() : store.status();
+    crashed_ = false;
+    return closed.ok() || wrong(kill, "the original, after its copy was fine: " + closed.message());
+  }
+
+  bool wrong(std::uint64_t kill, std::string const& what) {
+    PoolFiles const files = site_.original(kind_.power);
+    if (shown_) std::fputc('\n', stderr);
+    std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  %s: %s%s%s\n",
+                 static_cast<unsigned long long>(arguments_.seed), static_cast<unsigned long long>(kill),
+                 kind_.describe().c_str(), what.c_str(),
+                 arguments_.acknowledge_early ? "a planted fault, not kept" : "kept", files.path.c_str(),
+                 files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
+    shown_ = false;
+    return false;
+  }
+
+  /// On a terminal one line that changes, elsewhere a line every half minute.
+  void say_progress(std::uint64_t done, std::uint64_t all) {
+    bool const terminal = ::isatty(STDERR_FILENO) != 0;
+    if (tally.seconds - said_at_ < (terminal ? 0.2 : 30) && !(terminal && done == all)) return;
+    said_at_ = tally.seconds;
+    shown_ = terminal;
+    std::fprintf(stderr, "%s%llu of %llu kills, %llu inside a batch, %llu batches, %llu keys checked, %.0f s%s",
+                 terminal ? "\r" : "soak: ", static_cast<unsigned long long>(done),
+                 static_cast<unsigned long long>(all), static_cast<unsigned long long>(tally.in_batch),
+                 static_cast<unsigned long long>(tally.batches), static_cast<unsigned long long>(tally.keys),
+                 tally.seconds, terminal ? "  " : "\n");
+    std::fflush(stderr);
+  }
+
+  Arguments const arguments_;
   std::mt19937_64 random_;
-  PoolPath path_;
+  Site site_;
+  SharedPage page_;
+  Clock::time_point const begin_;
   Kind kind_;
-  Model model_;
-  bool fresh_ = true;
+  Model model_;  // what the last judgement found
+  bool fresh_ = true;  // the next victim makes the pool
+  bool crashed_ = false;  // the original was not closed in order
   std::uint32_t top_ = 0;
-  std::uint64_t lives_ = 0, aimed_ = 0, batches_ = 0, in_resize_ = 0, in_create_ = 0, duplicates_ = 0,
-                half_inserted_ = 0;
+  std::uint64_t opening_us_ = 2000;
+  double said_at_ = 0;
+  bool shown_ = false;
 };
 
-int soak(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: perdure_soak KILLS SEED\n");
-    return 2;
+/// Why the device cannot be used, or an empty string; asked in a process of its own, for CUDA does not
+/// outlive a fork.
+std::string obstacle(Device device) {
+  int ends[2];
+  if (::pipe(ends) != 0) return "no pipe";
+  pid_t const asking = ::fork();
+  if (asking == 0) {
+    std::vector<DeviceInfo> const all = devices();
+    auto const it = std::find_if(all.begin(), all.end(), [&](DeviceInfo const& d) { return d.device == device; });
+    bool const here = it != all.end() && it->available;
+    std::string const why_not = it == all.end() ? "this build knows no such device" : it->why_not;
+    if (!here && ::write(ends[1], why_not.data(), why_not.size()) < 0) ::_exit(2);
+    ::_exit(here ? 0 : 1);
   }
-  std::uint64_t const kills = std::strtoull(argv[1], nullptr, 10);
-  Soak run_of(std::strtoull(argv[2], nullptr, 10));
-  for (std::uint64_t kill = 0; kill < kills; ++kill)
-    if (!run_of.kill_once(kill)) return 1;
-  run_of.summary(kills);
-  return 0;
+  ::close(ends[1]);
+  char text[512];
+  ssize_t const n = ::read(ends[0], text, sizeof text);
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(asking, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "it does not say why";
+}
+
+nlohmann::json as_json(Arguments const& a, Tally const& t) {
+  nlohmann::json summary{{"layout", a.layout}, {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
+  for (Counter const& c : kCounters) summary[c.name] = t.*c.value;
+  summary["seconds"] = t.seconds;
+  return summary;
+}
+
+void print(Arguments const& a, Tally const& t) {
+  std::printf("%s, %s, %s, seed %llu: ", a.layout.c_str(), a.durability.c_str(), a.device.c_str(),
+              static_cast<unsigned long long>(a.seed));
+  for (Counter const& c : kCounters) {
+    std::string name = c.name;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    std::printf("%s %llu, ", name.c_str(), static_cast<unsigned long long>(t.*c.value));
+  }
+  std::printf("%.1f s\n", t.seconds);
+}
+
+int soak(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("Kills a loading store at random moments, and checks what the next open finds.");
+  app.add_option("--kills", a.kills, "how often the process is killed");
+  app.add_option("--traps", a.traps, "with --device cuda: how often, after the kills, a kernel aborts itself");
+  app.add_option("--seed", a.seed)->capture_default_str();
+  app.add_option("--layout", a.layout)->check(CLI::IsMember({"word", "in_place", "both"}))->capture_default_str();
+  app.add_option("--durability", a.durability)->check(CLI::IsMember({"process", "power"}))->capture_default_str();
+  app.add_option("--log-dir", a.log_dir, "with --durability power: a directory on a disk, for one of the soak's own")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_flag("--acknowledge-early", a.acknowledge_early,
+               "plant a fault that must be found: batches are acknowledged before they are run");
+  app.add_flag("--json", a.json, "print the summary as JSON");
+  try {
+    app.parse(argc, argv);
+    if (a.kills + a.traps == 0) throw CLI::ValidationError("--kills or --traps", "give at least one of them");
+    if (a.traps != 0 && a.device != "cuda")
+      throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
+  } catch (CLI::ParseError const& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (std::string const why_not = obstacle(a.device == "cuda" ? Device::cuda : Device::cpu); !why_not.empty()) {
+    std::printf("skipped: device %s: %s\n", a.device.c_str(), why_not.c_str());
+    return kSkipped;
+  }
+  Soak run_of(a);
+  bool const kept = run_of.run();
+  if (a.json) {
+    std::printf("%s\n", as_json(a, run_of.tally).dump(2).c_str());
+  } else {
+    print(a, run_of.tally);
+  }
+  return kept ? 0 : 1;
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+// The process that is killed. It loads a pool with batches and says on a page it shares with its killer what
+// it is about to do and what it has done; a page outlives its writers, so nothing said on it is lost.
+// Invariant: `started` is said before a batch begins, `acknowledged` after its call has returned.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "exec/traps.hpp"
+#include "soak/workload.hpp"
+
+namespace perdure::test {
+
+enum class Phase : std::uint32_t { forked, opening, loading, closing };
+
+struct Page {
+  std::atomic<Phase> phase{Phase::forked};
+  std::atomic<std::uint32_t> kernel{0};        // device cuda: one is launched and not known to have ended
+  std::atomic<std::uint64_t> opens{0};         // begun
+  std::atomic<std::uint64_t> opened_in_us{0};  // by the first open; 0 while it has not ended
+  std::atomic<std::uint64_t> started{0};
+  std::atomic<std::uint64_t> acknowledged{0};
+  std::atomic<std::uint64_t> closed_at{0};     // batches acknowledged when the last close began
+  std::atomic<std::uint64_t> operations{0};    // acknowledged
+};
+static_assert(std::atomic<Phase>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// A crash that the process brings about itself: a kernel's trap at the nth pass of a point.
+struct Trap {
+  exec::TrapPoint point;
+  std::uint64_t nth;
+};
+
+struct Assignment {
+  PoolFiles files;
+  Kind kind;
+  bool fresh = false;  // make the pool
+  std::uint64_t seed = 0;
+  std::uint64_t kill = 0;
+  std::optional<Trap> trap;
+  bool acknowledge_early = false;  // a planted fault: say that a batch is done before it is
+};
+
+inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so
+
+/// Forks a victim.
+pid_t start_victim(Assignment const& assignment, Page& page);
+
+}  // namespace perdure::test

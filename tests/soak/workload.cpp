@@ -1,0 +1,117 @@
+#include "soak/workload.hpp"
+
+#include <cstring>
+#include <random>
+
+#include "crash/pool_file.hpp"
+#include "exec/sanitizer.hpp"
+
+namespace perdure::test {
+namespace {
+
+// Sanitizer builds are several times slower; what they look for shows in small pools as well.
+constexpr std::uint64_t kSmaller = kThreadSanitizer || kAddressSanitizer ? 8 : 1;
+constexpr std::uint64_t kKeySpace = 150'000 / kSmaller;
+constexpr std::size_t kLargestBatch = 6'000 / kSmaller;
+constexpr std::uint64_t kLogBytes = 4u << 20;  // small, so that checkpoints come often and logs run full
+
+std::string random_value(Kind const& kind, std::mt19937_64& random) {
+  std::string value = u64_text(random()) + u64_text(random());
+  if (kind.variable) value.resize(random() % 120, static_cast<char>(random()));
+  return value;
+}
+
+void add_to(std::string& value, std::string const& operand) {
+  for (std::size_t at = 0; at + 8 <= value.size(); at += 8) {
+    std::uint64_t a = 0, b = 0;
+    std::memcpy(&a, value.data() + at, 8);
+    std::memcpy(&b, operand.data() + at, 8);
+    a += b;
+    std::memcpy(value.data() + at, &a, 8);
+  }
+}
+
+OpenOptions open_options(PoolFiles const& files, Device device) {
+  OpenOptions options;
+  options.threads = 2;
+  options.device = device;
+  options.log_dir = files.log_dir;
+  return options;
+}
+
+}  // namespace
+
+std::string Kind::describe() const {
+  return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
+         std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
+         "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
+}
+
+std::size_t life_records() { return 100'000 / kSmaller; }
+
+Batch make_batch(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number) {
+  std::seed_seq sequence{seed, kill, number};
+  std::mt19937_64 random(sequence);
+  Batch batch;
+  std::uint64_t const dice = random() % 20;
+  batch.mixed = !kind.variable && dice < 4;
+  OpKind const all = dice < 6 ? OpKind::erase : dice < 8 && !kind.variable ? OpKind::update : OpKind::put;
+  std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : kLargestBatch);
+  batch.operations.reserve(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    OpKind const mix[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update};
+    std::uint64_t const key = random() % kKeySpace;
+    batch.operations.push_back({batch.mixed ? mix[random() % 4] : all,
+                                kind.variable ? "key " + std::to_string(key) : u64_text(key),
+                                random_value(kind, random)});
+  }
+  return batch;
+}
+
+void apply_to(Model& model, Batch const& batch) {
+  for (auto const& op : batch.operations) {
+    if (op.kind == OpKind::erase) model.erase(op.key);
+    if (op.kind == OpKind::put) model[op.key] = op.value;
+    if (op.kind != OpKind::update) continue;
+    if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
+  }
+}
+
+Status run(Store& store, Kind const& kind, Batch const& batch) {
+  Strings keys(kind.variable ? 0 : 8);
+  Strings values(kind.variable ? 0 : 16);
+  std::vector<OpKind> kinds;
+  for (auto const& op : batch.operations) {
+    keys.add(op.key);
+    values.add(op.value);
+    kinds.push_back(op.kind);
+  }
+  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}});
+  if (kinds[0] == OpKind::erase) return store.erase(keys.column());
+  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64);
+  return store.put(keys.column(), values.column());
+}
+
+Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
+  CreateOptions create;
+  create.key_bytes = kind.variable ? 0 : 8;
+  create.value_bytes = kind.variable ? 0 : 16;
+  create.layout = kind.layout;
+  create.shape = kind.shape;
+  create.expected_records = 1;
+  create.overwrite = true;
+  if (kind.power) {
+    create.durability = Durability::power;
+    create.log_dir = files.log_dir;
+    create.log_bytes = kLogBytes;
+  }
+  OpenOptions open = open_options(files, kind.device);
+  open.log_dir.clear();  // create() names it
+  return Store::create(files.path, create, open);
+}
+
+Result<Store> open_pool(PoolFiles const& files, Device device) {
+  return Store::open(files.path, open_options(files, device));
+}
+
+}  // namespace perdure::test
