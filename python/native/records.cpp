@@ -130,6 +130,7 @@ void bind_reports(nb::module_& module) {
       .field("dropped", &RecoveryReport::dropped)
       .field("duplicates", &RecoveryReport::duplicates)
       .field("why_dropped", &RecoveryReport::why_dropped)
+      .field("undone", &RecoveryReport::undone)
       .field("replayed", &RecoveryReport::replayed)
       .field("lost_acknowledged", &RecoveryReport::lost_acknowledged)
       .field("log_report", &RecoveryReport::log_report)

@@ -28,8 +28,8 @@ class Pool {
   /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
   static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, bool overwrite,
                                   MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill);
-  /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when the index has
-  /// claimed its levels, in which keys may look like superblocks, and before the heap is recovered.
+  /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when index
+  /// and undo log have claimed their runs, in which keys may look like superblocks, and before the heap is recovered.
   void take_identity(std::uint8_t durability);
   /// The first blocks of the file (header and roots) as an orderly close would leave them now.
   [[nodiscard]] std::vector<std::byte> closed_head() const;

@@ -28,7 +28,9 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, bool
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
 Status Store::Impl::snapshot(std::string const& to, bool overwrite) {
   if (holds_world(transaction_thread_))
-    return {Code::busy, "pool " + path + ": a transaction is open on this thread: end it before a snapshot"};
+    return {Code::busy, "pool " + path +
+                            ": a transaction is open on this thread, and a snapshot holds no half of one: "
+                            "end it first"};
   std::lock_guard const no_writers(writers_);
   std::shared_lock const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
@@ -68,8 +70,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
 }
 
 Status Store::Impl::open_restored(CreateOptions const& create) {
-  if (Status s = table_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
-  if (Status s = undo_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = attach(); !s.ok()) return s;
   // Of its own identity, so that no log directory of the pool it comes from can be taken for its own.
   pool_.take_identity(static_cast<std::uint8_t>(create.durability));
   if (Status s = start(); !s.ok()) return s;

@@ -162,14 +162,20 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
   if (Status s = check_expected(path, options, h); !s.ok()) return s;
   auto impl = std::make_unique<Impl>(path, options, std::move(*pool));
   impl->recovery.map_seconds = seconds_since(begin);
-  if (Status s = impl->table_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
-  if (Status s = impl->undo_.attach(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = impl->attach(); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->recover(); !s.ok()) return s;
   if (power) {
     if (Status s = impl->replay_log(std::move(power), loaded); !s.ok()) return s;
   }
   return impl;
+}
+
+/// Takes over the runs of superblocks that the root names.
+Status Store::Impl::attach() {
+  if (Status s = table_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = undo_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  return {};
 }
 
 Status Store::Impl::start() {

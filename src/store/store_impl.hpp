@@ -58,6 +58,7 @@ struct Store::Impl {
  private:
   static Status can_run(Device device);
   static Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
+  Status attach();
   Status start();
   Status recover();
   Status check_open(bool writing) const;
@@ -110,8 +111,7 @@ struct Store::Impl {
   void give_session(std::unique_ptr<Session> session);
   void add(exec::Counts const& counts);
 
-  std::mutex writers_;  // taken before `turn_` by whoever wants the world alone, and by snapshots: so the writers that
-                        // wait for a snapshot keep no reader waiting behind them
+  std::mutex writers_;  // see store/world.hpp
   std::mutex turn_;
   mutable std::shared_mutex world_;
   pm::Pool pool_;  // guarded by world_, as are the next two

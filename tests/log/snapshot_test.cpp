@@ -279,6 +279,45 @@ TEST_F(SnapshotOne, ReadersGoOnWhileOneIsWritten) {
   EXPECT_GE(most, 10);
 }
 
+TEST_F(SnapshotOne, HoldsCommittedTransactionsWholeAndNothingOfAborted) {
+  Driver driver = with_records(1000);
+  Store& store = driver.store();
+  auto const put = [&](Transaction& tx, std::uint64_t n, std::uint64_t version) {
+    Packed const key({config_.key(n)}, config_.key_bytes), value({config_.value(n, version)}, config_.value_bytes);
+    Status const s = store.put(key.column(), value.column(), {}, {.transaction = &tx});
+    EXPECT_TRUE(s.ok()) << s.message();
+  };
+  {
+    auto tx = store.begin();
+    ASSERT_TRUE(tx.ok()) << tx.status().message();
+    put(*tx, 1, 7), put(*tx, 5000, 0);
+    EXPECT_EQ(store.snapshot(snapshot_).code(), Code::busy) << "of half a transaction";
+    ASSERT_TRUE(tx->abort().ok());
+  }
+  auto tx = store.begin();
+  ASSERT_TRUE(tx.ok()) << tx.status().message();
+  put(*tx, 2, 7);
+  Status taken;
+  std::thread other([&] { taken = store.snapshot(snapshot_); });  // waits for the transaction's end
+  put(*tx, 6000, 0);
+  ASSERT_TRUE(tx->commit().ok());
+  other.join();
+  ASSERT_TRUE(taken.ok()) << taken.message();
+  driver.model.held[config_.key(2)] = config_.value(2, 7);
+  driver.model.held[config_.key(6000)] = config_.value(6000, 0);
+  auto restored = Store::restore(snapshot_, target_, {}, config_.open());
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ(restored->recovery().undone, 0u);
+  Driver copy(config_, std::move(*restored));
+  copy.model = driver.model;
+  copy.check_all();
+  auto again = copy.store().begin();
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  ASSERT_TRUE(again->abort().ok());
+  copy.check_all();
+  driver.check_all();
+}
+
 TEST_F(SnapshotOne, OfAnEmptyAndOfAReadOnlyStore) {
   {
     Driver const empty = with_records(0);
