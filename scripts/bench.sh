@@ -24,6 +24,7 @@ for workload in load c a b d f; do
   bench "ycsb-$workload" ycsb --workload "$workload" --records "$records" --device "$device"
 done
 bench reopen reopen --records "$records"
+bench durability durability --log-dir "$figures/durability-log"
 
 # A Release build of RocksDB comes from Maven Central, the distribution's from apt.
 if peers/rocksdb/fetch.sh >/dev/null; then
