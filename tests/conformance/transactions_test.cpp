@@ -25,6 +25,12 @@ class Transactions : public Conformance {
   void believe(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     for (std::uint64_t n = from; n < to; ++n) driver_->model.held[key(n)] = value(n, version);
   }
+  /// Inside a transaction nothing is displaced and the table does not grow: with few candidates a key, a
+  /// batch may find no room at any load.
+  [[nodiscard]] bool room_is_sure() const {
+    Shape const& shape = GetParam().shape;
+    return shape.levels * shape.hashes * shape.slots >= 8;
+  }
   static CallOptions in(Transaction& t) {
     CallOptions how;
     how.transaction = &t;
@@ -88,6 +94,7 @@ TEST_P(Transactions, AnAtomicBatchWithOneImpossibleOperationLeavesNothing) {
 }
 
 TEST_P(Transactions, WhatATransactionWroteIsSeenInsideAndStaysOnceCommitted) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
   auto t = store().begin({600});
   ASSERT_TRUE(t.ok()) << t.status().message();
   ASSERT_TRUE(put(50, 150, 1, in(*t)).ok());
@@ -106,6 +113,7 @@ TEST_P(Transactions, WhatATransactionWroteIsSeenInsideAndStaysOnceCommitted) {
 }
 
 TEST_P(Transactions, AnAbortedTransactionLeavesTheStoreAsItWas) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
   Model const before = driver_->model;
   for (int end = 0; end < 3; ++end) {
     {
@@ -130,6 +138,7 @@ TEST_P(Transactions, AnAbortedTransactionLeavesTheStoreAsItWas) {
 }
 
 TEST_P(Transactions, AKilledTransactionIsUndone) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
   auto t = store().begin({600});
   ASSERT_TRUE(t.ok()) << t.status().message();
   ASSERT_TRUE(put(50, 150, 1, in(*t)).ok());
@@ -145,6 +154,7 @@ TEST_P(Transactions, AKilledTransactionIsUndone) {
 }
 
 TEST_P(Transactions, ABatchBeyondItsRoomFailsAloneAndTheOthersCount) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
   auto t = store().begin({64});
   ASSERT_TRUE(t.ok()) << t.status().message();
   ASSERT_TRUE(put(0, 40, 1, in(*t)).ok());
@@ -167,6 +177,7 @@ TEST_P(Transactions, WritesMustNameTheTransactionThatIsOpen) {
 }
 
 TEST_P(Transactions, OtherThreadsWaitUntilItEnds) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
   auto t = store().begin({100});
   ASSERT_TRUE(t.ok()) << t.status().message();
   ASSERT_TRUE(put(0, 50, 1, in(*t)).ok());
