@@ -51,6 +51,15 @@ struct RestoreOptions {
   std::uint64_t log_bytes = 256u << 20;
 };
 
+/// Where probes go. `mirrored`: the slots' words, a tag of each, and keys and checksums of the records are
+/// held in the device's own memory as well, so that a probe or a miss touches no pool memory and a hit only
+/// its value. Layout `word` only. `automatic`: mirrored on a GPU, as far as memory_budget goes; else pm.
+enum class Residency : std::uint8_t { automatic, pm, mirrored };
+
+/// How gets of a mirrored store fetch values: as they come, or in the order of their addresses.
+/// `automatic`: whatever is faster here for batches of that size, measured while running.
+enum class Gather : std::uint8_t { automatic, at_once, in_order };
+
 struct OpenOptions {
   bool read_only = false;
   Device device = Device::cpu;
@@ -63,6 +72,9 @@ struct OpenOptions {
   std::uint32_t expect_key_bytes = 0;  // refuse a pool made with another key size; 0 = any
   std::uint32_t expect_value_bytes = 0;  // likewise for values
   std::string log_dir = {};  // of a pool of durability power: it is made anew from there
+  Residency residency = Residency::automatic;
+  Gather gather = Gather::automatic;
+  std::uint64_t memory_budget = 0;  // bytes of the device's memory for the mirror; 0 = what is free, less an eighth
 };
 
 struct RecoveryReport {
@@ -106,6 +118,9 @@ struct Stats {
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
+  Residency residency = Residency::pm;
+  std::uint64_t mirror_bytes = 0;  // of the device's memory
+  std::string residency_note;      // what the mirror lacks, and why; empty when it lacks nothing
   std::uint64_t log_used_bytes = 0;  // durability power; not yet covered by both checkpoints
   std::uint64_t checkpoints = 0;  // durability power; since open
   std::string log_method;  // durability power, for example "io_uring, O_DIRECT, registered buffers"

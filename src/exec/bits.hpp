@@ -26,4 +26,13 @@ PERDURE_FN std::uint32_t lowest_bit(std::uint32_t word) {
 #endif
 }
 
+/// Number of the highest set bit; `word` is not 0.
+PERDURE_FN std::uint32_t highest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(word)));
+#else
+  return 31 - static_cast<std::uint32_t>(std::countl_zero(word));
+#endif
+}
+
 }  // namespace perdure::exec

@@ -101,6 +101,10 @@ class CpuMachine {
     return {};
   }
   template <class T>
+  Status copy(T* to, T const* from, std::size_t n) {
+    return send(to, from, n);
+  }
+  template <class T>
   Status fill(T* to, int byte, std::size_t n) {
     std::memset(static_cast<void*>(to), byte, n * sizeof(T));
     return {};
@@ -131,6 +135,7 @@ class CpuMachine {
         run_stages<0>(warp, mine, body, b, size, state, counts);
       }
       hwy::FlushStream();  // what this worker streamed comes before the end of the launch
+      if (total == nullptr) return;
       counts[Counts::reads] += mine.tally().reads;
       counts[Counts::writes] += mine.tally().writes;
       counts[Counts::orders] += mine.tally().orders;
@@ -147,6 +152,12 @@ class CpuMachine {
     return {};
   }
 
+  /// Ascending by the bits from `begin` up to `end`; the answer lies in one of the two.
+  Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {
+    exec::sort_words({words, n});
+    return words;
+  }
+
   /// Everything launched before is seen before anything launched later: launches join their workers,
   /// and the fence covers the caller's own part.
   Status order() {
@@ -154,6 +165,8 @@ class CpuMachine {
     return {};
   }
   Status wait() { return {}; }
+  /// Machine memory to be had.
+  [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
 
  private:
   template <int kStage, class W, class M, class F, class State>

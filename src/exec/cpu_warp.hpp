@@ -9,6 +9,11 @@
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
 //   once(f)                       one lane runs f; all get its 64-bit result
 //   equal, copy, crc32c           the lanes share the bytes
+//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane
+//   vote(f)                       bit i is what f(i) says
+//   shuffle(each, from)           lane i gets the value of lane from[i]
+//   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from from(i)
+//                                 to to(i); `sums` (or null) gets their CRC-32C
 // Algorithms branch only on what these return, which is the same in every lane.
 #pragma once
 
@@ -83,6 +88,42 @@ class CpuWarp {
   }
 
   HWY_INLINE std::uint64_t pick(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
+
+  template <class T>
+  struct Each {
+    T value[kLanes] = {};
+    HWY_INLINE T& operator[](std::uint32_t lane) { return value[lane]; }
+    HWY_INLINE T const& operator[](std::uint32_t lane) const { return value[lane]; }
+  };
+
+  template <class F>
+  HWY_INLINE void each(F f) const {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) f(lane);
+  }
+
+  template <class F>
+  HWY_INLINE std::uint32_t vote(F f) const {
+    std::uint32_t said = 0;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) said |= std::uint32_t{f(lane)} << lane;
+    return said;
+  }
+
+  template <class T>
+  HWY_INLINE Each<T> shuffle(Each<T> const& each, Each<std::uint32_t> const& from) const {
+    Each<T> shuffled;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) shuffled[lane] = each[from[lane]];
+    return shuffled;
+  }
+
+  template <class To, class From>
+  HWY_INLINE void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from,
+                            Each<std::uint32_t>* sums) const {
+    for (; mask != 0; mask &= mask - 1) {
+      auto const lane = static_cast<std::uint32_t>(__builtin_ctz(mask));
+      copy(to(lane), from(lane), bytes);
+      if (sums != nullptr) (*sums)[lane] = crc32c(0, from(lane), bytes);
+    }
+  }
 
   template <class F>
   HWY_INLINE void strided(std::size_t n, F f) const {
@@ -163,6 +204,9 @@ class CpuWarp {
   }
   static HWY_INLINE std::uint32_t fetch_or(std::uint32_t* at, std::uint32_t bits) {
     return __atomic_fetch_or(at, bits, __ATOMIC_ACQ_REL);
+  }
+  static HWY_INLINE std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
+    return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
   }
   static HWY_INLINE std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
     return __atomic_fetch_and(at, bits, __ATOMIC_ACQ_REL);

@@ -45,6 +45,7 @@ __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
     typename F::template State<W> state;
     run_item<0>(warp, mem, body, i, state, counts);
   }
+  if (total == nullptr) return;
   counts[Counts::reads] += mem.tally().reads;
   counts[Counts::writes] += mem.tally().writes;
   counts[Counts::orders] += mem.tally().orders;
@@ -210,6 +211,11 @@ class CudaMachine {
                        "copying a batch to the GPU");
   }
   template <class T>
+  Status copy(T* to, T const* from, std::size_t n) {
+    return cuda_status(cudaMemcpyAsync(to, from, n * sizeof(T), cudaMemcpyDeviceToDevice, stream_),
+                       "copying on the GPU");
+  }
+  template <class T>
   Status fill(T* to, int byte, std::size_t n) {
     return cuda_status(cudaMemsetAsync(to, byte, n * sizeof(T), stream_), "clearing a buffer");
   }
@@ -258,6 +264,18 @@ class CudaMachine {
     return threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()});
   }
 
+  Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t* spare, std::size_t n, int begin, int end) {
+    cub::DoubleBuffer<std::uint64_t> buffers(words, spare);
+    auto const radix_sort = [&](void* room, std::size_t& bytes) {
+      return cub::DeviceRadixSort::SortKeys(room, bytes, buffers, n, begin, end, stream_);
+    };
+    std::size_t bytes = 0;
+    if (Status s = cuda_status(radix_sort(nullptr, bytes), "sizing the sort"); !s.ok()) return s;
+    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
+    if (Status s = cuda_status(radix_sort(sort_room_.data(), bytes), "sorting a batch"); !s.ok()) return s;
+    return buffers.Current();
+  }
+
   /// Kernels of one stream follow each other, and a kernel's end makes its stores to host memory
   /// visible to the next and, once waited for, to the host.
   Status order() {
@@ -265,6 +283,11 @@ class CudaMachine {
       if (Status s = threads(1, OrderingBody{}); !s.ok()) return s;
     }
     return wait();
+  }
+  /// Memory of the GPU to be had.
+  [[nodiscard]] std::uint64_t free_bytes() const {
+    std::size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
   }
   Status wait() {
     cudaError_t const error = cudaStreamSynchronize(stream_);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/crc_tables.hpp"
 
@@ -34,6 +35,9 @@ struct CudaAtoms {
                      static_cast<unsigned long long>(desired));
   }
   static __device__ std::uint32_t fetch_or(std::uint32_t* at, std::uint32_t bits) { return atomicOr(at, bits); }
+  static __device__ std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
+    return atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(more));
+  }
   static __device__ std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) { return atomicAnd(at, bits); }
 };
 
@@ -69,6 +73,49 @@ class CudaWarp : public CudaAtoms {
 
   __device__ std::uint64_t pick(Lanes lanes, std::uint32_t lane) const {
     return __shfl_sync(kAllLanes, lanes, static_cast<int>(lane));
+  }
+
+  /// Each thread has its own.
+  template <class T>
+  struct Each {
+    T value{};
+    __device__ T& operator[](std::uint32_t) { return value; }
+    __device__ T const& operator[](std::uint32_t) const { return value; }
+  };
+
+  template <class F>
+  __device__ void each(F f) const {
+    f(lane_);
+    __syncwarp();
+  }
+
+  template <class F>
+  __device__ std::uint32_t vote(F f) const {
+    return __ballot_sync(kAllLanes, f(lane_));
+  }
+
+  template <class T>
+  __device__ Each<T> shuffle(Each<T> const& each, Each<std::uint32_t> const& from) const {
+    static_assert(sizeof(T) == sizeof(unsigned) || sizeof(T) == sizeof(unsigned long long));
+    using Word = std::conditional_t<sizeof(T) == sizeof(unsigned), unsigned, unsigned long long>;
+    return {static_cast<T>(__shfl_sync(kAllLanes, static_cast<Word>(each.value), static_cast<int>(from.value)))};
+  }
+
+  /// Tiles of 8 threads take an item each, 16 bytes a thread, so that a value of 128 bytes is one access
+  /// and four are under way at once.
+  template <class To, class From>
+  __device__ void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from,
+                            Each<std::uint32_t>* sums) const {
+    if (mask == 0) return;
+    bool const mine = (mask >> lane_ & 1) != 0;
+    auto const my_to = mine ? reinterpret_cast<unsigned long long>(to(lane_)) : 0ull;
+    auto const my_from = mine ? reinterpret_cast<unsigned long long>(from(lane_)) : 0ull;
+    bool const whole = bytes != 0 && bytes % 16 == 0 && __all_sync(kAllLanes, (my_to | my_from) % 16 == 0);
+    if (!whole) return copy_each_plain(mask, bytes, my_to, my_from, sums);
+    for (std::uint32_t first = 0; first < kLanes; first += kUnrolled * kTiles) {
+      if ((mask >> first & kStepMask) != 0) copy_tiles(first, mask, bytes, my_to, my_from, sums);
+    }
+    __syncwarp();
   }
 
   template <class F>
@@ -135,6 +182,79 @@ class CudaWarp : public CudaAtoms {
   __device__ void fence() const { __threadfence_system(); }
 
  private:
+  static constexpr std::uint32_t kTile = 8;                // threads
+  static constexpr std::uint32_t kTiles = kLanes / kTile;
+  static constexpr std::uint32_t kUnrolled = 4;            // items a tile has under way
+  static constexpr std::uint32_t kStepMask = (1u << (kUnrolled * kTiles)) - 1;
+
+  /// Items first .. first + kUnrolled*kTiles - 1.
+  __device__ void copy_tiles(std::uint32_t first, std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
+                             unsigned long long my_from, Each<std::uint32_t>* sums) const {
+    std::uint32_t const tile = lane_ / kTile, thread = lane_ % kTile;
+    unsigned long long to[kUnrolled], from[kUnrolled];
+    std::uint32_t part[kUnrolled];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+      auto const item = static_cast<int>(first + k * kTiles + tile);
+      to[k] = __shfl_sync(kAllLanes, my_to, item);
+      from[k] = __shfl_sync(kAllLanes, my_from, item);
+      part[k] = 0;
+    }
+    for (std::size_t at = thread * 16; at < bytes; at += kTile * 16) {
+      uint4 data[kUnrolled];
+#pragma unroll
+      for (std::uint32_t k = 0; k < kUnrolled; ++k)
+        if (from[k] != 0) data[k] = *reinterpret_cast<uint4 const*>(from[k] + at);
+#pragma unroll
+      for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+        if (from[k] == 0) continue;
+        *reinterpret_cast<uint4*>(to[k] + at) = data[k];
+        if (sums != nullptr) part[k] ^= crc_of_16(data[k], at, bytes);
+      }
+    }
+    if (sums == nullptr) return;
+#pragma unroll
+    for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+      for (std::uint32_t step = kTile / 2; step > 0; step /= 2) part[k] ^= __shfl_xor_sync(kAllLanes, part[k], step);
+      std::uint32_t const sum = __shfl_sync(kAllLanes, part[k], static_cast<int>(lane_ % kTiles * kTile));
+      if (lane_ / kTiles == first / kTiles + k && (mask >> lane_ & 1) != 0) sums->value = ~sum;
+    }
+  }
+
+  /// What these 16 bytes, `at` bytes into a message of `bytes`, add to its remainder.
+  static __device__ std::uint32_t crc_of_16(uint4 const& data, std::size_t at, std::size_t bytes) {
+    std::uint32_t const first = at == 0 ? ~data.x : data.x;
+    std::uint32_t sum = 0;
+    sum = crc_append(sum, first);
+    sum = crc_append(sum, data.y);
+    sum = crc_append(sum, data.z);
+    sum = crc_append(sum, data.w);
+    for (std::size_t words = (bytes - at) / 4 - 4; words > 0;) {
+      auto const now = static_cast<std::uint32_t>(words < kLanes ? words : kLanes);
+      sum = crc_multiply(sum, crc_power(now));
+      words -= now;
+    }
+    return sum;
+  }
+  /// The remainder of a message with one more word.
+  static __device__ std::uint32_t crc_append(std::uint32_t crc, std::uint32_t word) {
+    return crc_multiply(crc ^ word, crc_power(1));
+  }
+
+  /// Any size, any place: one item after the other.
+  __device__ void copy_each_plain(std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
+                                  unsigned long long my_from, Each<std::uint32_t>* sums) const {
+    for (; mask != 0; mask &= mask - 1) {
+      int const item = __ffs(static_cast<int>(mask)) - 1;
+      auto* const to = reinterpret_cast<std::byte*>(__shfl_sync(kAllLanes, my_to, item));
+      auto const* const from = reinterpret_cast<std::byte const*>(__shfl_sync(kAllLanes, my_from, item));
+      copy(to, from, bytes);
+      if (sums == nullptr) continue;
+      std::uint32_t const sum = crc32c(0, from, bytes);
+      if (lane_ == static_cast<std::uint32_t>(item)) sums->value = sum;
+    }
+  }
+
   static __device__ bool aligned(void const* a, void const* b, std::size_t bytes, std::size_t to) {
     return (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) % to == 0;
   }

@@ -63,6 +63,10 @@ class SimMachine {
     return {};
   }
   template <class T>
+  Status copy(T* to, T const* from, std::size_t n) {
+    return send(to, from, n);
+  }
+  template <class T>
   Status fill(T* to, int byte, std::size_t n) {
     std::memset(static_cast<void*>(to), byte, n * sizeof(T));
     return {};
@@ -91,6 +95,7 @@ class SimMachine {
       } else {
         for (std::size_t k = 0; k < states.size(); ++k) by_item<0>(warp, mine, body, me + k * warps, states[k], counts);
       }
+      if (total == nullptr) return;
       for (std::uint32_t k = 0; k < Counts::kNames; ++k) total->value[k] += counts.value[k];
     });
     if (!done) return {Code::device_error, "the simulated warps make no progress"};
@@ -103,11 +108,18 @@ class SimMachine {
     return {};
   }
 
+  Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {
+    std::sort(words, words + n);
+    return words;
+  }
+
   Status order() {
     if (sim_observer != nullptr) sim_observer->order();
     return {};
   }
   Status wait() { return {}; }
+  /// Machine memory to be had.
+  [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
 
  private:
   template <int kStage, class W, class M, class F, class State>

@@ -55,6 +55,41 @@ class SimWarp {
 
   std::uint64_t pick(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
 
+  template <class T>
+  struct Each {
+    T value[kLanes] = {};
+    T& operator[](std::uint32_t lane) { return value[lane]; }
+    T const& operator[](std::uint32_t lane) const { return value[lane]; }
+  };
+
+  template <class F>
+  void each(F f) const {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) f(lane);
+  }
+
+  template <class F>
+  std::uint32_t vote(F f) const {
+    std::uint32_t said = 0;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) said |= std::uint32_t{f(lane)} << lane;
+    return said;
+  }
+
+  template <class T>
+  Each<T> shuffle(Each<T> const& each, Each<std::uint32_t> const& from) const {
+    Each<T> shuffled;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) shuffled[lane] = each[from[lane]];
+    return shuffled;
+  }
+
+  template <class To, class From>
+  void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from, Each<std::uint32_t>* sums) const {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      if ((mask >> lane & 1) == 0) continue;
+      copy(to(lane), from(lane), bytes);
+      if (sums != nullptr) (*sums)[lane] = crc32c(0, from(lane), bytes);
+    }
+  }
+
   template <class F>
   void strided(std::size_t n, F f) const {
     for (std::size_t i = 0; i < n; ++i) f(i);
@@ -124,6 +159,12 @@ class SimWarp {
     sim_point();
     std::uint32_t const found = *at;
     *at |= bits;
+    return found;
+  }
+  static std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
+    sim_point();
+    std::uint64_t const found = *at;
+    *at += more;
     return found;
   }
   static std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {

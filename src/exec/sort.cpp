@@ -24,6 +24,11 @@ void sort_part(Sorted* items, std::size_t n) {
 
 }  // namespace
 
+void sort_words(std::span<std::uint64_t> words) {
+  thread_local hwy::Sorter const sorter;
+  sorter(words.data(), words.size(), hwy::SortAscending());
+}
+
 // One pass splits by the hash's top byte, each worker over its own stretch, so that the parts are
 // independent and about even (hashes are); then each part is sorted in cache.
 void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "exec/counts.hpp"
@@ -11,5 +12,8 @@ namespace perdure::exec {
 
 /// Sorts `items` by (hash, index); `spare` is as long and is overwritten.
 void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare);
+
+/// Sorts words ascending.
+void sort_words(std::span<std::uint64_t> words);
 
 }  // namespace perdure::exec

@@ -11,6 +11,7 @@
 
 #include "base/annotate.hpp"
 #include "base/offset.hpp"
+#include "exec/bits.hpp"
 #include "exec/traps.hpp"
 
 namespace perdure::pm {
@@ -88,6 +89,13 @@ class Memory {
   PERDURE_FN std::byte const* read(Offset at) {
     if constexpr (kCounted) ++tally_.reads;
     return base_ + at.bytes;
+  }
+
+  /// As read(), for bytes that are counted by read_each(), or that nobody reads.
+  PERDURE_FN std::byte const* peek(Offset at) const { return base_ + at.bytes; }
+  /// An access for each lane of the mask.
+  PERDURE_FN void read_each([[maybe_unused]] std::uint32_t mask) {
+    if constexpr (kCounted) tally_.reads += exec::popcount(mask);
   }
 
   /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.

@@ -60,7 +60,7 @@ struct GetBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
-      s.live = batch.status[i] == kPending;
+      s.live = batch.takes_part(i);
       if (!s.live) return;
       s.key = {batch.keys.at(i), batch.keys.size(i), 0};
       s.key.hash = hash_bytes(s.key.data, s.key.bytes);
@@ -69,18 +69,18 @@ struct GetBody {
     } else if constexpr (kStage == 1) {
       if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
-      Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
+      Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
       if (record) mem.prefetch(warp, record, table.room(record) < kPrefetch ? table.room(record) : kPrefetch);
     } else {
       if (!s.live) return;
-      finish(warp, mem, i, s, counts);
+      auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+      answer(warp, mem, i, found, counts);
     }
   }
 
- private:
   template <class W, class M>
-  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
-    auto const found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+  PERDURE_FN void answer(W& warp, M& mem, std::uint64_t i, gphash::Found& found, Counts& counts) const {
+    if (found.hit && !found.read) Ops::read_record(mem, table, found);
     std::uint8_t status = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
     if (found.at) {  // no hit, but a fingerprint that matched: perhaps this very key, damaged
       bool const odd = found.hit && table.value_bytes != 0 && found.record.header.value_bytes != table.value_bytes;
@@ -164,6 +164,7 @@ struct PlanBody {
     bool present;          // the key is there afterwards
     bool changed;          // its record is another one
     bool arithmetic;       // some update computed
+    bool gives;            // a get is answered with the stored value
     std::uint32_t bytes;   // of the value afterwards
     std::uint64_t writer;  // last operation that changed the value
   };
@@ -199,7 +200,7 @@ struct PlanBody {
     } else if constexpr (kStage == 1) {
       if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
-      Offset const record = Ops::likely_record(warp, s.lanes, s.key.hash);
+      Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
       if (record) {
         mem.prefetch(warp, record, 64);
       } else {
@@ -290,6 +291,8 @@ struct PlanBody {
   PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
     s.folded = fold(warp, j, s.key, s.found);
+    if (s.found.hit && !s.found.read && (s.folded.arithmetic || s.folded.gives))
+      Ops::read_record(mem, table, s.found);
     s.plan = {};
     if (s.folded.arithmetic && s.found.hit && batch.verify && !pm::intact(warp, s.found.record)) {
       refuse(warp, j, s.key, counts);
@@ -324,6 +327,7 @@ struct PlanBody {
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
       write(warp, mem, j, s.key, s.found, s.folded, at, sure);
       Ops::settle(s.plan, s.key.hash, at);
+      if constexpr (Ops::kMirrored) note_identity(warp, s);
       if (mutated(Mutant::word_published_with_record) && s.plan.target) mem.store(warp, s.plan.target, s.plan.value);
     } else if (s.folded.arithmetic) {
       replay(warp, j, s.key, s.found, s.folded, nullptr, sure);  // gets saw values that an erase then took away
@@ -340,6 +344,16 @@ struct PlanBody {
     counts[Counts::inserted] += change == Change::insert;
     counts[Counts::erased] += change == Change::erase;
     counts[Counts::unlinked] += unlinks;
+  }
+
+  /// What the mirror will know of the new record: of an arithmetic result, only the key.
+  template <class W>
+  PERDURE_FN void note_identity(W& warp, State<W>& s) const {
+    if (table.mirror.identities == nullptr) return;
+    s.plan.known = gphash::kKeyKnown;
+    if (s.folded.arithmetic) return;
+    s.plan.value_sum = warp.crc32c(0, batch.values.at(s.folded.writer), s.folded.bytes);
+    s.plan.known |= gphash::kSumKnown;
   }
 
   /// The stored value is damaged and some operation would compute with it: leave everything alone.
@@ -359,7 +373,7 @@ struct PlanBody {
 
   template <class W>
   PERDURE_FN Folded fold(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found) const {
-    Folded folded{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    Folded folded{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
     for_group(warp, j, key, [&](std::uint64_t i) { step(folded, i); });
     return folded;
   }
@@ -372,6 +386,7 @@ struct PlanBody {
     } else if (!folded.present) {
       return KeyStatus::not_found;
     } else if (kind == OpKind::get) {
+      folded.gives |= !folded.changed;
       return KeyStatus::ok;
     } else if (kind == OpKind::erase) {
       folded.present = false;
@@ -409,7 +424,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
                          bool gets, Counts& counts) const {
-    Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
     for_group(warp, j, key, [&](std::uint64_t i) {
       bool const get = batch.kind_of(i) == OpKind::get;
       KeyStatus status = step(walk, i);
@@ -461,7 +476,7 @@ struct PlanBody {
       if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest) longest = batch.values.size(i);
     });
     warp.strided(longest / sizeof(T), [&](std::size_t e) {
-      Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+      Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
       T element{};
       if ((e + 1) * sizeof(T) <= walk.bytes) element = load_element<T>(found.record.value, e);
       for_group_lanewise<W>(j, key, [&](std::uint64_t i) {
@@ -482,7 +497,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void replay_tail(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
                               Folded const& folded, std::uint32_t element_bytes, std::byte* value, bool gets) const {
-    Folded walk{found.hit, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
     std::byte const* last = found.hit ? found.record.value : nullptr;
     auto const copy_tail = [&](std::byte* to, std::uint32_t bytes) {
       std::uint32_t const whole = bytes - bytes % element_bytes;

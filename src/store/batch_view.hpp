@@ -23,6 +23,7 @@ struct BatchView {
   bool displacement = true;
   std::uint64_t sequence = 0;       // written into every record
   std::uint8_t* status = nullptr;   // KeyStatus per operation, or kPending
+  bool all_pending = false;         // nobody has set `status` before a get, for all take part
   // Per operation: the round that settled it, 0 = none yet, kExcluded = it takes no part. Written by
   // the warp that settles a group while others look for heads of groups, who take this round's number
   // for pending: so what a group is does not depend on who comes first.
@@ -52,6 +53,9 @@ struct BatchView {
   PERDURE_FN std::uint64_t reservation(std::uint64_t position, std::uint64_t writer) const {
     return any_fits ? position : writer;
   }
+
+  /// Of a get: whether operation i is to be answered.
+  PERDURE_FN bool takes_part(std::uint64_t i) const { return all_pending || status[i] == kPending; }
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }
 };

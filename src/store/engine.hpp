@@ -14,6 +14,7 @@
 #include "log/undo.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
+#include "perdure/store.h"
 
 namespace perdure {
 
@@ -29,6 +30,7 @@ struct Call {
   Rmw rmw = Rmw::replace;
   Element element = Element::u8;
   void* stream = nullptr;
+  KeyStatus* device_statuses = nullptr;
 };
 
 /// What a batch of writes came to, in host memory, valid until the session's next call.
@@ -41,7 +43,8 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  /// Brings the batch to the machine. `status` is the initial status of each operation.
+  /// Brings the batch to the machine. `status` is the initial status of each operation; empty, for gets: all
+  /// are pending.
   virtual Status begin(Call const& call, std::span<std::uint8_t const> status) = 0;
   virtual Status get() = 0;
   virtual Result<std::span<std::uint64_t const>> locate() = 0;
@@ -61,11 +64,19 @@ class Session {
   virtual Status finish() = 0;
 };
 
+/// What an engine's mirror holds.
+struct MirrorReport {
+  std::uint64_t bytes = 0;
+  std::string lacks;  // what did not fit, and why
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
   /// The table's levels are these from now on; no session is running.
   virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
+  /// The host changed slot words by itself: the mirror, if there is one, follows. No session is running.
+  virtual Status refresh() = 0;
   /// The pool grew; its levels are where they were.
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
@@ -73,6 +84,7 @@ class Engine {
   virtual Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) = 0;
   virtual exec::Counts get_counts() = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
+  [[nodiscard]] virtual MirrorReport mirror() const = 0;
 };
 
 struct EngineOptions {
@@ -82,6 +94,9 @@ struct EngineOptions {
   bool count_accesses = false;
   bool verify_reads = true;
   bool displacement = true;
+  bool mirrored = false;
+  Gather gather = Gather::automatic;
+  std::uint64_t memory_budget = 0;
   exec::Workers* workers = nullptr;
 };
 

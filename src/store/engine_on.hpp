@@ -3,6 +3,8 @@
 // before the acknowledgement). Everything durable a batch does lies before one of the two.
 #pragma once
 
+#include <bit>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,8 +15,18 @@
 #include "pm/memory.hpp"
 #include "store/batch_ops.hpp"
 #include "store/engine.hpp"
+#include "store/gather_choice.hpp"
+#include "store/mirror_ops.hpp"
 
 namespace perdure {
+
+/// The mirror's memory.
+template <class Machine>
+struct MirrorBuffers {
+  typename Machine::template Buffer<std::uint64_t> words;
+  typename Machine::template Buffer<std::uint8_t> tags;
+  typename Machine::template Buffer<std::byte> identities;
+};
 
 /// What all sessions of an engine share.
 template <class Machine>
@@ -23,6 +35,10 @@ struct EngineState {
   typename Machine::Shared machine;
   gphash::TableView table;
   typename Machine::template Buffer<std::uint32_t> claims;
+  std::unique_ptr<MirrorBuffers<Machine>> mirror;
+  std::uint64_t mirror_slots = 0;
+  MirrorReport mirror_report;
+  GatherChoice gather;
   std::mutex mutex;       // guards get_counts
   exec::Counts get_counts;
 };
@@ -51,7 +67,12 @@ class SessionOn final : public Session {
     if (Status s = machine_.bring(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine_.bring(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine_.bring_out(call.out, batch_.out); !s.ok()) return s;
-    if (Status s = send(status_, status); !s.ok()) return s;
+    batch_.all_pending = status.empty();
+    if (batch_.all_pending) {
+      if (Status s = status_.resize(batch_.n); !s.ok()) return s;
+    } else if (Status s = send(status_, status); !s.ok()) {
+      return s;
+    }
     batch_.status = status_.data();
     if (!call.kinds.empty()) {
       if (Status s = send(kinds_, {reinterpret_cast<std::uint8_t const*>(call.kinds.data()), call.kinds.size()});
@@ -63,10 +84,20 @@ class SessionOn final : public Session {
   }
 
   Status get() override {
-    auto const counts = launch<Warp>(GetBody<Ops, GetMode::copy>{batch_, shared_->table});
-    if (!counts) return counts.status();
-    add_get_counts(counts.value());
-    return {};
+    if (Ops::mirrored(shared_->table)) {
+      GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
+      auto const start = std::chrono::steady_clock::now();
+      if (Status s = get_mirrored(trial.in_order); !s.ok()) return s;
+      if (trial.timed) {
+        if (Status s = machine_.wait(); !s.ok()) return s;
+        std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
+        shared_->gather.noted(trial, batch_.n, took.count());
+      }
+    } else {
+      if (Status s = launch_gets(batch_.n, GetBody<Ops, GetMode::copy>{batch_, shared_->table}); !s.ok()) return s;
+    }
+    if (call_.device_statuses == nullptr) return {};
+    return machine_.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses), status_.data(), batch_.n);
   }
 
   Result<std::span<std::uint64_t const>> locate() override {
@@ -76,9 +107,7 @@ class SessionOn final : public Session {
     batch_.lengths = lengths_.data();
     if (Status s = machine_.fill(located_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.fill(lengths_.data(), 0, batch_.n); !s.ok()) return s;
-    auto const counts = launch<Warp>(GetBody<Ops, GetMode::locate>{batch_, shared_->table});
-    if (!counts) return counts.status();
-    add_get_counts(counts.value());
+    if (Status s = launch_gets(batch_.n, GetBody<Ops, GetMode::locate>{batch_, shared_->table}); !s.ok()) return s;
     return machine_.fetch(lengths_, batch_.n);
   }
 
@@ -89,7 +118,7 @@ class SessionOn final : public Session {
     auto place = machine_.place_for(out, bytes);
     if (!place) return place.status();
     batch_.out = *place;
-    if (auto const counts = launch<Warp>(CopyLocatedBody{batch_, shared_->table}); !counts) return counts.status();
+    if (Status s = launch_gets(batch_.n, CopyLocatedBody{batch_, shared_->table}); !s.ok()) return s;
     return machine_.return_bytes(out, batch_.out, bytes);
   }
 
@@ -116,7 +145,7 @@ class SessionOn final : public Session {
   Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) override {
     ++batch_.round;
     batch_.displacement = displace && shared_->options.displacement;
-    auto planned = launch<Warp>(PlanBody<Ops>{batch_, shared_->table});
+    auto planned = launch<Warp>(PlanBody<Ops>{batch_, shared_->table}, batch_.n);
     if (!planned) return planned;
     if (undo != nullptr) {
       if (Status s = log_undo(*undo, *planned); !s.ok()) return s;
@@ -124,7 +153,7 @@ class SessionOn final : public Session {
     return mutated(Mutant::no_order_after_plan) ? planned : ordered(*planned);
   }
   Result<exec::Counts> publish() override {
-    auto published = launch<PublishWarp>(PublishBody<Ops>{batch_, shared_->table});
+    auto published = launch<PublishWarp>(PublishBody<Ops>{batch_, shared_->table}, batch_.n);
     if (!published || mutated(Mutant::no_order_after_publish)) return published;
     return ordered(*published);
   }
@@ -148,7 +177,7 @@ class SessionOn final : public Session {
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     if (Status s = counts_.resize(1); !s.ok()) return s;
     batch_.n = slots;
-    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring});
+    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring}, batch_.n);
     return moved ? ordered(*moved) : moved;
   }
 
@@ -160,12 +189,55 @@ class SessionOn final : public Session {
   }
 
   template <class W, class Body>
-  Result<exec::Counts> launch(Body const& body) {
+  Result<exec::Counts> launch(Body const& body, std::uint64_t items) {
     if (Status s = machine_.fill(counts_.data(), 0, 1); !s.ok()) return s;
-    if (Status s = machine_.template warps<W>(batch_.n, body, memory_, counts_.data()); !s.ok()) return s;
+    if (Status s = machine_.template warps<W>(items, body, memory_, counts_.data()); !s.ok()) return s;
     auto counts = machine_.fetch(counts_, 1);
     if (!counts) return counts.status();
     return (*counts)[0];
+  }
+
+  /// Of what a get counts, only accesses are asked for: without them nobody waits for it.
+  template <class Body>
+  Status launch_gets(std::uint64_t items, Body const& body) {
+    if constexpr (kCounted) {
+      auto const counts = launch<Warp>(body, items);
+      if (!counts) return counts.status();
+      add_get_counts(counts.value());
+      return {};
+    } else {
+      return machine_.template warps<Warp>(items, body, memory_, nullptr);
+    }
+  }
+
+  Status get_mirrored([[maybe_unused]] bool in_order) {
+    if constexpr (Ops::kMirrored) return get_mirrored_in(in_order);
+    return {};
+  }
+  Status get_mirrored_in(bool in_order) {
+    if (!in_order) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
+    Deferred deferred;
+    if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = spare_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = located_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
+    deferred.entries = entries_.data();
+    deferred.count = deferred_count_.data();
+    deferred.slots = located_.data();
+    std::uint64_t const places = shared_->table.pool_bytes / pm::kRecordAlign;
+    auto bits = static_cast<int>(std::bit_width(places));
+    if (bits > 32) deferred.shift = static_cast<std::uint32_t>(std::exchange(bits, 32) - 32);
+    if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
+      return s;
+    auto count = machine_.fetch(deferred_count_, 1);
+    if (!count) return count.status();
+    std::uint64_t const n = (*count)[0];
+    if (n == 0) return {};
+    auto sorted = machine_.sort_words(entries_.data(), spare_.data(), n, 32, 32 + bits);
+    if (!sorted) return sorted.status();
+    deferred.entries = *sorted;
+    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
   }
 
   Result<exec::Counts> ordered(exec::Counts counts) {
@@ -176,7 +248,7 @@ class SessionOn final : public Session {
 
   Status log_undo(log::UndoPlace const& place, exec::Counts& counts) {
     if constexpr (Ops::kUndoable) {
-      auto const logged = launch<PublishWarp>(UndoBody<Ops>{batch_, place});
+      auto const logged = launch<PublishWarp>(UndoBody<Ops>{batch_, place}, batch_.n);
       if (!logged) return logged.status();
       counts += logged.value();
       return {};
@@ -198,7 +270,7 @@ class SessionOn final : public Session {
   Call call_;
   BatchView batch_;
   Buffer<std::uint8_t> status_, used_, kinds_, settled_;
-  Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_;
+  Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_, entries_, spare_, deferred_count_;
   Buffer<std::int64_t> out_offsets_;
   Buffer<gphash::Plan> plans_;
   Buffer<exec::Sorted> order_;
@@ -216,14 +288,31 @@ class EngineOn final : public Engine {
   }
 
   Status set_table(gphash::TableView const& view, std::uint64_t slots) override {
-    state_.table = view;
-    if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
-    state_.table.claims = state_.claims.data();
     Machine machine(state_.machine);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    gphash::TableView const before = std::exchange(state_.table, view);
+    if constexpr (Ops::kMirrored) {
+      if (Status s = lay_out_mirror(machine, before, slots); !s.ok()) return s;
+    }
+    if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
+    state_.table.claims = state_.claims.data();
     if (Status s = machine.fill(state_.claims.data(), 0, (slots + 31) / 32); !s.ok()) return s;
     return machine.wait();
   }
+
+  Status refresh() override {
+    if constexpr (Ops::kMirrored) {
+      Machine machine(state_.machine);
+      if (Status s = machine.begin(nullptr); !s.ok()) return s;
+      if (state_.mirror == nullptr) return {};
+      if (Status s = machine.threads(state_.mirror_slots, RefreshBody<Ops>{state_.table, state_.options.base}); !s.ok())
+        return s;
+      return machine.wait();
+    }
+    return {};
+  }
+
+  [[nodiscard]] MirrorReport mirror() const override { return state_.mirror_report; }
 
   void set_pool_bytes(std::uint64_t bytes) override { state_.table.pool_bytes = bytes; }
 
@@ -241,6 +330,86 @@ class EngineOn final : public Engine {
   [[nodiscard]] std::string describe() const override { return state_.machine.describe(); }
 
  private:
+  /// Gives the mirror the shape of the table's levels. Those that were there before keep what is known of
+  /// them; new ones are empty, as they are on PM, or wait for refresh(). Where there is no memory for it there
+  /// is no mirror from here on: probes go to PM.
+  Status lay_out_mirror(Machine& machine, gphash::TableView const& before, std::uint64_t slots) {
+    gphash::TableView& now = state_.table;
+    bool same = state_.mirror != nullptr && before.levels == now.levels;
+    for (std::uint32_t i = 0; same && i < now.levels; ++i) same = same_level(before.level[i], now.level[i]);
+    if (same) {
+      now.mirror = before.mirror;
+      return {};
+    }
+    auto fresh = std::make_unique<MirrorBuffers<Machine>>();
+    if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
+      if (s.code() != Code::no_space) return s;
+      now.mirror = {};
+      state_.mirror_report = {0, s.message()};
+      fresh.reset();
+    }
+    for (std::uint32_t i = 0; i < now.levels; ++i) {
+      for (std::uint32_t old = 0; old < before.levels; ++old) {
+        if (state_.mirror == nullptr || fresh == nullptr || !same_level(before.level[old], now.level[i])) continue;
+        if (Status s = carry_over(machine, before, before.level[old], now.level[i]); !s.ok()) return s;
+      }
+    }
+    if (Status s = machine.wait(); !s.ok()) return s;
+    state_.mirror = std::move(fresh);
+    state_.mirror_slots = state_.mirror != nullptr ? slots : 0;
+    return {};
+  }
+
+  static bool same_level(gphash::Level const& a, gphash::Level const& b) {
+    return a.base == b.base && a.log2_buckets == b.log2_buckets;
+  }
+
+  /// Words and tags at least; identities where the budget has room for them.
+  Status allocate_mirror(Machine& machine, MirrorBuffers<Machine>& fresh, std::uint64_t slots) {
+    std::uint64_t const budget =
+        state_.options.memory_budget != 0 ? state_.options.memory_budget : machine.free_bytes() / 8 * 7;
+    gphash::Mirror mirror;
+    std::uint64_t const least = slots * (sizeof(std::uint64_t) + 1);
+    if (least > budget) {
+      return {Code::no_space, "everything: " + std::to_string(slots) + " slots take " + std::to_string(least) +
+                                  " bytes, and the memory budget is " + std::to_string(budget)};
+    }
+    if (Status s = zeroed(machine, fresh.words, slots, mirror.words); !s.ok()) return s;
+    if (Status s = zeroed(machine, fresh.tags, slots, mirror.tags); !s.ok()) return s;
+    MirrorReport report{least, ""};
+    std::uint32_t const identity = gphash::identity_bytes(state_.table.key_bytes, state_.table.value_bytes);
+    std::uint64_t const more = slots * identity;
+    if (identity != 0 && least + more <= budget) {
+      if (Status s = zeroed(machine, fresh.identities, more, mirror.identities); !s.ok()) return s;
+      mirror.identity_bytes = identity;
+      report.bytes += more;
+    } else if (identity != 0) {
+      report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
+                     " bytes more; the memory budget is " + std::to_string(budget);
+    }
+    state_.table.mirror = mirror;
+    state_.mirror_report = report;
+    return {};
+  }
+
+  template <class T>
+  static Status zeroed(Machine& machine, typename Machine::template Buffer<T>& buffer, std::uint64_t n, T*& data) {
+    if (Status s = buffer.resize(n); !s.ok()) return s;
+    data = buffer.data();
+    return machine.fill(data, 0, n);
+  }
+
+  Status carry_over(Machine& machine, gphash::TableView const& before, gphash::Level const& from,
+                    gphash::Level const& to) {
+    gphash::Mirror const& old = before.mirror;
+    gphash::Mirror const& now = state_.table.mirror;
+    std::uint64_t const slots = std::uint64_t{before.slots} << from.log2_buckets;
+    if (Status s = machine.copy(now.words + to.first_slot, old.words + from.first_slot, slots); !s.ok()) return s;
+    if (Status s = machine.copy(now.tags + to.first_slot, old.tags + from.first_slot, slots); !s.ok()) return s;
+    if (now.identity_bytes == 0 || old.identity_bytes == 0) return {};
+    return machine.copy(now.identity(to.first_slot), old.identity(from.first_slot), slots * now.identity_bytes);
+  }
+
   EngineState<Machine> state_;
 };
 
@@ -257,6 +426,13 @@ std::unique_ptr<Engine> make_engine_on(EngineOptions const& options, typename Ma
     if (options.default_shape)
       return std::make_unique<EngineOn<Machine, InPlaceOps<Shape228>, false>>(options, std::move(machine));
     return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, false>>(options, std::move(machine));
+  }
+  if (options.mirrored) {
+    if (options.count_accesses)
+      return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, true>>(options, std::move(machine));
+    if (options.default_shape)
+      return std::make_unique<EngineOn<Machine, WordOps<Shape228, true>, false>>(options, std::move(machine));
+    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, false>>(options, std::move(machine));
   }
   if (options.count_accesses)
     return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));

@@ -46,6 +46,7 @@ Status Store::get(Column const& keys, MutableColumn const& values, std::span<Key
   call.keys = keys;
   call.out = values;
   call.stream = options.stream;
+  call.device_statuses = options.device_statuses;
   return impl_->read(call, statuses);
 }
 

@@ -187,6 +187,12 @@ Status Store::Impl::start() {
   e.verify_reads = options.verify_reads;
   e.displacement = options.displacement;
   e.workers = &workers_;
+  e.gather = options.gather;
+  e.memory_budget = options.memory_budget;
+  e.mirrored = options.residency == Residency::mirrored ||
+               (options.residency == Residency::automatic && options.device == Device::cuda && !e.in_place);
+  if (e.in_place && e.mirrored)
+    return bad("pool " + path + " has layout in_place, which is never mirrored; open it with residency pm");
   if (options.device == Device::cuda) {
     auto engine = make_cuda_engine(e);
     if (!engine) return engine.status();
@@ -211,11 +217,13 @@ Status Store::Impl::recover() {
   if (table_.resizing() && !mutated(Mutant::recovery_skips_resize)) {
     recovery.resize_resumed = true;
     heap_.guard_superblocks(true);  // which of them hold records is not known yet
-    Status const s = grow();
+    Status s = engine_->refresh();
+    if (s.ok()) s = grow();
     heap_.guard_superblocks(false);
     if (!s.ok() && table_.resizing()) return s;
   }
   gphash::Recovered const r = table_.recover(workers_);
+  if (Status s = engine_->refresh(); !s.ok()) return s;
   table_.pool_grew();
   recovery.records = r.records;
   recovery.duplicates = r.duplicates;
@@ -349,16 +357,22 @@ Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
   if (call.keys.count == 0) return {};
-  auto first = first_statuses(call);
-  if (!first) return first.status();
+  std::vector<std::uint8_t> first;  // of fixed sizes none can be too large: all are pending
+  if (call.keys.offsets != nullptr) {
+    auto statuses_at_first = first_statuses(call);
+    if (!statuses_at_first) return statuses_at_first.status();
+    first = std::move(*statuses_at_first);
+  }
   auto session = take_session();
   if (!session) return session.status();
   auto const run = [&]() -> Status {
-    if (Status s = (*session)->begin(call, *first); !s.ok()) return s;
+    if (Status s = (*session)->begin(call, first); !s.ok()) return s;
     if (Status s = (*session)->get(); !s.ok()) return s;
-    auto status = (*session)->statuses();
-    if (!status) return status.status();
-    for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] = static_cast<KeyStatus>((*status)[i]);
+    if (!statuses.empty()) {
+      auto status = (*session)->statuses();
+      if (!status) return status.status();
+      for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] = static_cast<KeyStatus>((*status)[i]);
+    }
     return (*session)->finish();
   };
   Status const s = run();
@@ -614,7 +628,8 @@ Status Store::Impl::grow() {
     if (Status s = check_worth_growing(); !s.ok()) return s;
     if (Status s = table_.begin_growth(); !s.ok()) {  // extreme shapes only: a larger top level
       table_.abandon_growth();
-      Status const set = engine_->set_table(table_.view(), table_.slots());
+      Status set = engine_->set_table(table_.view(), table_.slots());
+      if (set.ok()) set = engine_->refresh();
       return set.ok() ? s : set;
     }
   }
@@ -760,6 +775,10 @@ Stats Store::Impl::stats() {
   if (engine_) {
     add(engine_->get_counts());
     s.machine = engine_->describe();
+    MirrorReport const mirror = engine_->mirror();
+    s.mirror_bytes = mirror.bytes;
+    s.residency = mirror.bytes > 0 ? Residency::mirrored : Residency::pm;
+    s.residency_note = mirror.lacks;
   }
   std::lock_guard const lock(stats_mutex_);
   s.records = records_;

@@ -103,7 +103,7 @@ struct Store::Impl {
   Status check_undoable() const;
   Status make_room_for(std::uint64_t operations);
   void start_transaction(OpenTransaction& tx);
-  void undo(std::uint32_t from_step, std::uint64_t records_before);
+  Status undo(std::uint32_t from_step, std::uint64_t records_before);
   Status finish_transaction(OpenTransaction& tx, bool commit);
   Status fail(Status status);  // after this the store refuses writes
 

@@ -60,15 +60,20 @@ void Store::Impl::start_transaction(OpenTransaction& tx) {
 }
 
 /// Slots as they were before that step; their claims have all been let go.
-void Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) {
+Status Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) {
   undo_.undo(from_step, [&](Offset slot) { return table_.has_slot(slot); });
-  std::lock_guard const lock(stats_mutex_);
-  records_ = records_before;
+  {
+    std::lock_guard const lock(stats_mutex_);
+    records_ = records_before;
+  }
+  return engine_->refresh();
 }
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
 Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
-  if (!commit) undo(tx.first_step, tx.records_before);
+  if (!commit) {
+    if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return fail(s);
+  }
   undo_.end();
   if (options.count_accesses) {
     Counts orders;
@@ -139,7 +144,7 @@ Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<Key
   if (result.ok()) {
     if (Status s = keep_attempt(tx, call, batch, *status); !s.ok()) return fail(s);
   } else {
-    undo(step, records_before);
+    if (Status s = undo(step, records_before); !s.ok()) return fail(s);
     release_all(batch.reserved);
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);

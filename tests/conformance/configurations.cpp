@@ -1,5 +1,5 @@
-// Which stores the conformance suite runs for. A configuration is named DEVICE_LAYOUT_KEYS_SHAPE, and
-// CMakeLists.txt registers one ctest for each DEVICE_LAYOUT_KEYS.
+// Which stores the conformance suite runs for. A configuration is named DEVICE_TABLE_KEYS_SHAPE, and
+// CMakeLists.txt registers one ctest for each DEVICE_TABLE_KEYS.
 #include <sstream>
 
 #include "conformance/conformance.hpp"
@@ -17,6 +17,15 @@ constexpr Sizes kSizes[] = {
     {"variable", 0, 0}, {"key8values", 8, 0}, {"keysvalue16", 0, 16},
 };
 
+struct Table {
+  char const* name;
+  Layout layout;
+  Residency residency;
+};
+constexpr Table kTables[] = {{"word", Layout::word, Residency::pm},
+                             {"mirrored", Layout::word, Residency::mirrored},
+                             {"inplace", Layout::in_place, Residency::pm}};
+
 struct Make {
   Shape shape;
   bool count_accesses;
@@ -29,10 +38,9 @@ constexpr Make kMakes[] = {
     {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 2}, false, 1}, {{1, 2, 1}, false, 1},
 };
 
-std::string name_of(Device device, Layout layout, Sizes const& sizes, Make const& m) {
+std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
-  name << (device == Device::cpu ? "cpu_" : "cuda_") << (layout == Layout::word ? "word_" : "inplace_") << sizes.name
-       << '_' << m.shape.levels << 'L' << m.shape.hashes << 'H' << m.shape.slots << 'S'
+  name << (device == Device::cpu ? "cpu_" : "cuda_") << table.name << '_' << sizes.name << '_' << m.shape.levels << 'L' << m.shape.hashes << 'H' << m.shape.slots << 'S'
        << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
   return name.str();
 }
@@ -42,13 +50,15 @@ std::string name_of(Device device, Layout layout, Sizes const& sizes, Make const
 std::vector<Config> configurations() {
   std::vector<Config> all;
   for (Device const device : {Device::cpu, Device::cuda}) {
-    for (Layout const layout : {Layout::word, Layout::in_place}) {
+    for (Table const& table : kTables) {
       for (Sizes const& s : kSizes) {
         for (Make const& m : kMakes) {
           if (device == Device::cuda && m.threads == 2) continue;
-          if (layout == Layout::in_place && m.shape.slots == 1) continue;  // nothing is ever displaced there
-          std::string const name = name_of(device, layout, s, m);
-          all.push_back({name, device, layout, m.shape, s.key_bytes, s.value_bytes, m.count_accesses, m.threads});
+          if (table.layout == Layout::in_place && m.shape.slots == 1) continue;  // nothing is ever displaced there
+          // Batches of tests are too small for a choice of their own: sorted in every second configuration.
+          Gather const gather = m.count_accesses ? Gather::at_once : Gather::in_order;
+          all.push_back({name_of(device, table, s, m), device, table.layout, m.shape, s.key_bytes, s.value_bytes,
+                         m.count_accesses, m.threads, table.residency, gather});
         }
       }
     }

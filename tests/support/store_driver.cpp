@@ -170,6 +170,8 @@ OpenOptions Config::open() const {
   o.device = device;
   o.threads = threads;
   o.count_accesses = count_accesses;
+  o.residency = residency;
+  o.gather = gather;
   return o;
 }
 

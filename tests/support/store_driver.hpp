@@ -79,6 +79,8 @@ struct Config {
   std::uint32_t value_bytes = 0;  // 0 = variable
   bool count_accesses = false;
   std::uint32_t threads = 1;
+  Residency residency = Residency::automatic;
+  Gather gather = Gather::automatic;
 
   [[nodiscard]] CreateOptions create(std::uint64_t expected_records = 1) const;
   [[nodiscard]] OpenOptions open() const;

@@ -22,6 +22,7 @@
 #include "base/annotate.hpp"
 #include "base/hash.hpp"
 #include "base/offset.hpp"
+#include "index/gphash/mirror.hpp"
 #include "pm/format.hpp"
 
 namespace perdure::gphash {
@@ -36,6 +37,7 @@ struct Level {
 struct TableView {
   Level level[pm::kMaxLevels];   // highest first
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
+  Mirror mirror;                    // residency `mirrored` only
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
   std::uint32_t hashes = 0;

@@ -29,6 +29,7 @@ struct KeyRef {
 
 struct Found {
   bool hit = false;
+  bool read = false;      // `record` was read from PM; else only its places and sizes are known
   std::uint32_t lane = 0;
   Offset at;              // record read last, the hit if there is one; 0 = none
   pm::RecordView record;  // valid when `at` is not 0
@@ -43,6 +44,8 @@ struct Plan {
   std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to let go of afterwards
   Change change = Change::none;
   std::uint32_t lane = 0;
+  std::uint32_t value_sum = 0;  // CRC-32C of the new value, for the mirror
+  std::uint32_t known = 0;      // what the mirror may say of the new record
 
   static constexpr std::uint64_t kNoClaim = ~std::uint64_t{0};
 };
@@ -70,47 +73,121 @@ PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) 
 /// Layout `word`. Warps agree on slots through volatile claim bits: a slot may be filled, replaced or
 /// emptied in phase two only by the warp that set its bit in phase one. PM words are only loaded and
 /// stored, never compared and swapped. Bits are set in phase one alone and cleared in phase two, so a
-/// slot seen empty and claimed in one phase is still empty.
-template <class Shape>
+/// slot seen empty and claimed in one phase is still empty. With residency `mirrored` the words are
+/// probed in the mirror, and stored there with every store to PM.
+template <class Shape, bool kMirror = false>
 struct WordOps {
   static constexpr bool kPublishNeedsWarp = false;
   static constexpr bool kUndoable = true;  // one word a change, and it says all
+  static constexpr bool kMirrored = kMirror;
   using Where = Candidates<Shape>;
+
+  PERDURE_FN static std::uint32_t slots(TableView const& t) { return Shape::slots(t); }
+
+  /// Whether there is a mirror now: a large table may have outgrown the memory for it.
+  PERDURE_FN static bool mirrored(TableView const& t) { return kMirrored && t.mirror.words != nullptr; }
 
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
-    return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
+    if (!mirrored(t))
+      return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
+    return warp.rows(Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return mirror_row(t, where, g); });
+  }
+
+  PERDURE_FN static std::uint64_t* mirror_row(TableView const& t, Where const& where, std::uint32_t group) {
+    return t.mirror.words + where.slot_number(t, group * Shape::slots(t));
   }
 
   template <class W, class M>
   PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
-    for (std::uint32_t g = 0; g < Where::groups(t); ++g) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
+      if (mirrored(t))
+        warp.prefetch(mirror_row(t, where, g), Shape::slots(t) * 8);
+      else
+        mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+    }
+  }
+
+  /// Where a slot's record is on PM.
+  PERDURE_FN static Offset home(TableView const& t, std::uint64_t word) {
+    if (kMirrored && (word & Mirror::kCached) != 0)
+      return Offset{t.mirror.homes[word & Mirror::kEntryMask] * pm::kRecordAlign};
+    return word::record(word);
+  }
+
+  /// A word as it is on PM.
+  PERDURE_FN static std::uint64_t on_pm(TableView const& t, std::uint64_t word) {
+    if (!kMirrored || (word & Mirror::kCached) == 0) return word;
+    return (word & ~word::kPlaceMask) | t.mirror.homes[word & Mirror::kEntryMask];
   }
 
   /// The record that find() will probably read first; 0 if there is none.
   template <class W, class Lanes>
-  PERDURE_FN static Offset likely_record(W& warp, Lanes const& lanes, std::uint64_t hash) {
+  PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes, std::uint64_t hash) {
+    if (kMirrored && t.mirror.identities != nullptr) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
-    return hits == 0 ? Offset{} : word::record(warp.pick(lanes, exec::lowest_bit(hits)));
+    return hits == 0 ? Offset{} : home(t, warp.pick(lanes, exec::lowest_bit(hits)));
+  }
+
+  /// Stores a slot's word; `plan` says what the mirror may know of its record, null nothing.
+  template <class W, class M>
+  PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target, std::uint64_t slot,
+                               std::uint64_t word, KeyRef const* key, Plan const* plan) {
+    mem.store(warp, target, word);
+    if (mirrored(t)) reflect(warp, t, slot, word, key, plan);
+  }
+
+  /// The mirror's side of a store. It is volatile, and nobody probes this slot before the phase ends.
+  template <class W>
+  PERDURE_FN static void reflect(W& warp, TableView const& t, std::uint64_t slot, std::uint64_t word,
+                                 KeyRef const* key, Plan const* plan) {
+    Mirror const& mirror = t.mirror;
+    warp.once([&] {
+      if (word == word::kEmpty || plan == nullptr || plan->known == 0)
+        mirror.forget<W>(slot);
+      else
+        mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
+      W::store(mirror.tags + slot, tag_of(word, word::kPlaceBits));
+      W::store(mirror.words + slot, word);
+      return std::uint64_t{0};
+    });
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const&, Lanes const& lanes,
-                               KeyRef const& key) {
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, [[maybe_unused]] Where const& where,
+                               Lanes const& lanes, KeyRef const& key) {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
-      Offset const at = word::record(warp.pick(lanes, found.lane));
+      Offset const at = home(t, warp.pick(lanes, found.lane));
       std::uint64_t const room = t.room(at);
       if (room < sizeof(pm::RecordHeader)) continue;
+      if constexpr (kMirrored) {
+        std::uint64_t const slot = where.slot_number(t, found.lane);
+        if ((t.mirror.known<W>(slot) & kKeyKnown) != 0) {
+          if (!t.mirror.same_key<W>(slot, key.data, key.bytes)) continue;
+          found.at = at;
+          found.record.header = {0, t.value_bytes, t.key_bytes, 0, 0};
+          found.hit = true;
+          found.read = false;
+          break;
+        }
+      }
       found.at = at;
-      found.record = pm::view_record(mem.read(at), room);
+      read_record(mem, t, found);
       found.hit = found.record.header.key_bytes == key.bytes && warp.equal(found.record.key, key.data, key.bytes);
       if (mutated(Mutant::key_not_compared)) found.hit = true;
       if (found.hit) break;
     }
     return found;
+  }
+
+  /// Reads the record of a key that was found without.
+  template <class M>
+  PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
+    found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+    found.read = true;
   }
 
   /// The claim bits that plan() will probably look at for an insert.
@@ -181,20 +258,22 @@ struct WordOps {
       std::uint64_t const moving = warp.pick(lanes, lane);
       std::uint64_t const from = where.slot_number(t, lane);
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
-      Offset const record = word::record(moving);
+      Offset const record = home(t, moving);
       if (t.room(record) >= sizeof(pm::RecordHeader)) {
         pm::RecordView const r = pm::view_record(mem.read(record), t.room(record));
         Where const others(t, hash_bytes(r.key, r.header.key_bytes));
         auto const other_lanes = probe(warp, mem, t, others);
         std::uint32_t to = 0;
         if (r.header.key_bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
-          if (!mutated(Mutant::displaced_copy_skipped)) mem.store(warp, others.slot(t, to), moving);
+          std::uint64_t const into = others.slot_number(t, to);
+          if (!mutated(Mutant::displaced_copy_skipped))
+            store(warp, mem, t, others.slot(t, to), into, on_pm(t, moving), nullptr, nullptr);
           if (mutated(Mutant::displaced_slot_cleared_early)) mem.store(warp, where.slot(t, lane), word::kEmpty);
           if (mutated(Mutant::displaced_slot_unclaimed)) unclaim(warp, t, from);
           plan.target = where.slot(t, lane);
           plan.lane = lane;
           plan.claim[0] = from;
-          plan.claim[1] = others.slot_number(t, to);
+          plan.claim[1] = into;
           return true;
         }
       }
@@ -233,9 +312,9 @@ struct WordOps {
   }
 
   template <class W, class M>
-  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const&, KeyRef const&, Plan const& plan) {
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key, Plan const& plan) {
     if (mutated(Mutant::erase_forgets_slot) && plan.change == Change::erase) return Verdict::done;
-    mem.store(warp, plan.target, plan.value);
+    store(warp, mem, t, plan.target, plan.claim[0], plan.value, &key, &plan);
     return Verdict::done;
   }
 
@@ -261,7 +340,7 @@ struct WordOps {
     if (warp.match(lanes, ~std::uint64_t{0}, moving) != 0) return Verdict::done;
     std::uint32_t lane = 0;
     if (!claim_empty(warp, t, where, lanes, lane)) return Verdict::full;
-    mem.store(warp, where.slot(t, lane), moving);
+    store(warp, mem, t, where.slot(t, lane), where.slot_number(t, lane), moving, nullptr, nullptr);
     if (mutated(Mutant::rehash_empties_as_it_goes)) mem.store(warp, retiring.base + slot * 8, word::kEmpty);
     return Verdict::done;
   }
@@ -274,6 +353,8 @@ template <class Shape>
 struct InPlaceOps {
   static constexpr bool kPublishNeedsWarp = true;
   static constexpr bool kUndoable = false;  // an insert writes key, place and state over what was erased there
+  static constexpr bool kMirrored = false;
+  PERDURE_FN static bool mirrored(TableView const&) { return false; }
   using Where = Candidates<Shape>;
 
   template <class W, class M>
@@ -290,7 +371,7 @@ struct InPlaceOps {
   PERDURE_FN static void prefetch_to_plan(W&, TableView const&, Where const&, Lanes const&) {}
 
   template <class W, class Lanes>
-  PERDURE_FN static Offset likely_record(W&, Lanes const&, std::uint64_t) {
+  PERDURE_FN static Offset likely_record(W&, TableView const&, Lanes const&, std::uint64_t) {
     return {};  // its place stands in the slot, a further access away
   }
 
@@ -328,10 +409,16 @@ struct InPlaceOps {
       Offset const at{mem.load(warp, place_of(t, where, found.lane))};
       if (t.room(at) < sizeof(pm::RecordHeader)) continue;
       found.at = at;
-      found.record = pm::view_record(mem.read(at), t.room(at));
+      read_record(mem, t, found);
       found.hit = true;
     }
     return found;
+  }
+
+  template <class M>
+  PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
+    found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+    found.read = true;
   }
 
   template <class W, class M, class Lanes>

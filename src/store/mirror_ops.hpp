@@ -1,0 +1,309 @@
+// Bodies of residency `mirrored`, once for every machine. Gets take 32 keys an item: each lane finds its own
+// key in the mirror, then all lanes together copy the values of all 32. Values on PM are copied at once,
+// or put aside and gathered in the order of their addresses, which is what a link across which every far
+// access costs an address translation wants (docs/design.md).
+#pragma once
+
+#include <cstdint>
+
+#include "exec/bits.hpp"
+#include "store/batch_ops.hpp"
+
+namespace perdure {
+
+/// Keys an item of a get.
+inline constexpr std::uint32_t kSquad = 32;
+
+PERDURE_FN constexpr std::uint64_t squads(std::uint64_t n) { return (n + kSquad - 1) / kSquad; }
+
+/// Gets put aside, to be sorted: place on PM (in units of 16 bytes << shift) above, operation below.
+struct Deferred {
+  std::uint64_t* entries = nullptr;  // null: nothing is put aside
+  std::uint64_t* count = nullptr;
+  std::uint64_t* slots = nullptr;    // by operation
+  std::uint32_t shift = 0;
+
+  PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
+  PERDURE_FN static std::uint64_t place(std::uint64_t entry) { return entry >> 32; }
+};
+
+/// Where a get finds its value.
+enum class Source : std::uint8_t {
+  none,
+  entry,   // in the record cache
+  value,   // on PM, and the mirror knows the key and the value's checksum
+  record,  // perhaps on PM: the record must be read
+};
+
+template <class Ops>
+struct MirrorGetBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+  Deferred deferred;
+
+  template <class W>
+  struct State {
+    typename W::template Each<Where> where;
+    typename W::template Each<std::uint64_t> hash;
+    typename W::template Each<std::uint32_t> candidates;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      warp.each([&](std::uint32_t lane) {
+        std::uint64_t const i = squad * kSquad + lane;
+        if (!live(i)) return;
+        s.hash[lane] = hash_bytes(batch.keys.at(i), batch.keys.size(i));
+        s.where[lane].set(table, s.hash[lane]);
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g) warp.prefetch(row(s.where[lane], g), 1);
+      });
+    } else if constexpr (kStage == 1) {
+      warp.each([&](std::uint32_t lane) {
+        std::uint64_t const i = squad * kSquad + lane;
+        s.candidates[lane] = live(i) ? candidates(s.where[lane], s.hash[lane]) : 0;
+        if (s.candidates[lane] == 0) return;
+        std::uint64_t const slot = s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));
+        warp.prefetch(table.mirror.words + slot, 8);
+      });
+    } else {
+      finish(warp, mem, squad, s, counts);
+    }
+  }
+
+ private:
+  /// What a lane found.
+  struct Hit {
+    std::uint64_t slot = 0;
+    Offset at;
+    std::byte const* entry = nullptr;
+    Source source = Source::none;
+  };
+
+  PERDURE_FN bool live(std::uint64_t i) const { return i < batch.n && batch.takes_part(i); }
+
+  PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
+    return table.mirror.tags + where.slot_number(table, group * Ops::slots(table));
+  }
+
+  PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
+    std::uint8_t const tag = gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kPlaceBits);
+    std::uint32_t const slots = Ops::slots(table);
+    std::uint32_t hits = 0;
+    for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+      hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
+    return hits;
+  }
+
+  template <class W>
+  PERDURE_FN Hit look_up(std::uint64_t i, Where const& where, std::uint64_t hash, std::uint32_t hits) const {
+    gphash::Mirror const& mirror = table.mirror;
+    std::byte const* const key = batch.keys.at(i);
+    for (; hits != 0; hits &= hits - 1) {
+      Hit hit;
+      hit.slot = where.slot_number(table, exec::lowest_bit(hits));
+      std::uint64_t const word = mirror.words[hit.slot];
+      if (((word ^ gphash::word::fingerprint(hash)) & ~gphash::word::kPlaceMask) != 0) continue;
+      if ((word & gphash::Mirror::kCached) != 0) {
+        hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
+        hit.source = Source::entry;
+        if (same_bytes(hit.entry + sizeof(pm::RecordHeader), key, table.key_bytes)) return hit;
+        continue;
+      }
+      hit.at = gphash::word::record(word);
+      std::uint32_t const known = mirror.known<W>(hit.slot);
+      if ((known & gphash::kKeyKnown) != 0 && !mirror.same_key<W>(hit.slot, key, table.key_bytes)) continue;
+      std::uint32_t const needed = batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
+      bool const sure = (known & needed) == needed && table.room(hit.at) >= table.max_record;
+      hit.source = sure ? Source::value : Source::record;
+      return hit;
+    }
+    return {};
+  }
+
+  PERDURE_FN static bool same_bytes(std::byte const* a, std::byte const* b, std::uint32_t bytes) {
+    for (std::uint32_t at = 0; at < bytes; at += 8)
+      if (hash_detail::load_tail(a + at, bytes - at) != hash_detail::load_tail(b + at, bytes - at)) return false;
+    return true;
+  }
+
+  template <class W, class M>
+  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+    typename W::template Each<Hit> hits;
+    std::uint64_t const first = squad * kSquad;
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const i = first + lane;
+      hits[lane] = look_up<W>(i, s.where[lane], s.hash[lane], s.candidates[lane]);
+      if (!live(i)) return;
+      batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
+    });
+    auto const which = [&](Source source) {
+      return warp.vote([&](std::uint32_t lane) { return hits[lane].source == source; });
+    };
+    auto const to = [&](std::uint32_t lane) { return batch.out + (first + lane) * table.value_bytes; };
+    auto const cached = [&](std::uint32_t lane) {
+      return hits[lane].entry + sizeof(pm::RecordHeader) + table.key_bytes;
+    };
+    warp.copy_each(which(Source::entry), table.value_bytes, to, cached, nullptr);
+    std::uint32_t const on_pm = which(Source::value);
+    if (deferred.entries != nullptr) {
+      put_aside(warp, on_pm, first, hits);
+    } else {
+      auto const value = [&](std::uint32_t lane) {
+        return mem.peek(hits[lane].at) + sizeof(pm::RecordHeader) + table.key_bytes;
+      };
+      mem.read_each(on_pm);
+      typename W::template Each<std::uint32_t> sums;
+      warp.copy_each(on_pm, table.value_bytes, to, value, batch.verify ? &sums : nullptr);
+      if (batch.verify) check_sums(warp, on_pm, first, hits, sums, counts);
+    }
+    for (std::uint32_t rest = which(Source::record); rest != 0; rest &= rest - 1)
+      read_whole(warp, mem, first + exec::lowest_bit(rest), counts);
+  }
+
+  template <class W, class Hits, class Sums>
+  PERDURE_FN void check_sums(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits, Sums const& sums,
+                             Counts& counts) const {
+    std::uint32_t const wrong = warp.vote([&](std::uint32_t lane) {
+      return (mask >> lane & 1) != 0 && sums[lane] != table.mirror.tail(hits[lane].slot)->value_sum;
+    });
+    counts[Counts::corrupt] += exec::popcount(wrong);
+    warp.each([&](std::uint32_t lane) {
+      if ((wrong >> lane & 1) != 0) batch.status[first + lane] = code(KeyStatus::corrupt);
+    });
+  }
+
+  template <class W, class Hits>
+  PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits) const {
+    if (mask == 0) return;
+    std::uint64_t const at = warp.once([&] { return W::fetch_add(deferred.count, exec::popcount(mask)); });
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      std::uint64_t const place = hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
+      deferred.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = place << 32 | (first + lane);
+      deferred.slots[first + lane] = hits[lane].slot;
+    });
+  }
+
+  /// The key stands perhaps in a record the mirror does not know: the whole warp reads it, and tells the mirror.
+  template <class W, class M>
+  PERDURE_FN void read_whole(W& warp, M& mem, std::uint64_t i, Counts& counts) const {
+    KeyRef key{batch.keys.at(i), batch.keys.size(i), 0};
+    key.hash = hash_bytes(key.data, key.bytes);
+    Where where;
+    where.set(table, key.hash);
+    auto const lanes = Ops::probe(warp, mem, table, where);
+    auto found = Ops::find(warp, mem, table, where, lanes, key);
+    GetBody<Ops, GetMode::copy>{batch, table}.answer(warp, mem, i, found, counts);
+    if (!found.hit || table.mirror.identities == nullptr) return;
+    if (warp.once([&] { return std::uint64_t{batch.status[i]}; }) != code(KeyStatus::ok)) return;
+    gphash::IdentityTail tail{0, gphash::kKeyKnown};
+    if (batch.verify) {
+      tail.value_sum = warp.crc32c(0, batch.out + i * table.value_bytes, table.value_bytes);
+      tail.known |= gphash::kSumKnown;
+    }
+    std::uint64_t const slot = where.slot_number(table, found.lane);
+    warp.once([&] {  // others that find it say the same
+      table.mirror.learn(warp, slot, key.data, key.bytes, tail);
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Copies what was put aside, 32 entries an item, sorted by place. Of entries with one place, those of an
+/// item cost one access.
+template <class Ops>
+struct GatherBody {
+  static constexpr int kStages = 2;
+  BatchView batch;
+  gphash::TableView table;
+  Deferred deferred;
+  std::uint64_t n = 0;
+
+  template <class W>
+  struct State {
+    typename W::template Each<std::uint64_t> slot;
+    typename W::template Each<std::uint64_t> operation;
+    std::uint32_t taking_part;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.taking_part = warp.vote([&](std::uint32_t lane) { return squad * kSquad + lane < n; });
+      warp.each([&](std::uint32_t lane) {
+        if ((s.taking_part >> lane & 1) == 0) return;
+        s.operation[lane] = Deferred::operation(deferred.entries[squad * kSquad + lane]);
+        s.slot[lane] = deferred.slots[s.operation[lane]];
+        warp.prefetch(mem.peek(value_at(s.slot[lane])), table.value_bytes);
+      });
+    } else {
+      gather(warp, mem, s, counts);
+    }
+  }
+
+ private:
+  PERDURE_FN Offset value_at(std::uint64_t slot) const {
+    return gphash::word::record(table.mirror.words[slot]) + (sizeof(pm::RecordHeader) + table.key_bytes);
+  }
+
+  template <class W, class M>
+  PERDURE_FN void gather(W& warp, M& mem, State<W>& s, Counts& counts) const {
+    using Lanes32 = typename W::template Each<std::uint32_t>;
+    auto const in = [&](std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; };
+    // Of lanes side by side with one slot, the first leads.
+    Lanes32 leader;
+    warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
+    auto const before = warp.shuffle(s.slot, leader);
+    std::uint32_t const leaders = warp.vote([&](std::uint32_t lane) {
+      return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]);
+    });
+    warp.each([&](std::uint32_t lane) { leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u); });
+
+    auto const to = [&](std::uint32_t lane) { return batch.out + s.operation[lane] * table.value_bytes; };
+    auto const from = [&](std::uint32_t lane) { return mem.peek(value_at(s.slot[lane])); };
+    mem.read_each(leaders);
+    Lanes32 sums;
+    warp.copy_each(leaders, table.value_bytes, to, from, batch.verify ? &sums : nullptr);
+    std::uint32_t wrong = 0;
+    if (batch.verify) {
+      wrong = warp.vote([&](std::uint32_t lane) {
+        return in(leaders, lane) && sums[lane] != table.mirror.tail(s.slot[lane])->value_sum;
+      });
+    }
+    auto const model = warp.shuffle(s.operation, leader);
+    auto const copied = [&](std::uint32_t lane) { return batch.out + model[lane] * table.value_bytes; };
+    warp.copy_each(s.taking_part & ~leaders, table.value_bytes, to, copied, nullptr);
+    std::uint32_t const corrupt =
+        warp.vote([&](std::uint32_t lane) { return in(s.taking_part, lane) && in(wrong, leader[lane]); });
+    counts[Counts::corrupt] += exec::popcount(corrupt);
+    warp.each([&](std::uint32_t lane) {
+      if (in(corrupt, lane)) batch.status[s.operation[lane]] = code(KeyStatus::corrupt);
+    });
+  }
+};
+
+/// Makes the mirror say what PM says, a slot an item; what it knows besides stays where the words agree.
+template <class Ops>
+struct RefreshBody {
+  gphash::TableView table;
+  std::byte const* base;
+
+  PERDURE_FN void operator()(std::uint64_t slot) const {
+    std::uint32_t l = 0;
+    while (l + 1 < table.levels && slot >= table.level[l + 1].first_slot) ++l;
+    gphash::Level const& level = table.level[l];
+    std::uint64_t const within = slot - level.first_slot;
+    if (within >= std::uint64_t{table.slots} << level.log2_buckets) return;  // between levels
+    std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(base + level.base.bytes + within * 8);
+    gphash::Mirror const& mirror = table.mirror;
+    if (Ops::on_pm(table, mirror.words[slot]) == word) return;
+    mirror.words[slot] = word;
+    mirror.tags[slot] = gphash::tag_of(word, gphash::word::kPlaceBits);
+    if (mirror.identities != nullptr) mirror.tail(slot)->known = 0;
+  }
+};
+
+}  // namespace perdure
