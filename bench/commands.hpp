@@ -14,6 +14,7 @@ struct Command {
 [[nodiscard]] Command add_ycsb(CLI::App& program);
 [[nodiscard]] Command add_load_factor(CLI::App& program);
 [[nodiscard]] Command add_accesses(CLI::App& program);
+[[nodiscard]] Command add_batches(CLI::App& program);
 [[nodiscard]] Command add_reopen(CLI::App& program);
 [[nodiscard]] Command add_durability(CLI::App& program);
 [[nodiscard]] Command add_log(CLI::App& program);

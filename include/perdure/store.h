@@ -60,6 +60,9 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 /// `automatic`: whatever is faster here for batches of that size, measured while running.
 enum class Gather : std::uint8_t { automatic, at_once, in_order };
 
+/// Which records a load of the cache takes: those got most often or most lately since the last one, or any.
+enum class CachePolicy : std::uint8_t { lfu, lru, random };
+
 struct OpenOptions {
   bool read_only = false;
   Device device = Device::cpu;
@@ -74,7 +77,9 @@ struct OpenOptions {
   std::string log_dir = {};  // of a pool of durability power: it is made anew from there
   Residency residency = Residency::automatic;
   Gather gather = Gather::automatic;
-  std::uint64_t memory_budget = 0;  // bytes of the device's memory for the mirror; 0 = what is free, less an eighth
+  std::uint64_t memory_budget = 0;  // bytes of the device's memory for mirror and cache; 0 = 7/8 of what is free
+  std::uint64_t cache_bytes = 0;    // of it, for whole records (fixed sizes only); filled by load_cache()
+  CachePolicy cache_policy = CachePolicy::lfu;
 };
 
 struct RecoveryReport {
@@ -121,6 +126,8 @@ struct Stats {
   Residency residency = Residency::pm;
   std::uint64_t mirror_bytes = 0;  // of the device's memory
   std::string residency_note;      // what the mirror lacks, and why; empty when it lacks nothing
+  std::uint64_t cache_records = 0;  // taken by the last load; those changed since are read from the pool
+  std::uint64_t cache_bytes = 0;    // of the device's memory
   std::uint64_t log_used_bytes = 0;  // durability power; not yet covered by both checkpoints
   std::uint64_t checkpoints = 0;  // durability power; since open
   std::string log_method;  // durability power, for example "io_uring, O_DIRECT, registered buffers"
@@ -147,6 +154,14 @@ struct ScanPage {
   VariableValues keys;  // same shape for fixed-width pools, all lengths equal
   VariableValues values;
   ScanCursor next;
+};
+
+/// What a load of the record cache came to.
+struct CacheReport {
+  std::uint64_t records = 0;
+  std::uint64_t corrupt = 0;  // left out, for their checksum does not match
+  std::uint64_t bytes = 0;    // of the device's memory
+  double seconds = 0;
 };
 
 struct TransactionOptions {
@@ -205,6 +220,11 @@ class Store {
   /// takes effect whole or fails whole; after a failure the others still count. Its room is fixed
   /// when it begins: a batch that needs more fails with Code::no_space. Layout `word` only.
   Result<Transaction> begin(TransactionOptions const& options = {});
+
+  /// Fills the record cache anew, with what was got since the last time and cache_policy says. Until the next
+  /// load its contents are frozen (GPHash, section 3.3); a record that is changed leaves it. Gets go on
+  /// meanwhile, writers wait. Code::unsupported without cache_bytes or without a mirror.
+  Result<CacheReport> load_cache();
 
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
 

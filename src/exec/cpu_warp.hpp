@@ -116,8 +116,7 @@ class CpuWarp {
   }
 
   template <class To, class From>
-  HWY_INLINE void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from,
-                            Each<std::uint32_t>* sums) const {
+  HWY_INLINE void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from, Each<std::uint32_t>* sums) const {
     for (; mask != 0; mask &= mask - 1) {
       auto const lane = static_cast<std::uint32_t>(__builtin_ctz(mask));
       copy(to(lane), from(lane), bytes);
@@ -206,6 +205,9 @@ class CpuWarp {
     return __atomic_fetch_or(at, bits, __ATOMIC_ACQ_REL);
   }
   static HWY_INLINE std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
+    return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
+  }
+  static HWY_INLINE std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) {
     return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
   }
   static HWY_INLINE std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {

@@ -38,6 +38,7 @@ struct CudaAtoms {
   static __device__ std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
     return atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(more));
   }
+  static __device__ std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) { return atomicAdd(at, more); }
   static __device__ std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) { return atomicAnd(at, bits); }
 };
 
@@ -104,8 +105,7 @@ class CudaWarp : public CudaAtoms {
   /// Tiles of 8 threads take an item each, 16 bytes a thread, so that a value of 128 bytes is one access
   /// and four are under way at once.
   template <class To, class From>
-  __device__ void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from,
-                            Each<std::uint32_t>* sums) const {
+  __device__ void copy_each(std::uint32_t mask, std::size_t bytes, To to, From from, Each<std::uint32_t>* sums) const {
     if (mask == 0) return;
     bool const mine = (mask >> lane_ & 1) != 0;
     auto const my_to = mine ? reinterpret_cast<unsigned long long>(to(lane_)) : 0ull;

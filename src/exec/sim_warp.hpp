@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "exec/sim_observer.hpp"
@@ -166,6 +167,10 @@ class SimWarp {
     std::uint64_t const found = *at;
     *at += more;
     return found;
+  }
+  static std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) {
+    sim_point();
+    return std::exchange(*at, *at + more);
   }
   static std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
     sim_point();

@@ -291,8 +291,7 @@ struct PlanBody {
   PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
     s.folded = fold(warp, j, s.key, s.found);
-    if (s.found.hit && !s.found.read && (s.folded.arithmetic || s.folded.gives))
-      Ops::read_record(mem, table, s.found);
+    if (s.found.hit && !s.found.read && (s.folded.arithmetic || s.folded.gives)) Ops::read_record(mem, table, s.found);
     s.plan = {};
     if (s.folded.arithmetic && s.found.hit && batch.verify && !pm::intact(warp, s.found.record)) {
       refuse(warp, j, s.key, counts);

@@ -68,6 +68,8 @@ class Session {
 struct MirrorReport {
   std::uint64_t bytes = 0;
   std::string lacks;  // what did not fit, and why
+  std::uint64_t cache_bytes = 0;
+  std::uint64_t cache_records = 0;
 };
 
 class Engine {
@@ -77,6 +79,10 @@ class Engine {
   virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
   /// The host changed slot words by itself: the mirror, if there is one, follows. No session is running.
   virtual Status refresh() = 0;
+  /// Empties the record cache, or makes it; no session is running.
+  virtual Status empty_cache() = 0;
+  /// Fills the empty record cache. Gets may run, writes may not.
+  virtual Result<CacheReport> fill_cache() = 0;
   /// The pool grew; its levels are where they were.
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
@@ -84,7 +90,7 @@ class Engine {
   virtual Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) = 0;
   virtual exec::Counts get_counts() = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
-  [[nodiscard]] virtual MirrorReport mirror() const = 0;
+  [[nodiscard]] virtual MirrorReport mirror() = 0;
 };
 
 struct EngineOptions {
@@ -97,6 +103,8 @@ struct EngineOptions {
   bool mirrored = false;
   Gather gather = Gather::automatic;
   std::uint64_t memory_budget = 0;
+  std::uint64_t cache_bytes = 0;
+  CachePolicy cache_policy = CachePolicy::lfu;
   exec::Workers* workers = nullptr;
 };
 

@@ -3,6 +3,8 @@
 // before the acknowledgement). Everything durable a batch does lies before one of the two.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "base/mutants.hpp"
 #include "pm/memory.hpp"
 #include "store/batch_ops.hpp"
+#include "store/cache_ops.hpp"
 #include "store/engine.hpp"
 #include "store/gather_choice.hpp"
 #include "store/mirror_ops.hpp"
@@ -26,6 +29,15 @@ struct MirrorBuffers {
   typename Machine::template Buffer<std::uint64_t> words;
   typename Machine::template Buffer<std::uint8_t> tags;
   typename Machine::template Buffer<std::byte> identities;
+  typename Machine::template Buffer<std::uint32_t> uses;
+};
+
+/// The record cache's.
+template <class Machine>
+struct CacheBuffers {
+  typename Machine::template Buffer<std::byte> entries;
+  typename Machine::template Buffer<std::uint64_t> homes;
+  std::uint64_t capacity = 0;  // records
 };
 
 /// What all sessions of an engine share.
@@ -38,8 +50,10 @@ struct EngineState {
   std::unique_ptr<MirrorBuffers<Machine>> mirror;
   std::uint64_t mirror_slots = 0;
   MirrorReport mirror_report;
+  CacheBuffers<Machine> cache;
+  std::atomic<std::uint32_t> batches{0};  // of gets
   GatherChoice gather;
-  std::mutex mutex;       // guards get_counts
+  std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;
 };
 
@@ -87,6 +101,7 @@ class SessionOn final : public Session {
     if (Ops::mirrored(shared_->table)) {
       GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
       auto const start = std::chrono::steady_clock::now();
+      note_uses();
       if (Status s = get_mirrored(trial.in_order); !s.ok()) return s;
       if (trial.timed) {
         if (Status s = machine_.wait(); !s.ok()) return s;
@@ -173,6 +188,44 @@ class SessionOn final : public Session {
     return machine_.wait();
   }
 
+  /// The candidates by score, the best of them by place, their records into the cache.
+  Result<exec::Counts> fill_cache(std::uint64_t slots, std::uint64_t& records) {
+    records = 0;
+    if (Status s = machine_.begin(nullptr); !s.ok()) return s;
+    for (Buffer<std::uint64_t>* const buffer : {&entries_, &spare_, &located_})
+      if (Status s = buffer->resize(slots); !s.ok()) return s;
+    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    if (Status s = counts_.resize(1); !s.ok()) return s;
+    if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
+    CachePolicy const policy = shared_->options.cache_policy;
+    gphash::TableView const& table = shared_->table;
+    ListSlotsBody<Ops> const list{table, {entries_.data(), deferred_count_.data()}, slots,
+                                  policy == CachePolicy::random, shared_->batches.load(std::memory_order_relaxed)};
+    if (Status s = machine_.template warps<Warp>(squads(slots), list, memory_, nullptr); !s.ok()) return s;
+    auto count = machine_.fetch(deferred_count_, 1);
+    if (!count) return count.status();
+    std::uint64_t const all = (*count)[0];
+    std::uint64_t const n = std::min(all, shared_->cache.capacity);
+    if (n == 0) return exec::Counts{};
+    std::uint64_t* chosen = entries_.data();
+    if (n < all) {
+      auto sorted = machine_.sort_words(entries_.data(), spare_.data(), all, 32, 64);
+      if (!sorted) return sorted.status();
+      chosen = *sorted + (all - n);
+    }
+    PlacesSorted const order = places();
+    if (Status s = machine_.threads(n, PlaceSlotsBody{table, chosen, located_.data(), order.shift}); !s.ok()) return s;
+    auto sorted = machine_.sort_words(chosen, chosen >= spare_.data() && chosen < spare_.data() + slots
+                                                  ? entries_.data()
+                                                  : spare_.data(),
+                                      n, 32, 32 + order.bits);
+    if (!sorted) return sorted.status();
+    Deferred const placed{*sorted, nullptr, located_.data(), order.shift};
+    records = n;
+    return launch<Warp>(FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()},
+                        squads(n));
+  }
+
   Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) {
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     if (Status s = counts_.resize(1); !s.ok()) return s;
@@ -210,10 +263,30 @@ class SessionOn final : public Session {
     }
   }
 
+  /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost.
+  static constexpr std::uint32_t kWatched = 8;
+  void note_uses() {
+    std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
+    if (shared_->table.mirror.uses == nullptr || number % kWatched != 0) return;
+    bool const lru = shared_->options.cache_policy == CachePolicy::lru;
+    batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
+    batch_.stamp = number + 1;
+  }
+
   Status get_mirrored([[maybe_unused]] bool in_order) {
     if constexpr (Ops::kMirrored) return get_mirrored_in(in_order);
     return {};
   }
+  /// How places on PM are written into 32 bits of an entry.
+  struct PlacesSorted {
+    std::uint32_t shift;  // of places in units of kRecordAlign: more than 0 for pools of more than 64 GiB
+    int bits;
+  };
+  [[nodiscard]] PlacesSorted places() const {
+    auto const bits = static_cast<int>(std::bit_width(shared_->table.pool_bytes / pm::kRecordAlign));
+    return bits <= 32 ? PlacesSorted{0, bits} : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
+  }
+
   Status get_mirrored_in(bool in_order) {
     if (!in_order) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
     Deferred deferred;
@@ -225,16 +298,15 @@ class SessionOn final : public Session {
     deferred.entries = entries_.data();
     deferred.count = deferred_count_.data();
     deferred.slots = located_.data();
-    std::uint64_t const places = shared_->table.pool_bytes / pm::kRecordAlign;
-    auto bits = static_cast<int>(std::bit_width(places));
-    if (bits > 32) deferred.shift = static_cast<std::uint32_t>(std::exchange(bits, 32) - 32);
+    PlacesSorted const order = places();
+    deferred.shift = order.shift;
     if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
       return s;
     auto count = machine_.fetch(deferred_count_, 1);
     if (!count) return count.status();
     std::uint64_t const n = (*count)[0];
     if (n == 0) return {};
-    auto sorted = machine_.sort_words(entries_.data(), spare_.data(), n, 32, 32 + bits);
+    auto sorted = machine_.sort_words(entries_.data(), spare_.data(), n, 32, 32 + order.bits);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
     return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
@@ -312,7 +384,38 @@ class EngineOn final : public Engine {
     return {};
   }
 
-  [[nodiscard]] MirrorReport mirror() const override { return state_.mirror_report; }
+  Status empty_cache() override {
+    if constexpr (Ops::kMirrored) {
+      if (state_.mirror == nullptr)
+        return {Code::unsupported, "there is no memory for a mirror, which the record cache needs"};
+      Machine machine(state_.machine);
+      if (Status s = machine.begin(nullptr); !s.ok()) return s;
+      if (state_.cache.capacity == 0) return make_cache();
+      if (Status s = machine.threads(state_.mirror_slots, EmptyCacheBody<Ops>{state_.table}); !s.ok()) return s;
+      state_.mirror_report.cache_records = 0;
+      return machine.wait();
+    }
+    return {Code::unsupported, "the record cache needs residency mirrored"};
+  }
+
+  Result<CacheReport> fill_cache() override {
+    CacheReport report;
+    if constexpr (Ops::kMirrored) {
+      auto const counts = Mine(state_).fill_cache(state_.mirror_slots, report.records);
+      if (!counts) return counts.status();
+      report.corrupt = counts.value()[exec::Counts::corrupt];
+      report.records -= report.corrupt;
+      std::lock_guard const lock(state_.mutex);
+      report.bytes = state_.mirror_report.cache_bytes;
+      state_.mirror_report.cache_records = report.records;
+    }
+    return report;
+  }
+
+  MirrorReport mirror() override {
+    std::lock_guard const lock(state_.mutex);
+    return state_.mirror_report;
+  }
 
   void set_pool_bytes(std::uint64_t bytes) override { state_.table.pool_bytes = bytes; }
 
@@ -345,7 +448,7 @@ class EngineOn final : public Engine {
     if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
       if (s.code() != Code::no_space) return s;
       now.mirror = {};
-      state_.mirror_report = {0, s.message()};
+      state_.mirror_report = {0, s.message(), 0, 0};
       fresh.reset();
     }
     for (std::uint32_t i = 0; i < now.levels; ++i) {
@@ -358,6 +461,33 @@ class EngineOn final : public Engine {
     state_.mirror = std::move(fresh);
     state_.mirror_slots = state_.mirror != nullptr ? slots : 0;
     return {};
+  }
+
+  Status make_cache() {
+    CacheBuffers<Machine>& cache = state_.cache;
+    std::uint64_t const entry = entry_bytes();
+    std::uint64_t const each = entry + sizeof(std::uint64_t);
+    std::uint64_t const wanted = state_.options.cache_bytes;
+    std::uint64_t const budget = state_.options.memory_budget;
+    if (budget != 0 && wanted > budget - std::min(budget, state_.mirror_report.bytes))
+      return {Code::no_space, "a record cache of " + std::to_string(wanted) + " bytes and the mirror of " +
+                                  std::to_string(state_.mirror_report.bytes) + " exceed the memory budget of " +
+                                  std::to_string(budget)};
+    std::uint64_t const capacity = wanted / each;
+    if (Status s = cache.entries.resize(capacity * entry); !s.ok()) return s;
+    if (Status s = cache.homes.resize(capacity); !s.ok()) return s;
+    cache.capacity = capacity;
+    state_.mirror_report.cache_bytes = capacity * each;
+    show_cache();
+    return {};
+  }
+  [[nodiscard]] std::uint32_t entry_bytes() const { return (state_.table.max_record + 31) / 32 * 32; }
+  void show_cache() {
+    gphash::Mirror& mirror = state_.table.mirror;
+    if (state_.cache.capacity == 0 || mirror.words == nullptr) return;
+    mirror.entry_bytes = entry_bytes();
+    mirror.entries = state_.cache.entries.data();
+    mirror.homes = state_.cache.homes.data();
   }
 
   static bool same_level(gphash::Level const& a, gphash::Level const& b) {
@@ -376,7 +506,8 @@ class EngineOn final : public Engine {
     }
     if (Status s = zeroed(machine, fresh.words, slots, mirror.words); !s.ok()) return s;
     if (Status s = zeroed(machine, fresh.tags, slots, mirror.tags); !s.ok()) return s;
-    MirrorReport report{least, ""};
+    MirrorReport report;
+    report.bytes = least;
     std::uint32_t const identity = gphash::identity_bytes(state_.table.key_bytes, state_.table.value_bytes);
     std::uint64_t const more = slots * identity;
     if (identity != 0 && least + more <= budget) {
@@ -387,8 +518,15 @@ class EngineOn final : public Engine {
       report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
                      " bytes more; the memory budget is " + std::to_string(budget);
     }
+    if (state_.options.cache_bytes != 0 && state_.options.cache_policy != CachePolicy::random) {
+      if (Status s = zeroed(machine, fresh.uses, slots, mirror.uses); !s.ok()) return s;
+      report.bytes += slots * sizeof *mirror.uses;
+    }
+    report.cache_bytes = state_.mirror_report.cache_bytes;
+    report.cache_records = state_.mirror_report.cache_records;
     state_.table.mirror = mirror;
     state_.mirror_report = report;
+    show_cache();
     return {};
   }
 

@@ -137,6 +137,7 @@ struct MirrorGetBody {
       std::uint64_t const i = first + lane;
       hits[lane] = look_up<W>(i, s.where[lane], s.hash[lane], s.candidates[lane]);
       if (!live(i)) return;
+      if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror, hits[lane].slot);
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });
     auto const which = [&](Source source) {
@@ -257,9 +258,8 @@ struct GatherBody {
     Lanes32 leader;
     warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
     auto const before = warp.shuffle(s.slot, leader);
-    std::uint32_t const leaders = warp.vote([&](std::uint32_t lane) {
-      return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]);
-    });
+    std::uint32_t const leaders = warp.vote(
+        [&](std::uint32_t lane) { return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]); });
     warp.each([&](std::uint32_t lane) { leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u); });
 
     auto const to = [&](std::uint32_t lane) { return batch.out + s.operation[lane] * table.value_bytes; };

@@ -138,6 +138,8 @@ Transaction::~Transaction() {
 Status Transaction::commit() { return Store::Impl::end(state_.get(), true); }
 Status Transaction::abort() { return Store::Impl::end(state_.get(), false); }
 
+Result<CacheReport> Store::load_cache() { return impl_->load_cache(); }
+
 Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) { return impl_->scan(from, limit); }
 Status Store::snapshot(std::string const& path, bool overwrite) { return impl_->snapshot(path, overwrite); }
 Result<VerifyReport> Store::verify() { return impl_->verify(); }

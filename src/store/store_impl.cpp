@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "base/mutants.hpp"
@@ -189,6 +190,8 @@ Status Store::Impl::start() {
   e.workers = &workers_;
   e.gather = options.gather;
   e.memory_budget = options.memory_budget;
+  e.cache_bytes = options.cache_bytes;
+  e.cache_policy = options.cache_policy;
   e.mirrored = options.residency == Residency::mirrored ||
                (options.residency == Residency::automatic && options.device == Device::cuda && !e.in_place);
   if (e.in_place && e.mirrored)
@@ -779,6 +782,8 @@ Stats Store::Impl::stats() {
     s.mirror_bytes = mirror.bytes;
     s.residency = mirror.bytes > 0 ? Residency::mirrored : Residency::pm;
     s.residency_note = mirror.lacks;
+    s.cache_records = mirror.cache_records;
+    s.cache_bytes = mirror.cache_bytes;
   }
   std::lock_guard const lock(stats_mutex_);
   s.records = records_;
@@ -812,6 +817,30 @@ void Store::Impl::reset_counts() {
   if (engine_) engine_->get_counts();
   std::lock_guard const lock(stats_mutex_);
   accesses_ = {};
+}
+
+/// Emptied alone, so that no get that saw the old contents still reads them; filled while gets go on, and
+/// no writer changes a record that is being copied.
+Result<CacheReport> Store::Impl::load_cache() {
+  if (options.cache_bytes == 0)
+    return Status{Code::unsupported, "pool " + path + " was opened without a record cache: set cache_bytes"};
+  if (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0)
+    return Status{Code::unsupported, "pool " + path + " has records of varying sizes, which the record cache does not take"};
+  if (holds_world(transaction_thread_))
+    return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
+  auto const begin = Clock::now();
+  std::lock_guard const no_writers(writers_);
+  {
+    std::lock_guard const queue(turn_);
+    std::unique_lock const alone(world_);
+    if (Status s = check_open(false); !s.ok()) return s;
+    if (Status s = engine_->empty_cache(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+  }
+  std::shared_lock const world(world_);
+  auto report = engine_->fill_cache();
+  if (!report) return Status{report.status().code(), "pool " + path + ": " + report.status().message()};
+  report->seconds = seconds_since(begin);
+  return report;
 }
 
 Result<ScanPage> Store::Impl::scan(ScanCursor const& from, std::size_t limit) {

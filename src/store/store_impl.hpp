@@ -42,6 +42,7 @@ struct Store::Impl {
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how);
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options);
   static Status end(Transaction::State* transaction, bool commit);
+  Result<CacheReport> load_cache();
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
   Result<VerifyReport> verify();
   [[nodiscard]] Stats stats();

@@ -40,8 +40,8 @@ constexpr Make kMakes[] = {
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
-  name << (device == Device::cpu ? "cpu_" : "cuda_") << table.name << '_' << sizes.name << '_' << m.shape.levels << 'L' << m.shape.hashes << 'H' << m.shape.slots << 'S'
-       << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
+  name << (device == Device::cpu ? "cpu_" : "cuda_") << table.name << '_' << sizes.name << '_' << m.shape.levels << 'L'
+       << m.shape.hashes << 'H' << m.shape.slots << 'S' << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
   return name.str();
 }
 

@@ -139,8 +139,8 @@ struct WordOps {
 
   /// The mirror's side of a store. It is volatile, and nobody probes this slot before the phase ends.
   template <class W>
-  PERDURE_FN static void reflect(W& warp, TableView const& t, std::uint64_t slot, std::uint64_t word,
-                                 KeyRef const* key, Plan const* plan) {
+  PERDURE_FN static void reflect(W& warp, TableView const& t, std::uint64_t slot, std::uint64_t word, KeyRef const* key,
+                                 Plan const* plan) {
     Mirror const& mirror = t.mirror;
     warp.once([&] {
       if (word == word::kEmpty || plan == nullptr || plan->known == 0)

@@ -1,0 +1,356 @@
+// `perdure-bench batches`: gets, misses, skewed gets, inserts and updates at several batch sizes on one store,
+// with arrays where the device has them nearest or in host memory. Of each, the median of several samples.
+//
+// Invariant: the clock runs from a call of the store to its return; keys and values are made and moved
+// before, and the last batch of every row is checked, value by value, after.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "dataset.hpp"
+#include "device_arrays.hpp"
+#include "perdure/store.h"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::uint64_t records = 1'000'000;
+  std::vector<std::uint32_t> batches{12, 16, 20};
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  double theta = 0.99;
+  std::string device = "cpu";
+  std::string place;
+  std::string layout = "word";
+  std::string residency = "automatic";
+  std::string gather = "automatic";
+  std::uint64_t memory_budget = 0;
+  double cache = 0;
+  std::string cache_policy = "lfu";
+  std::uint32_t threads = 0;
+  std::uint32_t write_batch = 20;
+  std::uint32_t repeats = 5;
+  std::uint64_t seed = 1;
+  bool verify_reads = true;
+  std::string pool;
+  std::string json;
+};
+
+constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
+constexpr std::size_t kWarmUps = 8;                         // batches, which settle how gets gather
+constexpr std::size_t kMostChecked = std::size_t{1} << 20;
+
+Residency residency_named(std::string const& text) {
+  if (text == "automatic") return Residency::automatic;
+  return text == "pm" ? Residency::pm : Residency::mirrored;
+}
+Gather gather_named(std::string const& text) {
+  if (text == "automatic") return Gather::automatic;
+  return text == "at_once" ? Gather::at_once : Gather::in_order;
+}
+
+/// f(i) for i in [0, n), on all cores.
+template <class F>
+void on_all_cores(std::size_t n, F f) {
+  std::size_t const cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::jthread> threads;
+  for (std::size_t c = 0; c < cores; ++c) {
+    threads.emplace_back([=] {
+      for (std::size_t i = n * c / cores; i < n * (c + 1) / cores; ++i) f(i);
+    });
+  }
+}
+
+/// Bytes of elements, made on the host, used where the benchmark wants them.
+class Array {
+ public:
+  Array(std::size_t count, std::uint32_t width, Place place) : width_(width), place_(place), host_(count * width) {
+    if (place == Place::device) device_ = std::make_unique<DeviceArray>(host_.size());
+  }
+  [[nodiscard]] std::byte* host(std::size_t i) { return host_.data() + i * width_; }
+  void send(std::size_t count) {
+    if (device_) device_->upload({host_.data(), count * width_});
+  }
+  void fetch(std::size_t count) {
+    if (device_) device_->download({host_.data(), count * width_});
+  }
+  [[nodiscard]] Column column(std::size_t first, std::size_t count) {
+    return {at(first), nullptr, width_, count, place_};
+  }
+  [[nodiscard]] MutableColumn output(std::size_t count) { return {at(0), width_, count, place_}; }
+
+ private:
+  [[nodiscard]] std::byte* at(std::size_t i) { return (device_ ? device_->data() : host_.data()) + i * width_; }
+
+  std::uint32_t width_;
+  Place place_;
+  std::vector<std::byte> host_;
+  std::unique_ptr<DeviceArray> device_;
+};
+
+struct Row {
+  std::string what;
+  std::uint64_t batch = 0;
+  std::vector<double> mops;
+  std::uint64_t faults = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(Options const& o)
+      : o_(o),
+        place_((o.place.empty() ? o.device == "cuda" : o.place == "device") ? Place::device : Place::host),
+        most_(std::size_t{1} << std::max(o.write_batch, *std::max_element(o.batches.begin(), o.batches.end()))),
+        dataset_(o.seed, o.key_bytes, o.value_bytes),
+        pool_(o.pool),
+        ids_(most_),
+        keys_(most_, o.key_bytes, place_),
+        values_(std::size_t{1} << o.write_batch, o.value_bytes, place_),
+        out_(most_, o.value_bytes, place_),
+        random_(mix(o.seed)) {}
+
+  int go() {
+    Store store = create();
+    insert(store);
+    auto const uniform = [&] { return below(random_, o_.records); };
+    gets(store, "get, all hit, uniform", uniform, true);
+    gets(store, "get, all miss", [&] { return o_.records + below(random_, o_.records); }, false);
+    Zipf const zipf(o_.records, o_.theta);
+    Scramble const scramble(o_.records);
+    gets(store, "get, Zipf", [&] { return scramble(zipf(random_)); }, true);
+    updates(store, uniform);
+    Stats const stats = store.stats();
+    require(store.close(), "close");
+    print(stats);
+    std::uint64_t faults = 0;
+    for (Row const& row : rows_) faults += row.faults;
+    return faults == 0 ? kGood : kFaults;
+  }
+
+ private:
+  [[nodiscard]] Store create() {
+    CreateOptions make;
+    make.key_bytes = o_.key_bytes;
+    make.value_bytes = o_.value_bytes;
+    make.expected_records = o_.records;
+    make.layout = layout_named(o_.layout);
+    OpenOptions open;
+    open.device = device_named(o_.device);
+    open.threads = o_.threads;
+    open.verify_reads = o_.verify_reads;
+    open.residency = residency_named(o_.residency);
+    open.gather = gather_named(o_.gather);
+    open.memory_budget = o_.memory_budget;
+    if (o_.cache > 0) open.cache_bytes = cache_bytes();
+    open.cache_policy = o_.cache_policy == "lfu"   ? CachePolicy::lfu
+                        : o_.cache_policy == "lru" ? CachePolicy::lru
+                                                   : CachePolicy::random;
+    return require(Store::create(pool_.path(), make, open), "create " + pool_.path());
+  }
+
+  /// Room for that share of the records: header, key and value, in whole sectors, and a word for each.
+  [[nodiscard]] std::uint64_t cache_bytes() const {
+    std::uint64_t const entry = (24 + o_.key_bytes + o_.value_bytes + 31) / 32 * 32 + 8;
+    return static_cast<std::uint64_t>(o_.cache * static_cast<double>(o_.records)) * entry;
+  }
+
+  template <class F>
+  double timed(F f) {
+    auto const begin = std::chrono::steady_clock::now();
+    f();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  void make_keys(std::size_t n) {
+    on_all_cores(n, [this](std::size_t i) { dataset_.write_key(ids_[i], keys_.host(i)); });
+    keys_.send(n);
+  }
+  void make_values(std::size_t n, std::uint64_t version) {
+    on_all_cores(n, [this, version](std::size_t i) { dataset_.write_value(ids_[i], version, values_.host(i)); });
+    values_.send(n);
+  }
+
+  double put(Store& store, std::size_t n) {
+    return timed([&] { require(store.put(keys_.column(0, n), values_.column(0, n)), "put"); });
+  }
+
+  /// Every sample is one fifth (of five repeats) of the records.
+  void insert(Store& store) {
+    Row row{"insert", std::uint64_t{1} << o_.write_batch, {}, 0};
+    std::uint64_t done = 0;
+    for (std::uint32_t r = 1; r <= o_.repeats; ++r) {
+      std::uint64_t const first = done, end = o_.records * r / o_.repeats;
+      double seconds = 0;
+      while (done < end) {
+        auto const n = static_cast<std::size_t>(std::min(row.batch, end - done));
+        for (std::size_t i = 0; i < n; ++i) ids_[i] = done + i;
+        make_keys(n);
+        make_values(n, 0);
+        seconds += put(store, n);
+        done += n;
+      }
+      row.mops.push_back(static_cast<double>(end - first) / seconds * 1e-6);
+    }
+    rows_.push_back(row);
+  }
+
+  template <class Choose>
+  void gets(Store& store, std::string const& what, Choose choose, bool hit) {
+    for (auto& id : ids_) id = choose();
+    make_keys(most_);
+    if (o_.cache > 0 && hit) load_cache(store);
+    for (std::uint32_t const log2 : o_.batches) get(store, what, std::size_t{1} << log2, hit);
+  }
+
+  /// What the cache is to learn from: gets as those that will be measured.
+  void load_cache(Store& store) {
+    std::size_t const n = std::min(most_, std::size_t{1} << 16);
+    for (std::size_t at = 0; at + n <= most_; at += n)
+      require(store.get(keys_.column(at, n), out_.output(n), {}), "get");
+    CacheReport const report = require(store.load_cache(), "load the cache");
+    std::printf("  cache: %llu records, %.1f MB, loaded in %.4f s\n", static_cast<unsigned long long>(report.records),
+                static_cast<double>(report.bytes) * 1e-6, report.seconds);
+    if (report.corrupt > 0) throw Failure("the cache found corrupt records");
+  }
+
+  void get(Store& store, std::string const& what, std::size_t n, bool hit) {
+    std::size_t next = 0;
+    std::size_t last = 0;
+    auto const one = [&](std::span<KeyStatus> statuses) {
+      last = next;
+      next = next + 2 * n <= most_ ? next + n : 0;
+      require(store.get(keys_.column(last, n), out_.output(n), statuses), "get");
+    };
+    for (std::size_t k = 0; k < kWarmUps; ++k) one({});
+    Row row{what, n, {}, 0};
+    std::size_t const calls = std::max<std::size_t>(1, std::min(kOpsOfSample, most_) / n);
+    for (std::uint32_t r = 0; r < o_.repeats; ++r) {
+      double const seconds = timed([&] {
+        for (std::size_t k = 0; k < calls; ++k) one({});
+      });
+      row.mops.push_back(static_cast<double>(calls * n) / seconds * 1e-6);
+    }
+    std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
+    one(statuses);
+    check(row, statuses, last, hit);
+    rows_.push_back(row);
+  }
+
+  void check(Row& row, std::vector<KeyStatus> const& statuses, std::size_t first, bool hit) {
+    out_.fetch(statuses.size());
+    std::size_t const step = std::max<std::size_t>(1, statuses.size() / kMostChecked);
+    for (std::size_t i = 0; i < statuses.size(); i += step) {
+      bool const good = hit ? statuses[i] == KeyStatus::ok && dataset_.holds(out_.host(i), ids_[first + i], 0)
+                            : statuses[i] == KeyStatus::not_found;
+      row.faults += good ? 0 : 1;
+    }
+  }
+
+  template <class Choose>
+  void updates(Store& store, Choose choose) {
+    std::size_t const n = std::size_t{1} << o_.write_batch;
+    Row row{"update", n, {}, 0};
+    for (std::uint32_t r = 0; r <= o_.repeats; ++r) {
+      for (std::size_t i = 0; i < n; ++i) ids_[i] = choose();
+      make_keys(n);
+      make_values(n, 0);
+      double const seconds = put(store, n);
+      if (r > 0) row.mops.push_back(static_cast<double>(n) / seconds * 1e-6);
+    }
+    std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
+    require(store.get(keys_.column(0, n), out_.output(n), statuses), "get");
+    check(row, statuses, 0, true);
+    rows_.push_back(row);
+  }
+
+  void print(Stats const& stats) const {
+    std::printf("%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
+                stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes, o_.value_bytes,
+                place_ == Place::device ? "GPU" : "host", o_.layout.c_str(),
+                static_cast<double>(stats.mirror_bytes) * 1e-6, stats.residency_note.empty() ? "" : ", without ",
+                stats.residency_note.c_str());
+    Json list = Json::array();
+    for (Row const& row : rows_) {
+      double const middle = median(row.mops);
+      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(), static_cast<int>(std::bit_width(row.batch)) - 1, middle,
+                  row.faults > 0 ? "  WRONG ANSWERS" : "");
+      list.push_back(
+          {{"what", row.what}, {"batch", row.batch}, {"mops", middle}, {"samples", row.mops}, {"faults", row.faults}});
+    }
+    write_json(o_.json, {{"command", "batches"},
+                         {"version", version()},
+                         {"machine", stats.machine},
+                         {"records", o_.records},
+                         {"layout", o_.layout},
+                         {"residency", o_.residency},
+                         {"gather", o_.gather},
+                         {"cache", o_.cache},
+                         {"cache_records", stats.cache_records},
+                         {"place", place_ == Place::device ? "device" : "host"},
+                         {"mirror_bytes", stats.mirror_bytes},
+                         {"load_factor", stats.load_factor},
+                         {"rows", list}});
+  }
+
+  Options const& o_;
+  Place place_;
+  std::size_t most_;
+  Dataset dataset_;
+  PoolFile pool_;
+  std::vector<std::uint64_t> ids_;
+  Array keys_, values_, out_;
+  Random random_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+Command add_batches(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app = program.add_subcommand("batches", "Gets, misses, inserts and updates at several batch sizes");
+  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--batches", o->batches, "Operations a batch of gets, as powers of two")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(0, 28));
+  app->add_option("--write-batch", o->write_batch, "Of inserts and updates, likewise")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 28));
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--theta", o->theta, "Skew of the Zipfian gets")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9999));
+  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app->add_option("--place", o->place, "Where keys and values lie: host or device (default: device with cuda)")
+      ->check(CLI::IsMember({"host", "device"}));
+  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
+  app->add_option("--residency", o->residency)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"automatic", "pm", "mirrored"}));
+  app->add_option("--gather", o->gather)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"automatic", "at_once", "in_order"}));
+  app->add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
+  app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 2.0));
+  app->add_option("--cache-policy", o->cache_policy)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"lfu", "lru", "random"}));
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
+  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {app, [o] { return Bench(*o).go(); }};
+}
+
+}  // namespace perdure::bench

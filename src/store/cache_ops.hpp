@@ -1,0 +1,120 @@
+// Bodies that load the record cache: copies of whole records in the machine's own memory, which the mirror's words
+// lead to (GPHash section 3.3, BktCache: frozen between loads). Loading reads the pool in the order of
+// its addresses. Gets may run meanwhile: a word is changed last, and either of its values leads to the record.
+#pragma once
+
+#include <cstdint>
+
+#include "store/mirror_ops.hpp"
+
+namespace perdure {
+
+/// What a slot is worth keeping for, above its number.
+struct CacheCandidates {
+  std::uint64_t* entries = nullptr;
+  std::uint64_t* count = nullptr;
+};
+
+/// Lists the slots that lead to a record, each with its score: what gets counted, or something random.
+template <class Ops>
+struct ListSlotsBody {
+  static constexpr int kStages = 1;
+  gphash::TableView table;
+  CacheCandidates candidates;
+  std::uint64_t slots = 0;
+  bool random = false;
+  std::uint64_t seed = 0;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
+    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return worth(squad * kSquad + lane); });
+    if (mask == 0) return;
+    std::uint64_t const at = warp.once([&] { return W::fetch_add(candidates.count, exec::popcount(mask)); });
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      std::uint64_t const slot = squad * kSquad + lane;
+      candidates.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = score(slot) << 32 | slot;
+    });
+  }
+
+ private:
+  PERDURE_FN bool worth(std::uint64_t slot) const {
+    return slot < slots && table.mirror.words[slot] != gphash::word::kEmpty &&
+           table.room(gphash::word::record(table.mirror.words[slot])) >= table.max_record;
+  }
+  PERDURE_FN std::uint64_t score(std::uint64_t slot) const {
+    return random ? nth_hash(slot + seed, 1) >> 32 : table.mirror.uses[slot];
+  }
+};
+
+/// Turns scores into places, so that a sort puts the chosen slots in the order of their records.
+struct PlaceSlotsBody {
+  gphash::TableView table;
+  std::uint64_t* entries;
+  std::uint64_t* slots;
+  std::uint32_t shift;
+
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    std::uint64_t const slot = Deferred::operation(entries[i]);
+    slots[i] = slot;
+    entries[i] = gphash::word::record(table.mirror.words[slot]).bytes / pm::kRecordAlign >> shift << 32 | i;
+  }
+};
+
+/// Copies 32 records an item into the cache, and points the mirror's words at those that are whole.
+template <class Ops>
+struct FillCacheBody {
+  static constexpr int kStages = 1;
+  gphash::TableView table;
+  Deferred chosen;
+  std::uint64_t n = 0;
+  std::byte* entries = nullptr;
+  std::uint64_t* homes = nullptr;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>&, Counts& counts) const {
+    typename W::template Each<std::uint64_t> slot;
+    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return squad * kSquad + lane < n; });
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      std::uint64_t const entry = squad * kSquad + lane;
+      slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
+      homes[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
+    });
+    auto const to = [&](std::uint32_t lane) { return entries + (squad * kSquad + lane) * table.mirror.entry_bytes; };
+    auto const from = [&](std::uint32_t lane) {
+      return mem.peek(gphash::word::record(table.mirror.words[slot[lane]]));
+    };
+    mem.read_each(mask);
+    warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
+    std::uint32_t whole = 0;
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+      std::uint32_t const lane = exec::lowest_bit(rest);
+      pm::RecordView const record = pm::view_record(to(lane), table.max_record);
+      bool const fits = record.header.key_bytes == table.key_bytes && record.header.value_bytes == table.value_bytes;
+      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
+    }
+    counts[Counts::corrupt] += exec::popcount(mask & ~whole);
+    warp.fence();  // the entry before the word that leads there
+    warp.each([&](std::uint32_t lane) {
+      if ((whole >> lane & 1) == 0) return;
+      std::uint64_t& word = table.mirror.words[slot[lane]];
+      W::store(&word, (word & ~gphash::word::kPlaceMask) | gphash::Mirror::kCached | (squad * kSquad + lane));
+    });
+  }
+};
+
+/// The mirror's words lead to PM again. No get runs.
+template <class Ops>
+struct EmptyCacheBody {
+  gphash::TableView table;
+  PERDURE_FN void operator()(std::uint64_t slot) const {
+    table.mirror.words[slot] = Ops::on_pm(table, table.mirror.words[slot]);
+  }
+};
+
+}  // namespace perdure
