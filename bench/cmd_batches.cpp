@@ -278,8 +278,8 @@ class Bench {
     Json list = Json::array();
     for (Row const& row : rows_) {
       double const middle = median(row.mops);
-      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(), static_cast<int>(std::bit_width(row.batch)) - 1, middle,
-                  row.faults > 0 ? "  WRONG ANSWERS" : "");
+      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(), static_cast<int>(std::bit_width(row.batch)) - 1,
+                  middle, row.faults > 0 ? "  WRONG ANSWERS" : "");
       list.push_back(
           {{"what", row.what}, {"batch", row.batch}, {"mops", middle}, {"samples", row.mops}, {"faults", row.faults}});
     }

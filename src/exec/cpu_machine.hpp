@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <span>
 
 #include "exec/counts.hpp"
@@ -149,6 +150,12 @@ class CpuMachine {
   Status sort(Sorted* items, std::size_t n) {
     if (Status s = spare_.resize(n); !s.ok()) return s;
     sort_batch(*workers_, {items, n}, {spare_.data(), n});
+    return {};
+  }
+
+  /// out[i] = in[0] + ... + in[i-1].
+  Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
+    std::exclusive_scan(in, in + n, out, std::uint32_t{0});
     return {};
   }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include <cstddef>
 #include <span>
@@ -262,6 +263,16 @@ class CudaMachine {
     if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
     if (Status s = cuda_status(radix_sort(sort_room_.data(), bytes), "sorting a batch"); !s.ok()) return s;
     return threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()});
+  }
+
+  Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
+    auto const scan = [&](void* room, std::size_t& bytes) {
+      return cub::DeviceScan::ExclusiveSum(room, bytes, in, out, n, stream_);
+    };
+    std::size_t bytes = 0;
+    if (Status s = cuda_status(scan(nullptr, bytes), "sizing a sum"); !s.ok()) return s;
+    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
+    return cuda_status(scan(sort_room_.data(), bytes), "summing up");
   }
 
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t* spare, std::size_t n, int begin, int end) {

@@ -155,6 +155,33 @@ class CudaWarp : public CudaAtoms {
     __syncwarp();
   }
 
+  /// Header, key and value to one place, 16 bytes a lane; false where their sizes and places are no multiples of 8.
+  template <class Header>
+  __device__ bool join(std::byte* to, Header const& header, std::byte const* key, std::size_t key_bytes,
+                       std::byte const* value, std::size_t value_bytes) const {
+    constexpr std::size_t kHead = sizeof(Header) / 8;
+    static_assert(sizeof(Header) == 24);
+    if (!aligned(key, value, key_bytes | value_bytes, 8) || reinterpret_cast<std::uintptr_t>(to) % 16 != 0)
+      return false;
+    std::uint64_t head[kHead];
+    memcpy(head, &header, sizeof(Header));
+    std::size_t const words = kHead + (key_bytes + value_bytes) / 8;
+    auto const* const k = reinterpret_cast<std::uint64_t const*>(key);
+    auto const* const v = reinterpret_cast<std::uint64_t const*>(value);
+    auto const word = [&](std::size_t i) {
+      if (i < kHead) return i == 0 ? head[0] : i == 1 ? head[1] : head[2];
+      return i - kHead < key_bytes / 8 ? k[i - kHead] : v[i - kHead - key_bytes / 8];
+    };
+    for (std::size_t i = 2 * lane_; i < words; i += 2 * kLanes) {
+      if (i + 1 < words)
+        *reinterpret_cast<ulonglong2*>(to + 8 * i) = {word(i), word(i + 1)};
+      else
+        *reinterpret_cast<std::uint64_t*>(to + 8 * i) = word(i);
+    }
+    __syncwarp();
+    return true;
+  }
+
   /// Lanes take a 4-byte word each and move it to its place in the polynomial; their sum is the
   /// remainder (the code is linear). All lanes end with the result.
   __device__ std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) const {

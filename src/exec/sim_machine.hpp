@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -105,6 +106,11 @@ class SimMachine {
   Status sort(Sorted* items, std::size_t n) {
     std::sort(items, items + n,
               [](Sorted const& a, Sorted const& b) { return a.hash != b.hash ? a.hash < b.hash : a.index < b.index; });
+    return {};
+  }
+
+  Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
+    std::exclusive_scan(in, in + n, out, std::uint32_t{0});
     return {};
   }
 

@@ -114,6 +114,12 @@ class SimWarp {
     writing(to, bytes);
   }
 
+  /// Never at once: the pieces one after the other are the finer steps.
+  template <class Header>
+  bool join(std::byte*, Header const&, std::byte const*, std::size_t, std::byte const*, std::size_t) const {
+    return false;
+  }
+
   void stream(std::byte* to, std::byte const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
   std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) const {

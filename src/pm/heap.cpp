@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/crc32c.hpp"
 #include "base/mutants.hpp"
@@ -106,6 +107,19 @@ void RecordHeap::give_back_empty() {
 
 Status RecordHeap::add_superblock(std::uint64_t stride) {
   give_back_empty();
+  return take_superblock(stride);
+}
+
+Status RecordHeap::add_superblocks(std::uint64_t stride, std::uint64_t n, std::uint64_t more) {
+  give_back_empty();
+  for (std::uint64_t i = 0; i < n + more; ++i) {
+    if (i >= n && pool_->superblocks_in_use() == pool_->superblocks()) break;
+    if (Status s = take_superblock(stride); !s.ok()) return s;
+  }
+  return {};
+}
+
+Status RecordHeap::take_superblock(std::uint64_t stride) {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
   // Reached only through words published after the batch's first ordering point, which orders this too.
@@ -177,13 +191,57 @@ std::uint64_t RecordHeap::room(Offset record) const {
 }
 
 bool RecordHeap::in_use(Offset record) const {
-  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (!is_record(record)) return false;
+  Superblock const& s = superblocks_[record.bytes / pool_->superblock_bytes()];
+  std::uint64_t const i = (record.bytes % pool_->superblock_bytes() - kFirstRecord) / s.stride;
+  return (s.bitmap[i / 64] >> (i % 64) & 1) != 0;
+}
+
+bool RecordHeap::is_record(Offset at) const {
+  std::uint64_t const index = at.bytes / pool_->superblock_bytes();
   if (index >= superblocks_.size() || superblocks_[index].stride == 0) return false;
   Superblock const& s = superblocks_[index];
-  std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
-  if (inside < kFirstRecord || (inside - kFirstRecord) % s.stride != 0) return false;
-  std::uint64_t const i = (inside - kFirstRecord) / s.stride;
-  return i < s.capacity && (s.bitmap[i / 64] >> (i % 64) & 1) != 0;
+  std::uint64_t const inside = at.bytes % pool_->superblock_bytes();
+  return inside >= kFirstRecord && (inside - kFirstRecord) % s.stride == 0 &&
+         (inside - kFirstRecord) / s.stride < s.capacity;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Lending. A superblock that is lent counts as in use, so that it is never given back to the pool.
+
+RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
+  if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
+  Loan loan;
+  loan.stride = stride;
+  loan.capacity = (pool_->superblock_bytes() - kFirstRecord) / stride;
+  loan.words_each = (loan.capacity + 63) / 64 * 2;
+  loan.bits.assign(superblocks_.size() * loan.words_each, ~0u);
+  loan.lent.assign(superblocks_.size(), 0);
+  for (std::size_t i = 1; i < superblocks_.size(); ++i) {
+    Superblock& s = superblocks_[i];
+    if (s.stride != stride) continue;
+    std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(), s.bitmap.size() * sizeof(std::uint64_t));
+    loan.lent[i] = 1;
+    if (s.used == 0) --empty_;
+    s.used = s.capacity;
+    s.listed = false;
+  }
+  open_[stride].clear();
+  return loan;
+}
+
+void RecordHeap::take_back(Loan const& loan) {
+  for (std::size_t i = 1; i < loan.lent.size(); ++i) {
+    if (loan.lent[i] == 0) continue;
+    Superblock& s = superblocks_[i];
+    std::memcpy(s.bitmap.data(), loan.bits.data() + i * loan.words_each, s.bitmap.size() * sizeof(std::uint64_t));
+    std::uint64_t set = 0;
+    for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
+    s.used = set - (s.bitmap.size() * 64 - s.capacity);
+    s.hint = 0;
+    if (s.used == 0) ++empty_;
+    if (s.used < s.capacity) list(i);
+  }
 }
 
 std::uint64_t RecordHeap::records_in_use() const {

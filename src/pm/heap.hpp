@@ -38,35 +38,52 @@ class RecordHeap {
   /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
   Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
   void release(Offset record);
+  /// Superblocks for records to come: so many, and up to `more` for which the pool need not grow.
+  Status add_superblocks(std::uint64_t stride, std::uint64_t n, std::uint64_t more);
   /// Superblocks without a record in use serve any stride, and the index, again.
   void give_back_empty();
 
   /// Bytes a record at `record` may span; 0 where there can be none.
   [[nodiscard]] std::uint64_t room(Offset record) const;
   [[nodiscard]] bool in_use(Offset record) const;
+  /// Whether a record may begin there.
+  [[nodiscard]] bool is_record(Offset at) const;
   [[nodiscard]] std::uint64_t records_in_use() const;
+
+  /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other strides, and what is
+  /// not of the heap, look full. Until take_back() nothing of that stride is reserved or released here.
+  struct Loan {
+    std::uint64_t stride = 0;
+    std::uint64_t capacity = 0;  // records a superblock
+    std::uint64_t words_each = 0;  // 32-bit words of bitmap a superblock
+    std::vector<std::uint32_t> bits;
+    std::vector<std::uint8_t> lent;  // by superblock
+  };
+  [[nodiscard]] Loan lend(std::uint64_t stride);
+  void take_back(Loan const& loan);
 
  private:
   struct Superblock {
     std::uint64_t stride = 0;  // 0 = not of the heap
     std::uint64_t capacity = 0;
     std::uint64_t used = 0;
-    std::uint64_t hint = 0;    // no free record in bitmap words below it
-    bool listed = false;       // stands in its class's list
-    std::uint8_t led_into = 0; // slots lead into it, though it is no superblock of the heap
+    std::uint64_t hint = 0;  // no free record in bitmap words below it
+    bool listed = false;  // stands in its class's list
+    std::uint8_t led_into = 0;  // slots lead into it, though it is no superblock of the heap
     std::vector<std::uint64_t> bitmap;  // bit set = in use
   };
   using Open = std::vector<std::uint32_t>;  // superblocks with free records (and, lazily, full ones)
 
   Superblock& attach(std::uint64_t index, std::uint64_t stride);
   Status add_superblock(std::uint64_t stride);
+  Status take_superblock(std::uint64_t stride);
   std::uint64_t take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out);
   void list(std::uint64_t index);
 
   Pool* pool_;
   std::vector<Superblock> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
-  std::uint64_t empty_ = 0;    // superblocks of the heap without a record in use
+  std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use
 };
 
 }  // namespace perdure::pm

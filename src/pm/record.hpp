@@ -65,7 +65,8 @@ inline constexpr std::size_t kAssembled = 1024;  // larger records are written i
 
 /// Writes the record at `to`, whole. A CPU puts a small one together in its cache and writes it in one
 /// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is fetched
-/// only to be overwritten). A GPU sums its parts where they are: the pool lies across the link.
+/// only to be overwritten). A GPU sums its parts where they are, for the pool lies across the link, and
+/// its lanes write 16 bytes each, so that few and full packets cross it.
 template <class W>
 PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unused]] bool streaming) {
   std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
@@ -84,13 +85,14 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unuse
     warp.copy(to + sizeof(RecordHeader) + r.header.key_bytes, r.value, r.header.value_bytes);
     return seal_record(warp, to, r);
   } else {
-    std::byte* const key = to + sizeof(RecordHeader);
-    warp.copy(key, r.key, r.header.key_bytes);
-    warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
     std::uint32_t const crc =
         warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
     r.header.crc = warp.crc32c(warp.crc32c(crc, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
     if (mutated(Mutant::record_without_checksum)) r.header.crc = crc;
+    std::byte* const key = to + sizeof(RecordHeader);
+    if (warp.join(to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes)) return;
+    warp.copy(key, r.key, r.header.key_bytes);
+    warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
     warp.once([&] {
       *reinterpret_cast<RecordHeader*>(to) = r.header;
       wrote(to, sizeof r.header);

@@ -15,6 +15,7 @@
 #include "perdure/batch.h"
 #include "perdure/status.h"
 #include "perdure/store.h"
+#include "pm/heap.hpp"
 
 namespace perdure {
 
@@ -53,6 +54,11 @@ class Session {
   /// Hashes and sorts. `reserved` has a free record for each operation that may write one, else 0; with
   /// `any_fits`, all of them fit every operation, and the session deals them out as it likes.
   virtual Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) = 0;
+  /// As prepare(), with records of the engine's own map, `records` of them: one for each operation that may write.
+  /// False: so many are not free, and nothing was taken.
+  virtual Result<bool> prepare_kept(std::uint64_t records, std::uint64_t sequence) = 0;
+  /// Afterwards: with `published`, what was unlinked or not used comes back; else all that was taken.
+  virtual Status give_back_kept(bool published) = 0;
   /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none. With
   /// `undo`, what publish() will overwrite is logged there; then `displace` must be off.
   virtual Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) = 0;
@@ -83,6 +89,11 @@ class Engine {
   virtual Status empty_cache() = 0;
   /// Fills the empty record cache. Gets may run, writes may not.
   virtual Result<CacheReport> fill_cache() = 0;
+  /// Whether sessions may take records themselves, once the heap has lent its superblocks.
+  [[nodiscard]] virtual bool can_keep_records() const = 0;
+  virtual Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) = 0;
+  /// The loan as it is now.
+  virtual Status give_back(pm::RecordHeap::Loan& loan) = 0;
   /// The pool grew; its levels are where they were.
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;

@@ -20,6 +20,7 @@
 #include "store/engine.hpp"
 #include "store/gather_choice.hpp"
 #include "store/mirror_ops.hpp"
+#include "store/record_map.hpp"
 
 namespace perdure {
 
@@ -51,6 +52,9 @@ struct EngineState {
   std::uint64_t mirror_slots = 0;
   MirrorReport mirror_report;
   CacheBuffers<Machine> cache;
+  RecordMap records;
+  typename Machine::template Buffer<std::uint32_t> record_bits;
+  typename Machine::template Buffer<std::uint8_t> record_lent;
   std::atomic<std::uint32_t> batches{0};  // of gets
   GatherChoice gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
@@ -63,6 +67,7 @@ class SessionOn final : public Session {
   using Buffer = typename Machine::template Buffer<T>;
   using Memory = pm::Memory<kCounted>;
   using Warp = typename Machine::Warp;
+  using Solo = typename Machine::Solo;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, typename Machine::Warp, typename Machine::Solo>;
 
  public:
@@ -84,6 +89,8 @@ class SessionOn final : public Session {
     batch_.all_pending = status.empty();
     if (batch_.all_pending) {
       if (Status s = status_.resize(batch_.n); !s.ok()) return s;
+      bool const gets = call.kind == OpKind::get && call.kinds.empty();
+      if (Status s = gets ? Status{} : machine_.fill(status_.data(), kPending, batch_.n); !s.ok()) return s;
     } else if (Status s = send(status_, status); !s.ok()) {
       return s;
     }
@@ -138,23 +145,27 @@ class SessionOn final : public Session {
   }
 
   Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) override {
-    batch_.sequence = sequence;
-    batch_.any_fits = any_fits;
-    if (Status s = order_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = plans_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = used_.resize(batch_.n); !s.ok()) return s;
     if (Status s = send(reserved_, reserved); !s.ok()) return s;
-    if (Status s = settled_.resize(batch_.n); !s.ok()) return s;
-    batch_.settled = settled_.data();
-    batch_.order = order_.data();
-    batch_.plans = plans_.data();
-    batch_.unlinked = unlinked_.data();
-    batch_.used = used_.data();
-    batch_.reserved = reserved_.data();
-    if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
-    if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
-    return machine_.sort(order_.data(), batch_.n);
+    return sort_operations(any_fits, sequence);
+  }
+
+  Result<bool> prepare_kept(std::uint64_t records, std::uint64_t sequence) override {
+    bool const everyone = records == batch_.n;
+    if (Status s = reserved_.resize(batch_.n); !s.ok()) return s;
+    if (records > 0) {
+      auto const taken = take_records(records, everyone ? reserved_ : spare_);
+      if (!taken || !taken.value()) return taken;
+    }
+    if (!everyone) {
+      if (Status s = deal_records(records); !s.ok()) return s;
+    }
+    if (Status s = sort_operations(everyone, sequence); !s.ok()) return s;
+    return true;
+  }
+
+  Status give_back_kept(bool published) override {
+    GiveBackBody const body{shared_->records, reserved_.data(), published ? unlinked_.data() : nullptr, used_.data()};
+    return machine_.template warps<Solo>(batch_.n, body, memory_, nullptr);
   }
 
   Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) override {
@@ -199,8 +210,11 @@ class SessionOn final : public Session {
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
     CachePolicy const policy = shared_->options.cache_policy;
     gphash::TableView const& table = shared_->table;
-    ListSlotsBody<Ops> const list{table, {entries_.data(), deferred_count_.data()}, slots,
-                                  policy == CachePolicy::random, shared_->batches.load(std::memory_order_relaxed)};
+    ListSlotsBody<Ops> const list{table,
+                                  {entries_.data(), deferred_count_.data()},
+                                  slots,
+                                  policy == CachePolicy::random,
+                                  shared_->batches.load(std::memory_order_relaxed)};
     if (Status s = machine_.template warps<Warp>(squads(slots), list, memory_, nullptr); !s.ok()) return s;
     auto count = machine_.fetch(deferred_count_, 1);
     if (!count) return count.status();
@@ -215,15 +229,14 @@ class SessionOn final : public Session {
     }
     PlacesSorted const order = places();
     if (Status s = machine_.threads(n, PlaceSlotsBody{table, chosen, located_.data(), order.shift}); !s.ok()) return s;
-    auto sorted = machine_.sort_words(chosen, chosen >= spare_.data() && chosen < spare_.data() + slots
-                                                  ? entries_.data()
-                                                  : spare_.data(),
-                                      n, 32, 32 + order.bits);
+    auto sorted = machine_.sort_words(
+        chosen, chosen >= spare_.data() && chosen < spare_.data() + slots ? entries_.data() : spare_.data(), n, 32,
+        32 + order.bits);
     if (!sorted) return sorted.status();
     Deferred const placed{*sorted, nullptr, located_.data(), order.shift};
     records = n;
-    return launch<Warp>(FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()},
-                        squads(n));
+    return launch<Warp>(
+        FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()}, squads(n));
   }
 
   Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) {
@@ -239,6 +252,53 @@ class SessionOn final : public Session {
   Status send(Buffer<T>& to, std::span<T const> from) {
     if (Status s = to.resize(from.size()); !s.ok()) return s;
     return machine_.send(to.data(), from.data(), from.size());
+  }
+
+  Status sort_operations(bool any_fits, std::uint64_t sequence) {
+    batch_.sequence = sequence;
+    batch_.any_fits = any_fits;
+    if (Status s = order_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = plans_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = used_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = settled_.resize(batch_.n); !s.ok()) return s;
+    batch_.settled = settled_.data();
+    batch_.order = order_.data();
+    batch_.plans = plans_.data();
+    batch_.unlinked = unlinked_.data();
+    batch_.used = used_.data();
+    batch_.reserved = reserved_.data();
+    if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
+    if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
+    return machine_.sort(order_.data(), batch_.n);
+  }
+
+  /// False: fewer than n are free.
+  Result<bool> take_records(std::uint64_t n, Buffer<std::uint64_t>& into) {
+    RecordMap const& map = shared_->records;
+    std::uint64_t const words = map.words();
+    if (Status s = into.resize(n); !s.ok()) return s;
+    if (Status s = free_.resize(words + 1); !s.ok()) return s;
+    if (Status s = before_.resize(words + 1); !s.ok()) return s;
+    if (Status s = machine_.threads(words + 1, CountFreeBody{map, free_.data()}); !s.ok()) return s;
+    if (Status s = machine_.sums_before(free_.data(), before_.data(), words + 1); !s.ok()) return s;
+    if (Status s = machine_.copy(free_.data(), before_.data() + words, 1); !s.ok()) return s;
+    auto total = machine_.fetch(free_, 1);
+    if (!total) return total.status();
+    if ((*total)[0] < n) return false;
+    if (Status s = machine_.threads(words, TakeRecordsBody{map, before_.data(), n, into.data()}); !s.ok()) return s;
+    return true;
+  }
+
+  /// To the operations that may write; the others get none.
+  Status deal_records(std::uint64_t records) {
+    if (records == 0) return machine_.fill(reserved_.data(), 0, batch_.n);
+    if (Status s = free_.resize(batch_.n + 1); !s.ok()) return s;
+    if (Status s = before_.resize(batch_.n + 1); !s.ok()) return s;
+    if (Status s = machine_.threads(batch_.n + 1, FlagWritersBody{batch_.kinds, batch_.n, free_.data()}); !s.ok())
+      return s;
+    if (Status s = machine_.sums_before(free_.data(), before_.data(), batch_.n + 1); !s.ok()) return s;
+    return machine_.threads(batch_.n, DealRecordsBody{before_.data(), spare_.data(), reserved_.data()});
   }
 
   template <class W, class Body>
@@ -344,6 +404,7 @@ class SessionOn final : public Session {
   Buffer<std::uint8_t> status_, used_, kinds_, settled_;
   Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_, entries_, spare_, deferred_count_;
   Buffer<std::int64_t> out_offsets_;
+  Buffer<std::uint32_t> free_, before_;
   Buffer<gphash::Plan> plans_;
   Buffer<exec::Sorted> order_;
   Buffer<exec::Counts> counts_;
@@ -410,6 +471,35 @@ class EngineOn final : public Engine {
       state_.mirror_report.cache_records = report.records;
     }
     return report;
+  }
+
+  [[nodiscard]] bool can_keep_records() const override { return Ops::kMirrored; }
+
+  Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) override {
+    Machine machine(state_.machine);
+    if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    if (Status s = state_.record_bits.resize(loan.bits.size()); !s.ok()) return s;
+    if (Status s = state_.record_lent.resize(loan.lent.size()); !s.ok()) return s;
+    if (Status s = machine.send(state_.record_bits.data(), loan.bits.data(), loan.bits.size()); !s.ok()) return s;
+    if (Status s = machine.send(state_.record_lent.data(), loan.lent.data(), loan.lent.size()); !s.ok()) return s;
+    state_.records = {state_.record_bits.data(),
+                      state_.record_lent.data(),
+                      loan.lent.size(),
+                      superblock_bytes,
+                      loan.stride,
+                      loan.capacity,
+                      loan.words_each};
+    return machine.wait();
+  }
+
+  Status give_back(pm::RecordHeap::Loan& loan) override {
+    Machine machine(state_.machine);
+    if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    auto bits = machine.fetch(state_.record_bits, loan.bits.size());
+    if (!bits) return bits.status();
+    loan.bits.assign(bits->begin(), bits->end());
+    state_.records = {};
+    return {};
   }
 
   MirrorReport mirror() override {

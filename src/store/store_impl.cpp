@@ -450,8 +450,15 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   return kept.ok() ? done : kept;
 }
 
-/// Reserves records, brings the batch over.
-Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+/// Takes records, brings the batch over. The engine gives none to a batch that may be undone, whose records are
+/// noted one by one.
+Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch) {
+  batch.kept = engine_->can_keep_records() && fixed_stride() != 0 && !undoable;
+  if (Status s = batch.kept ? lend_records() : take_records_back(); !s.ok()) return s;
+  return batch.kept ? prepare_kept(call, statuses, batch) : prepare_host(call, statuses, batch);
+}
+
+Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
   auto first = first_statuses(call);
   if (!first) return first.status();
   if (Status s = reserve(call, *first, batch.reserved, batch.any_fits); !s.ok()) {
@@ -472,24 +479,83 @@ Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, Run
   return begun;
 }
 
+/// As prepare_host(), with records that the engine takes from those lent to it.
+Status Store::Impl::prepare_kept(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+  std::uint64_t records = call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
+  if (!call.kinds.empty()) {
+    records = static_cast<std::uint64_t>(std::count_if(call.kinds.begin(), call.kinds.end(), [](OpKind kind) {
+      return kind == OpKind::put || kind == OpKind::update;
+    }));
+  }
+  std::uint64_t sequence = 0;
+  if (Status s = next_sequence(sequence); !s.ok()) return s;
+  auto session = take_session();
+  if (!session) return session.status();
+  batch.session = std::move(*session);
+  if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
+  Status const taken = take_kept(batch, records, sequence);
+  if (taken.code() == Code::no_space) {
+    std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
+    give_session(std::move(batch.session));
+  }
+  return taken;
+}
+
+Status Store::Impl::take_kept(Running& batch, std::uint64_t records, std::uint64_t sequence) {
+  Status refused;
+  for (;;) {
+    auto enough = batch.session->prepare_kept(records, sequence);
+    if (!enough) return enough.status();
+    if (*enough) return {};
+    if (!refused.ok()) return refused;
+    // Half as many again as there are, where they are to be had, so that few batches come here.
+    std::uint64_t const needed = (records + loan_->capacity - 1) / loan_->capacity;
+    std::uint64_t const more = pool_.superblocks_in_use() / 2;
+    if (Status s = take_records_back(); !s.ok()) return s;
+    refused = heap_.add_superblocks(fixed_stride(), needed, more);
+    if (Status s = pool_may_have_grown(); !s.ok()) return s;
+    if (Status s = lend_records(); !s.ok()) return s;
+  }
+}
+
+std::uint64_t Store::Impl::fixed_stride() const {
+  pm::PoolHeader const& h = pool_.header();
+  if (h.key_bytes == 0 || h.value_bytes == 0) return 0;
+  bool const key_in_slot = h.layout == static_cast<std::uint8_t>(Layout::in_place);
+  return pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+}
+
+Status Store::Impl::lend_records() {
+  if (loan_) return {};
+  loan_ = heap_.lend(fixed_stride());
+  return engine_->borrow(*loan_, pool_.superblock_bytes());
+}
+
+Status Store::Impl::take_records_back() {
+  if (!loan_) return {};
+  if (Status s = engine_->give_back(*loan_); !s.ok()) return s;
+  heap_.take_back(*loan_);
+  loan_.reset();
+  return {};
+}
+
 /// Of a write batch, what happens on the pool: rounds of (plan, order, publish, order), then what was not
 /// used and what was unlinked is handed back.
 Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
   Running batch;
-  if (Status s = prepare(call, statuses, batch); !s.ok()) return s;
+  if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
   if (Status s = run_rounds(batch); !s.ok()) return fail(s);
-  auto const came_to = outcome(batch);
-  if (!came_to) return fail(came_to.status());
-  release_unused(batch, came_to.value());
-  if (came_to.value()) release_all(came_to.value()->unlinked);
-  auto status = batch.session->statuses();
-  if (!status) return fail(status.status());
-  for (std::size_t i = 0; i < statuses.size(); ++i) {
-    statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
-  }
-  if (power_) {
-    if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
+  if (Status s = finish_records(batch); !s.ok()) return fail(s);
+  if (!statuses.empty() || power_) {
+    auto status = batch.session->statuses();
+    if (!status) return fail(status.status());
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
+    }
+    if (power_) {
+      if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
+    }
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
   give_session(std::move(batch.session));
@@ -497,6 +563,16 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
     return {
         Code::no_space,
         "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
+  return {};
+}
+
+/// Records that were unlinked, or not used: the batch has committed.
+Status Store::Impl::finish_records(Running& batch) {
+  if (batch.kept) return batch.session->give_back_kept(true);
+  auto const came_to = outcome(batch);
+  if (!came_to) return came_to.status();
+  release_unused(batch, came_to.value());
+  if (came_to.value()) release_all(came_to.value()->unlinked);
   return {};
 }
 
@@ -542,9 +618,7 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
     return c.offsets == nullptr ? std::uint64_t{c.width} : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
   };
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
-  std::uint64_t const fixed = h.key_bytes != 0 && h.value_bytes != 0
-                                  ? pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes))
-                                  : 0;
+  std::uint64_t const fixed = fixed_stride();
   any_fits = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
   if (any_fits) {
     if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
@@ -618,6 +692,17 @@ Status Store::Impl::check_worth_growing() {
 /// idempotent, and the retiring level stays named by the root until all of it has been copied.
 Status Store::Impl::grow() {
   if (Status s = check_worth_growing(); !s.ok()) return s;
+  // A new level may need superblocks that hold no record.
+  bool const lent = loan_.has_value();
+  if (Status s = take_records_back(); !s.ok()) return s;
+  Status const grown = grow_table();
+  if (lent) {
+    if (Status s = lend_records(); !s.ok()) return s;
+  }
+  return grown;
+}
+
+Status Store::Impl::grow_table() {
   if (!table_.resizing()) {
     if (Status s = table_.begin_growth(); !s.ok()) return s;
   }
@@ -825,7 +910,8 @@ Result<CacheReport> Store::Impl::load_cache() {
   if (options.cache_bytes == 0)
     return Status{Code::unsupported, "pool " + path + " was opened without a record cache: set cache_bytes"};
   if (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0)
-    return Status{Code::unsupported, "pool " + path + " has records of varying sizes, which the record cache does not take"};
+    return Status{Code::unsupported,
+                  "pool " + path + " has records of varying sizes, which the record cache does not take"};
   if (holds_world(transaction_thread_))
     return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
   auto const begin = Clock::now();

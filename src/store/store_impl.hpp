@@ -72,12 +72,21 @@ struct Store::Impl {
   struct Running {
     std::vector<std::uint64_t> reserved;
     bool any_fits = false;
+    bool kept = false;  // the engine has the records: `reserved` is empty
     std::unique_ptr<Session> session;
     exec::Counts done;
     bool full = false;  // the table is, and some operations wait
   };
   /// On failure nothing has happened.
-  Status prepare(Call const& call, std::span<KeyStatus> statuses, Running& batch);
+  Status prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch);
+  Status prepare_kept(Call const& call, std::span<KeyStatus> statuses, Running& batch);
+  Status prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch);
+  Status take_kept(Running& batch, std::uint64_t records, std::uint64_t sequence);
+  Status finish_records(Running& batch);
+  [[nodiscard]] std::uint64_t fixed_stride() const;
+  /// Whose the free records are: the engine's from its first plain write batch on, the heap's for all else.
+  Status lend_records();
+  Status take_records_back();
   Status run_rounds(Running& batch);
   /// What it used and unlinked, if that is not simply all and nothing.
   Result<std::optional<Outcome>> outcome(Running& batch);
@@ -85,6 +94,7 @@ struct Store::Impl {
   void release_all(std::span<std::uint64_t const> records);
   Status check_worth_growing();
   Status grow();
+  Status grow_table();
   Status next_sequence(std::uint64_t& sequence);
   Status pool_may_have_grown();
   Status open_restored(CreateOptions const& create);
@@ -124,6 +134,7 @@ struct Store::Impl {
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
   log::UndoLog undo_;
+  std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
   std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
   std::atomic<std::thread::id> transaction_thread_{};
   std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying

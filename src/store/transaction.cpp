@@ -45,6 +45,7 @@ Status Store::Impl::check_undoable() const {
 
 /// The undo log holds so many entries, and the table so many more records. No transaction is open.
 Status Store::Impl::make_room_for(std::uint64_t operations) {
+  if (Status s = take_records_back(); !s.ok()) return s;
   if (operations > undo_.capacity()) {
     if (operations > (std::uint64_t{1} << 31)) return bad("a transaction has at most 2^31 operations");
     heap_.give_back_empty();
@@ -121,7 +122,7 @@ Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
 
 Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full) {
   Running batch;
-  if (Status s = prepare(call, statuses, batch); !s.ok()) return s;
+  if (Status s = prepare(call, statuses, true, batch); !s.ok()) return s;
   std::uint32_t const step = undo_.step() + 1;
   std::uint64_t records_before = 0;
   {

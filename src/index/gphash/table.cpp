@@ -233,7 +233,8 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
   std::uint64_t const word = word_at(at);
   if (word == 0 || (in_place_ && word == in_place::kInsert)) return std::nullopt;
   Offset const record = record_at(at);
-  return read_entry(at, std::min<std::uint64_t>(view_.room(record), heap_->in_use(record) ? heap_->room(record) : 0));
+  return read_entry(at,
+                    std::min<std::uint64_t>(view_.room(record), heap_->is_record(record) ? heap_->room(record) : 0));
 }
 
 Entry Table::read_entry(SlotAt at, std::uint64_t room) const {

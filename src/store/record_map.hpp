@@ -1,0 +1,107 @@
+// The free records of a pool of fixed sizes, kept in machine memory, so that a write batch takes and gives back its
+// records without the host: a bit a record, set = in use. The host's RecordHeap lends the superblocks and
+// takes them back where it needs them itself (growth, transactions).
+//
+// Invariants: a record is taken only while its bit is clear; it is given back after the ordering point
+// that commits the batch which unlinked it. What a crash leaves of this is nothing: recovery marks what slots lead to.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/bits.hpp"
+#include "exec/counts.hpp"
+#include "pm/format.hpp"
+
+namespace perdure {
+
+struct RecordMap {
+  std::uint32_t* bits = nullptr;  // words_each for every superblock of the pool; of what is not lent all are set
+  std::uint8_t* lent = nullptr;  // by superblock
+  std::uint64_t superblocks = 0;
+  std::uint64_t superblock_bytes = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t capacity = 0;  // records a superblock
+  std::uint64_t words_each = 0;
+
+  [[nodiscard]] PERDURE_FN std::uint64_t words() const { return superblocks * words_each; }
+};
+
+/// Free records in each word.
+struct CountFreeBody {
+  RecordMap map;
+  std::uint32_t* counts;
+  PERDURE_FN void operator()(std::uint64_t w) const { counts[w] = w < map.words() ? exec::popcount(~map.bits[w]) : 0; }
+};
+
+/// Takes the first n free records, in the order of their addresses. `before` is how many are free before each word.
+struct TakeRecordsBody {
+  RecordMap map;
+  std::uint32_t const* before;
+  std::uint64_t n;
+  std::uint64_t* taken;
+
+  PERDURE_FN void operator()(std::uint64_t w) const {
+    std::uint64_t next = before[w];
+    std::uint32_t free = ~map.bits[w];
+    if (free == 0 || next >= n) return;
+    std::uint64_t const superblock = w / map.words_each;
+    std::uint64_t const first = w % map.words_each * 32;
+    std::uint64_t const base = superblock * map.superblock_bytes + pm::kFirstRecord;
+    for (; free != 0 && next < n; free &= free - 1)
+      taken[next++] = base + (first + exec::lowest_bit(free)) * map.stride;
+    map.bits[w] = ~free;
+  }
+};
+
+/// 1 for each operation that may write a record; one more element, 0, ends them.
+struct FlagWritersBody {
+  std::uint8_t const* kinds;
+  std::uint64_t n;
+  std::uint32_t* flags;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    flags[i] = i < n && (kinds[i] == static_cast<std::uint8_t>(OpKind::put) ||
+                         kinds[i] == static_cast<std::uint8_t>(OpKind::update));
+  }
+};
+
+/// Deals taken records out to the operations that may write one.
+struct DealRecordsBody {
+  std::uint32_t const* before;  // writers before each operation
+  std::uint64_t const* taken;
+  std::uint64_t* reserved;
+  PERDURE_FN void operator()(std::uint64_t i) const { reserved[i] = before[i + 1] > before[i] ? taken[before[i]] : 0; }
+};
+
+/// Gives back, of each position, the record that was unlinked and the one that was not used.
+struct GiveBackBody {
+  static constexpr int kStages = 1;
+  RecordMap map;
+  std::uint64_t const* reserved;
+  std::uint64_t const* unlinked;  // null: nothing was published, all that was reserved comes back
+  std::uint8_t const* used;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
+    warp.once([&] {
+      if (reserved[i] != 0 && (unlinked == nullptr || used[i] == 0)) release<W>(reserved[i]);
+      if (unlinked != nullptr && unlinked[i] != 0) release<W>(unlinked[i]);
+      return std::uint64_t{0};
+    });
+  }
+
+ private:
+  /// What a damaged pool's slots lead to need not be a record of ours.
+  template <class W>
+  PERDURE_FN void release(std::uint64_t record) const {
+    std::uint64_t const superblock = record / map.superblock_bytes;
+    std::uint64_t const inside = record % map.superblock_bytes;
+    if (superblock >= map.superblocks || map.lent[superblock] == 0 || inside < pm::kFirstRecord) return;
+    std::uint64_t const i = (inside - pm::kFirstRecord) / map.stride;
+    if ((inside - pm::kFirstRecord) % map.stride != 0 || i >= map.capacity) return;
+    W::fetch_and(map.bits + superblock * map.words_each + i / 32, ~(1u << (i % 32)));
+  }
+};
+
+}  // namespace perdure
