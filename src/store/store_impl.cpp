@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <unordered_map>
 
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
+#include "store/replaying.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -677,29 +679,13 @@ Status Store::Impl::create_log(CreateOptions const& create) {
 /// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
 /// is as it was then.
 Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
-  std::vector<KeyStatus> statuses;
-  auto const again = [&](std::uint64_t number, std::span<std::byte const> payload) -> Status {
-    while (!payload.empty()) {  // of a transaction: several batches
-      auto const batch = log::DecodedBatch::take(payload);
-      if (!batch) return batch.status();
-      Call const call = call_of(batch.value().ops());
-      statuses.assign(call.keys.count, KeyStatus::ok);
-      if (Status s = check_batch(call, statuses); !s.ok()) return s;
-      if (Status s = write_alone(call, statuses); !s.ok()) return s;
-      auto const odd = std::find_if(statuses.begin(), statuses.end(), [](KeyStatus s) { return s != KeyStatus::ok; });
-      if (odd != statuses.end())
-        return {Code::corrupt, "batch " + std::to_string(number) +
-                                   " of its log does not take effect again at operation " +
-                                   std::to_string(odd - statuses.begin())};
-    }
-    return {};
-  };
-  auto report = power->replay(loaded.image.at, again);
+  auto const begin = Clock::now();
+  auto report = read_and_run(*power, loaded.image.at);
   if (!report)
     return {report.status().code(),
             "pool " + path + ", replaying " + power->directory() + ": " + report.status().message()};
   recovery.replayed = report->batches;
-  recovery.replay_seconds = report->seconds;
+  recovery.replay_seconds = seconds_since(begin);
   recovery.lost_acknowledged = report->lost_acknowledged;
   recovery.clean = recovery.clean && report->batches == 0 && !report->lost_acknowledged && loaded.report.empty();
   recovery.log_report = std::string("image ") + loaded.which + " of LSN " + std::to_string(loaded.image.at.lsn) +
@@ -710,6 +696,72 @@ Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
   }
   if (Status s = power->start(report->end); !s.ok()) return s;
   power_ = std::move(power);
+  return {};
+}
+
+/// One thread reads the log, this one runs what it brings.
+Result<log::ReplayReport> Store::Impl::read_and_run(log::LogDir& power, log::LogPosition from) {
+  LoggedQueue queue;
+  std::optional<Result<log::ReplayReport>> report;
+  std::thread reader([&] {
+    report = power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
+      return queue.give(number, payload) ? Status{} : Status{Code::closed, "nobody runs what the log holds"};
+    });
+    queue.end();
+  });
+  Status const ran = run_logged(queue);
+  queue.stop();
+  reader.join();
+  return ran.ok() ? std::move(*report) : ran;
+}
+
+/// Runs what comes, in its order. What has come meanwhile is merged; nothing waits for more to come.
+Status Store::Impl::run_logged(LoggedQueue& queue) {
+  MergedBatches merged(workers_);
+  std::vector<Logged> held;  // what `merged` points into
+  auto const run_all_but = [&](std::size_t newest) -> Status {
+    Status const s = run_merged(merged);
+    merged.clear();
+    queue.give_back(held, held.size() - newest);
+    return s;
+  };
+  for (;;) {
+    auto logged = queue.take(merged.empty());
+    if (!logged && merged.empty()) return {};
+    if (!logged) {
+      if (Status s = run_all_but(0); !s.ok()) return s;
+      continue;
+    }
+    held.push_back(std::move(*logged));
+    std::uint64_t const number = held.back().number;
+    std::span<std::byte const> payload = held.back().payload;
+    while (!payload.empty()) {  // of a transaction: several batches
+      auto batch = log::DecodedBatch::take(payload);
+      if (!batch) return {batch.status().code(), "batch " + std::to_string(number) + ": " + batch.status().message()};
+      if (!merged.takes(*batch)) {
+        if (Status s = run_all_but(1); !s.ok()) return s;
+      }
+      merged.add(number, std::move(*batch));
+    }
+  }
+}
+
+/// As one batch; where there is no room for so many records beside those that they replace, one by one.
+Status Store::Impl::run_merged(MergedBatches& merged) {
+  std::vector<KeyStatus> statuses;
+  auto const run = [&](Call const& call) -> Status {
+    statuses.assign(call.keys.count, KeyStatus::ok);
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    return write_alone(call, statuses);
+  };
+  Status const all = run(merged.call());
+  bool const nothing =
+      std::all_of(statuses.begin(), statuses.end(), [](KeyStatus s) { return s == KeyStatus::no_space; });
+  if (all.code() != Code::no_space || !nothing) return merged.check(0, all, statuses);
+  for (std::size_t part = 0; part < merged.size(); ++part) {
+    Status const done = run(merged.part(part));
+    if (Status s = merged.check(part, done, statuses); !s.ok()) return s;
+  }
   return {};
 }
 

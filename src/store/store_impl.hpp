@@ -25,6 +25,8 @@
 
 namespace perdure {
 
+class LoggedQueue;
+class MergedBatches;
 struct OpenTransaction;
 
 struct Store::Impl {
@@ -90,6 +92,9 @@ struct Store::Impl {
   // Durability power.
   Status create_log(CreateOptions const& create);
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
+  Result<log::ReplayReport> read_and_run(log::LogDir& power, log::LogPosition from);
+  Status run_logged(LoggedQueue& queue);
+  Status run_merged(MergedBatches& merged);
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
