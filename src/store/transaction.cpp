@@ -109,7 +109,7 @@ Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
     if (!full || !failed_.ok()) return done;
     if (tx.operations > 0 || !options.grow) return done;
     undo_.end();  // growth moves slots: no entry may name them
-    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : s;
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
     tx.first_step = undo_.step() + 1;
   }
 }
@@ -207,7 +207,7 @@ Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOption
     return static_cast<double>(records_ + how.max_operations) / static_cast<double>(table_.usable_slots());
   };
   while (options.grow && load() > kTransactionLoad) {
-    if (Status s = grow(); !s.ok()) return s;
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? s : fail(s);
   }
   if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
