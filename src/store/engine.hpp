@@ -29,6 +29,7 @@ struct Call {
   Rmw rmw = Rmw::replace;
   Element element = Element::u8;
   void* stream = nullptr;
+  bool keep = false;  // its columns are wanted in host memory: see Session::kept
 };
 
 /// What a batch of writes came to, in host memory, valid until the session's next call.
@@ -55,6 +56,8 @@ class Session {
   virtual Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) = 0;
   virtual Result<exec::Counts> publish() = 0;
 
+  /// The batch with its columns in host memory, if it was begun to keep them; valid until the next begin().
+  virtual Result<Call> kept() = 0;
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;
   virtual Result<Outcome> outcome() = 0;
   /// Results are where the caller wants them.

@@ -48,6 +48,10 @@ class SessionOn final : public Session {
     batch_.element = call.element;
     batch_.verify = shared_->options.verify_reads;
     if (Status s = machine_.begin(call.stream); !s.ok()) return s;
+    if (call.keep) {  // goes on beside the batch
+      if (Status s = machine_.keep(call.keys, 0); !s.ok()) return s;
+      if (Status s = machine_.keep(call.values, 1); !s.ok()) return s;
+    }
     if (Status s = machine_.bring(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine_.bring(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine_.bring_out(call.out, batch_.out); !s.ok()) return s;
@@ -127,6 +131,13 @@ class SessionOn final : public Session {
     auto published = launch<PublishWarp>(PublishBody<Ops>{batch_, shared_->table});
     if (!published || mutated(Mutant::no_order_after_publish)) return published;
     return ordered(*published);
+  }
+
+  Result<Call> kept() override {
+    Call call = call_;
+    if (Status s = machine_.kept(call.keys, 0); !s.ok()) return s;
+    if (Status s = machine_.kept(call.values, 1); !s.ok()) return s;
+    return call;
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }

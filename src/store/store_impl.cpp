@@ -414,9 +414,7 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     WorldAlone const world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
-    if (power_ && (call.keys.place == Place::device || call.values.place == Place::device))
-      return {Code::unsupported,
-              "pool " + path + " is of durability power, whose log takes keys and values from host memory only"};
+    call.keep = power_ != nullptr;
     if (transaction_ || how.transaction != nullptr) {
       if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
         return {Code::busy, "pool " + path +
@@ -474,7 +472,9 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
     statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
   }
   if (power_) {
-    if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
+    auto const kept = batch.session->kept();
+    if (!kept) return fail(kept.status());
+    if (Status s = log_batch(kept.value(), *status); !s.ok()) return fail(s);
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
   give_session(std::move(batch.session));

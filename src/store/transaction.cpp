@@ -186,7 +186,9 @@ Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running&
   }
   tx.operations += call.keys.count;
   if (!power_) return {};
-  Effective const effective(call, status);
+  auto const kept = batch.session->kept();
+  if (!kept) return kept.status();
+  Effective const effective(kept.value(), status);
   if (effective.empty()) return {};
   log::EncodedBatch const encoded(effective.ops());
   for (auto const piece : encoded.pieces()) tx.logged.insert(tx.logged.end(), piece.begin(), piece.end());
