@@ -411,7 +411,7 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   log::Lsn lsn = 0;
   Status done;
   {
-    WorldAlone const world(writers_, turn_, world_, transaction_thread_);
+    WorldAlone world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
     call.keep = power_ != nullptr;
@@ -427,6 +427,7 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);
     power = power_;
     if (power) lsn = power->log().position().lsn;
+    if (Status s = checkpoint_in_time(world); !s.ok()) return s;
   }
   if (!power) return done;
   Status const kept = power->log().wait_durable(lsn);
@@ -778,7 +779,15 @@ Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> piece
   auto const lsn = power_->log().append(pieces);
   bool const full = !lsn.ok() && power_->log().failure().ok();
   if (!lsn.ok() && !full) return lsn.status();
-  return full || power_->wants_checkpoint() ? checkpoint() : Status{};
+  return full ? checkpoint() : Status{};
+}
+
+/// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait.
+Status Store::Impl::checkpoint_in_time(WorldAlone& world) {
+  if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return {};
+  world.let_readers_in();
+  Status const s = checkpoint();
+  return s.ok() ? s : fail(s);
 }
 
 Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }

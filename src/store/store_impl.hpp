@@ -27,6 +27,7 @@ namespace perdure {
 
 class LoggedQueue;
 class MergedBatches;
+class WorldAlone;
 struct OpenTransaction;
 
 struct Store::Impl {
@@ -98,6 +99,7 @@ struct Store::Impl {
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
+  Status checkpoint_in_time(WorldAlone& world);
   Status write_alone(Call const& call, std::span<KeyStatus> statuses);
   // Transactions.
   Status write_atomic(Call const& call, std::span<KeyStatus> statuses);

@@ -233,9 +233,10 @@ Status Store::Impl::end(Transaction::State* transaction, bool commit) {
   std::shared_ptr<log::LogDir> const power = commit ? store.power_ : nullptr;
   log::Lsn const lsn = power ? power->log().position().lsn : 0;
   transaction->store = nullptr;
-  auto const world = std::move(transaction->world);
+  auto world = std::move(transaction->world);
   auto const keep = std::move(store.transaction_);  // `transaction` may be the last to hold it
   store.transaction_thread_ = std::thread::id{};
+  if (done.ok()) done = store.checkpoint_in_time(world);
   if (!done.ok() || !power) return done;
   return power->log().wait_durable(lsn);
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -292,6 +293,39 @@ TEST_F(PowerStoreOne, AnEmptyValueBesideARefusedOneOutlivesAPowerLoss) {
   driver.replace(std::move(*restored));
   driver.model.held[config.key(1)] = "";
   driver.check_all();
+}
+
+TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
+  CreateOptions options = config_.create(1'000'000);  // tens of MiB to write
+  options.durability = Durability::power;
+  options.log_dir = log_.path;
+  options.log_bytes = 1u << 20;
+  auto made = Store::create(scratch_.file("pool"), options, config_.open());
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  Store& store = *made;
+  Packed const key({config_.key(1)}, 8), value({config_.value(1)}, 16);
+  std::atomic<bool> stop = false, inside = false;
+  std::atomic<int> reads = 0;
+  std::thread reader([&] {
+    std::vector<std::byte> out(16);
+    while (!stop) {
+      bool const began_inside = inside;
+      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, Place::host}, {}).ok());
+      if (began_inside && inside) ++reads;
+    }
+  });
+  int most = 0;  // gets during one put that brought a checkpoint about
+  for (int i = 0; i < 1000 && most < 10; ++i) {
+    std::uint64_t const before = store.stats().checkpoints;
+    reads = 0;
+    inside = true;
+    EXPECT_TRUE(store.put(key.column(), value.column()).ok());
+    inside = false;
+    if (store.stats().checkpoints > before) most = std::max(most, reads.load());
+  }
+  stop = true;
+  reader.join();
+  EXPECT_GE(most, 10);
 }
 
 TEST_F(PowerStoreOne, ADamagedImageIsReplacedByTheOtherAndTheLog) {

@@ -211,9 +211,9 @@ class Soak {
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
-    bool const in_place = arguments_.layout == "both" ? tally.pools % 2 == 1 : arguments_.layout == "in_place";
+    bool const in_place = arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
     kind_.layout = in_place ? Layout::in_place : Layout::word;
-    kind_.variable = tally.pools / 2 % 2 == 1;
+    kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
     kind_.power = arguments_.durability == "power";
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
@@ -359,6 +359,7 @@ class Soak {
     model_ = std::move(v.found);
     top_ = v.top_level;
     crashed_ = true;
+    born_ += fresh_;
     fresh_ = model_.size() > life_records();
     return true;
   }
@@ -421,6 +422,7 @@ class Soak {
   Clock::time_point const begin_;
   Kind kind_;
   Model model_;  // what the last judgement found
+  std::uint64_t born_ = 0;  // pools that outlived their making; what did not is made again
   bool fresh_ = true;  // the next victim makes the pool
   bool crashed_ = false;  // the original was not closed in order
   std::uint32_t top_ = 0;
