@@ -3,7 +3,6 @@
 // does meets both.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "commands.hpp"
@@ -26,24 +25,6 @@ struct Options {
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
   std::string json;
-};
-
-/// A directory that the benchmark makes and removes; one that was there before is never touched.
-class LogDirectory {
- public:
-  explicit LogDirectory(std::string path) : path_(std::move(path)) {
-    if (std::filesystem::exists(path_))
-      throw Failure("--log-dir " + path_ + ": is there already, and the benchmark would remove it: name another path");
-  }
-  ~LogDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  LogDirectory(LogDirectory const&) = delete;
-  LogDirectory& operator=(LogDirectory const&) = delete;
-
- private:
-  std::string const path_;
 };
 
 /// One of the two stores, and what its batches took.

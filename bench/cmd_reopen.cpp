@@ -1,12 +1,6 @@
 // `perdure-bench reopen`: how long the store takes to come back after its process was killed. A
 // child process loads the records and says so; it is killed with SIGKILL while it holds the store
 // open; this process opens the pool and reads every record back.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -15,6 +9,7 @@
 #include "common.hpp"
 #include "dataset.hpp"
 #include "driver.hpp"
+#include "killed_child.hpp"
 #include "ycsb.hpp"
 
 namespace perdure::bench {
@@ -41,53 +36,26 @@ OpenOptions open_options(Options const& o) {
   return open;
 }
 
-/// In the child: loads everything, writes one byte to say that all of it was acknowledged, and waits
-/// to be killed. The store is still open then.
-[[noreturn]] void load_and_wait(Options const& o, std::string const& path, int acknowledged) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted benchmark leaves no process behind
-  try {
-    Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
-    CreateOptions create;
-    create.key_bytes = o.key_bytes;
-    create.value_bytes = o.value_bytes;
-    create.expected_records = o.records;
-    create.layout = layout_named(o.layout);
-    create.shape = shape_named(o.shape);
-    Store store = require(Store::create(path, create, open_options(o)), "create " + path);
-    RequestStream load(Workload::load, o.records, 0, o.seed);
-    Pass const pass = Driver(dataset, o.batch, Place::host).run(store, load, o.records);
-    if (pass.faults > 0) throw Failure(pass.first_fault);
-    if (write(acknowledged, "a", 1) != 1) throw Failure("the parent is gone");
-    for (;;) pause();
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "perdure-bench reopen, loading: %s\n", error.what());
-    _exit(kUsage);
-  }
-}
-
-/// Loads in a child process and kills it. No thread runs in this process yet, so forking is safe.
-void load_and_kill(Options const& o, std::string const& path) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Failure("pipe: cannot make one");
-  pid_t const child = fork();
-  if (child < 0) throw Failure("fork: cannot start the loading process");
-  if (child == 0) {
-    close(ends[0]);
-    load_and_wait(o, path, ends[1]);
-  }
-  close(ends[1]);
-  char byte = 0;
-  bool const loaded = read(ends[0], &byte, 1) == 1;
-  close(ends[0]);
-  kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!loaded) throw Failure("the loading process ended before it had loaded everything");
+/// The store stays open: it ends with its process.
+std::unique_ptr<Store> load(Options const& o, std::string const& path) {
+  CreateOptions create;
+  create.key_bytes = o.key_bytes;
+  create.value_bytes = o.value_bytes;
+  create.expected_records = o.records;
+  create.layout = layout_named(o.layout);
+  create.shape = shape_named(o.shape);
+  auto store = std::make_unique<Store>(require(Store::create(path, create, open_options(o)), "create " + path));
+  RequestStream load(Workload::load, o.records, 0, o.seed);
+  Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
+  Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.records);
+  if (pass.faults > 0) throw Failure(pass.first_fault);
+  return store;
 }
 
 int run(Options const& o) {
   PoolFile const file(o.pool);
-  load_and_kill(o, file.path());
+  std::unique_ptr<Store> loaded;  // in the child only
+  run_and_kill([&] { loaded = load(o, file.path()); });
   auto const begin = std::chrono::steady_clock::now();
   Store store = require(Store::open(file.path(), open_options(o)), "open " + file.path());
   std::chrono::duration<double> const open_took = std::chrono::steady_clock::now() - begin;

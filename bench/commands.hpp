@@ -17,6 +17,7 @@ struct Command {
 [[nodiscard]] Command add_batches(CLI::App& program);
 [[nodiscard]] Command add_reopen(CLI::App& program);
 [[nodiscard]] Command add_durability(CLI::App& program);
+[[nodiscard]] Command add_replay(CLI::App& program);
 [[nodiscard]] Command add_log(CLI::App& program);
 
 }  // namespace perdure::bench

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -80,6 +81,16 @@ PoolFile::PoolFile(std::string path) : path_(std::move(path)) {
 PoolFile::~PoolFile() { remove(); }
 
 void PoolFile::remove() { unlink(path_.c_str()); }
+
+LogDirectory::LogDirectory(std::string path) : path_(std::move(path)) {
+  if (std::filesystem::exists(path_))
+    throw Failure("--log-dir " + path_ + ": is there already, and the benchmark would remove it: name another path");
+}
+
+LogDirectory::~LogDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

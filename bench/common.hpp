@@ -1,5 +1,5 @@
-// What every subcommand needs: failure, options of a store as text, a pool file that is removed in
-// the end, summaries of measurements, and output.
+// What every subcommand needs: failure, options of a store as text, files that are removed in the
+// end, summaries of measurements, and output.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,18 @@ class PoolFile {
 
  private:
   std::string path_;
+};
+
+/// A directory that the benchmark makes and removes; one that was there before is never touched.
+class LogDirectory {
+ public:
+  explicit LogDirectory(std::string path);
+  ~LogDirectory();
+  LogDirectory(LogDirectory const&) = delete;
+  LogDirectory& operator=(LogDirectory const&) = delete;
+
+ private:
+  std::string const path_;
 };
 
 [[nodiscard]] double median(std::vector<double> values);

@@ -40,4 +40,8 @@ struct LogSpeed {
 
 [[nodiscard]] Result<LogSpeed> measure_log(LogSpeedOptions const& options);
 
+/// Bytes a second at which the first `bytes` of a file are read in order, past the page cache where the
+/// file system can, with as many reads in flight as keep a disk busy. What replay is held against.
+[[nodiscard]] Result<double> measure_reading(std::string const& path, std::uint64_t bytes);
+
 }  // namespace perdure

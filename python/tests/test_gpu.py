@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import perdure
@@ -124,6 +127,80 @@ def test_jax(store):
     assert (np.asarray(values) == out.get()).all()
     with pytest.raises(TypeError, match="out: cannot make a jax"):
         store.get(keys)
+
+
+@pytest.fixture
+def powered(pool, log_dir) -> Iterator[perdure.Store]:
+    with perdure.create(
+        pool, 8, 128, device="cuda", durability="power", log_dir=log_dir, log_bytes=64 << 20
+    ) as opened:
+        yield opened
+
+
+@contextmanager
+def after_a_power_loss(log_dir) -> Iterator[perdure.Store]:
+    """What the disk holds now, opened elsewhere, on the CPU."""
+    copy, elsewhere = f"{log_dir}-copy", f"/dev/shm/{Path(log_dir).name}-elsewhere"
+    try:
+        shutil.copytree(log_dir, copy)
+        with perdure.open(elsewhere, log_dir=copy) as store:
+            yield store
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+        Path(elsewhere).unlink(missing_ok=True)
+
+
+def test_device_batches_outlive_a_power_loss(powered, log_dir):
+    torch = pytest.importorskip("torch")
+    keys = torch.arange(COUNT, device="cuda")
+    values = torch.rand(COUNT, 32, device="cuda")
+    expected = values.cpu().numpy()
+    assert powered.put(keys, values).done.all()
+    values.zero_()  # an acknowledged batch is not looked at again
+    powered.update(keys[:100], torch.ones(100, 32, device="cuda"), "add")
+    expected[:100] += 1
+    # Only some of it takes effect, and only that is logged.
+    assert powered.erase(torch.arange(COUNT - 10, COUNT + 500, device="cuda")).done.sum() == 10
+    with after_a_power_loss(log_dir) as store:
+        assert store.recovery().replayed == 3 and store.recovery().records == COUNT - 10
+        got = store.get(np.arange(COUNT), dtype=np.float32)
+        assert got.found.tolist() == [True] * (COUNT - 10) + [False] * 10
+        assert (got.values[:-10] == expected[:-10]).all()
+        assert store.verify().fault_count == 0
+
+
+def test_what_a_side_stream_computes_is_logged_as_computed(powered, log_dir):
+    torch = pytest.importorskip("torch")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        slow = torch.rand(3000, 3000, device="cuda")
+        for _ in range(20):
+            slow = slow @ slow / 3000
+        values = (torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0).float()
+        keys = torch.arange(COUNT, device="cuda") + (slow.sum() * 0).long()
+        powered.put(keys, values)
+        keys.zero_()
+        values.zero_()
+    with after_a_power_loss(log_dir) as store:
+        got = store.get(np.arange(COUNT), dtype=np.float32)
+        assert (got.values == np.arange(COUNT * 32, dtype=np.float32).reshape(COUNT, 32)).all()
+
+
+def test_transactions_of_device_batches_outlive_a_power_loss(powered, log_dir):
+    torch = pytest.importorskip("torch")
+    keys = torch.arange(1000, device="cuda")
+    rows = torch.rand(1000, 32, device="cuda")
+    powered.put(keys, rows, atomic=True)
+    with powered.transaction():
+        powered.put(keys[:500], rows[500:])
+        powered.erase(keys[900:].cpu().numpy())  # host and device batches in one
+        with after_a_power_loss(log_dir) as store:
+            assert (store.get(np.arange(1000), dtype=np.float32).values == rows.cpu().numpy()).all()
+    with after_a_power_loss(log_dir) as store:
+        got = store.get(np.arange(900), dtype=np.float32).values
+        assert (got[:500] == rows[500:].cpu().numpy()).all() and (
+            got[500:] == rows[500:900].cpu().numpy()
+        ).all()
+        assert not store.get(np.arange(900, 1000)).found.any()
 
 
 def test_gpu_arrays_on_a_cpu_store(pool):

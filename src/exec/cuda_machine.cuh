@@ -1,5 +1,6 @@
 // The CUDA machine: launches the same bodies as cpu_machine.hpp, on one stream a session. Machine
-// memory is device memory; callers' host columns are staged, device columns are used where they lie.
+// memory is device memory; callers' host columns are staged, device columns are used where they lie. What is
+// to be logged of these is copied to the host on a second stream meanwhile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -145,6 +146,8 @@ class CudaMachine {
   CudaMachine(CudaMachine const&) = delete;
   CudaMachine& operator=(CudaMachine const&) = delete;
   ~CudaMachine() {
+    if (copies_ != nullptr) cudaStreamSynchronize(copies_);  // nothing may come into memory that is gone
+    if (copies_ != nullptr) cudaStreamDestroy(copies_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
     if (ready_ != nullptr) cudaEventDestroy(ready_);
   }
@@ -158,6 +161,10 @@ class CudaMachine {
         return s;
       if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"); !s.ok())
         return s;
+    }
+    // What an earlier batch had begun to copy, and then failed, must not come into memory that moves.
+    if (copies_ != nullptr) {
+      if (Status s = cuda_status(cudaStreamSynchronize(copies_), "copying a batch to the host"); !s.ok()) return s;
     }
     // A null stream is the legacy default stream: arrays without a stream of their own are ready there.
     if (Status s =
@@ -180,6 +187,31 @@ class CudaMachine {
     if (Status s = offsets_[which].resize(n + 1); !s.ok()) return s;
     if (Status s = send(offsets_[which].data(), column.offsets, n + 1); !s.ok()) return s;
     here.offsets = offsets_[which].data();
+    return {};
+  }
+
+  /// Begins to copy a device column to the host: after what the caller has put on its stream, and beside the
+  /// batch, which only reads it.
+  Status keep(Column const& column, int which) {
+    if (!must_be_copied(column)) return {};
+    if (copies_ == nullptr) {
+      if (Status s = cuda_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
+          !s.ok())
+        return s;
+    }
+    std::size_t const bytes = column.count * column.width;
+    if (Status s = kept_[which].need_twin(bytes); !s.ok()) return s;
+    if (Status s = cuda_status(cudaStreamWaitEvent(copies_, ready_), "waiting for the caller's stream"); !s.ok())
+      return s;
+    return cuda_status(cudaMemcpyAsync(kept_[which].twin(), column.data, bytes, cudaMemcpyDeviceToHost, copies_),
+                       "copying a batch to the host");
+  }
+  /// Makes it the column of that copy.
+  Status kept(Column& column, int which) {
+    if (!must_be_copied(column)) return {};
+    if (Status s = cuda_status(cudaStreamSynchronize(copies_), "copying a batch to the host"); !s.ok()) return s;
+    column.data = kept_[which].twin();
+    column.place = Place::host;
     return {};
   }
 
@@ -307,6 +339,10 @@ class CudaMachine {
   }
 
  private:
+  static bool must_be_copied(Column const& column) {
+    return column.data != nullptr && column.place == Place::device && column.count * column.width > 0;
+  }
+
   static constexpr unsigned kBlock = 128;
   static constexpr unsigned kBlocksPerMultiprocessor = 16;
 
@@ -318,8 +354,10 @@ class CudaMachine {
 
   Shared* shared_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t copies_ = nullptr;  // of columns to the host, beside stream_
   cudaEvent_t ready_ = nullptr;
   Buffer<std::byte> columns_[2], out_, sort_room_;
+  Buffer<std::byte> kept_[2];  // their twins alone
   Buffer<std::int64_t> offsets_[2];
   Buffer<std::uint64_t> hashes_[2];
   Buffer<std::uint32_t> indices_[2];

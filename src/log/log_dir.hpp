@@ -3,6 +3,7 @@
 // the log is truncated only by a checkpoint that is durable itself.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,7 +48,7 @@ class LogDir {
   LogIdentity identity_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<RedoLog> log_;
-  std::uint64_t written_ = 0;
+  std::atomic<std::uint64_t> written_ = 0;  // asked for while the next is written
 };
 
 }  // namespace perdure::log

@@ -1,4 +1,4 @@
-// Measures the log on one file: streaming, waiting for each batch, replay.
+// Measures the log on one file: streaming, waiting for each batch, replay; and plain reading, beside it.
 #include "perdure/log_speed.h"
 
 #include <algorithm>
@@ -149,6 +149,30 @@ Result<LogSpeed> measure_log(LogSpeedOptions const& o) {
   if (!again) return again.status();
   if (Status s = read_back(**again, from.value(), end, out); !s.ok()) return s;
   return out;
+}
+
+Result<double> measure_reading(std::string const& path, std::uint64_t bytes) {
+  constexpr std::uint64_t kDepth = 8, kEach = 2u << 20;
+  auto file = BlockFile::open(path, OpenMode::read_only);
+  if (!file) return file.status();
+  auto buffers = AlignedBuffer::make(kDepth * kEach);
+  if (!buffers) return buffers.status();
+  std::uint64_t const reads = std::min(bytes, (*file)->bytes()) / kEach;
+  if (reads == 0) return Status{Code::invalid_argument, "file " + path + " is too short to tell how fast it is read"};
+  auto const begin = Clock::now();
+  std::vector<Done> done;
+  for (std::uint64_t next = 0, ended = 0; ended < reads;) {
+    for (; next < reads && next < ended + kDepth; ++next) {
+      Request const request{Verb::read, next * kEach, buffers->data() + next % kDepth * kEach, kEach, next};
+      if (Status s = (*file)->start(request); !s.ok()) return s;
+    }
+    done.clear();
+    if (Status s = (*file)->wait(done); !s.ok()) return s;
+    for (Done const& d : done)
+      if (!d.status.ok()) return d.status;
+    ended += done.size();
+  }
+  return static_cast<double>(reads * kEach) / since(begin);
 }
 
 }  // namespace perdure

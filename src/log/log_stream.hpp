@@ -27,7 +27,7 @@ class LogStream {
   [[nodiscard]] bool file_ended() const { return current().short_read; }
 
  private:
-  static constexpr std::size_t kSegments = 4;
+  static constexpr std::size_t kSegments = 8;
   static constexpr std::uint64_t kSegmentBytes = 2u << 20;
   struct Segment {
     std::byte* data = nullptr;  // kMaxGroup bytes for what the segment before leaves over, then its own

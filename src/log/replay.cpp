@@ -116,17 +116,16 @@ class Replayer {
   Status take(std::span<std::byte const> group) {
     GroupHeader const h = header_of(group);
     auto const payload = group.subspan(sizeof h, h.payload_bytes);
-    bool const single = h.part == 0 && h.last == 1;
-    if (!single) whole_.insert(whole_.end(), payload.begin(), payload.end());
+    payload_.insert(payload_.end(), payload.begin(), payload.end());
     epoch_ = h.epoch;
     ++part_;
     if (h.last == 0) return {};
-    report_.payload_bytes += single ? payload.size() : whole_.size();
-    if (Status s = (*deliver_)(h.batch, single ? payload : std::span<std::byte const>(whole_)); !s.ok()) return s;
+    report_.payload_bytes += payload_.size();
+    if (Status s = (*deliver_)(h.batch, payload_); !s.ok()) return s;
     ++report_.batches;
     report_.end = {stream_.lsn() + group.size(), h.batch + 1};
     part_ = 0;
-    whole_.clear();
+    payload_.clear();
     return {};
   }
 
@@ -204,7 +203,7 @@ class Replayer {
   Deliver const* deliver_;
   std::uint32_t part_ = 0;      // of the next group within its batch
   std::uint32_t epoch_ = 0;     // of the last group
-  std::vector<std::byte> whole_;  // payload so far of a batch of several groups
+  std::vector<std::byte> payload_;  // of the batch, so far
   ReplayReport report_;
 };
 

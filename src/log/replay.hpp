@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "log/block_file.hpp"
 #include "log/redo_log.hpp"
@@ -39,7 +39,8 @@ struct ReplayReport {
   [[nodiscard]] std::string describe() const;
 };
 
-using Deliver = std::function<Status(std::uint64_t batch, std::span<std::byte const> payload)>;
+/// May take the payload's memory, and leave other memory for the next one instead.
+using Deliver = std::function<Status(std::uint64_t batch, std::vector<std::byte>& payload)>;
 
 /// Delivers every batch from `from` on. An error of `deliver`, or of reading, ends it and is returned.
 Result<ReplayReport> replay(BlockFile& file, LogIdentity const& identity, LogPosition from, Deliver const& deliver);

@@ -32,6 +32,7 @@ struct Call {
   Element element = Element::u8;
   void* stream = nullptr;
   KeyStatus* device_statuses = nullptr;
+  bool keep = false;  // its columns are wanted in host memory: see Session::kept
 };
 
 /// What a batch of writes came to, in host memory, valid until the session's next call.
@@ -56,14 +57,16 @@ class Session {
   virtual Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) = 0;
   /// As prepare(), with records of the engine's own map, `records` of them: one for each operation that may write.
   /// False: so many are not free, and nothing was taken.
-  virtual Result<bool> prepare_kept(std::uint64_t records, std::uint64_t sequence) = 0;
+  virtual Result<bool> prepare_lent(std::uint64_t records, std::uint64_t sequence) = 0;
   /// Afterwards: with `published`, what was unlinked or not used comes back; else all that was taken.
-  virtual Status give_back_kept(bool published) = 0;
+  virtual Status give_back_lent(bool published) = 0;
   /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none. With
   /// `undo`, what publish() will overwrite is logged there; then `displace` must be off.
   virtual Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) = 0;
   virtual Result<exec::Counts> publish() = 0;
 
+  /// The batch with its columns in host memory, if it was begun to keep them; valid until the next begin().
+  virtual Result<Call> kept() = 0;
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;
   virtual Result<Outcome> outcome() = 0;
   /// Results are where the caller wants them.
@@ -90,7 +93,7 @@ class Engine {
   /// Fills the empty record cache. Gets may run, writes may not.
   virtual Result<CacheReport> fill_cache() = 0;
   /// Whether sessions may take records themselves, once the heap has lent its superblocks.
-  [[nodiscard]] virtual bool can_keep_records() const = 0;
+  [[nodiscard]] virtual bool can_borrow() const = 0;
   virtual Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) = 0;
   /// The loan as it is now.
   virtual Status give_back(pm::RecordHeap::Loan& loan) = 0;

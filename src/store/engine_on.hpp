@@ -83,6 +83,10 @@ class SessionOn final : public Session {
     batch_.element = call.element;
     batch_.verify = shared_->options.verify_reads;
     if (Status s = machine_.begin(call.stream); !s.ok()) return s;
+    if (call.keep) {  // goes on beside the batch
+      if (Status s = machine_.keep(call.keys, 0); !s.ok()) return s;
+      if (Status s = machine_.keep(call.values, 1); !s.ok()) return s;
+    }
     if (Status s = machine_.bring(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine_.bring(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine_.bring_out(call.out, batch_.out); !s.ok()) return s;
@@ -149,7 +153,7 @@ class SessionOn final : public Session {
     return sort_operations(any_fits, sequence);
   }
 
-  Result<bool> prepare_kept(std::uint64_t records, std::uint64_t sequence) override {
+  Result<bool> prepare_lent(std::uint64_t records, std::uint64_t sequence) override {
     bool const everyone = records == batch_.n;
     if (Status s = reserved_.resize(batch_.n); !s.ok()) return s;
     if (records > 0) {
@@ -163,7 +167,7 @@ class SessionOn final : public Session {
     return true;
   }
 
-  Status give_back_kept(bool published) override {
+  Status give_back_lent(bool published) override {
     GiveBackBody const body{shared_->records, reserved_.data(), published ? unlinked_.data() : nullptr, used_.data()};
     return machine_.template warps<Solo>(batch_.n, body, memory_, nullptr);
   }
@@ -182,6 +186,13 @@ class SessionOn final : public Session {
     auto published = launch<PublishWarp>(PublishBody<Ops>{batch_, shared_->table}, batch_.n);
     if (!published || mutated(Mutant::no_order_after_publish)) return published;
     return ordered(*published);
+  }
+
+  Result<Call> kept() override {
+    Call call = call_;
+    if (Status s = machine_.kept(call.keys, 0); !s.ok()) return s;
+    if (Status s = machine_.kept(call.values, 1); !s.ok()) return s;
+    return call;
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
@@ -473,7 +484,7 @@ class EngineOn final : public Engine {
     return report;
   }
 
-  [[nodiscard]] bool can_keep_records() const override { return Ops::kMirrored; }
+  [[nodiscard]] bool can_borrow() const override { return Ops::kMirrored; }
 
   Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) override {
     Machine machine(state_.machine);

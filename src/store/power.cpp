@@ -30,6 +30,7 @@ Status check_replaceable(std::string const& path, log::PoolId const& pool_id, st
 
 Column Effective::Gathered::take(Column const& from, std::span<std::size_t const> which) {
   bool const variable = from.offsets != nullptr;
+  data.reserve(1);  // a column of no bytes is still one
   if (variable) offsets.push_back(0);
   for (std::size_t const i : which) {
     std::size_t const begin = variable ? static_cast<std::size_t>(from.offsets[i]) : i * from.width;

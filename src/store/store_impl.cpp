@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstring>
 #include <shared_mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
+#include "store/replaying.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -426,12 +428,10 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   log::Lsn lsn = 0;
   Status done;
   {
-    WorldAlone const world(writers_, turn_, world_, transaction_thread_);
+    WorldAlone world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(call, statuses); !s.ok()) return s;
-    if (power_ && (call.keys.place == Place::device || call.values.place == Place::device))
-      return {Code::unsupported,
-              "pool " + path + " is of durability power, whose log takes keys and values from host memory only"};
+    call.keep = power_ != nullptr;
     if (transaction_ || how.transaction != nullptr) {
       if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
         return {Code::busy, "pool " + path +
@@ -444,6 +444,7 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);
     power = power_;
     if (power) lsn = power->log().position().lsn;
+    if (Status s = checkpoint_in_time(world); !s.ok()) return s;
   }
   if (!power) return done;
   Status const kept = power->log().wait_durable(lsn);
@@ -453,9 +454,9 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
 /// Takes records, brings the batch over. The engine gives none to a batch that may be undone, whose records are
 /// noted one by one.
 Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch) {
-  batch.kept = engine_->can_keep_records() && fixed_stride() != 0 && !undoable;
-  if (Status s = batch.kept ? lend_records() : take_records_back(); !s.ok()) return s;
-  return batch.kept ? prepare_kept(call, statuses, batch) : prepare_host(call, statuses, batch);
+  batch.lent = engine_->can_borrow() && fixed_stride() != 0 && !undoable;
+  if (Status s = batch.lent ? lend_records() : take_records_back(); !s.ok()) return s;
+  return batch.lent ? prepare_lent(call, statuses, batch) : prepare_host(call, statuses, batch);
 }
 
 Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
@@ -480,7 +481,7 @@ Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses
 }
 
 /// As prepare_host(), with records that the engine takes from those lent to it.
-Status Store::Impl::prepare_kept(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
   std::uint64_t records = call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
   if (!call.kinds.empty()) {
     records = static_cast<std::uint64_t>(std::count_if(call.kinds.begin(), call.kinds.end(), [](OpKind kind) {
@@ -493,7 +494,7 @@ Status Store::Impl::prepare_kept(Call const& call, std::span<KeyStatus> statuses
   if (!session) return session.status();
   batch.session = std::move(*session);
   if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
-  Status const taken = take_kept(batch, records, sequence);
+  Status const taken = take_lent(batch, records, sequence);
   if (taken.code() == Code::no_space) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     give_session(std::move(batch.session));
@@ -501,10 +502,10 @@ Status Store::Impl::prepare_kept(Call const& call, std::span<KeyStatus> statuses
   return taken;
 }
 
-Status Store::Impl::take_kept(Running& batch, std::uint64_t records, std::uint64_t sequence) {
+Status Store::Impl::take_lent(Running& batch, std::uint64_t records, std::uint64_t sequence) {
   Status refused;
   for (;;) {
-    auto enough = batch.session->prepare_kept(records, sequence);
+    auto enough = batch.session->prepare_lent(records, sequence);
     if (!enough) return enough.status();
     if (*enough) return {};
     if (!refused.ok()) return refused;
@@ -554,7 +555,9 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
       statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
     }
     if (power_) {
-      if (Status s = log_batch(call, *status); !s.ok()) return fail(s);
+      auto const kept = batch.session->kept();
+      if (!kept) return fail(kept.status());
+      if (Status s = log_batch(kept.value(), *status); !s.ok()) return fail(s);
     }
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
@@ -568,7 +571,7 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
 
 /// Records that were unlinked, or not used: the batch has committed.
 Status Store::Impl::finish_records(Running& batch) {
-  if (batch.kept) return batch.session->give_back_kept(true);
+  if (batch.lent) return batch.session->give_back_lent(true);
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
@@ -780,29 +783,13 @@ Status Store::Impl::create_log(CreateOptions const& create) {
 /// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
 /// is as it was then.
 Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
-  std::vector<KeyStatus> statuses;
-  auto const again = [&](std::uint64_t number, std::span<std::byte const> payload) -> Status {
-    while (!payload.empty()) {  // of a transaction: several batches
-      auto const batch = log::DecodedBatch::take(payload);
-      if (!batch) return batch.status();
-      Call const call = call_of(batch.value().ops());
-      statuses.assign(call.keys.count, KeyStatus::ok);
-      if (Status s = check_batch(call, statuses); !s.ok()) return s;
-      if (Status s = write_alone(call, statuses); !s.ok()) return s;
-      auto const odd = std::find_if(statuses.begin(), statuses.end(), [](KeyStatus s) { return s != KeyStatus::ok; });
-      if (odd != statuses.end())
-        return {Code::corrupt, "batch " + std::to_string(number) +
-                                   " of its log does not take effect again at operation " +
-                                   std::to_string(odd - statuses.begin())};
-    }
-    return {};
-  };
-  auto report = power->replay(loaded.image.at, again);
+  auto const begin = Clock::now();
+  auto report = read_and_run(*power, loaded.image.at);
   if (!report)
     return {report.status().code(),
             "pool " + path + ", replaying " + power->directory() + ": " + report.status().message()};
   recovery.replayed = report->batches;
-  recovery.replay_seconds = report->seconds;
+  recovery.replay_seconds = seconds_since(begin);
   recovery.lost_acknowledged = report->lost_acknowledged;
   recovery.clean = recovery.clean && report->batches == 0 && !report->lost_acknowledged && loaded.report.empty();
   recovery.log_report = std::string("image ") + loaded.which + " of LSN " + std::to_string(loaded.image.at.lsn) +
@@ -813,6 +800,72 @@ Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
   }
   if (Status s = power->start(report->end); !s.ok()) return s;
   power_ = std::move(power);
+  return {};
+}
+
+/// One thread reads the log, this one runs what it brings.
+Result<log::ReplayReport> Store::Impl::read_and_run(log::LogDir& power, log::LogPosition from) {
+  LoggedQueue queue;
+  std::optional<Result<log::ReplayReport>> report;
+  std::thread reader([&] {
+    report = power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
+      return queue.give(number, payload) ? Status{} : Status{Code::closed, "nobody runs what the log holds"};
+    });
+    queue.end();
+  });
+  Status const ran = run_logged(queue);
+  queue.stop();
+  reader.join();
+  return ran.ok() ? std::move(*report) : ran;
+}
+
+/// Runs what comes, in its order. What has come meanwhile is merged; nothing waits for more to come.
+Status Store::Impl::run_logged(LoggedQueue& queue) {
+  MergedBatches merged(workers_);
+  std::vector<Logged> held;  // what `merged` points into
+  auto const run_all_but = [&](std::size_t newest) -> Status {
+    Status const s = run_merged(merged);
+    merged.clear();
+    queue.give_back(held, held.size() - newest);
+    return s;
+  };
+  for (;;) {
+    auto logged = queue.take(merged.empty());
+    if (!logged && merged.empty()) return {};
+    if (!logged) {
+      if (Status s = run_all_but(0); !s.ok()) return s;
+      continue;
+    }
+    held.push_back(std::move(*logged));
+    std::uint64_t const number = held.back().number;
+    std::span<std::byte const> payload = held.back().payload;
+    while (!payload.empty()) {  // of a transaction: several batches
+      auto batch = log::DecodedBatch::take(payload);
+      if (!batch) return {batch.status().code(), "batch " + std::to_string(number) + ": " + batch.status().message()};
+      if (!merged.takes(*batch)) {
+        if (Status s = run_all_but(1); !s.ok()) return s;
+      }
+      merged.add(number, std::move(*batch));
+    }
+  }
+}
+
+/// As one batch; where there is no room for so many records beside those that they replace, one by one.
+Status Store::Impl::run_merged(MergedBatches& merged) {
+  std::vector<KeyStatus> statuses;
+  auto const run = [&](Call const& call) -> Status {
+    statuses.assign(call.keys.count, KeyStatus::ok);
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    return write_alone(call, statuses);
+  };
+  Status const all = run(merged.call());
+  bool const nothing =
+      std::all_of(statuses.begin(), statuses.end(), [](KeyStatus s) { return s == KeyStatus::no_space; });
+  if (all.code() != Code::no_space || !nothing) return merged.check(0, all, statuses);
+  for (std::size_t part = 0; part < merged.size(); ++part) {
+    Status const done = run(merged.part(part));
+    if (Status s = merged.check(part, done, statuses); !s.ok()) return s;
+  }
   return {};
 }
 
@@ -829,7 +882,15 @@ Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> piece
   auto const lsn = power_->log().append(pieces);
   bool const full = !lsn.ok() && power_->log().failure().ok();
   if (!lsn.ok() && !full) return lsn.status();
-  return full || power_->wants_checkpoint() ? checkpoint() : Status{};
+  return full ? checkpoint() : Status{};
+}
+
+/// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait.
+Status Store::Impl::checkpoint_in_time(WorldAlone& world) {
+  if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return {};
+  world.let_readers_in();
+  Status const s = checkpoint();
+  return s.ok() ? s : fail(s);
 }
 
 Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }

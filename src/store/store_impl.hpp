@@ -25,6 +25,9 @@
 
 namespace perdure {
 
+class LoggedQueue;
+class MergedBatches;
+class WorldAlone;
 struct OpenTransaction;
 
 struct Store::Impl {
@@ -72,16 +75,16 @@ struct Store::Impl {
   struct Running {
     std::vector<std::uint64_t> reserved;
     bool any_fits = false;
-    bool kept = false;  // the engine has the records: `reserved` is empty
+    bool lent = false;  // the engine has the records: `reserved` is empty
     std::unique_ptr<Session> session;
     exec::Counts done;
     bool full = false;  // the table is, and some operations wait
   };
   /// On failure nothing has happened.
   Status prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch);
-  Status prepare_kept(Call const& call, std::span<KeyStatus> statuses, Running& batch);
+  Status prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch);
   Status prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch);
-  Status take_kept(Running& batch, std::uint64_t records, std::uint64_t sequence);
+  Status take_lent(Running& batch, std::uint64_t records, std::uint64_t sequence);
   Status finish_records(Running& batch);
   [[nodiscard]] std::uint64_t fixed_stride() const;
   /// Whose the free records are: the engine's from its first plain write batch on, the heap's for all else.
@@ -101,9 +104,13 @@ struct Store::Impl {
   // Durability power.
   Status create_log(CreateOptions const& create);
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
+  Result<log::ReplayReport> read_and_run(log::LogDir& power, log::LogPosition from);
+  Status run_logged(LoggedQueue& queue);
+  Status run_merged(MergedBatches& merged);
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
+  Status checkpoint_in_time(WorldAlone& world);
   Status write_alone(Call const& call, std::span<KeyStatus> statuses);
   // Transactions.
   Status write_atomic(Call const& call, std::span<KeyStatus> statuses);

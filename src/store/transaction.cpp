@@ -115,7 +115,7 @@ Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
     if (!full || !failed_.ok()) return done;
     if (tx.operations > 0 || !options.grow) return done;
     undo_.end();  // growth moves slots: no entry may name them
-    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : s;
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
     tx.first_step = undo_.step() + 1;
   }
 }
@@ -192,7 +192,9 @@ Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running&
   }
   tx.operations += call.keys.count;
   if (!power_) return {};
-  Effective const effective(call, status);
+  auto const kept = batch.session->kept();
+  if (!kept) return kept.status();
+  Effective const effective(kept.value(), status);
   if (effective.empty()) return {};
   log::EncodedBatch const encoded(effective.ops());
   for (auto const piece : encoded.pieces()) tx.logged.insert(tx.logged.end(), piece.begin(), piece.end());
@@ -213,7 +215,7 @@ Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOption
     return static_cast<double>(records_ + how.max_operations) / static_cast<double>(table_.usable_slots());
   };
   while (options.grow && load() > kTransactionLoad) {
-    if (Status s = grow(); !s.ok()) return s;
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? s : fail(s);
   }
   if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
@@ -237,9 +239,10 @@ Status Store::Impl::end(Transaction::State* transaction, bool commit) {
   std::shared_ptr<log::LogDir> const power = commit ? store.power_ : nullptr;
   log::Lsn const lsn = power ? power->log().position().lsn : 0;
   transaction->store = nullptr;
-  auto const world = std::move(transaction->world);
+  auto world = std::move(transaction->world);
   auto const keep = std::move(store.transaction_);  // `transaction` may be the last to hold it
   store.transaction_thread_ = std::thread::id{};
+  if (done.ok()) done = store.checkpoint_in_time(world);
   if (!done.ok() || !power) return done;
   return power->log().wait_durable(lsn);
 }

@@ -27,7 +27,7 @@ class WorldShared {
   std::shared_lock<std::shared_mutex> lock_;
 };
 
-/// `writers` is what a snapshot holds: those who wait for it keep no reader waiting behind them.
+/// `writers` is what a snapshot or a checkpoint holds: those who wait for it keep no reader waiting behind them.
 class WorldAlone {
  public:
   WorldAlone() = default;
@@ -38,6 +38,11 @@ class WorldAlone {
     writer_.lock();
     std::lock_guard const queue(turn);
     lock_.lock();
+  }
+
+  /// Nothing is written to the world from here on. Writers go on waiting.
+  void let_readers_in() {
+    if (lock_.owns_lock()) lock_.unlock();
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -52,6 +53,13 @@ void flip(std::string const& path, std::uint64_t byte) {
   file.get(c);
   file.seekp(static_cast<std::streamoff>(byte));
   file.put(static_cast<char>(c ^ 16));
+}
+
+/// What was being written when the power went never came to the disk.
+void zero_from(std::string const& path, std::uint64_t byte) {
+  auto const size = fs::file_size(path);
+  fs::resize_file(path, byte);
+  fs::resize_file(path, size);
 }
 
 struct Case {
@@ -106,6 +114,76 @@ TEST_P(PowerStore, EveryAcknowledgedBatchOutlivesAPowerLoss) {
     EXPECT_TRUE(again->recovery().clean) << again->recovery().log_report;
     driver.replace(std::move(*again));
     driver.check_all();
+  }
+}
+
+/// A batch of one kind, or a mixed one; every answer must be the model's.
+void run_batch(Driver& driver, std::vector<Op> ops, std::optional<OpKind> all, Rmw rmw) {
+  if (!all) return driver.run_mixed(ops, rmw, Element::u64);
+  std::vector<Bytes> keys, values;
+  std::vector<KeyStatus> statuses, expected;
+  for (Op& op : ops) {
+    op.kind = *all;
+    keys.push_back(op.key);
+    values.push_back(op.value);
+    expected.push_back(driver.model.apply(op, rmw, Element::u64).status);
+  }
+  Status const s = *all == OpKind::put     ? driver.put(keys, values, statuses)
+                   : *all == OpKind::erase ? driver.erase(keys, statuses)
+                                           : driver.update(keys, values, rmw, Element::u64, statuses);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(statuses, expected);
+}
+
+// Batches of one kind follow each other, so that replay merges them; some are of a transaction.
+TEST_P(PowerStore, BatchesOfEveryKindAreReplayedToWhatTheyWere) {
+  std::optional<OpKind> const kinds[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update, std::nullopt};
+  std::mt19937_64 random(11);
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path, 16u << 20));
+  for (int run = 0; run < 40; ++run) {
+    auto const kind = kinds[random() % 5];
+    Rmw rmw = random() % 2 == 0 ? Rmw::add : Rmw::replace;
+    std::optional<Transaction> transaction;
+    if (GetParam().layout == Layout::word && random() % 4 == 0) {
+      if (GetParam().value_bytes == 0) rmw = Rmw::replace;  // sizes that differ would be refused
+      auto begun = driver.store().begin();
+      ASSERT_TRUE(begun.ok()) << begun.status().message();
+      transaction = std::move(*begun);
+      driver.how.transaction = &*transaction;
+    }
+    for (std::uint64_t batches = 1 + random() % 12; batches > 0; --batches)
+      ASSERT_NO_FATAL_FAILURE(run_batch(driver, some_ops(random), kind, rmw));
+    if (transaction) {
+      ASSERT_TRUE(transaction->commit().ok());
+    }
+    driver.how = {};
+    if (run % 8 != 7) continue;
+    ASSERT_NO_FATAL_FAILURE(check_after_power_loss(driver));
+  }
+  EXPECT_EQ(driver.store().stats().checkpoints, 1u) << "all of it is to be replayed";
+}
+
+TEST_P(PowerStore, ALogCutInsideABatchIsReplayedToTheBatchBefore) {
+  std::mt19937_64 random(12);
+  Driver driver(config_, create(config_, scratch_.file("pool"), log_.path, 16u << 20));
+  std::vector<Model> models{driver.model};
+  std::vector<std::uint64_t> ends{0};
+  for (int batch = 0; batch < 40; ++batch) {
+    run_batch(driver, some_ops(random), batch % 10 == 9 ? OpKind::erase : OpKind::put, Rmw::replace);
+    models.push_back(driver.model);
+    ends.push_back(driver.store().stats().log_used_bytes);
+  }
+  for (std::size_t const kept : {0u, 1u, 20u, 39u}) {
+    fs::remove_all(copy_.path);
+    fs::copy(log_.path, copy_.path);
+    constexpr std::uint64_t kRing = 8192, kHeaderAndMore = 100;
+    zero_from(copy_.file("redo.log"), kRing + ends[kept] + kHeaderAndMore);
+    auto restored = open(config_, scratch_.file("restored"), copy_.path);
+    ASSERT_TRUE(restored.ok()) << restored.status().message();
+    EXPECT_EQ(restored->recovery().replayed, kept) << restored->recovery().log_report;
+    Driver other(config_, std::move(*restored));
+    other.model = models[kept];
+    other.check_all();
   }
 }
 
@@ -172,6 +250,82 @@ TEST_F(PowerStoreOne, ABatchLargerThanTheLogIsKeptByACheckpoint) {
   auto restored = open(config_, scratch_.file("restored"), copy.path);
   ASSERT_TRUE(restored.ok()) << restored.status().message();
   EXPECT_EQ(restored->stats().records, 60'000u);
+}
+
+// Merged, these batches would need room for all their records beside the ones they replace.
+TEST_F(PowerStoreOne, APoolWithoutRoomToSpareIsReplayedBatchByBatch) {
+  constexpr std::uint32_t kValueBytes = 4096;
+  Config const config = config_of(Layout::word, 8, kValueBytes);
+  CreateOptions options = config.create(300);
+  options.durability = Durability::power;
+  options.log_dir = log_.path;
+  options.log_bytes = 32u << 20;
+  options.max_bytes = 5u << 20;  // what it begins with
+  auto made = Store::create(scratch_.file("pool"), options, config.open());
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  Driver driver(config, std::move(*made));
+  constexpr std::uint64_t kRecords = 300, kBatch = 20;
+  for (std::uint64_t first = 0; first < 8 * kRecords; first += kBatch) {
+    std::vector<Bytes> keys, values;
+    for (std::uint64_t i = first; i < first + kBatch; ++i)
+      keys.push_back(config.key(i % kRecords)), values.push_back(config.value(i % kRecords, first));
+    driver.run_put(keys, values);
+  }
+  DiskDir const copy{"copy"};
+  fs::copy(log_.path, copy.path);
+  auto restored = open(config, scratch_.file("restored"), copy.path);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  driver.replace(std::move(*restored));
+  driver.check_all();
+}
+
+TEST_F(PowerStoreOne, AnEmptyValueBesideARefusedOneOutlivesAPowerLoss) {
+  Config const config = config_of(Layout::word, 8, 0);
+  DiskDir const log{"log-of-empty"}, copy{"copy"};
+  Driver driver(config, create(config, scratch_.file("variable"), log.path));
+  std::vector<KeyStatus> statuses;
+  std::vector<Bytes> const values{"", Bytes(driver.store().stats().max_value_bytes + 1, 'x')};
+  ASSERT_TRUE(driver.put({config.key(1), config.key(2)}, values, statuses).ok());
+  EXPECT_EQ(statuses, (std::vector{KeyStatus::ok, KeyStatus::too_large}));
+  fs::copy(log.path, copy.path);
+  auto restored = open(config, scratch_.file("restored"), copy.path);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  driver.replace(std::move(*restored));
+  driver.model.held[config.key(1)] = "";
+  driver.check_all();
+}
+
+TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
+  CreateOptions options = config_.create(1'000'000);  // tens of MiB to write
+  options.durability = Durability::power;
+  options.log_dir = log_.path;
+  options.log_bytes = 1u << 20;
+  auto made = Store::create(scratch_.file("pool"), options, config_.open());
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  Store& store = *made;
+  Packed const key({config_.key(1)}, 8), value({config_.value(1)}, 16);
+  std::atomic<bool> stop = false, inside = false;
+  std::atomic<int> reads = 0;
+  std::thread reader([&] {
+    std::vector<std::byte> out(16);
+    while (!stop) {
+      bool const began_inside = inside;
+      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, Place::host}, {}).ok());
+      if (began_inside && inside) ++reads;
+    }
+  });
+  int most = 0;  // gets during one put that brought a checkpoint about
+  for (int i = 0; i < 1000 && most < 10; ++i) {
+    std::uint64_t const before = store.stats().checkpoints;
+    reads = 0;
+    inside = true;
+    EXPECT_TRUE(store.put(key.column(), value.column()).ok());
+    inside = false;
+    if (store.stats().checkpoints > before) most = std::max(most, reads.load());
+  }
+  stop = true;
+  reader.join();
+  EXPECT_GE(most, 10);
 }
 
 TEST_F(PowerStoreOne, ADamagedImageIsReplacedByTheOtherAndTheLog) {

@@ -43,13 +43,14 @@ std::string scan_into(Model& found, Store& store) {
 /// Compares keys one by one.
 class Comparison {
  public:
-  Comparison(Model const& before, Batch const& in_flight, Model const& found, bool whole_batches)
-      : before_(before), in_flight_(in_flight), found_(found), whole_batches_(whole_batches), after_(before) {
+  Comparison(Model const& before, Step const& in_flight, Model const& found, bool whole)
+      : before_(before), in_flight_(in_flight), found_(found), whole_(whole), after_(before) {
     apply_to(after_, in_flight);
   }
 
   std::string run(std::uint64_t& keys) {
-    for (auto const& op : in_flight_.operations) touched_.emplace(op.key, "");
+    for (Batch const& batch : in_flight_.batches)
+      for (auto const& op : batch.operations) touched_.emplace(op.key, "");
     for (Model const* const all : {&before_, static_cast<Model const*>(&touched_)}) {
       for (auto const& [key, ignored] : *all) {
         if (all == &touched_ && before_.contains(key)) continue;
@@ -61,8 +62,8 @@ class Comparison {
       if (!before_.contains(key) && !touched_.contains(key))
         return "a key is there that nobody put, or that was erased" + describe(key);
     }
-    if (whole_batches_ && !old_.empty() && !new_.empty())
-      return "half of the batch in flight is there" + describe(old_) + describe(new_);
+    if (whole_ && !old_.empty() && !new_.empty())
+      return "half of what was in flight is there" + describe(old_) + describe(new_);
     return "";
   }
 
@@ -78,21 +79,24 @@ class Comparison {
   }
 
   [[nodiscard]] std::string describe(std::string const& key) const {
+    static constexpr char const* kHow[] = {"plain", "atomic", "a transaction to commit", "a transaction to abort"};
     std::ostringstream text;
     text << ": key " << to_hex(key) << ", before " << text_of(value_in(before_, key)) << ", found "
-         << text_of(value_in(found_, key)) << ", after " << text_of(value_in(after_, key)) << "; the batch in flight ("
-         << in_flight_.operations.size() << (in_flight_.mixed ? " mixed" : "") << " operations) has for it";
-    for (auto const& op : in_flight_.operations)
-      if (op.key == key) text << ' ' << static_cast<int>(op.kind) << ':' << to_hex(op.value);
+         << text_of(value_in(found_, key)) << ", after " << text_of(value_in(after_, key)) << "; what was in flight ("
+         << kHow[static_cast<std::size_t>(in_flight_.how)] << ", " << in_flight_.operations()
+         << " operations) has for it";
+    for (Batch const& batch : in_flight_.batches)
+      for (auto const& op : batch.operations)
+        if (op.key == key) text << ' ' << static_cast<int>(op.kind) << ':' << to_hex(op.value);
     return text.str();
   }
 
   Model const& before_;
-  Batch const& in_flight_;
+  Step const& in_flight_;
   Model const& found_;
-  bool const whole_batches_;
+  bool const whole_;
   Model after_, touched_;
-  std::string old_, new_;  // a key that the batch in flight has not changed, one that it has; empty = none
+  std::string old_, new_;  // a key that what was in flight has not changed, one that it has; empty = none
 };
 
 std::string answers(Store& store, Model const& found) {
@@ -118,8 +122,9 @@ std::string check_report(RecoveryReport const& r, Kind const& kind, Expected con
 std::string examine(Store& store, Kind const& kind, Expected const& expected, Verdict& v) {
   if (std::string wrong = scan_into(v.found, store); !wrong.empty()) return wrong;
   if (std::string wrong = check_report(v.recovery, kind, expected, v.found.size()); !wrong.empty()) return wrong;
-  Batch const in_flight = expected.in_flight.value_or(Batch{});
-  if (std::string wrong = Comparison(expected.before, in_flight, v.found, kind.power).run(v.keys); !wrong.empty())
+  Step const in_flight = expected.in_flight.value_or(Step{});
+  bool const whole = kind.power || in_flight.how != Step::How::plain;
+  if (std::string wrong = Comparison(expected.before, in_flight, v.found, whole).run(v.keys); !wrong.empty())
     return wrong;
   if (std::string wrong = answers(store, v.found); !wrong.empty()) return wrong;
   auto verified = store.verify();

@@ -1,6 +1,6 @@
 // Opens what a kill has left and compares every key with the reference. Invariant judged: every acknowledged
-// batch is there in full; of the one in flight each key has its old value or its new one (with durability
-// power, all of them the old or all the new); nothing else is there.
+// step is there in full; of the one in flight each key has its old value or its new one (of an atomic batch, of
+// a transaction, and with durability power: all of them the old or all the new); nothing else is there.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace perdure::test {
 
 struct Expected {
-  Model const& before;               // all acknowledged batches applied
-  std::optional<Batch> in_flight;
+  Model const& before;               // all acknowledged steps applied
+  std::optional<Step> in_flight;
   bool unclean = false;              // the pool was in use: it must not say that it was closed
 };
 

@@ -3,7 +3,7 @@
 // The victim (victim.hpp) loads a pool; this process kills it with SIGKILL at a chosen moment, or a kernel of
 // it aborts itself (--traps). What is left is copied, the copy is opened and judged (judge.hpp), and the next
 // victim goes on with the original, so that recovery works on what recovery made. Now and then the original
-// is closed in order in between, and a full pool gives way to a new one. Invariant: batches follow from
+// is closed in order in between, and a full pool gives way to a new one. Invariant: steps follow from
 // (seed, kill, number) alone; of what failed, the files as the kill left them are kept.
 // Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77 skipped, for the device is not here.
 #include <fcntl.h>
@@ -49,9 +49,9 @@ struct Arguments {
 };
 
 struct Tally {
-  std::uint64_t kills = 0, traps = 0, in_batch = 0, in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0,
-                in_close = 0, in_kernel = 0, pools = 0, batches = 0, operations = 0, keys = 0, duplicates = 0,
-                half_inserted = 0, replayed = 0, lost = 0;
+  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_resize = 0, in_recovery = 0,
+                in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, pools = 0, steps = 0, operations = 0, keys = 0,
+                duplicates = 0, half_inserted = 0, undone = 0, replayed = 0, lost = 0;
   double seconds = 0;
 };
 
@@ -61,7 +61,9 @@ struct Counter {
 };
 constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"traps", &Tally::traps},
-                                 {"inside_a_batch", &Tally::in_batch},
+                                 {"inside_a_step", &Tally::in_step},
+                                 {"inside_an_atomic_batch", &Tally::in_atomic},
+                                 {"inside_a_transaction", &Tally::in_transaction},
                                  {"inside_a_resize", &Tally::in_resize},
                                  {"inside_recovery", &Tally::in_recovery},
                                  {"inside_another_open", &Tally::in_open},
@@ -69,11 +71,12 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"inside_a_close", &Tally::in_close},
                                  {"during_a_kernel", &Tally::in_kernel},
                                  {"pools", &Tally::pools},
-                                 {"batches", &Tally::batches},
+                                 {"steps", &Tally::steps},
                                  {"operations", &Tally::operations},
                                  {"keys_checked", &Tally::keys},
                                  {"duplicates_resolved", &Tally::duplicates},
                                  {"half_inserts_cleared", &Tally::half_inserted},
+                                 {"slots_set_back", &Tally::undone},
                                  {"batches_replayed", &Tally::replayed},
                                  {"lost", &Tally::lost}};
 
@@ -182,7 +185,7 @@ class Soak {
   Tally tally;
 
  private:
-  enum class Moment { any, opening, batch, resize, kernel };
+  enum class Moment { any, opening, step, resize, kernel };
 
   bool crash_once(std::uint64_t kill, bool by_trap) {
     if (fresh_ || random_() % kNewPoolOneIn == 0) begin_life();
@@ -208,9 +211,9 @@ class Soak {
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
-    bool const in_place = arguments_.layout == "both" ? tally.pools % 2 == 1 : arguments_.layout == "in_place";
+    bool const in_place = arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
     kind_.layout = in_place ? Layout::in_place : Layout::word;
-    kind_.variable = tally.pools / 2 % 2 == 1;
+    kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
     kind_.power = arguments_.durability == "power";
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
@@ -257,7 +260,7 @@ class Soak {
   }
 
   Moment choose_moment() {
-    static constexpr Moment kCpu[] = {Moment::any, Moment::opening, Moment::batch, Moment::resize, Moment::batch};
+    static constexpr Moment kCpu[] = {Moment::any, Moment::opening, Moment::step, Moment::resize, Moment::step};
     static constexpr Moment kCuda[] = {Moment::any, Moment::opening, Moment::kernel, Moment::resize, Moment::kernel};
     return (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 5];
   }
@@ -273,7 +276,7 @@ class Soak {
         wait_until(victim, begun);
         return sleep(spread(1, 200'000));
       case Moment::opening: wait_until(victim, begun); return sleep(random_() % (opening_us_ * 5 / 4 + 200));
-      case Moment::batch: {
+      case Moment::step: {
         std::uint64_t const goal = random_() % 30;
         wait_until(victim, [&] { return page_->started > goal; });
         return sleep(random_() % 3000);
@@ -314,14 +317,14 @@ class Soak {
     ++(by_trap ? tally.traps : tally.kills);
     bool const opening = page.phase == Phase::opening;
     bool const first = page.opens == 1;
-    tally.in_batch += page.started > page.acknowledged;
+    tally.in_step += page.started > page.acknowledged;
     tally.in_resize += resizing(site_.original(false).path, 0);
     tally.in_create += opening && first && fresh_;
     tally.in_recovery += opening && first && !fresh_ && crashed_;
     tally.in_open += opening && (!first || (!fresh_ && !crashed_));
     tally.in_close += page.phase == Phase::closing;
     tally.in_kernel += page.kernel == 1;
-    tally.batches += page.acknowledged;
+    tally.steps += page.acknowledged;
     tally.operations += page.operations;
     if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
   }
@@ -331,15 +334,19 @@ class Soak {
   bool examine(std::uint64_t kill) {
     Page const& page = *page_;
     std::uint64_t const acknowledged = page.acknowledged;
-    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_batch(kind_, arguments_.seed, kill, n));
+    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
     Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
-    if (page.started > acknowledged) expected.in_flight = make_batch(kind_, arguments_.seed, kill, acknowledged);
+    if (page.started > acknowledged) expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
+    if (expected.in_flight) {
+      tally.in_atomic += expected.in_flight->how == Step::How::atomic;
+      tally.in_transaction += expected.in_flight->is_transaction();
+    }
     Verdict v = judge(site_.copy(kind_.power), kind_, Device::cpu, expected);
     bool const unborn = fresh_ && acknowledged == 0 && page.opened_in_us == 0 &&
                         (v.open.code() == Code::not_found || v.open.code() == Code::corrupt);
     if (unborn) return true;
     if (!v.wrong.empty()) {
-      return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " batches acknowledged, " +
+      return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " steps acknowledged, " +
                              std::to_string(page.started) + " started)");
     }
     if (kind_.device == Device::cuda && !judge_on_gpu(kill, v.found)) return false;
@@ -347,10 +354,12 @@ class Soak {
     tally.keys += v.keys;
     tally.duplicates += v.recovery.duplicates;
     tally.half_inserted += v.recovery.dropped;
+    tally.undone += v.recovery.undone;
     tally.replayed += v.recovery.replayed;
     model_ = std::move(v.found);
     top_ = v.top_level;
     crashed_ = true;
+    born_ += fresh_;
     fresh_ = model_.size() > life_records();
     return true;
   }
@@ -398,10 +407,10 @@ class Soak {
     if (tally.seconds - said_at_ < (terminal ? 0.2 : 30) && !(terminal && done == all)) return;
     said_at_ = tally.seconds;
     shown_ = terminal;
-    std::fprintf(stderr, "%s%llu of %llu kills, %llu inside a batch, %llu batches, %llu keys checked, %.0f s%s",
+    std::fprintf(stderr, "%s%llu of %llu kills, %llu inside a step, %llu steps, %llu keys checked, %.0f s%s",
                  terminal ? "\r" : "soak: ", static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(all), static_cast<unsigned long long>(tally.in_batch),
-                 static_cast<unsigned long long>(tally.batches), static_cast<unsigned long long>(tally.keys),
+                 static_cast<unsigned long long>(all), static_cast<unsigned long long>(tally.in_step),
+                 static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(tally.keys),
                  tally.seconds, terminal ? "  " : "\n");
     std::fflush(stderr);
   }
@@ -413,6 +422,7 @@ class Soak {
   Clock::time_point const begin_;
   Kind kind_;
   Model model_;  // what the last judgement found
+  std::uint64_t born_ = 0;  // pools that outlived their making; what did not is made again
   bool fresh_ = true;  // the next victim makes the pool
   bool crashed_ = false;  // the original was not closed in order
   std::uint32_t top_ = 0;
@@ -476,7 +486,7 @@ int soak(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_flag("--acknowledge-early", a.acknowledge_early,
-               "plant a fault that must be found: batches are acknowledged before they are run");
+               "plant a fault that must be found: steps are acknowledged before they are run");
   app.add_flag("--json", a.json, "print the summary as JSON");
   try {
     app.parse(argc, argv);

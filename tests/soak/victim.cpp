@@ -10,8 +10,8 @@
 namespace perdure::test {
 namespace {
 
-constexpr std::uint64_t kBatchesBetweenCloses = 10;
-constexpr std::uint64_t kMostBatchesToTrap = 3000;
+constexpr std::uint64_t kStepsBetweenCloses = 10;
+constexpr std::uint64_t kMostStepsToTrap = 3000;
 
 [[noreturn]] void give_up(char const* doing, std::uint64_t number, Status const& status) {
   std::fprintf(stderr, "soak: the loading process, %s %llu: %s\n", doing, static_cast<unsigned long long>(number),
@@ -34,10 +34,10 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
 
 /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
 [[noreturn]] void die_trapped(Assignment const& a, Store* store, std::uint64_t number, Status const& status) {
-  if (!a.trap || status.code() != Code::device_error || !context_is_dead()) give_up("batch", number, status);
+  if (!a.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
   if (store != nullptr) {
-    Status const after = run(*store, a.kind, make_batch(a.kind, a.seed, a.kill, number));
-    if (after.code() != Code::closed) give_up("a write after the trap in batch", number, after);
+    Status const after = run(*store, a.kind, make_step(a.kind, a.seed, a.kill, number));
+    if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);
   }
   ::_exit(kTrapped);
 }
@@ -49,19 +49,19 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
   }
   auto store = open_it(a, a.fresh, page);
   if (!store.ok()) die_trapped(a, nullptr, 0, store.status());
-  for (std::uint64_t number = 0; !a.trap || number < kMostBatchesToTrap; ++number) {
-    Batch const batch = make_batch(a.kind, a.seed, a.kill, number);
+  for (std::uint64_t number = 0; !a.trap || number < kMostStepsToTrap; ++number) {
+    Step const step = make_step(a.kind, a.seed, a.kill, number);
     page.started = number + 1;
     if (a.acknowledge_early) page.acknowledged = number + 1;
-    if (Status s = run(*store, a.kind, batch); !s.ok()) die_trapped(a, &*store, number, s);
+    if (Status s = run(*store, a.kind, step); !s.ok()) die_trapped(a, &*store, number, s);
     page.acknowledged = number + 1;
-    page.operations += batch.operations.size();
-    if (a.trap || number % kBatchesBetweenCloses != kBatchesBetweenCloses - 1) continue;
+    page.operations += step.operations();
+    if (a.trap || number % kStepsBetweenCloses != kStepsBetweenCloses - 1) continue;
     page.closed_at = number + 1;
     page.phase = Phase::closing;
-    if (Status s = store->close(); !s.ok()) give_up("closing after batch", number, s);
+    if (Status s = store->close(); !s.ok()) give_up("closing after step", number, s);
     store = open_it(a, false, page);
-    if (!store.ok()) give_up("opening after batch", number, store.status());
+    if (!store.ok()) give_up("opening after step", number, store.status());
   }
   give_up("waiting for the trap at pass", a.trap->nth, {Code::invalid_argument, "it never came"});
 }

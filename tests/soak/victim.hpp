@@ -1,6 +1,6 @@
-// The process that is killed. It loads a pool with batches and says on a page it shares with its killer what
+// The process that is killed. It loads a pool step by step and says on a page it shares with its killer what
 // it is about to do and what it has done; a page outlives its writers, so nothing said on it is lost.
-// Invariant: `started` is said before a batch begins, `acknowledged` after its call has returned.
+// Invariant: `started` is said before a step begins, `acknowledged` after its last call has returned.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ struct Page {
   std::atomic<std::uint64_t> opened_in_us{0};  // by the first open; 0 while it has not ended
   std::atomic<std::uint64_t> started{0};
   std::atomic<std::uint64_t> acknowledged{0};
-  std::atomic<std::uint64_t> closed_at{0};     // batches acknowledged when the last close began
+  std::atomic<std::uint64_t> closed_at{0};     // steps acknowledged when the last close began
   std::atomic<std::uint64_t> operations{0};    // acknowledged
 };
 static_assert(std::atomic<Phase>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
@@ -41,7 +41,7 @@ struct Assignment {
   std::uint64_t seed = 0;
   std::uint64_t kill = 0;
   std::optional<Trap> trap;
-  bool acknowledge_early = false;  // a planted fault: say that a batch is done before it is
+  bool acknowledge_early = false;  // a planted fault: say that a step is done before it is
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so

@@ -39,24 +39,12 @@ OpenOptions open_options(PoolFiles const& files, Device device) {
   return options;
 }
 
-}  // namespace
-
-std::string Kind::describe() const {
-  return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
-         std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
-         "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
-}
-
-std::size_t life_records() { return 100'000 / kSmaller; }
-
-Batch make_batch(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number) {
-  std::seed_seq sequence{seed, kill, number};
-  std::mt19937_64 random(sequence);
+Batch random_batch(Kind const& kind, std::mt19937_64& random, std::size_t largest) {
   Batch batch;
   std::uint64_t const dice = random() % 20;
   batch.mixed = !kind.variable && dice < 4;
   OpKind const all = dice < 6 ? OpKind::erase : dice < 8 && !kind.variable ? OpKind::update : OpKind::put;
-  std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : kLargestBatch);
+  std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : largest);
   batch.operations.reserve(n);
   for (std::size_t i = 0; i < n; ++i) {
     OpKind const mix[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update};
@@ -77,7 +65,7 @@ void apply_to(Model& model, Batch const& batch) {
   }
 }
 
-Status run(Store& store, Kind const& kind, Batch const& batch) {
+Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const& how) {
   Strings keys(kind.variable ? 0 : 8);
   Strings values(kind.variable ? 0 : 16);
   std::vector<OpKind> kinds;
@@ -86,10 +74,66 @@ Status run(Store& store, Kind const& kind, Batch const& batch) {
     values.add(op.value);
     kinds.push_back(op.kind);
   }
-  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}});
-  if (kinds[0] == OpKind::erase) return store.erase(keys.column());
-  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64);
-  return store.put(keys.column(), values.column());
+  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}}, {}, how);
+  if (kinds[0] == OpKind::erase) return store.erase(keys.column(), {}, how);
+  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64, {}, how);
+  return store.put(keys.column(), values.column(), {}, how);
+}
+
+Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room) {
+  auto transaction = store.begin({room});
+  if (!transaction) return transaction.status();
+  CallOptions how;
+  how.transaction = &*transaction;
+  for (Batch const& batch : step.batches)
+    if (Status s = run(store, kind, batch, how); !s.ok()) return s;
+  return step.how == Step::How::committed ? transaction->commit() : transaction->abort();
+}
+
+}  // namespace
+
+std::string Kind::describe() const {
+  return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
+         std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
+         "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
+}
+
+std::size_t Step::operations() const {
+  std::size_t all = 0;
+  for (Batch const& batch : batches) all += batch.operations.size();
+  return all;
+}
+
+std::size_t life_records() { return 100'000 / kSmaller; }
+
+Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number) {
+  using How = Step::How;
+  std::seed_seq sequence{seed, kill, number};
+  std::mt19937_64 random(sequence);
+  constexpr How kHow[] = {How::atomic, How::atomic, How::committed, How::committed, How::aborted};
+  Step step;
+  if (std::uint64_t const dice = random() % 10; kind.layout == Layout::word && dice < 5) step.how = kHow[dice];
+  std::size_t const batches = step.is_transaction() ? 1 + random() % 4 : 1;
+  for (std::size_t i = 0; i < batches; ++i) step.batches.push_back(random_batch(kind, random, kLargestBatch / batches));
+  return step;
+}
+
+void apply_to(Model& model, Step const& step) {
+  if (step.how == Step::How::aborted) return;
+  for (Batch const& batch : step.batches) apply_to(model, batch);
+}
+
+/// A transaction whose batches turn out not to fit is begun again with more room, which grows the table.
+Status run(Store& store, Kind const& kind, Step const& step) {
+  CallOptions how;
+  how.atomic = step.how == Step::How::atomic;
+  if (!step.is_transaction()) return run(store, kind, step.batches[0], how);
+  Status done;
+  for (std::uint64_t room = step.operations(), tries = 0; tries < 10; room *= 2, ++tries) {
+    done = run_transaction(store, kind, step, room);
+    if (done.code() != Code::no_space) break;
+  }
+  return done;
 }
 
 Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {

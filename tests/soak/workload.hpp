@@ -1,5 +1,6 @@
-// What the soak writes: pools of several kinds, batches that follow from (seed, kill, number) alone, so that
-// the killed process and its judge agree on them without talking, and the reference they are applied to.
+// What the soak writes: pools of several kinds, steps (a batch, or a transaction of several) that follow from
+// (seed, kill, number) alone, so that the killed process and its judge agree on them without talking, and the
+// reference they are applied to.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +40,23 @@ struct Batch {
   std::vector<Operation> operations;
 };
 
+/// What is acknowledged as one.
+struct Step {
+  enum class How : std::uint8_t { plain, atomic, committed, aborted };  // the last two: a transaction
+  How how = How::plain;
+  std::vector<Batch> batches;  // one, but of a transaction
+
+  [[nodiscard]] bool is_transaction() const { return how == How::committed || how == How::aborted; }
+  [[nodiscard]] std::size_t operations() const;
+};
+
 /// A pool this full is done; the next one begins tiny again.
 [[nodiscard]] std::size_t life_records();
 
-[[nodiscard]] Batch make_batch(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number);
-void apply_to(Model& model, Batch const& batch);
-Status run(Store& store, Kind const& kind, Batch const& batch);
+[[nodiscard]] Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number);
+/// Of an aborted transaction nothing.
+void apply_to(Model& model, Step const& step);
+Status run(Store& store, Kind const& kind, Step const& step);
 
 Result<Store> create_pool(PoolFiles const& files, Kind const& kind);
 Result<Store> open_pool(PoolFiles const& files, Device device);
