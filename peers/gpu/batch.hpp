@@ -71,9 +71,9 @@ struct OpBody {
   template <class W, class M>
   PERDURE_FN Verdict run(W& warp, M& mem, std::uint64_t i, typename Ops::Key const& key, Counts& counts) const {
     if constexpr (kVerb == Verb::get) {
-      Offset const value = Ops::get(warp, mem, table, key);
-      if (!value) return Verdict::absent;
-      warp.copy(batch.out + i * batch.value_bytes, mem.read(value), batch.value_bytes);
+      std::byte const* const value = Ops::get(warp, mem, table, key);
+      if (value == nullptr) return Verdict::absent;
+      warp.copy(batch.out + i * batch.value_bytes, value, batch.value_bytes);
       return Verdict::done;
     } else if constexpr (kVerb == Verb::put) {
       return Ops::put(warp, mem, table, batch, i, key, counts);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "clevel_table.hpp"
 #include "machines.hpp"
 #include "peer_on.hpp"
 #include "slabhash_table.hpp"
@@ -32,6 +33,7 @@ Result<std::unique_ptr<Peer>> make_on(Making making, typename Machine::Shared co
     return make_counted<Machine, slabhash::Table<1>>(std::move(making), machine);
   if (design == Design::slabhash_gpm && header.key_bytes == 32)
     return make_counted<Machine, slabhash::Table<4>>(std::move(making), machine);
+  if (design == Design::clevel_gpm) return make_counted<Machine, clevel::Table>(std::move(making), machine);
   return Status{Code::unsupported, "SlabHash-GPM has keys of 8 or 32 bytes"};
 }
 

@@ -146,12 +146,12 @@ class PeerOn final : public Peer {
     if (Status s = table_.begin_batch(n); !s.ok()) return s;
     auto const ran = rounds<kVerb>(n);
     if (!ran.ok() && ran.code() != Code::no_space) return ran;
+    tally_[Counts::writes] += Table::kCommits;
+    tally_[Counts::orders] += Table::kCommits;
     table_.commit();
-    ++tally_[Counts::writes];
-    ++tally_[Counts::orders];
+    if (Status s = table_.settle(*this, batch_, count_); !s.ok()) return s;
     if (Status s = answer(statuses); !s.ok()) return s;
     if (Status s = take_back(statuses); !s.ok()) return s;
-    if (Status s = table_.settle(*this); !s.ok()) return s;
     return ran;
   }
 

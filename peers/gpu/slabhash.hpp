@@ -169,9 +169,9 @@ struct Ops {
   }
 
   template <class W, class M>
-  PERDURE_FN static Offset get(W& warp, M& mem, View const& t, Key const& key) {
+  PERDURE_FN static std::byte const* get(W& warp, M& mem, View const& t, Key const& key) {
     Spot const spot = search<false>(warp, mem, t, key);
-    return spot.hit ? word::place(spot.word) : Offset{};
+    return spot.hit ? mem.read(word::place(spot.word)) : nullptr;
   }
 
   template <class W, class M>

@@ -66,7 +66,8 @@ template <std::uint32_t kKeyWords>
 class Table : public TableBase {
  public:
   using Ops = slabhash::Ops<kKeyWords>;
-  static constexpr bool kCooperative = true;  // a warp an operation
+  static constexpr bool kCooperative = true;   // a warp an operation
+  static constexpr std::uint64_t kCommits = 1;  // words stored to commit a batch
 
   explicit Table(Arena& arena) : TableBase(arena, Ops::kSlots) {}
 
@@ -91,7 +92,7 @@ class Table : public TableBase {
 
   /// After a batch: nothing goes on in the background.
   template <class Runner>
-  Status settle(Runner&) {
+  Status settle(Runner&, BatchView const&, std::uint64_t&) {
     return {};
   }
 };

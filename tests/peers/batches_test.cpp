@@ -126,7 +126,9 @@ TEST_P(Peers, ColumnsOfOtherSizesAreRefused) {
   EXPECT_EQ(driver.peer().erase(keys, statuses).code(), Code::invalid_argument);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Peers, testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32}),
+INSTANTIATE_TEST_SUITE_P(All, Peers,
+                         testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
+                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
                          [](auto const& each) { return kind_name(each.param); });
 
 }  // namespace

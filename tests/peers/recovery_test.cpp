@@ -2,9 +2,11 @@
 // out that no ordering point covers yet, is attached again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "arena.hpp"
+#include "clevel.hpp"
 #include "peer_driver.hpp"
 #include "slabhash.hpp"
 
@@ -70,7 +72,9 @@ TEST_P(Recovery, EveryAcknowledgedBatchIsThereAfterAttaching) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Recovery, testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32}),
+INSTANTIATE_TEST_SUITE_P(All, Recovery,
+                         testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
+                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
                          [](auto const& each) { return kind_name(each.param); });
 
 // ------------------------------------------------------------------------------------------------
@@ -149,6 +153,89 @@ TEST_P(SlabHashLog, EntriesOfAnUndoneBatchAreDeadAfterwards) {
 
 INSTANTIATE_TEST_SUITE_P(All, SlabHashLog,
                          testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32}),
+                         [](auto const& each) { return kind_name(each.param); });
+
+// ------------------------------------------------------------------------------------------------
+class ClevelSlots : public Recovery {
+ protected:
+  static std::vector<peers::Run> levels(std::string const& path) {
+    auto arena = Arena::attach(path, {});
+    return arena ? arena->runs_of(Use::level) : std::vector<peers::Run>{};
+  }
+
+  /// The file as a crash inside a batch may leave it: any of its slots still as they were before.
+  Bytes interrupted(Bytes const& before, Bytes const& after, std::mt19937_64& random) {
+    write_file(copy_.path, after);
+    Bytes bytes = after;
+    for (peers::Run const& run : levels(copy_.path)) {
+      for (std::uint64_t at = run.at.bytes; at < run.at.bytes + run.bytes; at += 8)
+        if (random() % 2 == 0) set_word(bytes, at, word(before, at));
+    }
+    std::filesystem::remove(copy_.path);
+    return bytes;
+  }
+
+  void expect_one_of(Model const& older, Model const& newer, Bytes const& before, Bytes const& after) {
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      std::mt19937_64 random(seed);
+      write_file(copy_.path, interrupted(before, after, random));
+      auto const got = attached(copy_, GetParam()).get(numbers(0, 2000));
+      for (std::uint64_t k = 0; k < got.size(); ++k) {
+        auto const is = [&](Model const& model) {
+          auto const at = model.find(k);
+          return at == model.end() ? got[k].first == KeyStatus::not_found
+                                   : got[k] == std::pair{KeyStatus::ok, at->second};
+        };
+        EXPECT_TRUE(is(older) || is(newer)) << "key " << k;
+      }
+      std::filesystem::remove(copy_.path);
+    }
+  }
+};
+
+TEST_P(ClevelSlots, AfterAnInterruptedBatchEachKeyIsAsBeforeOrAsAfterwards) {
+  Driver driver = created(file_, GetParam(), 3000);
+  driver.put(numbers(0, 1000), numbers(0, 1000));
+  Model const first = model_of(numbers(0, 1000), numbers(0, 1000));
+  Bytes const before = read_file(file_.path);
+  driver.put(numbers(500, 1000), numbers(9000, 1000));
+  Model second = first;
+  for (std::uint64_t i = 0; i < 1000; ++i) second[500 + i] = 9000 + i;
+  Bytes const between = read_file(file_.path);
+  ASSERT_EQ(driver.peer().stats().growths, 0u);
+  expect_one_of(first, second, before, between);
+  driver.erase(numbers(0, 800));
+  Model third = second;
+  for (std::uint64_t i = 0; i < 800; ++i) third.erase(i);
+  expect_one_of(second, third, between, read_file(file_.path));
+}
+
+TEST_P(ClevelSlots, AnItemThatWasBeingMovedUpIsThereOnce) {
+  Driver driver = created(file_, GetParam(), 3000);
+  driver.put(numbers(0, 1000), numbers(0, 1000));
+  Bytes bytes = read_file(file_.path);
+  write_file(copy_.path, bytes);
+  auto runs = levels(copy_.path);
+  std::filesystem::remove(copy_.path);
+  std::sort(runs.begin(), runs.end(), [](peers::Run const& a, peers::Run const& b) { return a.number < b.number; });
+  clevel::View view;
+  view.level[runs[0].number] = runs[0].at;
+  std::uint64_t copied = 0;
+  for (std::uint64_t at = runs[1].at.bytes; at < runs[1].at.bytes + runs[1].bytes; at += 8) {
+    std::uint64_t const item = word(bytes, at);
+    if (item == clevel::word::kEmpty) continue;
+    auto const* key = reinterpret_cast<std::byte const*>(bytes.data()) + clevel::word::place(item).bytes;
+    Offset const below = view.bucket(runs[0].number, hash_bytes(key, GetParam().key_bytes));
+    if (word(bytes, below.bytes) != clevel::word::kEmpty) continue;
+    set_word(bytes, below.bytes, item);
+    ++copied;
+  }
+  ASSERT_GT(copied, 10u);
+  write_file(copy_.path, bytes);
+  attached(copy_, GetParam()).expect(model_of(numbers(0, 1000), numbers(0, 1000)), 2000);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ClevelSlots, testing::Values(Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
                          [](auto const& each) { return kind_name(each.param); });
 
 }  // namespace
