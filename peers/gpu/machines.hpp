@@ -5,14 +5,16 @@
 #include <memory>
 
 #include "arena.hpp"
+#include "cpu_index.hpp"
 #include "exec/workers.hpp"
 #include "peer.hpp"
 
 namespace perdure::peers {
 
-/// A GPM peer to be: over a new file, or over one as it was left.
+/// A peer to be: over a new file, or over one as it was left.
 struct Making {
-  std::unique_ptr<Arena> arena;
+  std::unique_ptr<Arena> arena;            // GPM peers
+  std::unique_ptr<CpuIndex> index;         // cpu_assisted
   std::shared_ptr<exec::Workers> workers;  // CPU machines
   PeerOptions options;
   bool fresh = true;

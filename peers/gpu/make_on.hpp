@@ -1,9 +1,10 @@
-// Picks the instantiation of a GPM peer for a machine, by its file's design and key size.
+// Picks the instantiation of a peer for a machine, by its file's design and key size.
 #pragma once
 
 #include <memory>
 #include <utility>
 
+#include "assisted.hpp"
 #include "clevel_table.hpp"
 #include "machines.hpp"
 #include "peer_on.hpp"
@@ -27,6 +28,7 @@ Result<std::unique_ptr<Peer>> make_counted(Making making, typename Machine::Shar
 
 template <class Machine>
 Result<std::unique_ptr<Peer>> make_on(Making making, typename Machine::Shared const& machine) {
+  if (making.index != nullptr) return std::unique_ptr<Peer>(new Assisted<Machine>(std::move(making.index), machine));
   ArenaHeader const& header = making.arena->header();
   auto const design = static_cast<Design>(header.design);
   if (design == Design::slabhash_gpm && header.key_bytes == 8)

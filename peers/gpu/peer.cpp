@@ -19,10 +19,19 @@ Result<std::unique_ptr<Peer>> make_on_cpu(Making making) {
   return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 }
 
+Result<std::unique_ptr<Peer>> make(Making making) {
+  return making.options.device == Device::cuda ? make_on_cuda(std::move(making)) : make_on_cpu(std::move(making));
+}
+
 Result<std::unique_ptr<Peer>> make(Result<Arena> arena, PeerOptions const& options, bool fresh) {
   if (!arena) return arena.status();
-  Making making{std::make_unique<Arena>(std::move(*arena)), nullptr, options, fresh};
-  return options.device == Device::cuda ? make_on_cuda(std::move(making)) : make_on_cpu(std::move(making));
+  return make({std::make_unique<Arena>(std::move(*arena)), nullptr, nullptr, options, fresh});
+}
+
+Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
+  auto index = make_gphash_index(path, options, fresh);
+  if (!index) return index.status();
+  return make({nullptr, std::move(*index), nullptr, options, fresh});
 }
 
 pm::MapOptions map_options(PeerOptions const& options) {
@@ -43,6 +52,7 @@ std::string_view name(Design design) {
 }
 
 Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options) {
+  if (options.design == Design::cpu_assisted) return make_assisted(path, options, true);
   ArenaHeader shape{};
   shape.design = static_cast<std::uint32_t>(options.design);
   shape.key_bytes = options.key_bytes;
@@ -51,6 +61,7 @@ Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions c
 }
 
 Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options) {
+  if (options.design == Design::cpu_assisted) return make_assisted(path, options, false);
   return make(Arena::attach(path, map_options(options)), options, false);
 }
 

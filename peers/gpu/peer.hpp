@@ -47,7 +47,8 @@ class Peer {
  public:
   virtual ~Peer() = default;
 
-  /// Columns in host memory or, on a GPU, in its memory. `statuses` has one place a key.
+  /// Columns in host memory or, on a GPU, in its memory. `statuses` has one place a key. Values of absent
+  /// keys are left undefined.
   virtual Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses) = 0;
   /// Inserts, or replaces the value of a key that is there.
   virtual Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses) = 0;
@@ -61,7 +62,8 @@ class Peer {
 
 /// Makes the file `path`, which must not exist; it stays when the peer goes.
 Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options);
-/// Opens such a file again, as it was left or as a crash left it. Design and sizes are the file's own.
+/// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so is the
+/// design, but for cpu_assisted, whose file is its index's.
 Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options);
 
 }  // namespace perdure::peers

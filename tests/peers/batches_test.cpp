@@ -128,7 +128,8 @@ TEST_P(Peers, ColumnsOfOtherSizesAreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(All, Peers,
                          testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
-                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
+                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24},
+                                         Kind{Design::cpu_assisted, 8}),
                          [](auto const& each) { return kind_name(each.param); });
 
 }  // namespace

@@ -74,7 +74,8 @@ TEST_P(Recovery, EveryAcknowledgedBatchIsThereAfterAttaching) {
 
 INSTANTIATE_TEST_SUITE_P(All, Recovery,
                          testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
-                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
+                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24},
+                                         Kind{Design::cpu_assisted, 8}),
                          [](auto const& each) { return kind_name(each.param); });
 
 // ------------------------------------------------------------------------------------------------
