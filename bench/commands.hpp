@@ -17,5 +17,6 @@ struct Command {
 [[nodiscard]] Command add_reopen(CLI::App& program);
 [[nodiscard]] Command add_durability(CLI::App& program);
 [[nodiscard]] Command add_log(CLI::App& program);
+[[nodiscard]] Command add_peers(CLI::App& program);
 
 }  // namespace perdure::bench
