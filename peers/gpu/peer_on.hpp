@@ -140,10 +140,10 @@ class PeerOn final : public Peer {
     if (kVerb == Verb::put) {
       if (Status s = table_.make_room(*this, count_, n); !s.ok()) return s;
     }
+    if (Status s = table_.begin_batch(n); !s.ok()) return s;
     places_.assign(kVerb == Verb::erase ? 0 : n, 0);
     if (Status s = records_.take(places_); !s.ok()) return s;
     if (Status s = send_lists(n); !s.ok()) return s;
-    if (Status s = table_.begin_batch(n); !s.ok()) return s;
     auto const ran = rounds<kVerb>(n);
     if (!ran.ok() && ran.code() != Code::no_space) return ran;
     tally_[Counts::writes] += Table::kCommits;

@@ -36,7 +36,10 @@ Result<View> TableBase::next_generation(std::uint64_t records) {
   next.buckets = run->at;
   next.epoch = arena_->word(Arena::kEpoch);  // not that of the batch to come
   // A list that has come to its k-th further slab holds k full ones, so these are enough to begin with.
-  if (Status s = add_slabs(next, generation, records / per_slab_); !s.ok()) return s;
+  if (Status s = add_slabs(next, generation, records / per_slab_); !s.ok()) {
+    drop_others();
+    return s;
+  }
   return next;
 }
 
@@ -51,14 +54,18 @@ Status TableBase::add_slabs(View& view, std::uint64_t generation, std::uint64_t 
 
 void TableBase::switch_to(View const& next) {
   arena_->set_word(Arena::kRoot, ++root_ | std::uint64_t{next.log2_buckets} << 32);
-  for (Run const& run : arena_->runs()) {
-    if ((run.use == Use::buckets || run.use == Use::slabs) && run.number != root_) arena_->drop(run.at);
-  }
+  drop_others();
   view_.buckets = next.buckets;
   view_.log2_buckets = next.log2_buckets;
   view_.slabs = next.slabs;
   view_.slab_limit = next.slab_limit;
   ++growths_;
+}
+
+void TableBase::drop_others() {
+  for (Run const& run : arena_->runs()) {
+    if ((run.use == Use::buckets || run.use == Use::slabs) && run.number != root_) arena_->drop(run.at);
+  }
 }
 
 Status TableBase::begin_batch(std::uint64_t operations) {
@@ -77,10 +84,7 @@ void TableBase::commit() { arena_->set_word(Arena::kEpoch, view_.epoch); }
 Result<std::uint64_t> TableBase::recover(Records& records) {
   root_ = arena_->word(Arena::kRoot) & 0xffffffff;
   view_.log2_buckets = static_cast<std::uint32_t>(arena_->word(Arena::kRoot) >> 32);
-  for (Run const& run : arena_->runs()) {
-    bool const of_table = run.use == Use::buckets || run.use == Use::slabs;
-    if (of_table && run.number != root_) arena_->drop(run.at);
-  }
+  drop_others();
   auto const buckets = arena_->runs_of(Use::buckets);
   if (root_ == 0 || buckets.size() != 1 || view_.log2_buckets > 32 ||
       buckets[0].bytes < kSlabBytes << view_.log2_buckets)

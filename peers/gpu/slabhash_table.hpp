@@ -43,6 +43,8 @@ class TableBase {
   Result<View> next_generation(std::uint64_t records);
   /// From now on they are the table; the runs before them are dropped.
   void switch_to(View const& next);
+  /// Drops the runs of every generation but the one that counts.
+  void drop_others();
 
   View view_;
   std::uint64_t shared_ = 0;
@@ -87,6 +89,7 @@ class Table : public TableBase {
       return {};
     }
     shared_ = used;
+    drop_others();
     return moved.ok() ? Status{Code::no_space, "no room to grow SlabHash"} : moved.status();
   }
 

@@ -11,6 +11,9 @@ namespace {
 
 class Peers : public testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (!can_run(GetParam())) GTEST_SKIP() << "no GPU to run on";
+  }
   TmpFile file_{testing::UnitTest::GetInstance()->current_test_info()->name()};
 };
 
@@ -127,9 +130,10 @@ TEST_P(Peers, ColumnsOfOtherSizesAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Peers,
-                         testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
-                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24},
-                                         Kind{Design::cpu_assisted, 8}),
+                         testing::ValuesIn(on_all_devices({Kind{Design::slabhash_gpm, 8},
+                                                           Kind{Design::slabhash_gpm, 32}, Kind{Design::clevel_gpm, 8},
+                                                           Kind{Design::clevel_gpm, 24},
+                                                           Kind{Design::cpu_assisted, 8}})),
                          [](auto const& each) { return kind_name(each.param); });
 
 }  // namespace

@@ -129,18 +129,37 @@ class Driver {
 struct Kind {
   Design design;
   std::uint32_t key_bytes;
+  Device device = Device::cpu;
 };
+
+/// These, and in a build with CUDA the same on a GPU.
+inline std::vector<Kind> on_all_devices(std::vector<Kind> kinds) {
+#if defined(PERDURE_PEERS_ON_CUDA)
+  for (std::size_t i = 0, n = kinds.size(); i < n; ++i)
+    kinds.push_back({kinds[i].design, kinds[i].key_bytes, Device::cuda});
+#endif
+  return kinds;
+}
+
+inline bool can_run(Kind const& kind) {
+  for (DeviceInfo const& info : devices())
+    if (info.device == kind.device) return info.available;
+  return false;
+}
 
 inline std::string kind_name(Kind const& kind) {
   std::string text(name(kind.design));
   for (char& c : text)
     if (c == '-') c = '_';
-  return text + "_key" + std::to_string(kind.key_bytes);
+  return (kind.device == Device::cuda ? "cuda_" : "cpu_") + text + "_key" + std::to_string(kind.key_bytes);
 }
+
+inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind_name(kind); }
 
 inline PeerOptions options(Kind const& kind, std::uint64_t expected_records, std::uint32_t threads = 2) {
   PeerOptions o;
   o.design = kind.design;
+  o.device = kind.device;
   o.key_bytes = kind.key_bytes;
   o.value_bytes = kValueBytes;
   o.expected_records = expected_records;

@@ -48,6 +48,9 @@ void set_word(Bytes& bytes, std::uint64_t at, std::uint64_t value) {
 
 class Recovery : public testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (!can_run(GetParam())) GTEST_SKIP() << "no GPU to run on";
+  }
   std::string const name_ = testing::UnitTest::GetInstance()->current_test_info()->name();
   TmpFile file_{name_};
   TmpFile copy_{name_ + "copy"};
@@ -73,9 +76,10 @@ TEST_P(Recovery, EveryAcknowledgedBatchIsThereAfterAttaching) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Recovery,
-                         testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
-                                         Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24},
-                                         Kind{Design::cpu_assisted, 8}),
+                         testing::ValuesIn(on_all_devices({Kind{Design::slabhash_gpm, 8},
+                                                           Kind{Design::slabhash_gpm, 32}, Kind{Design::clevel_gpm, 8},
+                                                           Kind{Design::clevel_gpm, 24},
+                                                           Kind{Design::cpu_assisted, 8}})),
                          [](auto const& each) { return kind_name(each.param); });
 
 // ------------------------------------------------------------------------------------------------
@@ -153,7 +157,8 @@ TEST_P(SlabHashLog, EntriesOfAnUndoneBatchAreDeadAfterwards) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SlabHashLog,
-                         testing::Values(Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32}),
+                         testing::ValuesIn(on_all_devices({Kind{Design::slabhash_gpm, 8},
+                                                           Kind{Design::slabhash_gpm, 32}})),
                          [](auto const& each) { return kind_name(each.param); });
 
 // ------------------------------------------------------------------------------------------------
@@ -236,7 +241,8 @@ TEST_P(ClevelSlots, AnItemThatWasBeingMovedUpIsThereOnce) {
   attached(copy_, GetParam()).expect(model_of(numbers(0, 1000), numbers(0, 1000)), 2000);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ClevelSlots, testing::Values(Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}),
+INSTANTIATE_TEST_SUITE_P(All, ClevelSlots,
+                         testing::ValuesIn(on_all_devices({Kind{Design::clevel_gpm, 8}, Kind{Design::clevel_gpm, 24}})),
                          [](auto const& each) { return kind_name(each.param); });
 
 }  // namespace
