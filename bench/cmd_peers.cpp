@@ -25,7 +25,7 @@ namespace perdure::bench {
 namespace {
 
 struct Options {
-  std::uint64_t records = 1'000'000;
+  std::uint64_t records = 2'000'000;
   std::uint64_t ops = 1 << 20;
   std::vector<std::size_t> batches{std::size_t{1} << 12, std::size_t{1} << 16, std::size_t{1} << 20};
   std::uint32_t key_bytes = 8;
@@ -170,7 +170,6 @@ class Bench {
         case Action::zipf: ids_[i] = scramble_(zipf_(random_)); break;
       }
     }
-    if (action == Action::update && count > records_) throw Failure("--batch: updates need as many records");
     if (action == Action::erase) std::shuffle(ids_.begin(), ids_.end(), random_);
   }
 
@@ -327,7 +326,16 @@ void print(Options const& o, Json const& r) {
   }
 }
 
+void check_options(Options const& o) {
+  std::uint64_t const largest = *std::max_element(o.batches.begin(), o.batches.end());
+  if (std::min(largest, o.ops) > o.records) {
+    throw Failure("--records " + std::to_string(o.records) + ": a batch updates each record once at most; give " +
+                  std::to_string(std::min(largest, o.ops)) + " or more, or smaller batches");
+  }
+}
+
 int run(Options const& o) {
+  check_options(o);
   Json all = Json::array();
   bool good = true;
   if (o.json != "-") {
