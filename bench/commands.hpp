@@ -19,5 +19,6 @@ struct Command {
 [[nodiscard]] Command add_durability(CLI::App& program);
 [[nodiscard]] Command add_replay(CLI::App& program);
 [[nodiscard]] Command add_log(CLI::App& program);
+[[nodiscard]] Command add_peers(CLI::App& program);
 
 }  // namespace perdure::bench

@@ -98,6 +98,20 @@ class CpuMachine {
   Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }  // written in place
   Result<std::byte*> place_for(std::byte* host, std::size_t) { return host; }
 
+  /// For work that the host does itself: a column of the caller's in host memory (after wait()), a place for
+  /// values there, and their way to the caller's array.
+  Result<Column> take_home(Column const& column, int) {
+    ByteColumn here;
+    if (Status s = bring(column, here, 0); !s.ok()) return s;
+    return column;
+  }
+  Result<std::byte*> host_room(MutableColumn const& column) {
+    std::byte* here = nullptr;
+    if (Status s = bring_out(column, here); !s.ok()) return s;
+    return here;
+  }
+  Status send_back(MutableColumn const&) { return {}; }
+
   template <class T>
   Status send(T* to, T const* from, std::size_t n) {
     if (n > 0 && to != from) std::memcpy(to, from, n * sizeof(T));

@@ -14,6 +14,7 @@
 //   shuffle(each, from)           lane i gets the value of lane from[i]
 //   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from from(i)
 //                                 to to(i); `sums` (or null) gets their CRC-32C
+//   row<slots>(at)                one thread's own row, for bodies that never compare lanes (not CudaWarp)
 // Algorithms branch only on what these return, which is the same in every lane.
 #pragma once
 
@@ -59,6 +60,21 @@ class CpuWarp {
     }
     for (std::uint32_t i = groups * slots; i < kLanes; ++i) lanes.word[i] = 0;
     return lanes;
+  }
+
+  template <std::uint32_t kSlots>
+  struct Row {
+    std::uint64_t word[kSlots];
+  };
+  template <std::uint32_t kSlots>
+  HWY_INLINE Row<kSlots> row(std::uint64_t const* at) const {
+    Row<kSlots> row;
+    if (kThreadSanitizer) {
+      for (std::uint32_t s = 0; s < kSlots; ++s) row.word[s] = __atomic_load_n(at + s, __ATOMIC_ACQUIRE);
+    } else {
+      std::memcpy(row.word, at, sizeof row);
+    }
+    return row;
   }
 
   HWY_INLINE std::uint32_t match(Lanes const& lanes, std::uint64_t mask, std::uint64_t want) const {
@@ -205,10 +221,10 @@ class CpuWarp {
     return __atomic_fetch_or(at, bits, __ATOMIC_ACQ_REL);
   }
   static HWY_INLINE std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
-    return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(at, more, __ATOMIC_ACQ_REL);
   }
   static HWY_INLINE std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) {
-    return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(at, more, __ATOMIC_ACQ_REL);
   }
   static HWY_INLINE std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
     return __atomic_fetch_and(at, bits, __ATOMIC_ACQ_REL);

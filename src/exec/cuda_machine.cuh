@@ -237,6 +237,24 @@ class CudaMachine {
     return out_.data();
   }
 
+  Result<Column> take_home(Column const& column, int which) {
+    if (column.place == Place::host || column.count == 0) return column;
+    if (column.offsets != nullptr) return Status{Code::unsupported, "a column of varying width in device memory"};
+    std::size_t const bytes = column.count * column.width;
+    if (Status s = columns_[which].need_twin(bytes); !s.ok()) return s;
+    if (Status s = return_bytes(columns_[which].twin(), column.data, bytes); !s.ok()) return s;
+    return Column{columns_[which].twin(), nullptr, column.width, column.count, Place::host};
+  }
+  Result<std::byte*> host_room(MutableColumn const& column) {
+    if (column.place == Place::host || column.count == 0) return column.data;
+    if (Status s = out_.need_twin(column.count * column.width); !s.ok()) return s;
+    return out_.twin();
+  }
+  Status send_back(MutableColumn const& column) {
+    if (column.place == Place::host || column.count == 0) return {};
+    return send(column.data, static_cast<std::byte const*>(out_.twin()), column.count * column.width);
+  }
+
   template <class T>
   Status send(T* to, T const* from, std::size_t n) {
     if (n == 0) return {};

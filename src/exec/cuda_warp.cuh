@@ -42,6 +42,10 @@ struct CudaAtoms {
   static __device__ std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) { return atomicAnd(at, bits); }
 };
 
+inline __device__ bool aligned(void const* a, void const* b, std::size_t bytes, std::size_t to) {
+  return (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) % to == 0;
+}
+
 class CudaWarp : public CudaAtoms {
  public:
   static constexpr std::uint32_t kLanes = 32;
@@ -282,9 +286,6 @@ class CudaWarp : public CudaAtoms {
     }
   }
 
-  static __device__ bool aligned(void const* a, void const* b, std::size_t bytes, std::size_t to) {
-    return (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) % to == 0;
-  }
   template <class T>
   __device__ void copy_as(std::byte* to, std::byte const* from, std::size_t bytes) const {
     for (std::size_t i = lane_; i < bytes / sizeof(T); i += kLanes)
@@ -297,12 +298,59 @@ class CudaWarp : public CudaAtoms {
 /// One thread by itself, for bodies that never compare lanes.
 class CudaSolo : public CudaAtoms {
  public:
+  template <std::uint32_t kSlots>
+  struct Row {
+    std::uint64_t word[kSlots];
+  };
+  /// Past the L1 cache, as load(), but two words a load: rows are 16-byte aligned.
+  template <std::uint32_t kSlots>
+  __device__ Row<kSlots> row(std::uint64_t const* at) const {
+    static_assert(kSlots % 2 == 0);
+    Row<kSlots> row;
+    for (std::uint32_t s = 0; s < kSlots; s += 2) {
+      ulonglong2 const two = __ldcv(reinterpret_cast<ulonglong2 const*>(at + s));
+      row.word[s] = two.x;
+      row.word[s + 1] = two.y;
+    }
+    return row;
+  }
+
   template <class F>
   __device__ std::uint64_t once(F f) const {
     return f();
   }
+
+  __device__ bool equal(std::byte const* a, std::byte const* b, std::size_t bytes) const {
+    return aligned(a, b, bytes, 8) ? equal_as<std::uint64_t>(a, b, bytes) : equal_as<std::byte>(a, b, bytes);
+  }
+
+  __device__ void copy(std::byte* to, std::byte const* from, std::size_t bytes) const {
+    if (aligned(to, from, bytes, 16)) {
+      copy_as<uint4>(to, from, bytes);
+    } else if (aligned(to, from, bytes, 8)) {
+      copy_as<std::uint64_t>(to, from, bytes);
+    } else {
+      copy_as<std::byte>(to, from, bytes);
+    }
+  }
+
+  __device__ void prefetch(void const*, std::size_t) const {}
   __device__ void prefetch_to_write(void const*, std::size_t) const {}
   __device__ void fence() const { __threadfence_system(); }
+
+ private:
+  template <class T>
+  static __device__ bool equal_as(std::byte const* a, std::byte const* b, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
+      if (reinterpret_cast<T const*>(a)[i] != reinterpret_cast<T const*>(b)[i]) return false;
+    }
+    return true;
+  }
+  template <class T>
+  static __device__ void copy_as(std::byte* to, std::byte const* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes / sizeof(T); ++i)
+      reinterpret_cast<T*>(to)[i] = reinterpret_cast<T const*>(from)[i];
+  }
 };
 
 }  // namespace perdure::exec

@@ -37,6 +37,13 @@ class Memory {
     return warp.rows(groups, slots, [&](std::uint32_t g) { return word(row_of(g)); });
   }
 
+  /// One bucket row for a thread by itself.
+  template <std::uint32_t kSlots, class W>
+  PERDURE_FN auto row(W& warp, Offset at) {
+    if constexpr (kCounted) ++tally_.reads;
+    return warp.template row<kSlots>(word(at));
+  }
+
   template <class W>
   PERDURE_FN void prefetch(W& warp, Offset at, std::size_t bytes) const {
     warp.prefetch(base_ + at.bytes, bytes);

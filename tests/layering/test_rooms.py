@@ -21,6 +21,7 @@ ROOMS_BELOW = {
 }
 USERS = ["python", "bench"]  # they see include/, their own headers and, for comparison, peers/
 ABOVE_MOST = "perdure/store.h"  # the one public header that names files, processes and users
+PEER_FACES = {"peer.hpp", "adapter.h"}  # all that the benchmark sees of a peer
 MAY_NAME_STORE = {"store", "serve", "explore"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
@@ -112,6 +113,31 @@ def test_users_see_include_only(user: str) -> None:
     report(faults)
 
 
+def test_bench_sees_the_peers_faces_only() -> None:
+    inside = {path.name for path in sources(ROOT / "peers")} - PEER_FACES
+    report(
+        [
+            f"{where(path, line)}: bench includes {name}, which is a peer's own affair"
+            for path in sources(ROOT / "bench")
+            for line, quoted, name in includes(path)
+            if quoted and name in inside and not (path.parent / name).exists()
+        ]
+    )
+
+
+def test_the_engine_knows_no_peer() -> None:
+    of_peers = {path.name for path in sources(ROOT / "peers")}
+    report(
+        [
+            f"{where(path, line)}: includes {name}; peers stand beside the engine"
+            for folder in ("src", "include", "python")
+            for path in sources(ROOT / folder)
+            for line, quoted, name in includes(path)
+            if quoted and name in of_peers and not (path.parent / name).exists()
+        ]
+    )
+
+
 def test_peers_stop_at_pm() -> None:
     allowed = {"pm", *ROOMS_BELOW["pm"]}
     faults = [
@@ -125,7 +151,7 @@ def test_peers_stop_at_pm() -> None:
 
 def test_only_exec_knows_cuda() -> None:
     faults = []
-    for path in [*sources(ROOT / "src"), *sources(ROOT / "include")]:
+    for path in [*sources(ROOT / "src"), *sources(ROOT / "include"), *sources(ROOT / "peers")]:
         if path.is_relative_to(ROOT / "src" / "exec"):
             continue
         faults += [

@@ -32,6 +32,15 @@ TEST_F(CpuWarpTest, RowsFillLanesInOrderAndTheRestWithZero) {
   }
 }
 
+TEST_F(CpuWarpTest, RowIsTheWordsWhereItBegins) {
+  std::array<std::uint64_t, 16> memory;
+  for (auto& word : memory) word = random_();
+  for (std::size_t first : {0u, 2u, 8u}) {
+    auto const row = warp_.row<8>(memory.data() + first);
+    for (std::size_t s = 0; s < 8; ++s) EXPECT_EQ(row.word[s], memory[first + s]);
+  }
+}
+
 TEST_F(CpuWarpTest, MatchSetsABitWhereTheMaskedWordIsEqual) {
   for (int trial = 0; trial < 200; ++trial) {
     CpuWarp::Lanes lanes;
@@ -119,6 +128,8 @@ TEST_F(CpuWarpTest, AtomicsReturnWhatTheyFound) {
   EXPECT_EQ(CpuWarp::fetch_or(&bits, 1), 6u);
   EXPECT_EQ(CpuWarp::fetch_and(&bits, ~2u), 7u);
   EXPECT_EQ(bits, 5u);
+  EXPECT_EQ(CpuWarp::fetch_add(&word, 1u << 20), 9u);
+  EXPECT_EQ(word, 9u + (1u << 20));
 }
 
 }  // namespace

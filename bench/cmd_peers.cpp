@@ -1,0 +1,402 @@
+// `perdure-bench peers`: Perdure's two layouts beside the peers of GPHash's evaluation (section 4.1), in one
+// run, over the same records and requests.
+//
+// Three figures an operation: `kernel` is the kernels alone, as the papers time them; `near` a whole call
+// with its arrays where the device has them nearest (GPU memory); `host` a whole call with its arrays in
+// host memory. cpu_assisted has no kernels, and Perdure's calls do not tell theirs from the rest.
+//
+// Invariant: after every repeat the same records are there: what was inserted is deleted again. Values are
+// compared whenever they are read, and statuses of every operation.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "dataset.hpp"
+#include "device_arrays.hpp"
+#include "subject.hpp"
+#include "ycsb.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::uint64_t records = 2'000'000;
+  std::uint64_t ops = 1 << 20;
+  std::vector<std::size_t> batches{std::size_t{1} << 12, std::size_t{1} << 16, std::size_t{1} << 20};
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  std::string device = "cpu";
+  std::vector<std::string> workloads{"insert", "get-hit", "get-miss", "update", "zipf", "delete"};
+  std::vector<std::string> subjects = subject_names();
+  double theta = 0.99;
+  std::uint32_t repeats = 5;
+  std::uint32_t threads = 0;
+  std::uint64_t seed = 1;
+  bool verify_reads = true;
+  bool count_accesses = true;
+  std::string pool;
+  std::string json;
+};
+
+constexpr std::uint64_t kCountedRecords = 1 << 18;
+constexpr std::size_t kLoadBatch = std::size_t{1} << 18;
+
+enum class Action : std::uint8_t { insert, get_hit, get_miss, update, zipf, erase };
+constexpr Action kActions[] = {Action::insert, Action::get_hit, Action::get_miss,
+                               Action::update, Action::zipf,    Action::erase};
+constexpr char const* kNames[] = {"insert", "get-hit", "get-miss", "update", "zipf", "delete"};
+
+char const* name(Action action) { return kNames[static_cast<std::size_t>(action)]; }
+bool reads(Action action) { return action == Action::get_hit || action == Action::get_miss || action == Action::zipf; }
+
+/// One batch's arrays, in host memory and, for `near` calls on a GPU, there too.
+class Arrays {
+ public:
+  Arrays(Dataset const& dataset, std::size_t batch, bool device)
+      : dataset_(dataset), keys_(batch * dataset.key_bytes()), values_(batch * dataset.value_bytes()), out_(values_) {
+    if (!device) return;
+    for (auto* const array : {&keys_, &values_, &out_}) there_.push_back(std::make_unique<DeviceArray>(array->size()));
+  }
+
+  void fill(std::vector<std::uint64_t> const& ids, std::vector<std::uint32_t> const& versions, Place place) {
+    count_ = ids.size();
+    place_ = place;
+    for (std::size_t i = 0; i < count_; ++i) {
+      dataset_.write_key(ids[i], keys_.data() + i * dataset_.key_bytes());
+      dataset_.write_value(ids[i], versions[i], values_.data() + i * dataset_.value_bytes());
+    }
+    std::fill_n(out_.begin(), count_ * dataset_.value_bytes(), std::byte{0});
+    if (place == Place::host) return;
+    there_[0]->upload({keys_.data(), count_ * dataset_.key_bytes()});
+    there_[1]->upload({values_.data(), count_ * dataset_.value_bytes()});
+    there_[2]->upload({out_.data(), count_ * dataset_.value_bytes()});
+  }
+  std::byte const* fetch_out() {
+    if (place_ == Place::device) there_[2]->download({out_.data(), count_ * dataset_.value_bytes()});
+    return out_.data();
+  }
+
+  [[nodiscard]] Column keys() { return {at(0, keys_), nullptr, dataset_.key_bytes(), count_, place_}; }
+  [[nodiscard]] Column values() { return {at(1, values_), nullptr, dataset_.value_bytes(), count_, place_}; }
+  [[nodiscard]] MutableColumn out() { return {at(2, out_), dataset_.value_bytes(), count_, place_}; }
+
+ private:
+  std::byte* at(std::size_t which, std::vector<std::byte>& host) {
+    return place_ == Place::host ? host.data() : there_[which]->data();
+  }
+
+  Dataset dataset_;
+  std::vector<std::byte> keys_, values_, out_;
+  std::vector<std::unique_ptr<DeviceArray>> there_;
+  std::size_t count_ = 0;
+  Place place_ = Place::host;
+};
+
+struct Timed {
+  std::uint64_t ops = 0;
+  double seconds = 0;
+  std::optional<double> kernel_seconds;
+};
+
+struct Figures {
+  std::vector<double> near, host, kernel;  // Mop/s, one a repeat
+};
+
+/// One subject with the records in it, and what it must hold.
+class Bench {
+ public:
+  Bench(Options const& o, Subject& subject, std::uint64_t records, std::uint64_t ops, std::size_t batch, bool device)
+      : subject_(subject),
+        dataset_(o.seed, o.key_bytes, o.value_bytes),
+        arrays_(dataset_, std::max(batch, kLoadBatch), device),
+        records_(records),
+        ops_(ops),
+        zipf_(records, o.theta),
+        scramble_(records),
+        random_(o.seed),
+        versions_(records, 0) {}
+
+  void load() {
+    for (std::uint64_t done = 0; done < records_; done += ids_.size()) {
+      ids_.resize(std::min<std::uint64_t>(kLoadBatch, records_ - done));
+      std::iota(ids_.begin(), ids_.end(), done);
+      Timed unused;
+      batch(Action::insert, Place::host, unused);
+    }
+  }
+
+  Timed pass(Action action, std::size_t size, Place place) {
+    Timed timed;
+    subject_.reset_counts();
+    while (timed.ops < ops_) {
+      choose(action, timed.ops, std::min<std::uint64_t>(size, ops_ - timed.ops));
+      batch(action, place, timed);
+    }
+    timed.kernel_seconds = subject_.kernel_seconds();
+    Timed unused;
+    if (action == Action::update) batch(Action::get_hit, place, unused);
+    if (action == Action::erase) batch(Action::get_miss, place, unused);
+    return timed;
+  }
+
+  /// All operations as one batch, and nothing else.
+  void once(Action action) {
+    Timed unused;
+    choose(action, 0, ops_);
+    batch(action, Place::host, unused);
+  }
+
+  [[nodiscard]] std::uint64_t checked() const { return checked_; }
+  [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  [[nodiscard]] std::string const& first_fault() const { return first_fault_; }
+
+ private:
+  /// The next batch's records. Writes never name one twice, so that what they leave is certain.
+  void choose(Action action, std::uint64_t done, std::uint64_t count) {
+    ids_.resize(count);
+    std::uint64_t const start = below(random_, records_);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      switch (action) {
+        case Action::insert:
+        case Action::erase: ids_[i] = records_ + done + i; break;
+        case Action::get_hit: ids_[i] = below(random_, records_); break;
+        case Action::get_miss: ids_[i] = records_ + ops_ + below(random_, records_); break;
+        case Action::update: ids_[i] = scramble_((start + i) % records_); break;
+        case Action::zipf: ids_[i] = scramble_(zipf_(random_)); break;
+      }
+    }
+    if (action == Action::erase) std::shuffle(ids_.begin(), ids_.end(), random_);
+  }
+
+  void batch(Action action, Place place, Timed& timed) {
+    batch_versions_.resize(ids_.size());
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      std::uint32_t const stored = ids_[i] < records_ ? versions_[ids_[i]] : 0;
+      batch_versions_[i] = action == Action::update ? stored + 1 : stored;
+    }
+    arrays_.fill(ids_, batch_versions_, place);
+    statuses_.assign(ids_.size(), KeyStatus::corrupt);
+    auto const begin = std::chrono::steady_clock::now();
+    Status const status = call(action);
+    timed.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    timed.ops += ids_.size();
+    require(status, name(action));
+    check(action);
+  }
+
+  Status call(Action action) {
+    switch (action) {
+      case Action::insert: return subject_.put(arrays_.keys(), arrays_.values(), statuses_);
+      case Action::update: return subject_.update(arrays_.keys(), arrays_.values(), statuses_);
+      case Action::erase: return subject_.erase(arrays_.keys(), statuses_);
+      default: return subject_.get(arrays_.keys(), arrays_.out(), statuses_);
+    }
+  }
+
+  void check(Action action) {
+    KeyStatus const want = action == Action::get_miss ? KeyStatus::not_found : KeyStatus::ok;
+    std::byte const* const out = reads(action) ? arrays_.fetch_out() : nullptr;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      bool good = statuses_[i] == want;
+      if (good && out != nullptr && want == KeyStatus::ok)
+        good = dataset_.holds(out + i * dataset_.value_bytes(), ids_[i], batch_versions_[i]);
+      if (!good && faults_++ == 0)
+        first_fault_ = std::string(name(action)) + " of record " + std::to_string(ids_[i]) + ": wrong answer";
+      if (action == Action::update) versions_[ids_[i]] = batch_versions_[i];
+    }
+    checked_ += ids_.size();
+  }
+
+  Subject& subject_;
+  Dataset dataset_;
+  Arrays arrays_;
+  std::uint64_t records_;
+  std::uint64_t ops_;
+  Zipf zipf_;
+  Scramble scramble_;
+  Random random_;
+  std::vector<std::uint32_t> versions_;
+  std::vector<std::uint64_t> ids_;
+  std::vector<std::uint32_t> batch_versions_;
+  std::vector<KeyStatus> statuses_;
+  std::uint64_t checked_ = 0;
+  std::uint64_t faults_ = 0;
+  std::string first_fault_;
+};
+
+double mops(std::uint64_t ops, double seconds) { return static_cast<double>(ops) / seconds * 1e-6; }
+Json rounded(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000; }
+Json summary(std::vector<double> const& figures) { return figures.empty() ? Json(nullptr) : rounded(median(figures)); }
+
+SubjectOptions subject_options(Options const& o, std::uint64_t expected, bool counting) {
+  return {device_named(o.device), o.key_bytes, o.value_bytes, expected, o.threads, o.verify_reads, counting};
+}
+
+std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t batch) {
+  bool const device = device_named(o.device) == Device::cuda;
+  std::map<Action, Figures> all;
+  for (std::uint32_t repeat = 0; repeat <= o.repeats; ++repeat) {
+    for (Place const place : {Place::device, Place::host}) {
+      if (place == Place::device && !device) continue;
+      for (Action const action : kActions) {
+        Timed const timed = bench.pass(action, batch, place);
+        if (repeat == 0) continue;  // warms up
+        Figures& figures = all[action];
+        bool const near = !device || place == Place::device;
+        if (near) figures.near.push_back(mops(timed.ops, timed.seconds));
+        if (place == Place::host) figures.host.push_back(mops(timed.ops, timed.seconds));
+        if (near && timed.kernel_seconds) figures.kernel.push_back(mops(timed.ops, *timed.kernel_seconds));
+      }
+    }
+  }
+  return all;
+}
+
+/// Exact accesses an operation, from one batch of each kind over a smaller table sized by the same rule.
+std::map<Action, Json> count(Options const& o, std::string const& who, std::string const& path) {
+  std::map<Action, Json> all;
+  std::uint64_t const records = std::min(o.records, kCountedRecords);
+  std::uint64_t const ops = std::min(o.ops, records / 4);
+  PoolFile file(path);
+  auto const subject = make_subject(who, file.path(), subject_options(o, records + ops, true));
+  Bench bench(o, *subject, records, ops, ops, false);
+  bench.load();
+  for (Action const action : kActions) {
+    subject->reset_counts();
+    bench.once(action);
+    AccessCounts const counts = subject->accesses();
+    auto const per = [&](std::uint64_t n) { return static_cast<double>(n) / static_cast<double>(ops); };
+    all[action] = {per(counts.pm_reads), per(counts.pm_writes), per(counts.orders)};
+  }
+  return all;
+}
+
+Json measure_subject(Options const& o, std::string const& who) {
+  PoolFile file(o.pool);
+  std::map<Action, Json> counted;
+  if (o.count_accesses) counted = count(o, who, file.path());
+  auto const subject = make_subject(who, file.path(), subject_options(o, o.records + o.ops, false));
+  std::size_t const most = *std::max_element(o.batches.begin(), o.batches.end());
+  Bench bench(o, *subject, o.records, o.ops, most, device_named(o.device) == Device::cuda);
+  bench.load();
+  Json rows = Json::array();
+  for (std::size_t const batch : o.batches) {
+    auto const figures = measure(o, bench, batch);
+    for (auto const& [action, f] : figures) {
+      if (std::find(o.workloads.begin(), o.workloads.end(), name(action)) == o.workloads.end()) continue;
+      Json row{{"workload", name(action)},         {"batch", batch},
+               {"mops_kernel", summary(f.kernel)}, {"mops_near", summary(f.near)},
+               {"mops_host", summary(f.host)},     {"mops_near_each", f.near},
+               {"mops_host_each", f.host},         {"mops_kernel_each", f.kernel}};
+      if (o.count_accesses) row["reads_writes_orders_per_op"] = counted[action];
+      rows.push_back(row);
+    }
+  }
+  Json result{{"subject", who},
+              {"machine", subject->machine()},
+              {"load_factor", subject->load_factor()},
+              {"checked", bench.checked()},
+              {"faults", bench.faults()},
+              {"rows", rows}};
+  if (bench.faults() > 0) result["first_fault"] = bench.first_fault();
+  return result;
+}
+
+void print(Options const& o, Json const& r) {
+  auto const number = [](Json const& j) { return j.is_null() ? std::string("-") : j.dump(); };
+  std::printf("%s on %s: load factor %.3f, %s answers checked, %s wrong\n", r["subject"].get<std::string>().c_str(),
+              r["machine"].get<std::string>().c_str(), r["load_factor"].get<double>(), r["checked"].dump().c_str(),
+              r["faults"].dump().c_str());
+  if (r.contains("first_fault")) std::printf("  FAULT: %s\n", r["first_fault"].get<std::string>().c_str());
+  std::printf("  %-9s %9s %10s %10s %10s   %s\n", "workload", "batch", "kernel", "near", "host",
+              o.count_accesses ? "PM reads, writes, orders an operation" : "");
+  for (Json const& row : r["rows"]) {
+    std::printf("  %-9s %9s %10s %10s %10s", row["workload"].get<std::string>().c_str(), row["batch"].dump().c_str(),
+                number(row["mops_kernel"]).c_str(), number(row["mops_near"]).c_str(), number(row["mops_host"]).c_str());
+    if (row.contains("reads_writes_orders_per_op")) {
+      std::printf("  ");
+      for (Json const& n : row["reads_writes_orders_per_op"]) std::printf(" %8.4f", n.get<double>());
+    }
+    std::printf("\n");
+  }
+}
+
+void check_options(Options const& o) {
+  std::uint64_t const largest = *std::max_element(o.batches.begin(), o.batches.end());
+  if (std::min(largest, o.ops) > o.records) {
+    throw Failure("--records " + std::to_string(o.records) + ": a batch updates each record once at most; give " +
+                  std::to_string(std::min(largest, o.ops)) + " or more, or smaller batches");
+  }
+}
+
+int run(Options const& o) {
+  check_options(o);
+  Json all = Json::array();
+  bool good = true;
+  if (o.json != "-") {
+    std::printf("Mop/s, medians of %u; %llu records, %u-byte keys, %u-byte values, %llu operations a repeat\n",
+                o.repeats, static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes,
+                static_cast<unsigned long long>(o.ops));
+  }
+  for (std::string const& who : o.subjects) {
+    all.push_back(measure_subject(o, who));
+    if (o.json != "-") print(o, all.back());
+    good = good && all.back()["faults"] == 0;
+  }
+  write_json(o.json, {{"command", "peers"},
+                      {"version", version()},
+                      {"device", o.device},
+                      {"records", o.records},
+                      {"ops", o.ops},
+                      {"key_bytes", o.key_bytes},
+                      {"value_bytes", o.value_bytes},
+                      {"theta", o.theta},
+                      {"repeats", o.repeats},
+                      {"verify_reads", o.verify_reads},
+                      {"subjects", all}});
+  return good ? kGood : kFaults;
+}
+
+}  // namespace
+
+Command add_peers(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app = program.add_subcommand("peers", "Perdure beside SlabHash-GPM, Clevel-GPM and a CPU's index");
+  app->add_option("--records", o->records, "Records in the table")->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--ops", o->ops, "Operations a repeat of each workload")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app->add_option("--batch", o->batches, "Operations a batch; several with commas")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::IsMember({8, 32}));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app->add_option("--workload", o->workloads, "insert, get-hit, get-miss, update, zipf, delete")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kNames), std::end(kNames))));
+  app->add_option("--subject", o->subjects, "Whom to measure")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember(subject_names()));
+  app->add_option("--theta", o->theta, "Skew of workload zipf")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
+  app->add_option("--repeat", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+                "Have Perdure check checksums on get, which the peers do not have (default: yes)");
+  app->add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
+                "Count PM accesses, over a smaller table of its own (default: yes)");
+  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {app, [o] { return run(*o); }};
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,68 @@
+#include "peer.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "machines.hpp"
+
+namespace perdure::peers {
+namespace {
+
+Result<std::unique_ptr<Peer>> make_on_cpu(Making making) {
+  std::uint32_t const threads = making.options.threads;
+  making.workers =
+      std::make_shared<exec::Workers>(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()));
+#if defined(PERDURE_HAS_AVX512)
+  if (__builtin_cpu_supports("x86-64-v4")) return on_cpu::N_AVX3::make(std::move(making));
+#endif
+  if (__builtin_cpu_supports("x86-64-v3")) return on_cpu::N_AVX2::make(std::move(making));
+  return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+}
+
+Result<std::unique_ptr<Peer>> make(Making making) {
+  return making.options.device == Device::cuda ? make_on_cuda(std::move(making)) : make_on_cpu(std::move(making));
+}
+
+Result<std::unique_ptr<Peer>> make(Result<Arena> arena, PeerOptions const& options, bool fresh) {
+  if (!arena) return arena.status();
+  return make({std::make_unique<Arena>(std::move(*arena)), nullptr, nullptr, options, fresh});
+}
+
+Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
+  auto index = make_gphash_index(path, options, fresh);
+  if (!index) return index.status();
+  return make({nullptr, std::move(*index), nullptr, options, fresh});
+}
+
+pm::MapOptions map_options(PeerOptions const& options) {
+  pm::MapOptions map;
+  map.gpu = options.device == Device::cuda;
+  return map;
+}
+
+}  // namespace
+
+std::string_view name(Design design) {
+  switch (design) {
+    case Design::slabhash_gpm: return "slabhash-gpm";
+    case Design::clevel_gpm: return "clevel-gpm";
+    case Design::cpu_assisted: return "cpu-assisted";
+  }
+  return "unknown";
+}
+
+Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options) {
+  if (options.design == Design::cpu_assisted) return make_assisted(path, options, true);
+  ArenaHeader shape{};
+  shape.design = static_cast<std::uint32_t>(options.design);
+  shape.key_bytes = options.key_bytes;
+  shape.value_bytes = options.value_bytes;
+  return make(Arena::create(path, shape, map_options(options)), options, true);
+}
+
+Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options) {
+  if (options.design == Design::cpu_assisted) return make_assisted(path, options, false);
+  return make(Arena::attach(path, map_options(options)), options, false);
+}
+
+}  // namespace perdure::peers

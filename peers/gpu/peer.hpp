@@ -1,0 +1,69 @@
+// The peers of GPHash's evaluation (section 4.1), rebuilt from the papers to be measured beside Perdure:
+// the face that benchmarks and tests see. docs/benchmarks.md, "Peers", says what was rebuilt from where.
+//
+//   slabhash_gpm   lists of 128-byte slabs a bucket, one warp an operation, changes behind an undo log
+//   clevel_gpm     levels of 8-byte slots, one thread an operation, compare-and-swap alone
+//   cpu_assisted   keys go to the CPU, an index there answers, values come back to the GPU
+//
+// One batch at a time. Operations of a batch on one key take effect in any order, each whole: the papers
+// promise no more. When a call returns, its effects are on the medium.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "perdure/batch.h"
+#include "perdure/status.h"
+#include "perdure/store.h"
+
+namespace perdure::peers {
+
+enum class Design : std::uint8_t { slabhash_gpm, clevel_gpm, cpu_assisted };
+[[nodiscard]] std::string_view name(Design design);
+
+struct PeerOptions {
+  Design design = Design::slabhash_gpm;
+  Device device = Device::cpu;
+  std::uint32_t key_bytes = 8;  // slabhash_gpm: 8 or 32
+  std::uint32_t value_bytes = 128;
+  std::uint64_t expected_records = 1 << 16;  // sizes the first table; it grows past it
+  std::uint32_t threads = 0;                 // CPU workers; 0 = one a core
+  bool count_accesses = false;               // slower
+};
+
+struct PeerStats {
+  std::uint64_t records = 0;
+  std::uint64_t slots = 0;  // 0 = the design does not say
+  std::uint64_t growths = 0;
+  double kernel_seconds = 0;  // from a kernel's launch to its end, since the last reset; 0 for cpu_assisted
+  AccessCounts accesses;      // since the last reset, where they are counted
+  std::string machine;
+};
+
+class Peer {
+ public:
+  virtual ~Peer() = default;
+
+  /// Columns in host memory or, on a GPU, in its memory. `statuses` has one place a key. Values of absent
+  /// keys are left undefined.
+  virtual Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses) = 0;
+  /// Inserts, or replaces the value of a key that is there.
+  virtual Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses) = 0;
+  /// Replaces values of keys that are there.
+  virtual Status update(Column const& keys, Column const& values, std::span<KeyStatus> statuses) = 0;
+  virtual Status erase(Column const& keys, std::span<KeyStatus> statuses) = 0;
+
+  [[nodiscard]] virtual PeerStats stats() const = 0;
+  virtual void reset_counts() = 0;
+};
+
+/// Makes the file `path`, which must not exist; it stays when the peer goes.
+Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options);
+/// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so is the
+/// design, but for cpu_assisted, whose file is its index's.
+Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options);
+
+}  // namespace perdure::peers
