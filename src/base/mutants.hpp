@@ -67,6 +67,11 @@ enum class Mutant : std::uint8_t {
   epoch_survives_undo,
   recovery_skips_undo,
   unlinked_released_before_commit,
+  // Mirror and record map.
+  mirror_not_stored,
+  mirror_not_refreshed,
+  identity_outlives_record,
+  kept_record_handed_out_twice,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

@@ -8,6 +8,7 @@ namespace perdure::explore {
 struct Machine {
   std::uint32_t warps = 3;
   bool stage_by_stage = false;
+  bool mirrored = false;
 };
 inline thread_local Machine machine;
 

@@ -73,10 +73,10 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
-                a.options.bounds.atomic ? " --atomic" : "", a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(),
-                replay_text(f).c_str());
+                a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -161,10 +161,12 @@ int try_mutants(Arguments a) {
     if (m.why_equal != nullptr) continue;
     for (Layout const layout : {Layout::word, Layout::in_place}) {
       bool const atomic = std::string_view(m.layouts) == "atomic";
-      char const* const name = atomic ? "atomic" : layout == Layout::word ? "word" : "in_place";
+      bool const mirrored = std::string_view(m.layouts) == "mirrored";
+      char const* const name = atomic || mirrored ? m.layouts : layout == Layout::word ? "word" : "in_place";
       if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
-      if (atomic && layout != Layout::word) continue;
+      if ((atomic || mirrored) && layout != Layout::word) continue;
       a.options.bounds.atomic = atomic;
+      a.options.bounds.mirrored = mirrored;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -201,6 +203,7 @@ int run(int argc, char** argv) {
   program.add_option("--batches", o.bounds.batches, "batches of a run, at most")->check(CLI::Range(1, 16));
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
+  program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");

@@ -35,6 +35,7 @@ class Simulated {
 OpenOptions open_options() {
   OpenOptions o;
   o.threads = 1;
+  o.residency = machine.mirrored ? Residency::mirrored : Residency::pm;
   return o;
 }
 

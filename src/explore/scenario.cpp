@@ -62,7 +62,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.shape = kShapes[random.below(std::size(kShapes))];
-  s.machine = {bounds.warps, random.below(2) == 0};
+  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored};
   auto const& pairs = look_alikes();
   for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);
   for (std::size_t k = 0; k < 4; k += 2) {

@@ -49,6 +49,7 @@ struct Bounds {
   std::uint32_t operations = 9;  // of a batch: 3 a warp
   std::uint32_t batches = 3;
   bool atomic = false;            // batches are atomic, or make up one transaction
+  bool mirrored = false;          // probes go to a mirror of the slots
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);

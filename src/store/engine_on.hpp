@@ -448,7 +448,7 @@ class EngineOn final : public Engine {
     if constexpr (Ops::kMirrored) {
       Machine machine(state_.machine);
       if (Status s = machine.begin(nullptr); !s.ok()) return s;
-      if (state_.mirror == nullptr) return {};
+      if (state_.mirror == nullptr || mutated(Mutant::mirror_not_refreshed)) return {};
       if (Status s = machine.threads(state_.mirror_slots, RefreshBody<Ops>{state_.table, state_.options.base}); !s.ok())
         return s;
       return machine.wait();

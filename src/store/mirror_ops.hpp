@@ -297,7 +297,11 @@ struct RefreshBody {
     gphash::Level const& level = table.level[l];
     std::uint64_t const within = slot - level.first_slot;
     if (within >= std::uint64_t{table.slots} << level.log2_buckets) return;  // between levels
-    std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(base + level.base.bytes + within * 8);
+    auto const* const at = reinterpret_cast<std::uint64_t const*>(base + level.base.bytes + within * 8);
+    pm::will_read(at, sizeof *at);
+    std::uint64_t word = *at;
+    // In a damaged pool: it leads nowhere here, and must not lead into the cache.
+    if ((word & gphash::Mirror::kCached) != 0) word = (word & ~gphash::Mirror::kCached) | gphash::Mirror::kEntryMask;
     gphash::Mirror const& mirror = table.mirror;
     if (Ops::on_pm(table, mirror.words[slot]) == word) return;
     mirror.words[slot] = word;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/mutants.hpp"
 #include "exec/bits.hpp"
 #include "exec/counts.hpp"
 #include "pm/format.hpp"
@@ -49,7 +50,7 @@ struct TakeRecordsBody {
     std::uint64_t const base = superblock * map.superblock_bytes + pm::kFirstRecord;
     for (; free != 0 && next < n; free &= free - 1)
       taken[next++] = base + (first + exec::lowest_bit(free)) * map.stride;
-    map.bits[w] = ~free;
+    if (!mutated(Mutant::kept_record_handed_out_twice)) map.bits[w] = ~free;
   }
 };
 

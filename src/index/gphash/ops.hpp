@@ -134,7 +134,7 @@ struct WordOps {
   PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target, std::uint64_t slot,
                                std::uint64_t word, KeyRef const* key, Plan const* plan) {
     mem.store(warp, target, word);
-    if (mirrored(t)) reflect(warp, t, slot, word, key, plan);
+    if (mirrored(t) && !mutated(Mutant::mirror_not_stored)) reflect(warp, t, slot, word, key, plan);
   }
 
   /// The mirror's side of a store. It is volatile, and nobody probes this slot before the phase ends.
@@ -143,9 +143,10 @@ struct WordOps {
                                  Plan const* plan) {
     Mirror const& mirror = t.mirror;
     warp.once([&] {
-      if (word == word::kEmpty || plan == nullptr || plan->known == 0)
+      bool const stays = mutated(Mutant::identity_outlives_record) && mirror.known<W>(slot) != 0;
+      if (!stays && (word == word::kEmpty || plan == nullptr || plan->known == 0))
         mirror.forget<W>(slot);
-      else
+      else if (!stays)
         mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
       W::store(mirror.tags + slot, tag_of(word, word::kPlaceBits));
       W::store(mirror.words + slot, word);
