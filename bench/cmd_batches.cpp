@@ -35,6 +35,7 @@ struct Options {
   std::string cache_policy = "lfu";
   std::uint32_t threads = 0;
   std::uint32_t write_batch = 20;
+  std::uint32_t in_flight = 1;
   std::uint32_t repeats = 5;
   std::uint64_t seed = 1;
   bool verify_reads = true;
@@ -43,7 +44,7 @@ struct Options {
 };
 
 constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 8;                         // batches, which settle how gets gather
+constexpr std::size_t kWarmUps = 10;                        // batches, which settle how gets gather
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
 Residency residency_named(std::string const& text) {
@@ -52,6 +53,7 @@ Residency residency_named(std::string const& text) {
 }
 Gather gather_named(std::string const& text) {
   if (text == "automatic") return Gather::automatic;
+  if (text == "by_host") return Gather::by_host;
   return text == "at_once" ? Gather::at_once : Gather::in_order;
 }
 
@@ -113,7 +115,10 @@ class Bench {
         keys_(most_, o.key_bytes, place_),
         values_(std::size_t{1} << o.write_batch, o.value_bytes, place_),
         out_(most_, o.value_bytes, place_),
-        random_(mix(o.seed)) {}
+        random_(mix(o.seed)) {
+    for (std::uint32_t t = 1; t < o.in_flight; ++t)
+      more_outs_.push_back(std::make_unique<Array>(most_, o.value_bytes, place_));
+  }
 
   int go() {
     Store store = create();
@@ -210,8 +215,8 @@ class Bench {
 
   /// What the cache is to learn from: gets as those that will be measured.
   void load_cache(Store& store) {
-    std::size_t const n = std::min(most_, std::size_t{1} << 16);
-    for (std::size_t at = 0; at + n <= most_; at += n)
+    std::size_t const n = std::min(most_, std::size_t{1} << 18);
+    for (std::uint64_t done = 0, at = 0; done < 4 * o_.records; done += n, at = at + 2 * n <= most_ ? at + n : 0)
       require(store.get(keys_.column(at, n), out_.output(n), {}), "get");
     CacheReport const report = require(store.load_cache(), "load the cache");
     std::printf("  cache: %llu records, %.1f MB, loaded in %.4f s\n", static_cast<unsigned long long>(report.records),
@@ -220,25 +225,27 @@ class Bench {
   }
 
   void get(Store& store, std::string const& what, std::size_t n, bool hit) {
-    std::size_t next = 0;
-    std::size_t last = 0;
-    auto const one = [&](std::span<KeyStatus> statuses) {
-      last = next;
-      next = next + 2 * n <= most_ ? next + n : 0;
-      require(store.get(keys_.column(last, n), out_.output(n), statuses), "get");
+    std::size_t const slices = most_ / n;
+    auto const one = [&](Array& out, std::size_t k, std::span<KeyStatus> statuses) {
+      require(store.get(keys_.column(k % slices * n, n), out.output(n), statuses), "get");
     };
-    for (std::size_t k = 0; k < kWarmUps; ++k) one({});
+    for (std::size_t k = 0; k < kWarmUps; ++k) one(out_, k, {});
     Row row{what, n, {}, 0};
-    std::size_t const calls = std::max<std::size_t>(1, std::min(kOpsOfSample, most_) / n);
+    std::size_t const calls = std::max<std::size_t>(o_.in_flight, std::min(kOpsOfSample, most_) / n);
     for (std::uint32_t r = 0; r < o_.repeats; ++r) {
       double const seconds = timed([&] {
-        for (std::size_t k = 0; k < calls; ++k) one({});
+        std::vector<std::jthread> others;
+        auto const share = [&](Array& out, std::size_t first) {
+          for (std::size_t k = first; k < calls; k += o_.in_flight) one(out, k, {});
+        };
+        for (std::size_t t = 1; t < o_.in_flight; ++t) others.emplace_back([&, t] { share(*more_outs_[t - 1], t); });
+        share(out_, 0);
       });
       row.mops.push_back(static_cast<double>(calls * n) / seconds * 1e-6);
     }
     std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
-    one(statuses);
-    check(row, statuses, last, hit);
+    one(out_, slices - 1, statuses);
+    check(row, statuses, (slices - 1) * n, hit);
     rows_.push_back(row);
   }
 
@@ -290,6 +297,7 @@ class Bench {
                          {"layout", o_.layout},
                          {"residency", o_.residency},
                          {"gather", o_.gather},
+                         {"in_flight", o_.in_flight},
                          {"cache", o_.cache},
                          {"cache_records", stats.cache_records},
                          {"place", place_ == Place::device ? "device" : "host"},
@@ -305,6 +313,7 @@ class Bench {
   PoolFile pool_;
   std::vector<std::uint64_t> ids_;
   Array keys_, values_, out_;
+  std::vector<std::unique_ptr<Array>> more_outs_;
   Random random_;
   std::vector<Row> rows_;
 };
@@ -336,7 +345,7 @@ Command add_batches(CLI::App& program) {
       ->check(CLI::IsMember({"automatic", "pm", "mirrored"}));
   app->add_option("--gather", o->gather)
       ->capture_default_str()
-      ->check(CLI::IsMember({"automatic", "at_once", "in_order"}));
+      ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host"}));
   app->add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
   app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
       ->capture_default_str()
@@ -345,6 +354,9 @@ Command add_batches(CLI::App& program) {
       ->capture_default_str()
       ->check(CLI::IsMember({"lfu", "lru", "random"}));
   app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--in-flight", o->in_flight, "Batches of gets at a time, each from a thread of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16));
   app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
   app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");

@@ -23,7 +23,7 @@ struct Column {
 };
 
 /// A caller's array that receives fixed-width values: element i goes to data + i*width. Elements
-/// whose key is absent are left as they were.
+/// whose key is absent are left as they were; of a corrupt record, an element may hold anything.
 struct MutableColumn {
   std::byte* data = nullptr;
   std::uint32_t width = 0;

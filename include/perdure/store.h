@@ -56,9 +56,10 @@ struct RestoreOptions {
 /// its value. Layout `word` only. `automatic`: mirrored on a GPU, as far as memory_budget goes; else pm.
 enum class Residency : std::uint8_t { automatic, pm, mirrored };
 
-/// How gets of a mirrored store fetch values: as they come, or in the order of their addresses.
-/// `automatic`: whatever is faster here for batches of that size, measured while running.
-enum class Gather : std::uint8_t { automatic, at_once, in_order };
+/// How gets of a mirrored store fetch values: as they come, in the order of their addresses, or by the host's
+/// threads into memory that the device reads in one go. `automatic`: whatever is fastest here for batches of that
+/// size, measured while running.
+enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one, or any.
 enum class CachePolicy : std::uint8_t { lfu, lru, random };

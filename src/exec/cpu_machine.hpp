@@ -53,6 +53,9 @@ class CpuMachine {
       return {};
     }
     [[nodiscard]] T* data() const { return data_.get(); }
+    /// The same memory as the host sees it.
+    Status need_twin(std::size_t n) { return resize(n); }
+    [[nodiscard]] T* twin() const { return data(); }
 
    private:
     /// Large buffers are touched all over, so they ask for huge pages.

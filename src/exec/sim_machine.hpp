@@ -38,6 +38,9 @@ class SimMachine {
       return {};
     }
     [[nodiscard]] T* data() const { return const_cast<T*>(data_.data()); }
+    /// The same memory as the host sees it.
+    Status need_twin(std::size_t n) { return resize(n); }
+    [[nodiscard]] T* twin() const { return data(); }
 
    private:
     std::vector<T> data_;

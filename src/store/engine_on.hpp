@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -113,7 +114,7 @@ class SessionOn final : public Session {
       GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
       auto const start = std::chrono::steady_clock::now();
       note_uses();
-      if (Status s = get_mirrored(trial.in_order); !s.ok()) return s;
+      if (Status s = get_mirrored(trial.way); !s.ok()) return s;
       if (trial.timed) {
         if (Status s = machine_.wait(); !s.ok()) return s;
         std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
@@ -335,7 +336,7 @@ class SessionOn final : public Session {
   }
 
   /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost.
-  static constexpr std::uint32_t kWatched = 8;
+  static constexpr std::uint32_t kWatched = 4;
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
     if (shared_->table.mirror.uses == nullptr || number % kWatched != 0) return;
@@ -344,8 +345,8 @@ class SessionOn final : public Session {
     batch_.stamp = number + 1;
   }
 
-  Status get_mirrored([[maybe_unused]] bool in_order) {
-    if constexpr (Ops::kMirrored) return get_mirrored_in(in_order);
+  Status get_mirrored([[maybe_unused]] Gather way) {
+    if constexpr (Ops::kMirrored) return get_mirrored_in(way);
     return {};
   }
   /// How places on PM are written into 32 bits of an entry.
@@ -358,29 +359,62 @@ class SessionOn final : public Session {
     return bits <= 32 ? PlacesSorted{0, bits} : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
   }
 
-  Status get_mirrored_in(bool in_order) {
-    if (!in_order) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
-    Deferred deferred;
+  Status get_mirrored_in(Gather way) {
+    PlacesSorted const order = places();
+    if (way == Gather::by_host && order.shift > 0) way = Gather::in_order;  // entries hold no exact places
+    if (way == Gather::at_once) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
     if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = spare_.resize(batch_.n); !s.ok()) return s;
     if (Status s = located_.resize(batch_.n); !s.ok()) return s;
     if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    deferred.entries = entries_.data();
-    deferred.count = deferred_count_.data();
-    deferred.slots = located_.data();
-    PlacesSorted const order = places();
-    deferred.shift = order.shift;
+    Deferred deferred{entries_.data(), deferred_count_.data(), located_.data(), order.shift};
+    if (way == Gather::by_host) {
+      if (Status s = entries_.need_twin(batch_.n); !s.ok()) return s;
+      deferred.entries = entries_.twin();
+    }
     if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
       return s;
     auto count = machine_.fetch(deferred_count_, 1);
     if (!count) return count.status();
     std::uint64_t const n = (*count)[0];
     if (n == 0) return {};
+    return way == Gather::by_host ? gather_by_host(deferred, n) : gather_in_order(deferred, n, order);
+  }
+
+  Status gather_in_order(Deferred deferred, std::uint64_t n, PlacesSorted const& order) {
+    if (Status s = spare_.resize(batch_.n); !s.ok()) return s;
     auto sorted = machine_.sort_words(entries_.data(), spare_.data(), n, 32, 32 + order.bits);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
     return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
+  }
+
+  /// The host's threads read PM at random without the price of a device's address translation. Piece by piece,
+  /// so that one is read while the device takes the one before.
+  Status gather_by_host(Deferred deferred, std::uint64_t n) {
+    gphash::TableView const& table = shared_->table;
+    std::uint64_t const bytes = table.value_bytes;
+    if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
+    std::byte const* const values = shared_->options.base + sizeof(pm::RecordHeader) + table.key_bytes;
+    auto const at = [&](std::uint64_t i) { return values + Deferred::place(deferred.entries[i]) * pm::kRecordAlign; };
+    constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
+    std::uint64_t const piece = std::max(kLeast, (n / kPieces + kSquad) / kSquad * kSquad);
+    std::uint64_t* const entries = deferred.entries;
+    for (std::uint64_t first = 0; first < n; first += piece) {
+      std::uint64_t const size = std::min(piece, n - first);
+      shared_->options.workers->for_chunks(size, 512, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = first + begin; i < first + end; ++i) {
+          if (i + kAhead < first + end)
+            for (std::uint64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at(i + kAhead) + b);
+          std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
+        }
+      });
+      Deferred here = deferred;
+      here.entries = entries + first;
+      GatherBody<Ops> const body{batch_, table, here, size, staging_.twin() + first * bytes};
+      if (Status s = launch_gets(squads(size), body); !s.ok()) return s;
+    }
+    return {};
   }
 
   Result<exec::Counts> ordered(exec::Counts counts) {
@@ -416,6 +450,7 @@ class SessionOn final : public Session {
   Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_, entries_, spare_, deferred_count_;
   Buffer<std::int64_t> out_offsets_;
   Buffer<std::uint32_t> free_, before_;
+  Buffer<std::byte> staging_;
   Buffer<gphash::Plan> plans_;
   Buffer<exec::Sorted> order_;
   Buffer<exec::Counts> counts_;

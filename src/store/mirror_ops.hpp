@@ -213,8 +213,8 @@ struct MirrorGetBody {
   }
 };
 
-/// Copies what was put aside, 32 entries an item, sorted by place. Of entries with one place, those of an
-/// item cost one access.
+/// Copies what was put aside, 32 entries an item, sorted by place, or from where the host has `staged` their values.
+/// Of entries with one place side by side, those of an item cost one access.
 template <class Ops>
 struct GatherBody {
   static constexpr int kStages = 2;
@@ -222,6 +222,7 @@ struct GatherBody {
   gphash::TableView table;
   Deferred deferred;
   std::uint64_t n = 0;
+  std::byte const* staged = nullptr;
 
   template <class W>
   struct State {
@@ -238,10 +239,10 @@ struct GatherBody {
         if ((s.taking_part >> lane & 1) == 0) return;
         s.operation[lane] = Deferred::operation(deferred.entries[squad * kSquad + lane]);
         s.slot[lane] = deferred.slots[s.operation[lane]];
-        warp.prefetch(mem.peek(value_at(s.slot[lane])), table.value_bytes);
+        if (staged == nullptr) warp.prefetch(mem.peek(value_at(s.slot[lane])), table.value_bytes);
       });
     } else {
-      gather(warp, mem, s, counts);
+      gather(warp, mem, squad, s, counts);
     }
   }
 
@@ -251,7 +252,7 @@ struct GatherBody {
   }
 
   template <class W, class M>
-  PERDURE_FN void gather(W& warp, M& mem, State<W>& s, Counts& counts) const {
+  PERDURE_FN void gather(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
     using Lanes32 = typename W::template Each<std::uint32_t>;
     auto const in = [&](std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; };
     // Of lanes side by side with one slot, the first leads.
@@ -263,7 +264,10 @@ struct GatherBody {
     warp.each([&](std::uint32_t lane) { leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u); });
 
     auto const to = [&](std::uint32_t lane) { return batch.out + s.operation[lane] * table.value_bytes; };
-    auto const from = [&](std::uint32_t lane) { return mem.peek(value_at(s.slot[lane])); };
+    auto const from = [&](std::uint32_t lane) {
+      return staged != nullptr ? staged + (squad * kSquad + lane) * table.value_bytes
+                               : mem.peek(value_at(s.slot[lane]));
+    };
     mem.read_each(leaders);
     Lanes32 sums;
     warp.copy_each(leaders, table.value_bytes, to, from, batch.verify ? &sums : nullptr);

@@ -266,7 +266,8 @@ TEST(WordPromises, BatchesStayWithinTheirBounds) {
     std::map<std::string, AccessCounts> of;
     for (Row const& row : measure_operations(config)) of[row.name.substr(row.name.rfind(' ') + 1)] = row.counts;
     SCOPED_TRACE(config.name);
-    EXPECT_LE(of["search-hit"].pm_reads, kBatch * (candidates + 1));
+    std::uint64_t const second = config.value_bytes == 0 ? 1 : 0;  // values of varying length: located, then copied
+    EXPECT_LE(of["search-hit"].pm_reads, kBatch * (candidates + 1 + second));
     EXPECT_EQ(of["search-hit"].pm_writes, 0u);
     EXPECT_LE(of["insert"].pm_writes, kBatch * 2);
     EXPECT_LE(of["overwrite"].pm_writes, kBatch * 2);

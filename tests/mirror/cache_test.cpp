@@ -1,0 +1,190 @@
+// The record cache: what a load takes, what it saves, and that no answer comes from what has changed since.
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "mirror/mirrored_store.hpp"
+
+namespace perdure::test {
+namespace {
+
+constexpr std::uint64_t kRecords = 4000;
+constexpr std::uint64_t kEntry = 160 + 8;  // header, key and value; and where it came from
+
+class Cache : public MirroredStore {
+ protected:
+  void make_cached(std::uint64_t records, CachePolicy policy = CachePolicy::lfu, std::uint64_t expected = kRecords) {
+    options_.cache_bytes = records * kEntry;
+    options_.cache_policy = policy;
+    make(expected, options_);
+  }
+  CacheReport load() {
+    auto report = driver_->store().load_cache();
+    EXPECT_TRUE(report.ok()) << report.status().message();
+    return report.ok() ? *report : CacheReport{};
+  }
+  OpenOptions options_;
+};
+
+TEST_F(Cache, ThatHoldsEverythingSavesEveryAccess) {
+  make_cached(kRecords);
+  put(0, kRecords);
+  CacheReport const report = load();
+  EXPECT_EQ(report.records, kRecords);
+  EXPECT_EQ(report.corrupt, 0u);
+  EXPECT_EQ(driver_->store().stats().cache_records, kRecords);
+  EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
+}
+
+TEST_F(Cache, TakesWhatWasGotMostOften) {
+  make_cached(500);
+  put(0, kRecords);
+  for (int i = 0; i < 64; ++i) get(keys(1000, 1500));
+  for (int i = 0; i < 16; ++i) get(keys(0, kRecords));
+  EXPECT_EQ(load().records, 500u);
+  EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 0u);
+  EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 500u);
+}
+
+TEST_F(Cache, TakesWhatWasGotLast) {
+  make_cached(500, CachePolicy::lru);
+  put(0, kRecords);
+  for (int i = 0; i < 64; ++i) get(keys(0, kRecords));
+  for (int i = 0; i < 8; ++i) get(keys(3000, 3500));
+  load();
+  EXPECT_EQ(get(keys(3000, 3500)).pm_reads, 0u);
+}
+
+TEST_F(Cache, TakesSomethingAtRandom) {
+  make_cached(1000, CachePolicy::random);
+  put(0, kRecords);
+  EXPECT_EQ(load().records, 1000u);
+  EXPECT_EQ(get(keys(0, kRecords)).pm_reads, kRecords - 1000);
+}
+
+TEST_F(Cache, AChangedRecordLeavesIt) {
+  make_cached(kRecords);
+  put(0, kRecords);
+  load();
+  put(0, 100, 1);
+  driver_->run_erase(keys(100, 200));
+  add(200, 300);
+  get(keys(0, kRecords));
+  EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 200u);
+  put(100, 200, 2);
+  driver_->check_all();
+  EXPECT_EQ(load().records, kRecords);
+  EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
+}
+
+TEST_F(Cache, SurvivesGrowthAndDisplacement) {
+  make_cached(2000, CachePolicy::lfu, 1);
+  put(0, 2000);
+  load();
+  for (std::uint64_t at = 2000; at < 30'000; at += 700) put(at, at + 700);
+  get(keys(0, 30'000));
+  driver_->run_erase(keys(0, 1000));
+  put(500, 1500, 3);
+  driver_->check_all();
+  reopen(options_);
+  driver_->check_all();
+}
+
+TEST_F(Cache, SurvivesAnAbortedTransaction) {
+  make_cached(kRecords);
+  put(0, 1000);
+  load();
+  Model const before = driver_->model;
+  auto transaction = driver_->store().begin();
+  ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+  driver_->how.transaction = &*transaction;
+  put(0, 500, 1);
+  EXPECT_EQ(driver_->store().load_cache().status().code(), Code::busy);
+  ASSERT_TRUE(transaction->abort().ok());
+  driver_->how.transaction = nullptr;
+  driver_->model = before;
+  get(keys(0, 1000));
+  driver_->check_all();
+}
+
+TEST_F(Cache, LeavesOutADamagedRecord) {
+  make_cached(kRecords);
+  put(0, 1000);
+  {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    std::string const whole((std::istreambuf_iterator<char>(file)), {});
+    auto const at = whole.find(config_.value(7));
+    ASSERT_NE(at, std::string::npos);
+    file.clear();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(whole[at] ^ 1));
+  }
+  CacheReport const report = load();
+  EXPECT_EQ(report.records, 999u);
+  EXPECT_EQ(report.corrupt, 1u);
+  std::vector<Answer> answers;
+  ASSERT_TRUE(driver_->get(keys(7, 8), answers).ok());
+  EXPECT_EQ(answers[0].status, KeyStatus::corrupt);
+}
+
+TEST_F(Cache, LoadsWhileOthersGetAndPut) {
+  config_.count_accesses = false;
+  make_cached(1000);
+  put(0, 2000);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      std::vector<Bytes> const wanted = keys(0, 1000);  // nobody changes these
+      Packed const packed(wanted, 8);
+      std::vector<std::byte> out(wanted.size() * 128);
+      std::vector<KeyStatus> statuses(wanted.size());
+      for (int i = 0; i < 60 || !stop; ++i) {
+        if (i > 2000) break;
+        Status const s = driver_->store().get(packed.column(), {out.data(), 128, wanted.size(), Place::host}, statuses);
+        auto const got = unpack(out, 128);
+        for (std::size_t k = 0; k < wanted.size(); ++k)
+          wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(k) ? 1 : 0;
+        static_cast<void>(t);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Packed const packed(keys(1000, 2000), 8);
+    for (std::uint64_t version = 1; version < 40; ++version) {
+      std::vector<Bytes> const fresh = values(1000, 2000, version);
+      Packed const operands(fresh, 128);
+      wrong += driver_->store().put(packed.column(), operands.column()).ok() ? 0 : 1;
+    }
+    stop = true;
+  });
+  for (int i = 0; i < 20; ++i) load();
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0u);
+}
+
+TEST_F(Cache, NeedsAMirrorRoomAndFixedSizes) {
+  make(100);
+  auto const expect = [&](Code code, char const* part) {
+    auto const report = driver_->store().load_cache();
+    EXPECT_EQ(report.status().code(), code);
+    EXPECT_NE(report.status().message().find(part), std::string::npos) << report.status().message();
+  };
+  expect(Code::unsupported, "set cache_bytes");
+  options_.cache_bytes = 1u << 20;
+  config_.residency = Residency::pm;
+  make(100, options_);
+  expect(Code::unsupported, "needs residency mirrored");
+  config_.residency = Residency::mirrored;
+  options_.memory_budget = 1u << 19;
+  make(100, options_);
+  expect(Code::no_space, "memory budget");
+  options_.memory_budget = 0;
+  config_.value_bytes = 0;
+  make(100, options_);
+  expect(Code::unsupported, "varying sizes");
+}
+
+}  // namespace
+}  // namespace perdure::test
