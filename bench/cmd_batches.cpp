@@ -44,7 +44,7 @@ struct Options {
 };
 
 constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 10;                        // batches, which settle how gets gather
+constexpr std::size_t kWarmUps = 13;                        // batches, which settle how gets gather
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
 Residency residency_named(std::string const& text) {

@@ -136,6 +136,10 @@ VerifyReport verify(Store& store) {
   return value_or_raise(without_gil([&] { return store.verify(); }));
 }
 
+CacheReport load_cache(Store& store) {
+  return value_or_raise(without_gil([&] { return store.load_cache(); }));
+}
+
 void close(Store& store) {
   raise_unless_ok(without_gil([&] { return store.close(); }));
 }
@@ -161,6 +165,7 @@ void bind_store(nb::module_& module) {
       .def("begin", &begin, nb::arg("max_operations"))
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
+      .def("load_cache", &load_cache)
       .def("verify", &verify)
       .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
       .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())

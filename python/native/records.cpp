@@ -45,6 +45,19 @@ void bind_batch_enums(nb::module_& module) {
 void bind_store_enums(nb::module_& module) {
   nb::enum_<Device>(module, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
   nb::enum_<Layout>(module, "Layout").value("word", Layout::word).value("in_place", Layout::in_place);
+  nb::enum_<Residency>(module, "Residency")
+      .value("automatic", Residency::automatic)
+      .value("pm", Residency::pm)
+      .value("mirrored", Residency::mirrored);
+  nb::enum_<Gather>(module, "Gather")
+      .value("automatic", Gather::automatic)
+      .value("at_once", Gather::at_once)
+      .value("in_order", Gather::in_order)
+      .value("by_host", Gather::by_host);
+  nb::enum_<CachePolicy>(module, "CachePolicy")
+      .value("lfu", CachePolicy::lfu)
+      .value("lru", CachePolicy::lru)
+      .value("random", CachePolicy::random);
   nb::enum_<Durability>(module, "Durability")
       .value("none", Durability::none)
       .value("process", Durability::process)
@@ -92,7 +105,12 @@ void bind_options(nb::module_& module) {
       .def_rw("grow", &OpenOptions::grow)
       .def_rw("expect_key_bytes", &OpenOptions::expect_key_bytes)
       .def_rw("expect_value_bytes", &OpenOptions::expect_value_bytes)
-      .def_rw("log_dir", &OpenOptions::log_dir);
+      .def_rw("log_dir", &OpenOptions::log_dir)
+      .def_rw("residency", &OpenOptions::residency)
+      .def_rw("gather", &OpenOptions::gather)
+      .def_rw("memory_budget", &OpenOptions::memory_budget)
+      .def_rw("cache_bytes", &OpenOptions::cache_bytes)
+      .def_rw("cache_policy", &OpenOptions::cache_policy);
 }
 
 void bind_shape(nb::module_& module) {
@@ -158,6 +176,12 @@ void bind_stats(nb::module_& module) {
       .field("pm_writes", &AccessCounts::pm_writes)
       .field("orders", &AccessCounts::orders)
       .done();
+  Record<CacheReport>(module, "CacheReport")
+      .field("records", &CacheReport::records)
+      .field("corrupt", &CacheReport::corrupt)
+      .field("bytes", &CacheReport::bytes)
+      .field("seconds", &CacheReport::seconds)
+      .done();
   Record<Stats>(module, "Stats")
       .field("records", &Stats::records)
       .field("slots", &Stats::slots)
@@ -177,6 +201,11 @@ void bind_stats(nb::module_& module) {
       .field("layout", &Stats::layout)
       .field("device", &Stats::device)
       .field("medium", &Stats::medium)
+      .field("residency", &Stats::residency)
+      .field("mirror_bytes", &Stats::mirror_bytes)
+      .field("residency_note", &Stats::residency_note)
+      .field("cache_records", &Stats::cache_records)
+      .field("cache_bytes", &Stats::cache_bytes)
       .field("log_used_bytes", &Stats::log_used_bytes)
       .field("checkpoints", &Stats::checkpoints)
       .field("log_method", &Stats::log_method)

@@ -9,6 +9,7 @@ with perdure.create("/dev/shm/table", key_bytes=8, value_bytes=128) as store:
 """
 
 from perdure._native import (
+    CacheReport,
     DeviceInfo,
     KeyStatus,
     OpKind,
@@ -39,6 +40,7 @@ from perdure.store import Store, create, devices, open, restore
 __all__ = [
     "AlreadyExists",
     "Busy",
+    "CacheReport",
     "Closed",
     "Corrupt",
     "DeviceFailure",

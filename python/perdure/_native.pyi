@@ -63,6 +63,22 @@ class Medium(enum.Enum):
     memfd = 2
     file = 3
 
+class Residency(enum.Enum):
+    automatic = 0
+    pm = 1
+    mirrored = 2
+
+class Gather(enum.Enum):
+    automatic = 0
+    at_once = 1
+    in_order = 2
+    by_host = 3
+
+class CachePolicy(enum.Enum):
+    lfu = 0
+    lru = 1
+    random = 2
+
 class Shape:
     def __init__(self, levels: int = 2, hashes: int = 2, slots: int = 8) -> None: ...
     @property
@@ -102,6 +118,11 @@ class OpenOptions:
     expect_key_bytes: int
     expect_value_bytes: int
     log_dir: str
+    residency: Residency
+    gather: Gather
+    memory_budget: int
+    cache_bytes: int
+    cache_policy: CachePolicy
 
 class Survival:
     _fields: ClassVar[tuple[str, ...]]
@@ -180,6 +201,17 @@ class AccessCounts:
     @property
     def orders(self) -> int: ...
 
+class CacheReport:
+    _fields: ClassVar[tuple[str, ...]]
+    @property
+    def records(self) -> int: ...
+    @property
+    def corrupt(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
 class Stats:
     _fields: ClassVar[tuple[str, ...]]
     @property
@@ -218,6 +250,16 @@ class Stats:
     def device(self) -> Device: ...
     @property
     def medium(self) -> Medium: ...
+    @property
+    def residency(self) -> Residency: ...
+    @property
+    def mirror_bytes(self) -> int: ...
+    @property
+    def residency_note(self) -> str: ...
+    @property
+    def cache_records(self) -> int: ...
+    @property
+    def cache_bytes(self) -> int: ...
     @property
     def log_used_bytes(self) -> int: ...
     @property
@@ -334,6 +376,7 @@ class Store:
         self, cursor: ScanCursor, limit: int
     ) -> tuple[_Offsets, _Bytes, _Offsets, _Bytes, ScanCursor]: ...
     def snapshot(self, path: str, overwrite: bool = False) -> None: ...
+    def load_cache(self) -> CacheReport: ...
     def verify(self) -> VerifyReport: ...
     def stats(self) -> Stats: ...
     def reset_counts(self) -> None: ...

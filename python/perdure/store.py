@@ -21,6 +21,9 @@ from perdure.results import Outcome, Result, Statuses, done_mask, raise_for_keys
 
 DeviceName = Literal["cpu", "cuda"]
 LayoutName = Literal["word", "in_place"]
+ResidencyName = Literal["automatic", "pm", "mirrored"]
+GatherName = Literal["automatic", "at_once", "in_order", "by_host"]
+CachePolicyName = Literal["lfu", "lru", "random"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]
 PathLike = str | os.PathLike[str]
@@ -47,6 +50,11 @@ def create(
     lock_memory: bool = False,
     displacement: bool = True,
     grow: bool = True,
+    residency: ResidencyName = "automatic",
+    gather: GatherName = "automatic",
+    memory_budget: int | None = None,
+    cache_bytes: int | None = None,
+    cache_policy: CachePolicyName = "lfu",
 ) -> Store:
     """Makes a pool and opens it.
 
@@ -55,6 +63,11 @@ def create(
     memory that dies with the process. `shape` is levels, hash functions and slots a bucket.
     Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
     and two images of the pool.
+
+    On a GPU the index is mirrored in its memory, as far as `memory_budget` bytes go (default: most
+    of what is free); `residency` "pm" leaves it out. Of the budget, `cache_bytes` are for whole
+    records: see `Store.load_cache`, which takes those got most often ("lfu"), most lately ("lru")
+    or any ("random"). `gather` fixes how values are fetched; "automatic" measures.
     """
     wanted = _native.CreateOptions()
     wanted.key_bytes = _length("key_bytes", key_bytes)
@@ -67,6 +80,7 @@ def create(
     wanted.overwrite = bool(overwrite)
     wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
     return Store(_native.Store.create(os.fspath(path), wanted, opened))
 
 
@@ -84,6 +98,11 @@ def open(
     lock_memory: bool = False,
     displacement: bool = True,
     grow: bool = True,
+    residency: ResidencyName = "automatic",
+    gather: GatherName = "automatic",
+    memory_budget: int | None = None,
+    cache_bytes: int | None = None,
+    cache_policy: CachePolicyName = "lfu",
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
@@ -91,6 +110,7 @@ def open(
     durability "power" is made anew at `path` from its `log_dir`.
     """
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
     _expect(opened, expect_key_bytes, expect_value_bytes)
     opened.read_only = bool(read_only)
     opened.log_dir = "" if log_dir is None else os.fspath(log_dir)
@@ -114,6 +134,11 @@ def restore(
     lock_memory: bool = False,
     displacement: bool = True,
     grow: bool = True,
+    residency: ResidencyName = "automatic",
+    gather: GatherName = "automatic",
+    memory_budget: int | None = None,
+    cache_bytes: int | None = None,
+    cache_policy: CachePolicyName = "lfu",
 ) -> Store:
     """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
 
@@ -125,6 +150,7 @@ def restore(
     wanted.overwrite = bool(overwrite)
     wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
+    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
     _expect(opened, expect_key_bytes, expect_value_bytes)
     return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opened))
 
@@ -341,6 +367,14 @@ class Store:
         """
         self._engine.snapshot(os.fspath(path), bool(overwrite))
 
+    def load_cache(self) -> _native.CacheReport:
+        """Fills the record cache anew with the records that `cache_policy` chooses (see `perdure.create`).
+
+        Until the next load its contents are frozen; a record that is changed leaves it. Gets go on
+        meanwhile, writers wait.
+        """
+        return self._engine.load_cache()
+
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index."""
         return self._engine.verify()
@@ -541,6 +575,21 @@ def _open_options(
     options.displacement = bool(displacement)
     options.grow = bool(grow)
     return options
+
+
+def _place(
+    options: _native.OpenOptions,
+    residency: Any,
+    gather: Any,
+    memory_budget: int | None,
+    cache_bytes: int | None,
+    cache_policy: Any,
+) -> None:
+    options.residency = _named("residency", residency, _native.Residency)
+    options.gather = _named("gather", gather, _native.Gather)
+    options.memory_budget = 0 if memory_budget is None else _whole("memory_budget", memory_budget, least=1)
+    options.cache_bytes = 0 if cache_bytes is None else _whole("cache_bytes", cache_bytes, least=1)
+    options.cache_policy = _named("cache_policy", cache_policy, _native.CachePolicy)
 
 
 def _element(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:

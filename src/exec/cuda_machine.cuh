@@ -32,15 +32,10 @@ __device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& s
   if constexpr (kStage + 1 < F::kStages) run_item<kStage + 1>(warp, mem, body, i, state, counts);
 }
 
-/// Most of a body's time is spent waiting for memory, so many warps must be there at once: registers are kept to 64 a
-/// thread, for 32 warps a multiprocessor.
-inline constexpr unsigned kWarpsBlock = 128;
-inline constexpr unsigned kWarpsBlocks = 8;
-
 /// Items are shared out over warps (or, for CudaSolo, threads), round robin; the counts of each are
 /// kept in registers and added up at the end.
 template <class W, class M, class F>
-__global__ void __launch_bounds__(kWarpsBlock, kWarpsBlocks) run_warps(std::size_t n, F body, M mem, Counts* total) {
+__global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
   std::size_t const thread = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
   std::size_t const threads = std::size_t{gridDim.x} * blockDim.x;
@@ -298,7 +293,7 @@ class CudaMachine {
   Status warps(std::size_t n, F body, M mem, Counts* total) {
     std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
     kernel_launched();
-    run_warps<W><<<blocks(threads, kWarpsBlock), kWarpsBlock, 0, stream_>>>(n, body, mem, total);
+    run_warps<W><<<blocks(threads, kBlock), kBlock, 0, stream_>>>(n, body, mem, total);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
@@ -366,6 +361,7 @@ class CudaMachine {
     return column.data != nullptr && column.place == Place::device && column.count * column.width > 0;
   }
 
+  static constexpr unsigned kBlock = 128;  // a limit of 64 registers, for twice the warps, cost a third of the inserts
   static constexpr unsigned kBlocksPerMultiprocessor = 16;
 
   [[nodiscard]] unsigned blocks(std::size_t threads, unsigned block) const {

@@ -1,0 +1,62 @@
+"""Residency and the record cache from Python: the same answers, fewer accesses, clear refusals."""
+
+import numpy as np
+import perdure
+import pytest
+
+KEYS = np.arange(1000, dtype=np.int64)
+VALUES = np.random.default_rng(1).integers(0, 256, (1000, 128), dtype=np.uint8)
+
+
+def get_all(store):
+    store.reset_counts()
+    result = store.get(KEYS)
+    assert result.found.all()
+    assert np.array_equal(result.values, VALUES)
+    return store.stats().accesses.pm_reads
+
+
+@pytest.mark.parametrize("gather", ["automatic", "at_once", "in_order", "by_host"])
+def test_a_mirrored_store_reads_each_record_once_and_none_for_misses(pool, gather):
+    with perdure.create(pool, 8, 128, residency="mirrored", gather=gather, count_accesses=True) as store:
+        store.put(KEYS, VALUES)
+        assert store.stats().residency.name == "mirrored"
+        assert store.stats().mirror_bytes > 0
+        assert get_all(store) == 1000
+        store.reset_counts()
+        assert not store.get(KEYS + 5000).found.any()
+        assert store.stats().accesses.pm_reads == 0
+
+
+def test_a_cache_that_holds_everything_saves_every_access(pool):
+    with perdure.create(
+        pool, 8, 128, residency="mirrored", cache_bytes=1 << 20, count_accesses=True
+    ) as store:
+        store.put(KEYS, VALUES)
+        report = store.load_cache()
+        assert (report.records, report.corrupt) == (1000, 0)
+        assert store.stats().cache_records == 1000
+        assert get_all(store) == 0
+    with perdure.open(pool, residency="mirrored", cache_bytes=1 << 20, cache_policy="lru") as store:
+        store.load_cache()
+        get_all(store)
+
+
+def test_a_budget_that_is_too_small_is_reported(pool):
+    with perdure.create(pool, 8, 128, residency="mirrored", memory_budget=1000) as store:
+        store.put(KEYS, VALUES)
+        get_all(store)
+        assert store.stats().residency.name == "pm"
+        assert "1000" in store.stats().residency_note
+
+
+def test_what_cannot_be_is_refused_with_the_way_out(pool):
+    with pytest.raises(perdure.InvalidArgument, match="residency pm"):
+        perdure.create(pool, 8, 8, layout="in_place", residency="mirrored")
+    with pytest.raises(ValueError, match="residency"):
+        perdure.create(pool, 8, 8, residency="elsewhere")
+    with (
+        perdure.create(pool, 8, 8, overwrite=True) as store,
+        pytest.raises(perdure.Unsupported, match="set cache_bytes"),
+    ):
+        store.load_cache()
