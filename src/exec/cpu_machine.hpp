@@ -32,6 +32,8 @@ class CpuMachine {
   static constexpr std::size_t kBlock = 16;  // items in flight: about as many as a core has line fill buffers
   static constexpr std::size_t kChunk = 512;
 
+  static constexpr bool kPoolIsFar = false;  // across a link, and memory of its own is nearer
+
   struct Shared {  // by all sessions of a store
     Workers* workers;
     [[nodiscard]] std::string describe() const {

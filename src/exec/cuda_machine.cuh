@@ -85,6 +85,8 @@ class CudaMachine {
   using Warp = CudaWarp;
   using Solo = CudaSolo;
 
+  static constexpr bool kPoolIsFar = true;  // across a link, and memory of its own is nearer
+
   struct Shared {
     int device = 0;
     int multiprocessors = 0;

@@ -24,6 +24,8 @@ class SimMachine {
   using Warp = SimWarp;
   using Solo = SimWarp;
 
+  static constexpr bool kPoolIsFar = false;  // across a link, and memory of its own is nearer
+
   struct Shared {
     std::uint32_t warps = 3;
     bool stage_by_stage = false;

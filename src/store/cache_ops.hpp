@@ -23,6 +23,7 @@ struct ListSlotsBody {
   CacheCandidates candidates;
   std::uint64_t slots = 0;
   bool random = false;
+  bool counted = false;
   std::uint64_t seed = 0;
   template <class W>
   struct State {};
@@ -35,7 +36,9 @@ struct ListSlotsBody {
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
       std::uint64_t const slot = squad * kSquad + lane;
-      candidates.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = score(slot) << 32 | slot;
+      candidates.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = score<W>(slot) << 32 | slot;
+      // The next load goes by what is got from here on; stamps grow by themselves.
+      if (counted) W::store(table.mirror.uses + slot, 0u);
     });
   }
 
@@ -44,8 +47,9 @@ struct ListSlotsBody {
     return slot < slots && table.mirror.words[slot] != gphash::word::kEmpty &&
            table.room(gphash::word::record(table.mirror.words[slot])) >= table.max_record;
   }
+  template <class W>
   PERDURE_FN std::uint64_t score(std::uint64_t slot) const {
-    return random ? nth_hash(slot + seed, 1) >> 32 : table.mirror.uses[slot];
+    return random ? nth_hash(slot + seed, 1) >> 32 : W::load(table.mirror.uses + slot);
   }
 };
 

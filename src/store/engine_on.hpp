@@ -226,6 +226,7 @@ class SessionOn final : public Session {
                                   {entries_.data(), deferred_count_.data()},
                                   slots,
                                   policy == CachePolicy::random,
+                                  policy == CachePolicy::lfu,
                                   shared_->batches.load(std::memory_order_relaxed)};
     if (Status s = machine_.template warps<Warp>(squads(slots), list, memory_, nullptr); !s.ok()) return s;
     auto count = machine_.fetch(deferred_count_, 1);
@@ -492,6 +493,8 @@ class EngineOn final : public Engine {
   }
 
   Status empty_cache() override {
+    if (Ops::kMirrored && !state_.options.mirrored)
+      return {Code::unsupported, "the record cache needs residency mirrored"};
     if constexpr (Ops::kMirrored) {
       if (state_.mirror == nullptr)
         return {Code::unsupported, "there is no memory for a mirror, which the record cache needs"};
@@ -574,6 +577,7 @@ class EngineOn final : public Engine {
   /// is no mirror from here on: probes go to PM.
   Status lay_out_mirror(Machine& machine, gphash::TableView const& before, std::uint64_t slots) {
     gphash::TableView& now = state_.table;
+    if (!state_.options.mirrored) return {};
     bool same = state_.mirror != nullptr && before.levels == now.levels;
     for (std::uint32_t i = 0; same && i < now.levels; ++i) same = same_level(before.level[i], now.level[i]);
     if (same) {
@@ -701,18 +705,24 @@ std::unique_ptr<Engine> make_engine_on(EngineOptions const& options, typename Ma
       return std::make_unique<EngineOn<Machine, InPlaceOps<Shape228>, false>>(options, std::move(machine));
     return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, false>>(options, std::move(machine));
   }
-  if (options.mirrored) {
+  // Where the pool is far, `word` is always of the kind that may have a mirror; elsewhere only tests ask for one.
+  if (options.mirrored || Machine::kPoolIsFar) {
     if (options.count_accesses)
       return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, true>>(options, std::move(machine));
-    if (options.default_shape)
-      return std::make_unique<EngineOn<Machine, WordOps<Shape228, true>, false>>(options, std::move(machine));
+    if constexpr (Machine::kPoolIsFar) {
+      if (options.default_shape)
+        return std::make_unique<EngineOn<Machine, WordOps<Shape228, true>, false>>(options, std::move(machine));
+    }
     return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, false>>(options, std::move(machine));
   }
-  if (options.count_accesses)
-    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));
-  if (options.default_shape)
-    return std::make_unique<EngineOn<Machine, WordOps<Shape228>, false>>(options, std::move(machine));
-  return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, false>>(options, std::move(machine));
+  if constexpr (!Machine::kPoolIsFar) {
+    if (options.count_accesses)
+      return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));
+    if (options.default_shape)
+      return std::make_unique<EngineOn<Machine, WordOps<Shape228>, false>>(options, std::move(machine));
+    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, false>>(options, std::move(machine));
+  }
+  return nullptr;
 }
 
 }  // namespace perdure

@@ -104,7 +104,7 @@ struct MirrorGetBody {
     for (; hits != 0; hits &= hits - 1) {
       Hit hit;
       hit.slot = where.slot_number(table, exec::lowest_bit(hits));
-      std::uint64_t const word = mirror.words[hit.slot];
+      std::uint64_t const word = W::load(mirror.words + hit.slot);  // a load of the cache may change it meanwhile
       if (((word ^ gphash::word::fingerprint(hash)) & ~gphash::word::kPlaceMask) != 0) continue;
       if ((word & gphash::Mirror::kCached) != 0) {
         hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
@@ -168,7 +168,7 @@ struct MirrorGetBody {
   PERDURE_FN void check_sums(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits, Sums const& sums,
                              Counts& counts) const {
     std::uint32_t const wrong = warp.vote([&](std::uint32_t lane) {
-      return (mask >> lane & 1) != 0 && sums[lane] != table.mirror.tail(hits[lane].slot)->value_sum;
+      return (mask >> lane & 1) != 0 && sums[lane] != table.mirror.template value_sum<W>(hits[lane].slot);
     });
     counts[Counts::corrupt] += exec::popcount(wrong);
     warp.each([&](std::uint32_t lane) {
@@ -239,7 +239,7 @@ struct GatherBody {
         if ((s.taking_part >> lane & 1) == 0) return;
         s.operation[lane] = Deferred::operation(deferred.entries[squad * kSquad + lane]);
         s.slot[lane] = deferred.slots[s.operation[lane]];
-        if (staged == nullptr) warp.prefetch(mem.peek(value_at(s.slot[lane])), table.value_bytes);
+        if (staged == nullptr) warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
       });
     } else {
       gather(warp, mem, squad, s, counts);
@@ -247,8 +247,9 @@ struct GatherBody {
   }
 
  private:
+  template <class W>
   PERDURE_FN Offset value_at(std::uint64_t slot) const {
-    return gphash::word::record(table.mirror.words[slot]) + (sizeof(pm::RecordHeader) + table.key_bytes);
+    return Ops::home(table, W::load(table.mirror.words + slot)) + (sizeof(pm::RecordHeader) + table.key_bytes);
   }
 
   template <class W, class M>
@@ -266,7 +267,7 @@ struct GatherBody {
     auto const to = [&](std::uint32_t lane) { return batch.out + s.operation[lane] * table.value_bytes; };
     auto const from = [&](std::uint32_t lane) {
       return staged != nullptr ? staged + (squad * kSquad + lane) * table.value_bytes
-                               : mem.peek(value_at(s.slot[lane]));
+                               : mem.peek(value_at<W>(s.slot[lane]));
     };
     mem.read_each(leaders);
     Lanes32 sums;
@@ -274,7 +275,7 @@ struct GatherBody {
     std::uint32_t wrong = 0;
     if (batch.verify) {
       wrong = warp.vote([&](std::uint32_t lane) {
-        return in(leaders, lane) && sums[lane] != table.mirror.tail(s.slot[lane])->value_sum;
+        return in(leaders, lane) && sums[lane] != table.mirror.template value_sum<W>(s.slot[lane]);
       });
     }
     auto const model = warp.shuffle(s.operation, leader);

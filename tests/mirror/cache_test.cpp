@@ -46,6 +46,17 @@ TEST_F(Cache, TakesWhatWasGotMostOften) {
   EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 500u);
 }
 
+TEST_F(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
+  make_cached(500);
+  put(0, kRecords);
+  for (int i = 0; i < 64; ++i) get(keys(1000, 1500));
+  load();
+  for (int i = 0; i < 16; ++i) get(keys(2000, 2500));
+  load();
+  EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 0u);
+  EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 500u);
+}
+
 TEST_F(Cache, TakesWhatWasGotLast) {
   make_cached(500, CachePolicy::lru);
   put(0, kRecords);

@@ -63,6 +63,11 @@ struct Mirror {
   }
 
   template <class W>
+  PERDURE_FN std::uint32_t value_sum(std::uint64_t slot) const {
+    return W::load(&tail(slot)->value_sum);
+  }
+
+  template <class W>
   PERDURE_FN bool same_key(std::uint64_t slot, std::byte const* key, std::uint32_t bytes) const {
     auto const* const stored = reinterpret_cast<std::uint64_t const*>(identity(slot));
     for (std::uint32_t b = 0; b < bytes; b += 8)
