@@ -135,8 +135,8 @@ struct MirrorGetBody {
     std::uint64_t const first = squad * kSquad;
     warp.each([&](std::uint32_t lane) {
       std::uint64_t const i = first + lane;
-      hits[lane] = look_up<W>(i, s.where[lane], s.hash[lane], s.candidates[lane]);
       if (!live(i)) return;
+      hits[lane] = look_up<W>(i, s.where[lane], s.hash[lane], s.candidates[lane]);
       if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror, hits[lane].slot);
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });
