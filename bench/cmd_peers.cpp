@@ -100,7 +100,7 @@ class Arrays {
 struct Timed {
   std::uint64_t ops = 0;
   double seconds = 0;
-  std::optional<double> kernel_seconds;
+  double kernel_seconds = 0;  // 0: not told apart from the rest of a call
 };
 
 struct Figures {
@@ -110,7 +110,8 @@ struct Figures {
 /// One subject with the records in it, and what it must hold.
 class Bench {
  public:
-  Bench(Options const& o, Subject& subject, std::uint64_t records, std::uint64_t ops, std::size_t batch, bool device)
+  Bench(Options const& o, peers::Peer& subject, std::uint64_t records, std::uint64_t ops, std::size_t batch,
+        bool device)
       : subject_(subject),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
         arrays_(dataset_, std::max(batch, kLoadBatch), device),
@@ -137,7 +138,7 @@ class Bench {
       choose(action, timed.ops, std::min<std::uint64_t>(size, ops_ - timed.ops));
       batch(action, place, timed);
     }
-    timed.kernel_seconds = subject_.kernel_seconds();
+    timed.kernel_seconds = subject_.stats().kernel_seconds;
     Timed unused;
     if (action == Action::update) batch(Action::get_hit, place, unused);
     if (action == Action::erase) batch(Action::get_miss, place, unused);
@@ -212,7 +213,7 @@ class Bench {
     checked_ += ids_.size();
   }
 
-  Subject& subject_;
+  peers::Peer& subject_;
   Dataset dataset_;
   Arrays arrays_;
   std::uint64_t records_;
@@ -233,8 +234,16 @@ double mops(std::uint64_t ops, double seconds) { return static_cast<double>(ops)
 Json rounded(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000; }
 Json summary(std::vector<double> const& figures) { return figures.empty() ? Json(nullptr) : rounded(median(figures)); }
 
-SubjectOptions subject_options(Options const& o, std::uint64_t expected, bool counting) {
-  return {device_named(o.device), o.key_bytes, o.value_bytes, expected, o.threads, o.verify_reads, counting};
+std::unique_ptr<peers::Peer> make_subject(Options const& o, std::string const& who, std::string const& path,
+                                          std::uint64_t expected, bool counting) {
+  peers::PeerOptions options;
+  options.device = device_named(o.device);
+  options.key_bytes = o.key_bytes;
+  options.value_bytes = o.value_bytes;
+  options.expected_records = expected;
+  options.threads = o.threads;
+  options.count_accesses = counting;
+  return bench::make_subject(who, path, options, o.verify_reads);
 }
 
 std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t batch) {
@@ -250,7 +259,7 @@ std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t ba
         bool const near = !device || place == Place::device;
         if (near) figures.near.push_back(mops(timed.ops, timed.seconds));
         if (place == Place::host) figures.host.push_back(mops(timed.ops, timed.seconds));
-        if (near && timed.kernel_seconds) figures.kernel.push_back(mops(timed.ops, *timed.kernel_seconds));
+        if (near && timed.kernel_seconds > 0) figures.kernel.push_back(mops(timed.ops, timed.kernel_seconds));
       }
     }
   }
@@ -263,13 +272,13 @@ std::map<Action, Json> count(Options const& o, std::string const& who, std::stri
   std::uint64_t const records = std::min(o.records, kCountedRecords);
   std::uint64_t const ops = std::min(o.ops, records / 4);
   PoolFile file(path);
-  auto const subject = make_subject(who, file.path(), subject_options(o, records + ops, true));
+  auto const subject = make_subject(o, who, file.path(), records + ops, true);
   Bench bench(o, *subject, records, ops, ops, false);
   bench.load();
   for (Action const action : kActions) {
     subject->reset_counts();
     bench.once(action);
-    AccessCounts const counts = subject->accesses();
+    AccessCounts const counts = subject->stats().accesses;
     auto const per = [&](std::uint64_t n) { return static_cast<double>(n) / static_cast<double>(ops); };
     all[action] = {per(counts.pm_reads), per(counts.pm_writes), per(counts.orders)};
   }
@@ -280,7 +289,7 @@ Json measure_subject(Options const& o, std::string const& who) {
   PoolFile file(o.pool);
   std::map<Action, Json> counted;
   if (o.count_accesses) counted = count(o, who, file.path());
-  auto const subject = make_subject(who, file.path(), subject_options(o, o.records + o.ops, false));
+  auto const subject = make_subject(o, who, file.path(), o.records + o.ops, false);
   std::size_t const most = *std::max_element(o.batches.begin(), o.batches.end());
   Bench bench(o, *subject, o.records, o.ops, most, device_named(o.device) == Device::cuda);
   bench.load();
@@ -297,9 +306,10 @@ Json measure_subject(Options const& o, std::string const& who) {
       rows.push_back(row);
     }
   }
+  peers::PeerStats const stats = subject->stats();
   Json result{{"subject", who},
-              {"machine", subject->machine()},
-              {"load_factor", subject->load_factor()},
+              {"machine", stats.machine},
+              {"load_factor", static_cast<double>(stats.records) / static_cast<double>(stats.slots)},
               {"checked", bench.checked()},
               {"faults", bench.faults()},
               {"rows", rows}};

@@ -58,7 +58,8 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 
 /// How gets of a mirrored store fetch values: as they come, in the order of their addresses, or by the host's
 /// threads into memory that the device reads in one go. `automatic`: whatever is fastest here for batches of that
-/// size, measured while running.
+/// size, measured while running. `by_host` is for pools up to 64 GiB; beyond, values are gathered in order, and
+/// Stats::residency_note says so.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one, or any.

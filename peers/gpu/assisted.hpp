@@ -1,20 +1,21 @@
 // CPU-assisted data management (section 2.1.3, the blue line of figure 1): what lies in GPU memory is copied
 // to the CPU, the CPU's index serves the batch and gathers values, and they are copied back. Columns in
-// host memory are used where they lie, and then no GPU takes part.
+// host memory are used where they lie, and then no GPU takes part. The index is Perdure's own on CPU warps, standing in
+// for those of the paper's comparison (Clevel, Dash, SEPH; section 4.1); any Peer can take its place.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <utility>
 
-#include "cpu_index.hpp"
+#include "peer.hpp"
 
 namespace perdure::peers {
 
 template <class Machine>
 class Assisted final : public Peer {
  public:
-  Assisted(std::unique_ptr<CpuIndex> index, typename Machine::Shared machine)
+  Assisted(std::unique_ptr<Peer> index, typename Machine::Shared machine)
       : index_(std::move(index)), shared_(std::move(machine)), machine_(shared_) {}
 
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses) override {
@@ -30,10 +31,10 @@ class Assisted final : public Peer {
   }
 
   Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses) override {
-    return change(keys, values, statuses, &CpuIndex::put);
+    return change(keys, values, statuses, &Peer::put);
   }
   Status update(Column const& keys, Column const& values, std::span<KeyStatus> statuses) override {
-    return change(keys, values, statuses, &CpuIndex::update);
+    return change(keys, values, statuses, &Peer::update);
   }
   Status erase(Column const& keys, std::span<KeyStatus> statuses) override {
     auto const mine = home(keys, 0);
@@ -52,7 +53,7 @@ class Assisted final : public Peer {
   }
 
   Status change(Column const& keys, Column const& values, std::span<KeyStatus> statuses,
-                Status (CpuIndex::*verb)(Column const&, Column const&, std::span<KeyStatus>)) {
+                Status (Peer::*verb)(Column const&, Column const&, std::span<KeyStatus>)) {
     auto const mine = home(keys, 0);
     if (!mine) return mine.status();
     auto const operands = machine_.take_home(values, 1);
@@ -61,7 +62,7 @@ class Assisted final : public Peer {
     return (index_.get()->*verb)(mine.value(), operands.value(), statuses);
   }
 
-  std::unique_ptr<CpuIndex> index_;
+  std::unique_ptr<Peer> index_;
   typename Machine::Shared shared_;
   Machine machine_;
 };

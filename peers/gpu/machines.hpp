@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "arena.hpp"
-#include "cpu_index.hpp"
 #include "exec/workers.hpp"
 #include "peer.hpp"
 
@@ -14,7 +13,7 @@ namespace perdure::peers {
 /// A peer to be: over a new file, or over one as it was left.
 struct Making {
   std::unique_ptr<Arena> arena;            // GPM peers
-  std::unique_ptr<CpuIndex> index;         // cpu_assisted
+  std::unique_ptr<Peer> index;             // cpu_assisted
   std::shared_ptr<exec::Workers> workers;  // CPU machines
   PeerOptions options;
   bool fresh = true;

@@ -28,10 +28,19 @@ Result<std::unique_ptr<Peer>> make(Result<Arena> arena, PeerOptions const& optio
   return make({std::make_unique<Arena>(std::move(*arena)), nullptr, nullptr, options, fresh});
 }
 
+/// With Perdure's store on CPU warps as the index.
 Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
-  auto index = make_gphash_index(path, options, fresh);
-  if (!index) return index.status();
-  return make({nullptr, std::move(*index), nullptr, options, fresh});
+  CreateOptions create;
+  create.key_bytes = options.key_bytes;
+  create.value_bytes = options.value_bytes;
+  create.expected_records = options.expected_records;
+  OpenOptions open;
+  open.threads = options.threads;
+  open.count_accesses = options.count_accesses;
+  open.verify_reads = false;  // as the other peers
+  auto store = fresh ? Store::create(path, create, open) : Store::open(path, open);
+  if (!store) return store.status();
+  return make({nullptr, as_peer(std::move(*store)), nullptr, options, fresh});
 }
 
 pm::MapOptions map_options(PeerOptions const& options) {

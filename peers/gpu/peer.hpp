@@ -38,8 +38,8 @@ struct PeerStats {
   std::uint64_t records = 0;
   std::uint64_t slots = 0;  // 0 = the design does not say
   std::uint64_t growths = 0;
-  double kernel_seconds = 0;  // from a kernel's launch to its end, since the last reset; 0 for cpu_assisted
-  AccessCounts accesses;      // since the last reset, where they are counted
+  double kernel_seconds = 0;  // from a kernel's launch to its end, since the last reset; 0 where it is not told apart
+  AccessCounts accesses;  // since the last reset, where they are counted
   std::string machine;
 };
 
@@ -65,5 +65,7 @@ Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions c
 /// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so is the
 /// design, but for cpu_assisted, whose file is its index's.
 Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options);
+/// Perdure's store behind the peers' face.
+std::unique_ptr<Peer> as_peer(Store store);
 
 }  // namespace perdure::peers

@@ -9,18 +9,13 @@
 
 namespace perdure {
 
-/// What a slot is worth keeping for, above its number.
-struct CacheCandidates {
-  std::uint64_t* entries = nullptr;
-  std::uint64_t* count = nullptr;
-};
-
-/// Lists the slots that lead to a record, each with its score: what gets counted, or something random.
+/// Lists the slots that lead to a record, each below its score: what gets counted, or something random.
 template <class Ops>
 struct ListSlotsBody {
   static constexpr int kStages = 1;
   gphash::TableView table;
-  CacheCandidates candidates;
+  std::uint64_t* entries = nullptr;
+  std::uint64_t* count = nullptr;
   std::uint64_t slots = 0;
   bool random = false;
   bool counted = false;
@@ -31,14 +26,12 @@ struct ListSlotsBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
     std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return worth(squad * kSquad + lane); });
-    if (mask == 0) return;
-    std::uint64_t const at = warp.once([&] { return W::fetch_add(candidates.count, exec::popcount(mask)); });
-    warp.each([&](std::uint32_t lane) {
-      if ((mask >> lane & 1) == 0) return;
+    append_each(warp, mask, entries, count, [&](std::uint32_t lane) {
       std::uint64_t const slot = squad * kSquad + lane;
-      candidates.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = score<W>(slot) << 32 | slot;
+      std::uint64_t const entry = score<W>(slot) << 32 | slot;
       // The next load goes by what is got from here on; stamps grow by themselves.
       if (counted) W::store(table.mirror.uses + slot, 0u);
+      return entry;
     });
   }
 

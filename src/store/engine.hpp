@@ -58,8 +58,8 @@ class Session {
   /// As prepare(), with records of the engine's own map, `records` of them: one for each operation that may write.
   /// False: so many are not free, and nothing was taken.
   virtual Result<bool> prepare_lent(std::uint64_t records, std::uint64_t sequence) = 0;
-  /// Afterwards: with `published`, what was unlinked or not used comes back; else all that was taken.
-  virtual Status give_back_lent(bool published) = 0;
+  /// Once the batch has committed: what it unlinked, and what it did not use.
+  virtual Status give_back_lent() = 0;
   /// Each ends with an ordering point. Without `displace`, an insert takes an empty slot or none. With
   /// `undo`, what publish() will overwrite is logged there; then `displace` must be off.
   virtual Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) = 0;

@@ -19,47 +19,21 @@
 #include "store/batch_ops.hpp"
 #include "store/cache_ops.hpp"
 #include "store/engine.hpp"
-#include "store/gather_choice.hpp"
+#include "store/engine_state.hpp"
 #include "store/mirror_ops.hpp"
 #include "store/record_map.hpp"
 
 namespace perdure {
 
-/// The mirror's memory.
-template <class Machine>
-struct MirrorBuffers {
-  typename Machine::template Buffer<std::uint64_t> words;
-  typename Machine::template Buffer<std::uint8_t> tags;
-  typename Machine::template Buffer<std::byte> identities;
-  typename Machine::template Buffer<std::uint32_t> uses;
-};
+/// How places on PM are written into 32 bits of an entry.
+struct PlacesSorted {
+  std::uint32_t shift;  // of places in units of kRecordAlign: more than 0 for pools of more than 64 GiB
+  int bits;
 
-/// The record cache's.
-template <class Machine>
-struct CacheBuffers {
-  typename Machine::template Buffer<std::byte> entries;
-  typename Machine::template Buffer<std::uint64_t> homes;
-  std::uint64_t capacity = 0;  // records
-};
-
-/// What all sessions of an engine share.
-template <class Machine>
-struct EngineState {
-  EngineOptions options;
-  typename Machine::Shared machine;
-  gphash::TableView table;
-  typename Machine::template Buffer<std::uint32_t> claims;
-  std::unique_ptr<MirrorBuffers<Machine>> mirror;
-  std::uint64_t mirror_slots = 0;
-  MirrorReport mirror_report;
-  CacheBuffers<Machine> cache;
-  RecordMap records;
-  typename Machine::template Buffer<std::uint32_t> record_bits;
-  typename Machine::template Buffer<std::uint8_t> record_lent;
-  std::atomic<std::uint32_t> batches{0};  // of gets
-  GatherChoice gather;
-  std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
-  exec::Counts get_counts;
+  static PlacesSorted in(gphash::TableView const& table) {
+    auto const bits = static_cast<int>(std::bit_width(table.pool_bytes / pm::kRecordAlign));
+    return bits <= 32 ? PlacesSorted{0, bits} : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
+  }
 };
 
 template <class Machine, class Ops, bool kCounted>
@@ -73,7 +47,7 @@ class SessionOn final : public Session {
 
  public:
   explicit SessionOn(EngineState<Machine>& shared)
-      : shared_(&shared), machine_(shared.machine), memory_(shared.options.base) {}
+      : shared_(&shared), machine_(shared.machines), memory_(shared.options.base) {}
 
   Status begin(Call const& call, std::span<std::uint8_t const> status) override {
     call_ = call;
@@ -110,20 +84,13 @@ class SessionOn final : public Session {
   }
 
   Status get() override {
-    if (Ops::mirrored(shared_->table)) {
-      GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
-      auto const start = std::chrono::steady_clock::now();
-      note_uses();
-      if (Status s = get_mirrored(trial.way); !s.ok()) return s;
-      if (trial.timed) {
-        if (Status s = machine_.wait(); !s.ok()) return s;
-        std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
-        shared_->gather.noted(trial, batch_.n, took.count());
+    Status const got = [&] {
+      if constexpr (Ops::kMirrored) {
+        if (Ops::mirrored(shared_->table)) return get_timed();
       }
-    } else {
-      if (Status s = launch_gets(batch_.n, GetBody<Ops, GetMode::copy>{batch_, shared_->table}); !s.ok()) return s;
-    }
-    if (call_.device_statuses == nullptr) return {};
+      return launch_gets(batch_.n, GetBody<Ops, GetMode::copy>{batch_, shared_->table});
+    }();
+    if (!got.ok() || call_.device_statuses == nullptr) return got;
     return machine_.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses), status_.data(), batch_.n);
   }
 
@@ -154,22 +121,25 @@ class SessionOn final : public Session {
     return sort_operations(any_fits, sequence);
   }
 
+  /// What needs memory comes first: once records are taken, nothing is left that could fail but the device.
   Result<bool> prepare_lent(std::uint64_t records, std::uint64_t sequence) override {
     bool const everyone = records == batch_.n;
+    std::uint64_t const most = std::max(shared_->records.words(), batch_.n) + 1;
     if (Status s = reserved_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = free_.resize(most); !s.ok()) return s;
+    if (Status s = before_.resize(most); !s.ok()) return s;
+    if (Status s = sort_operations(everyone, sequence); !s.ok()) return s;
     if (records > 0) {
       auto const taken = take_records(records, everyone ? reserved_ : spare_);
       if (!taken || !taken.value()) return taken;
     }
-    if (!everyone) {
-      if (Status s = deal_records(records); !s.ok()) return s;
-    }
-    if (Status s = sort_operations(everyone, sequence); !s.ok()) return s;
+    if (everyone) return true;
+    if (Status s = deal_records(records); !s.ok()) return s;
     return true;
   }
 
-  Status give_back_lent(bool published) override {
-    GiveBackBody const body{shared_->records, reserved_.data(), published ? unlinked_.data() : nullptr, used_.data()};
+  Status give_back_lent() override {
+    GiveBackBody const body{shared_->records, reserved_.data(), unlinked_.data(), used_.data()};
     return machine_.template warps<Solo>(batch_.n, body, memory_, nullptr);
   }
 
@@ -223,7 +193,8 @@ class SessionOn final : public Session {
     CachePolicy const policy = shared_->options.cache_policy;
     gphash::TableView const& table = shared_->table;
     ListSlotsBody<Ops> const list{table,
-                                  {entries_.data(), deferred_count_.data()},
+                                  entries_.data(),
+                                  deferred_count_.data(),
                                   slots,
                                   policy == CachePolicy::random,
                                   policy == CachePolicy::lfu,
@@ -234,17 +205,17 @@ class SessionOn final : public Session {
     std::uint64_t const all = (*count)[0];
     std::uint64_t const n = std::min(all, shared_->cache.capacity);
     if (n == 0) return exec::Counts{};
-    std::uint64_t* chosen = entries_.data();
+    std::uint64_t* listed = entries_.data();
     if (n < all) {
-      auto sorted = machine_.sort_words(entries_.data(), spare_.data(), all, 32, 64);
-      if (!sorted) return sorted.status();
-      chosen = *sorted + (all - n);
+      auto by_score = machine_.sort_words(entries_.data(), spare_.data(), all, 32, 64);
+      if (!by_score) return by_score.status();
+      listed = *by_score;
     }
-    PlacesSorted const order = places();
-    if (Status s = machine_.threads(n, PlaceSlotsBody{table, chosen, located_.data(), order.shift}); !s.ok()) return s;
-    auto sorted = machine_.sort_words(
-        chosen, chosen >= spare_.data() && chosen < spare_.data() + slots ? entries_.data() : spare_.data(), n, 32,
-        32 + order.bits);
+    std::uint64_t* const best = listed + (all - n);
+    std::uint64_t* const other = listed == entries_.data() ? spare_.data() : entries_.data();
+    PlacesSorted const order = PlacesSorted::in(shared_->table);
+    if (Status s = machine_.threads(n, PlaceSlotsBody{table, best, located_.data(), order.shift}); !s.ok()) return s;
+    auto sorted = machine_.sort_words(best, other, n, 32, 32 + order.bits);
     if (!sorted) return sorted.status();
     Deferred const placed{*sorted, nullptr, located_.data(), order.shift};
     records = n;
@@ -291,8 +262,6 @@ class SessionOn final : public Session {
     RecordMap const& map = shared_->records;
     std::uint64_t const words = map.words();
     if (Status s = into.resize(n); !s.ok()) return s;
-    if (Status s = free_.resize(words + 1); !s.ok()) return s;
-    if (Status s = before_.resize(words + 1); !s.ok()) return s;
     if (Status s = machine_.threads(words + 1, CountFreeBody{map, free_.data()}); !s.ok()) return s;
     if (Status s = machine_.sums_before(free_.data(), before_.data(), words + 1); !s.ok()) return s;
     if (Status s = machine_.copy(free_.data(), before_.data() + words, 1); !s.ok()) return s;
@@ -306,8 +275,6 @@ class SessionOn final : public Session {
   /// To the operations that may write; the others get none.
   Status deal_records(std::uint64_t records) {
     if (records == 0) return machine_.fill(reserved_.data(), 0, batch_.n);
-    if (Status s = free_.resize(batch_.n + 1); !s.ok()) return s;
-    if (Status s = before_.resize(batch_.n + 1); !s.ok()) return s;
     if (Status s = machine_.threads(batch_.n + 1, FlagWritersBody{batch_.kinds, batch_.n, free_.data()}); !s.ok())
       return s;
     if (Status s = machine_.sums_before(free_.data(), before_.data(), batch_.n + 1); !s.ok()) return s;
@@ -346,22 +313,19 @@ class SessionOn final : public Session {
     batch_.stamp = number + 1;
   }
 
-  Status get_mirrored([[maybe_unused]] Gather way) {
-    if constexpr (Ops::kMirrored) return get_mirrored_in(way);
+  Status get_timed() {
+    GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
+    auto const start = std::chrono::steady_clock::now();
+    note_uses();
+    if (Status s = get_mirrored(trial.way); !s.ok() || !trial.timed) return s;
+    if (Status s = machine_.wait(); !s.ok()) return s;
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
+    shared_->gather.noted(trial, batch_.n, took.count());
     return {};
   }
-  /// How places on PM are written into 32 bits of an entry.
-  struct PlacesSorted {
-    std::uint32_t shift;  // of places in units of kRecordAlign: more than 0 for pools of more than 64 GiB
-    int bits;
-  };
-  [[nodiscard]] PlacesSorted places() const {
-    auto const bits = static_cast<int>(std::bit_width(shared_->table.pool_bytes / pm::kRecordAlign));
-    return bits <= 32 ? PlacesSorted{0, bits} : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
-  }
 
-  Status get_mirrored_in(Gather way) {
-    PlacesSorted const order = places();
+  Status get_mirrored(Gather way) {
+    PlacesSorted const order = PlacesSorted::in(shared_->table);
     if (way == Gather::by_host && order.shift > 0) way = Gather::in_order;  // entries hold no exact places
     if (way == Gather::at_once) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
     if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
@@ -464,15 +428,15 @@ class EngineOn final : public Engine {
  public:
   EngineOn(EngineOptions const& options, typename Machine::Shared machine) {
     state_.options = options;
-    state_.machine = std::move(machine);
+    state_.machines = std::move(machine);
   }
 
   Status set_table(gphash::TableView const& view, std::uint64_t slots) override {
-    Machine machine(state_.machine);
+    Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     gphash::TableView const before = std::exchange(state_.table, view);
     if constexpr (Ops::kMirrored) {
-      if (Status s = lay_out_mirror(machine, before, slots); !s.ok()) return s;
+      if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
     }
     if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
     state_.table.claims = state_.claims.data();
@@ -482,7 +446,7 @@ class EngineOn final : public Engine {
 
   Status refresh() override {
     if constexpr (Ops::kMirrored) {
-      Machine machine(state_.machine);
+      Machine machine(state_.machines);
       if (Status s = machine.begin(nullptr); !s.ok()) return s;
       if (state_.mirror == nullptr || mutated(Mutant::mirror_not_refreshed)) return {};
       if (Status s = machine.threads(state_.mirror_slots, RefreshBody<Ops>{state_.table, state_.options.base}); !s.ok())
@@ -498,9 +462,9 @@ class EngineOn final : public Engine {
     if constexpr (Ops::kMirrored) {
       if (state_.mirror == nullptr)
         return {Code::unsupported, "there is no memory for a mirror, which the record cache needs"};
-      Machine machine(state_.machine);
+      Machine machine(state_.machines);
       if (Status s = machine.begin(nullptr); !s.ok()) return s;
-      if (state_.cache.capacity == 0) return make_cache();
+      if (state_.cache.capacity == 0) return state_.make_cache();
       if (Status s = machine.threads(state_.mirror_slots, EmptyCacheBody<Ops>{state_.table}); !s.ok()) return s;
       state_.mirror_report.cache_records = 0;
       return machine.wait();
@@ -525,7 +489,7 @@ class EngineOn final : public Engine {
   [[nodiscard]] bool can_borrow() const override { return Ops::kMirrored; }
 
   Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) override {
-    Machine machine(state_.machine);
+    Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     if (Status s = state_.record_bits.resize(loan.bits.size()); !s.ok()) return s;
     if (Status s = state_.record_lent.resize(loan.lent.size()); !s.ok()) return s;
@@ -542,7 +506,7 @@ class EngineOn final : public Engine {
   }
 
   Status give_back(pm::RecordHeap::Loan& loan) override {
-    Machine machine(state_.machine);
+    Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     auto bits = machine.fetch(state_.record_bits, loan.bits.size());
     if (!bits) return bits.status();
@@ -553,7 +517,12 @@ class EngineOn final : public Engine {
 
   MirrorReport mirror() override {
     std::lock_guard const lock(state_.mutex);
-    return state_.mirror_report;
+    MirrorReport report = state_.mirror_report;
+    if (state_.options.gather == Gather::by_host && PlacesSorted::in(state_.table).shift > 0) {
+      if (!report.lacks.empty()) report.lacks += "; ";
+      report.lacks += "gathering by the host, which pools above 64 GiB do not have: values are read in order instead";
+    }
+    return report;
   }
 
   void set_pool_bytes(std::uint64_t bytes) override { state_.table.pool_bytes = bytes; }
@@ -569,125 +538,9 @@ class EngineOn final : public Engine {
     return std::exchange(state_.get_counts, {});
   }
 
-  [[nodiscard]] std::string describe() const override { return state_.machine.describe(); }
+  [[nodiscard]] std::string describe() const override { return state_.machines.describe(); }
 
  private:
-  /// Gives the mirror the shape of the table's levels. Those that were there before keep what is known of
-  /// them; new ones are empty, as they are on PM, or wait for refresh(). Where there is no memory for it there
-  /// is no mirror from here on: probes go to PM.
-  Status lay_out_mirror(Machine& machine, gphash::TableView const& before, std::uint64_t slots) {
-    gphash::TableView& now = state_.table;
-    if (!state_.options.mirrored) return {};
-    bool same = state_.mirror != nullptr && before.levels == now.levels;
-    for (std::uint32_t i = 0; same && i < now.levels; ++i) same = same_level(before.level[i], now.level[i]);
-    if (same) {
-      now.mirror = before.mirror;
-      return {};
-    }
-    auto fresh = std::make_unique<MirrorBuffers<Machine>>();
-    if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
-      if (s.code() != Code::no_space) return s;
-      now.mirror = {};
-      state_.mirror_report = {0, s.message(), 0, 0};
-      fresh.reset();
-    }
-    for (std::uint32_t i = 0; i < now.levels; ++i) {
-      for (std::uint32_t old = 0; old < before.levels; ++old) {
-        if (state_.mirror == nullptr || fresh == nullptr || !same_level(before.level[old], now.level[i])) continue;
-        if (Status s = carry_over(machine, before, before.level[old], now.level[i]); !s.ok()) return s;
-      }
-    }
-    if (Status s = machine.wait(); !s.ok()) return s;
-    state_.mirror = std::move(fresh);
-    state_.mirror_slots = state_.mirror != nullptr ? slots : 0;
-    return {};
-  }
-
-  Status make_cache() {
-    CacheBuffers<Machine>& cache = state_.cache;
-    std::uint64_t const entry = entry_bytes();
-    std::uint64_t const each = entry + sizeof(std::uint64_t);
-    std::uint64_t const wanted = state_.options.cache_bytes;
-    std::uint64_t const budget = state_.options.memory_budget;
-    if (budget != 0 && wanted > budget - std::min(budget, state_.mirror_report.bytes))
-      return {Code::no_space, "a record cache of " + std::to_string(wanted) + " bytes and the mirror of " +
-                                  std::to_string(state_.mirror_report.bytes) + " exceed the memory budget of " +
-                                  std::to_string(budget)};
-    std::uint64_t const capacity = wanted / each;
-    if (Status s = cache.entries.resize(capacity * entry); !s.ok()) return s;
-    if (Status s = cache.homes.resize(capacity); !s.ok()) return s;
-    cache.capacity = capacity;
-    state_.mirror_report.cache_bytes = capacity * each;
-    show_cache();
-    return {};
-  }
-  [[nodiscard]] std::uint32_t entry_bytes() const { return (state_.table.max_record + 31) / 32 * 32; }
-  void show_cache() {
-    gphash::Mirror& mirror = state_.table.mirror;
-    if (state_.cache.capacity == 0 || mirror.words == nullptr) return;
-    mirror.entry_bytes = entry_bytes();
-    mirror.entries = state_.cache.entries.data();
-    mirror.homes = state_.cache.homes.data();
-  }
-
-  static bool same_level(gphash::Level const& a, gphash::Level const& b) {
-    return a.base == b.base && a.log2_buckets == b.log2_buckets;
-  }
-
-  /// Words and tags at least; identities where the budget has room for them.
-  Status allocate_mirror(Machine& machine, MirrorBuffers<Machine>& fresh, std::uint64_t slots) {
-    std::uint64_t const budget =
-        state_.options.memory_budget != 0 ? state_.options.memory_budget : machine.free_bytes() / 8 * 7;
-    gphash::Mirror mirror;
-    std::uint64_t const least = slots * (sizeof(std::uint64_t) + 1);
-    if (least > budget) {
-      return {Code::no_space, "everything: " + std::to_string(slots) + " slots take " + std::to_string(least) +
-                                  " bytes, and the memory budget is " + std::to_string(budget)};
-    }
-    if (Status s = zeroed(machine, fresh.words, slots, mirror.words); !s.ok()) return s;
-    if (Status s = zeroed(machine, fresh.tags, slots, mirror.tags); !s.ok()) return s;
-    MirrorReport report;
-    report.bytes = least;
-    std::uint32_t const identity = gphash::identity_bytes(state_.table.key_bytes, state_.table.value_bytes);
-    std::uint64_t const more = slots * identity;
-    if (identity != 0 && least + more <= budget) {
-      if (Status s = zeroed(machine, fresh.identities, more, mirror.identities); !s.ok()) return s;
-      mirror.identity_bytes = identity;
-      report.bytes += more;
-    } else if (identity != 0) {
-      report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
-                     " bytes more; the memory budget is " + std::to_string(budget);
-    }
-    if (state_.options.cache_bytes != 0 && state_.options.cache_policy != CachePolicy::random) {
-      if (Status s = zeroed(machine, fresh.uses, slots, mirror.uses); !s.ok()) return s;
-      report.bytes += slots * sizeof *mirror.uses;
-    }
-    report.cache_bytes = state_.mirror_report.cache_bytes;
-    report.cache_records = state_.mirror_report.cache_records;
-    state_.table.mirror = mirror;
-    state_.mirror_report = report;
-    show_cache();
-    return {};
-  }
-
-  template <class T>
-  static Status zeroed(Machine& machine, typename Machine::template Buffer<T>& buffer, std::uint64_t n, T*& data) {
-    if (Status s = buffer.resize(n); !s.ok()) return s;
-    data = buffer.data();
-    return machine.fill(data, 0, n);
-  }
-
-  Status carry_over(Machine& machine, gphash::TableView const& before, gphash::Level const& from,
-                    gphash::Level const& to) {
-    gphash::Mirror const& old = before.mirror;
-    gphash::Mirror const& now = state_.table.mirror;
-    std::uint64_t const slots = std::uint64_t{before.slots} << from.log2_buckets;
-    if (Status s = machine.copy(now.words + to.first_slot, old.words + from.first_slot, slots); !s.ok()) return s;
-    if (Status s = machine.copy(now.tags + to.first_slot, old.tags + from.first_slot, slots); !s.ok()) return s;
-    if (now.identity_bytes == 0 || old.identity_bytes == 0) return {};
-    return machine.copy(now.identity(to.first_slot), old.identity(from.first_slot), slots * now.identity_bytes);
-  }
-
   EngineState<Machine> state_;
 };
 

@@ -27,6 +27,16 @@ struct Deferred {
   PERDURE_FN static std::uint64_t place(std::uint64_t entry) { return entry >> 32; }
 };
 
+/// Adds an entry for each lane of the mask; entry(lane) says which.
+template <class W, class Entry>
+PERDURE_FN void append_each(W& warp, std::uint32_t mask, std::uint64_t* entries, std::uint64_t* count, Entry entry) {
+  if (mask == 0) return;
+  std::uint64_t const at = warp.once([&] { return W::fetch_add(count, exec::popcount(mask)); });
+  warp.each([&](std::uint32_t lane) {
+    if ((mask >> lane & 1) != 0) entries[at + exec::popcount(mask & ((1u << lane) - 1))] = entry(lane);
+  });
+}
+
 /// Where a get finds its value.
 enum class Source : std::uint8_t {
   none,
@@ -178,13 +188,10 @@ struct MirrorGetBody {
 
   template <class W, class Hits>
   PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits) const {
-    if (mask == 0) return;
-    std::uint64_t const at = warp.once([&] { return W::fetch_add(deferred.count, exec::popcount(mask)); });
-    warp.each([&](std::uint32_t lane) {
-      if ((mask >> lane & 1) == 0) return;
+    append_each(warp, mask, deferred.entries, deferred.count, [&](std::uint32_t lane) {
       std::uint64_t const place = hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
-      deferred.entries[at + exec::popcount(mask & ((1u << lane) - 1))] = place << 32 | (first + lane);
       deferred.slots[first + lane] = hits[lane].slot;
+      return place << 32 | (first + lane);
     });
   }
 

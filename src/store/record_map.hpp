@@ -78,7 +78,7 @@ struct GiveBackBody {
   static constexpr int kStages = 1;
   RecordMap map;
   std::uint64_t const* reserved;
-  std::uint64_t const* unlinked;  // null: nothing was published, all that was reserved comes back
+  std::uint64_t const* unlinked;
   std::uint8_t const* used;
   template <class W>
   struct State {};
@@ -86,8 +86,8 @@ struct GiveBackBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
     warp.once([&] {
-      if (reserved[i] != 0 && (unlinked == nullptr || used[i] == 0)) release<W>(reserved[i]);
-      if (unlinked != nullptr && unlinked[i] != 0) release<W>(unlinked[i]);
+      if (reserved[i] != 0 && used[i] == 0) release<W>(reserved[i]);
+      if (unlinked[i] != 0) release<W>(unlinked[i]);
       return std::uint64_t{0};
     });
   }

@@ -216,8 +216,10 @@ Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers)
     if (!s.ok()) return s;
     values = unpack({out.data(), keys.size() * config_.value_bytes}, config_.value_bytes);
     EXPECT_EQ(out.back(), kUntouched) << "a get wrote past its output";
+    // With a mirror a value is copied and its checksum made of it at once: what is corrupt got there.
+    bool const copied_first = config_.residency == Residency::mirrored;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (statuses[i] == KeyStatus::ok || statuses[i] == KeyStatus::corrupt) continue;
+      if (statuses[i] == KeyStatus::ok || (copied_first && statuses[i] == KeyStatus::corrupt)) continue;
       EXPECT_EQ(values[i], Bytes(config_.value_bytes, static_cast<char>(kUntouched)))
           << "a get without an answer touched its output";
     }

@@ -1,14 +1,14 @@
-// Perdure's store on CPU warps as the CPU-assisted path's index.
+// Perdure's store as a peer among peers: the CPU-assisted path's index, and what the benchmark compares them with.
 #include <utility>
 
-#include "cpu_index.hpp"
+#include "peer.hpp"
 
 namespace perdure::peers {
 namespace {
 
-class GphashIndex final : public CpuIndex {
+class StorePeer final : public Peer {
  public:
-  explicit GphashIndex(Store store) : store_(std::move(store)) {}
+  explicit StorePeer(Store store) : store_(std::move(store)) {}
 
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses) override {
     return store_.get(keys, values, statuses);
@@ -33,18 +33,6 @@ class GphashIndex final : public CpuIndex {
 
 }  // namespace
 
-Result<std::unique_ptr<CpuIndex>> make_gphash_index(std::string const& path, PeerOptions const& options, bool fresh) {
-  CreateOptions create;
-  create.key_bytes = options.key_bytes;
-  create.value_bytes = options.value_bytes;
-  create.expected_records = options.expected_records;
-  OpenOptions open;
-  open.threads = options.threads;
-  open.count_accesses = options.count_accesses;
-  open.verify_reads = false;  // as the other peers
-  auto store = fresh ? Store::create(path, create, open) : Store::open(path, open);
-  if (!store) return store.status();
-  return std::unique_ptr<CpuIndex>(new GphashIndex(std::move(*store)));
-}
+std::unique_ptr<Peer> as_peer(Store store) { return std::make_unique<StorePeer>(std::move(store)); }
 
 }  // namespace perdure::peers

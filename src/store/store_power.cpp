@@ -1,0 +1,150 @@
+// A store's side of durability power: what it logs, when it checkpoints, how it runs its log again.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "log/batch_record.hpp"
+#include "store/replaying.hpp"
+#include "store/store_impl.hpp"
+#include "store/world.hpp"
+
+namespace perdure {
+
+Status Store::Impl::create_log(CreateOptions const& create) {
+  if (create.durability != Durability::power) return {};
+  auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, create.overwrite);
+  if (!power) return power.status();
+  power_ = std::move(*power);
+  Status const s = checkpoint();  // of the empty pool: from here on it can be made anew
+  if (!s.ok()) {
+    power_.reset();
+    log::LogDir::remove(create.log_dir);
+  }
+  return s;
+}
+
+/// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
+/// is as it was then.
+Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto report = read_and_run(*power, loaded.image.at);
+  if (!report)
+    return {report.status().code(),
+            "pool " + path + ", replaying " + power->directory() + ": " + report.status().message()};
+  recovery.replayed = report->batches;
+  recovery.replay_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  recovery.lost_acknowledged = report->lost_acknowledged;
+  recovery.clean = recovery.clean && report->batches == 0 && !report->lost_acknowledged && loaded.report.empty();
+  recovery.log_report = std::string("image ") + loaded.which + " of LSN " + std::to_string(loaded.image.at.lsn) +
+                        (loaded.report.empty() ? "" : " (" + loaded.report + ")") + "; " + report->describe();
+  {
+    std::lock_guard const lock(stats_mutex_);
+    recovery.records = records_;
+  }
+  if (Status s = power->start(report->end); !s.ok()) return s;
+  power_ = std::move(power);
+  return {};
+}
+
+/// One thread reads the log, this one runs what it brings.
+Result<log::ReplayReport> Store::Impl::read_and_run(log::LogDir& power, log::LogPosition from) {
+  LoggedQueue queue;
+  std::optional<Result<log::ReplayReport>> report;
+  std::thread reader([&] {
+    report = power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
+      return queue.give(number, payload) ? Status{} : Status{Code::closed, "nobody runs what the log holds"};
+    });
+    queue.end();
+  });
+  Status const ran = run_logged(queue);
+  queue.stop();
+  reader.join();
+  return ran.ok() ? std::move(*report) : ran;
+}
+
+/// Runs what comes, in its order. What has come meanwhile is merged; nothing waits for more to come.
+Status Store::Impl::run_logged(LoggedQueue& queue) {
+  MergedBatches merged(workers_);
+  std::vector<Logged> held;  // what `merged` points into
+  auto const run_all_but = [&](std::size_t newest) -> Status {
+    Status const s = run_merged(merged);
+    merged.clear();
+    queue.give_back(held, held.size() - newest);
+    return s;
+  };
+  for (;;) {
+    auto logged = queue.take(merged.empty());
+    if (!logged && merged.empty()) return {};
+    if (!logged) {
+      if (Status s = run_all_but(0); !s.ok()) return s;
+      continue;
+    }
+    held.push_back(std::move(*logged));
+    std::uint64_t const number = held.back().number;
+    std::span<std::byte const> payload = held.back().payload;
+    while (!payload.empty()) {  // of a transaction: several batches
+      auto batch = log::DecodedBatch::take(payload);
+      if (!batch) return {batch.status().code(), "batch " + std::to_string(number) + ": " + batch.status().message()};
+      if (!merged.takes(*batch)) {
+        if (Status s = run_all_but(1); !s.ok()) return s;
+      }
+      merged.add(number, std::move(*batch));
+    }
+  }
+}
+
+/// As one batch; where there is no room for so many records beside those that they replace, one by one.
+Status Store::Impl::run_merged(MergedBatches& merged) {
+  std::vector<KeyStatus> statuses;
+  auto const run = [&](Call const& call) -> Status {
+    statuses.assign(call.keys.count, KeyStatus::ok);
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    return write_alone(call, statuses);
+  };
+  Status const all = run(merged.call());
+  bool const nothing =
+      std::all_of(statuses.begin(), statuses.end(), [](KeyStatus s) { return s == KeyStatus::no_space; });
+  if (all.code() != Code::no_space || !nothing) return merged.check(0, all, statuses);
+  for (std::size_t part = 0; part < merged.size(); ++part) {
+    Status const done = run(merged.part(part));
+    if (Status s = merged.check(part, done, statuses); !s.ok()) return s;
+  }
+  return {};
+}
+
+/// Puts what a batch did into the log.
+Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> status) {
+  Effective const effective(call, status);
+  if (effective.empty()) return {};
+  return log_pieces(log::EncodedBatch(effective.ops()).pieces());
+}
+
+/// One record of the log, which replay does as a whole or not at all. What the log has no room for
+/// becomes durable with the checkpoint that makes room, for it has been executed.
+Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> pieces) {
+  auto const lsn = power_->log().append(pieces);
+  bool const full = !lsn.ok() && power_->log().failure().ok();
+  if (!lsn.ok() && !full) return lsn.status();
+  return full ? checkpoint() : Status{};
+}
+
+/// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait.
+Status Store::Impl::checkpoint_in_time(WorldAlone& world) {
+  if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return {};
+  world.let_readers_in();
+  Status const s = checkpoint();
+  return s.ok() ? s : fail(s);
+}
+
+Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
+
+Survival Store::Impl::survives() {
+  WorldShared const world(turn_, world_, transaction_thread_);
+  Survival s = perdure::survives(pool_.medium());
+  if (!power_) return s;
+  s.process_kill = s.os_crash = s.power_loss = true;
+  s.basis = Basis::asserted;  // by whoever named the disk: that its writes are durable when it says so
+  return s;
+}
+
+}  // namespace perdure

@@ -1,0 +1,350 @@
+// Write batches: their records, from the host's heap or from what the engine borrowed of it; rounds of (plan, order,
+// publish, order); growth when the table is full. Invariant: a record is handed back only after the
+// ordering point that commits the batch which unlinked it.
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/mutants.hpp"
+#include "pm/record.hpp"
+#include "store/store_impl.hpp"
+#include "store/transaction.hpp"
+#include "store/world.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+
+constexpr std::uint64_t kLease = 1u << 20;  // batch numbers taken from the root at a time
+constexpr int kMaxRounds = 64;              // of one batch; each either settles a group or grows the table
+
+}  // namespace
+
+/// A write batch: alone on the pool and into the log, then, while others go on, onto the disk.
+Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  call.stream = how.stream;
+  std::shared_ptr<log::LogDir> power;
+  log::Lsn lsn = 0;
+  Status done;
+  {
+    WorldAlone world(writers_, turn_, world_, transaction_thread_);
+    if (Status s = check_open(true); !s.ok()) return s;
+    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    call.keep = power_ != nullptr;
+    if (transaction_ || how.transaction != nullptr) {
+      if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
+        return {Code::busy, "pool " + path +
+                                (transaction_ ? ": a transaction is open on this thread: name it in the "
+                                                "call options of each write, or end it"
+                                              : ": the transaction named in the call options has ended, "
+                                                "or is another thread's or another pool's")};
+      return write_in(transaction_->open, call, statuses);
+    }
+    done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);
+    power = power_;
+    if (power) lsn = power->log().position().lsn;
+    if (Status s = checkpoint_in_time(world); !s.ok()) return s;
+  }
+  if (!power) return done;
+  Status const kept = power->log().wait_durable(lsn);
+  return kept.ok() ? done : kept;
+}
+
+/// Takes records, brings the batch over. The engine gives none to a batch that may be undone, whose records are
+/// noted one by one.
+Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch) {
+  batch.lent = engine_->can_borrow() && fixed_stride() != 0 && !undoable;
+  if (Status s = batch.lent ? lend_records() : take_records_back(); !s.ok()) return s;
+  return batch.lent ? prepare_lent(call, statuses, batch) : prepare_host(call, statuses, batch);
+}
+
+Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+  auto first = first_statuses(call);
+  if (!first) return first.status();
+  if (Status s = reserve(call, *first, batch.reserved, batch.any_fits); !s.ok()) {
+    std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
+    return s;
+  }
+  auto const begin = [&]() -> Status {
+    std::uint64_t sequence = 0;
+    if (Status s = next_sequence(sequence); !s.ok()) return s;
+    auto session = take_session();
+    if (!session) return session.status();
+    batch.session = std::move(*session);
+    if (Status s = batch.session->begin(call, *first); !s.ok()) return s;
+    return batch.session->prepare(batch.reserved, batch.any_fits, sequence);
+  };
+  Status const begun = begin();
+  if (!begun.ok()) release_all(batch.reserved);
+  return begun;
+}
+
+/// As prepare_host(), with records that the engine takes from those lent to it.
+Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+  std::uint64_t records = call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
+  if (!call.kinds.empty()) {
+    records = static_cast<std::uint64_t>(std::count_if(call.kinds.begin(), call.kinds.end(), [](OpKind kind) {
+      return kind == OpKind::put || kind == OpKind::update;
+    }));
+  }
+  std::uint64_t sequence = 0;
+  if (Status s = next_sequence(sequence); !s.ok()) return s;
+  auto session = take_session();
+  if (!session) return session.status();
+  batch.session = std::move(*session);
+  if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
+  Status const taken = take_lent(batch, records, sequence);
+  if (taken.code() == Code::no_space) {
+    std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
+    give_session(std::move(batch.session));
+  }
+  return taken;
+}
+
+Status Store::Impl::take_lent(Running& batch, std::uint64_t records, std::uint64_t sequence) {
+  Status refused;
+  for (;;) {
+    auto enough = batch.session->prepare_lent(records, sequence);
+    if (!enough) return enough.status();
+    if (*enough) return {};
+    if (!refused.ok()) return refused;
+    // Half as many again as there are, where they are to be had, so that few batches come here.
+    std::uint64_t const needed = (records + loan_->capacity - 1) / loan_->capacity;
+    std::uint64_t const more = pool_.superblocks_in_use() / 2;
+    if (Status s = take_records_back(); !s.ok()) return s;
+    refused = heap_.add_superblocks(fixed_stride(), needed, more);
+    if (Status s = pool_may_have_grown(); !s.ok()) return s;
+    if (Status s = lend_records(); !s.ok()) return s;
+  }
+}
+
+std::uint64_t Store::Impl::fixed_stride() const {
+  pm::PoolHeader const& h = pool_.header();
+  if (h.key_bytes == 0 || h.value_bytes == 0) return 0;
+  bool const key_in_slot = h.layout == static_cast<std::uint8_t>(Layout::in_place);
+  return pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+}
+
+Status Store::Impl::lend_records() {
+  if (loan_) return {};
+  pm::RecordHeap::Loan loan = heap_.lend(fixed_stride());
+  Status const borrowed = engine_->borrow(loan, pool_.superblock_bytes());
+  if (borrowed.ok())
+    loan_ = std::move(loan);
+  else
+    heap_.take_back(loan);
+  return borrowed;
+}
+
+Status Store::Impl::take_records_back() {
+  if (!loan_) return {};
+  if (Status s = engine_->give_back(*loan_); !s.ok()) return s;
+  heap_.take_back(*loan_);
+  loan_.reset();
+  return {};
+}
+
+/// Of a write batch, what happens on the pool: rounds of (plan, order, publish, order), then what was not
+/// used and what was unlinked is handed back.
+Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
+  if (call.keys.count == 0) return {};
+  Running batch;
+  if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
+  if (Status s = run_rounds(batch); !s.ok()) return fail(s);
+  if (Status s = finish_records(batch); !s.ok()) return fail(s);
+  if (!statuses.empty() || power_) {
+    auto status = batch.session->statuses();
+    if (!status) return fail(status.status());
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
+    }
+    if (power_) {
+      auto const kept = batch.session->kept();
+      if (!kept) return fail(kept.status());
+      if (Status s = log_batch(kept.value(), *status); !s.ok()) return fail(s);
+    }
+  }
+  if (Status s = batch.session->finish(); !s.ok()) return fail(s);
+  give_session(std::move(batch.session));
+  if (batch.full)
+    return {
+        Code::no_space,
+        "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
+  return {};
+}
+
+/// Records that were unlinked, or not used: the batch has committed.
+Status Store::Impl::finish_records(Running& batch) {
+  if (batch.lent) return batch.session->give_back_lent();
+  auto const came_to = outcome(batch);
+  if (!came_to) return came_to.status();
+  release_unused(batch, came_to.value());
+  if (came_to.value()) release_all(came_to.value()->unlinked);
+  return {};
+}
+
+Status Store::Impl::run_rounds(Running& batch) {
+  bool displace = true;
+  bool refused = false;  // growth
+  std::uint64_t waited = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    auto planned = batch.session->plan(displace, nullptr);
+    if (!planned) return planned.status();
+    auto published = batch.session->publish();
+    if (!published) return published.status();
+    batch.done += *planned;
+    batch.done += *published;
+    add(*planned);
+    add(*published);
+    if ((*planned)[Counts::displaced] != 0) ++generation_;
+    std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];
+    if (pending == 0) return {};
+    if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;
+    if (!refused) {
+      Status const s = options.grow ? grow() : Status{Code::no_space, ""};
+      if (!s.ok() && s.code() != Code::no_space) return s;
+      refused = !s.ok();
+    } else if (pending >= waited || round > kMaxRounds / 2) {
+      // Displacements of the last round may have held slots whose keys need no room: those come now.
+      if (!displace) break;
+      displace = false;
+    }
+    waited = pending;
+  }
+  batch.full = true;
+  return {};
+}
+
+Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status,
+                            std::vector<std::uint64_t>& reserved, bool& any_fits) {
+  pm::PoolHeader const& h = pool_.header();
+  std::size_t const n = call.keys.count;
+  reserved.assign(n, 0);
+  bool const key_in_slot = h.layout == static_cast<std::uint8_t>(Layout::in_place) && h.key_bytes != 0;
+  auto const size = [](Column const& c, std::size_t i) {
+    return c.offsets == nullptr ? std::uint64_t{c.width} : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
+  };
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
+  std::uint64_t const fixed = fixed_stride();
+  any_fits = fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
+  if (any_fits) {
+    if (Status s = heap_.reserve(fixed, n, reserved.data()); !s.ok()) return s;
+    return pool_may_have_grown();
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    OpKind const kind = call.kinds.empty() ? call.kind : call.kinds[i];
+    if (status[i] != kPending || (kind != OpKind::put && kind != OpKind::update)) continue;
+    std::uint64_t const stride =
+        fixed != 0 ? fixed
+                   : pm::stride_for(pm::record_bytes(key_in_slot ? 0 : size(call.keys, i), size(call.values, i)));
+    by_stride[stride].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<std::uint64_t> records;
+  for (auto const& [stride, operations] : by_stride) {
+    records.resize(operations.size());
+    if (Status s = heap_.reserve(stride, records.size(), records.data()); !s.ok()) {
+      for (std::uint64_t& record : reserved) {
+        if (record != 0) heap_.release(Offset{record});
+        record = 0;
+      }
+      return s;
+    }
+    for (std::size_t k = 0; k < operations.size(); ++k) reserved[operations[k]] = records[k];
+  }
+  return pool_may_have_grown();
+}
+
+Status Store::Impl::pool_may_have_grown() {
+  if (table_.view().pool_bytes == pool_.bytes()) return {};
+  table_.pool_grew();
+  engine_->set_pool_bytes(pool_.bytes());
+  return {};
+}
+
+Result<std::optional<Outcome>> Store::Impl::outcome(Running& batch) {
+  bool const plain =
+      batch.any_fits && batch.done[Counts::used] == batch.reserved.size() && batch.done[Counts::unlinked] == 0;
+  if (plain) return std::optional<Outcome>{};
+  auto outcome = batch.session->outcome();
+  if (!outcome) return outcome.status();
+  return std::optional<Outcome>{*outcome};
+}
+
+void Store::Impl::release_unused(Running const& batch, std::optional<Outcome> const& outcome) {
+  if (!outcome) return;
+  for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
+    if (batch.reserved[i] != 0 && outcome->used[i] == 0) heap_.release(Offset{batch.reserved[i]});
+  }
+}
+
+/// Of records that were unlinked: only once the batch that did so has committed.
+void Store::Impl::release_all(std::span<std::uint64_t const> records) {
+  for (std::uint64_t const record : records) {
+    if (record != 0) heap_.release(Offset{record});
+  }
+}
+
+/// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
+Status Store::Impl::check_worth_growing() {
+  constexpr std::uint64_t kSmall = 1u << 20;
+  constexpr std::uint64_t kEmptiest = 4096;
+  std::lock_guard const lock(stats_mutex_);
+  if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest || table_.resizing()) return {};
+  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
+                              " records fill all candidate slots of a key in a table of " +
+                              std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
+}
+
+/// A resize from beginning to end, or the rest of one that a crash interrupted. Copying is
+/// idempotent, and the retiring level stays named by the root until all of it has been copied.
+Status Store::Impl::grow() {
+  if (Status s = check_worth_growing(); !s.ok()) return s;
+  // A new level may need superblocks that hold no record.
+  bool const lent = loan_.has_value();
+  if (Status s = take_records_back(); !s.ok()) return s;
+  Status const grown = grow_table();
+  if (lent) {
+    if (Status s = lend_records(); !s.ok()) return s;
+  }
+  return grown;
+}
+
+Status Store::Impl::grow_table() {
+  if (!table_.resizing()) {
+    if (Status s = table_.begin_growth(); !s.ok()) return s;
+  }
+  for (;;) {
+    if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
+    auto moved =
+        engine_->rehash(table_.retiring(), table_.retiring_slots() - (mutated(Mutant::rehash_skips_last_slot) ? 1 : 0));
+    if (!moved) return moved.status();
+    add(*moved);
+    if ((*moved)[Counts::full] == 0 || mutated(Mutant::rehash_ignores_full)) break;
+    if (Status s = check_worth_growing(); !s.ok()) return s;
+    if (Status s = table_.begin_growth(); !s.ok()) {  // extreme shapes only: a larger top level
+      table_.abandon_growth();
+      Status set = engine_->set_table(table_.view(), table_.slots());
+      if (set.ok()) set = engine_->refresh();
+      return set.ok() ? s : set;
+    }
+  }
+  table_.finish_growth();
+  ++generation_;
+  {
+    std::lock_guard const lock(stats_mutex_);
+    ++growths_;
+  }
+  return engine_->set_table(table_.view(), table_.slots());
+}
+
+Status Store::Impl::next_sequence(std::uint64_t& sequence) {
+  if (sequence_ == pool_.root().batch_lease) {
+    pm::Root root = pool_.root();
+    root.batch_lease += kLease;
+    pool_.publish_root(root);
+  }
+  sequence = ++sequence_;
+  return {};
+}
+
+}  // namespace perdure
