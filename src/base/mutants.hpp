@@ -72,6 +72,9 @@ enum class Mutant : std::uint8_t {
   mirror_not_refreshed,
   identity_outlives_record,
   kept_record_handed_out_twice,
+  squad_keeps_first_writer,
+  squad_publishes_with_record,
+  squad_overwrites_record,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

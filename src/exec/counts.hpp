@@ -21,6 +21,7 @@ struct Counts {
     unlinked,
     displaced,
     corrupt,
+    left,
     kNames
   };
   std::uint64_t value[kNames] = {};

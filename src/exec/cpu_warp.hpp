@@ -9,7 +9,7 @@
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
 //   once(f)                       one lane runs f; all get its 64-bit result
 //   equal, copy, crc32c           the lanes share the bytes
-//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane
+//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane; pick(each, i) as above
 //   vote(f)                       bit i is what f(i) says
 //   shuffle(each, from)           lane i gets the value of lane from[i]
 //   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from from(i)
@@ -36,6 +36,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 class CpuWarp {
  public:
   static constexpr std::uint32_t kLanes = 32;
+  static constexpr bool kJoinsEach = false;  // else see cuda_warp.cuh
   static constexpr bool kReadsBackCheaply = true;  // what it just wrote is in its cache
   static constexpr std::size_t kShort = 224;       // bytes up to which a CRC is cheaper by instruction
 
@@ -111,6 +112,11 @@ class CpuWarp {
     HWY_INLINE T& operator[](std::uint32_t lane) { return value[lane]; }
     HWY_INLINE T const& operator[](std::uint32_t lane) const { return value[lane]; }
   };
+
+  template <class T>
+  HWY_INLINE T pick(Each<T> const& each, std::uint32_t lane) const {
+    return each[lane];
+  }
 
   template <class F>
   HWY_INLINE void each(F f) const {

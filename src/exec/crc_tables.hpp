@@ -2,6 +2,7 @@
 // (bit 31 is the constant term), modulo the Castagnoli polynomial.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/annotate.hpp"
@@ -44,6 +45,13 @@ PERDURE_FN constexpr std::uint32_t crc_byte(std::uint32_t crc, std::uint8_t byte
   crc ^= byte;
   for (int i = 0; i < 8; ++i) crc = crc_times_x(crc);
   return crc;
+}
+
+/// CRC-32C of more bytes after those that gave `crc`, by one lane, byte by byte: for a few of them.
+PERDURE_FN constexpr std::uint32_t crc_serial(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+  crc = ~crc;
+  for (std::size_t i = 0; i < bytes; ++i) crc = crc_byte(crc, static_cast<std::uint8_t>(data[i]));
+  return ~crc;
 }
 
 }  // namespace perdure::exec

@@ -50,6 +50,7 @@ class CudaWarp : public CudaAtoms {
  public:
   static constexpr std::uint32_t kLanes = 32;
   static constexpr bool kReadsBackCheaply = false;  // the pool lies across the link
+  static constexpr bool kJoinsEach = true;
   using Lanes = std::uint64_t;  // each thread holds its own lane's
 
   __device__ CudaWarp() : lane_(threadIdx.x % kLanes) {}
@@ -88,6 +89,17 @@ class CudaWarp : public CudaAtoms {
     __device__ T const& operator[](std::uint32_t) const { return value; }
   };
 
+  template <class T>
+  __device__ T pick(Each<T> const& each, std::uint32_t lane) const {
+    static_assert(sizeof(T) % sizeof(std::uint64_t) == 0);
+    unsigned long long words[sizeof(T) / sizeof(std::uint64_t)];
+    memcpy(words, &each.value, sizeof(T));
+    for (auto& word : words) word = __shfl_sync(kAllLanes, word, static_cast<int>(lane));
+    T picked;
+    memcpy(&picked, words, sizeof(T));
+    return picked;
+  }
+
   template <class F>
   __device__ void each(F f) const {
     f(lane_);
@@ -118,6 +130,46 @@ class CudaWarp : public CudaAtoms {
     if (!whole) return copy_each_plain(mask, bytes, my_to, my_from, sums);
     for (std::uint32_t first = 0; first < kLanes; first += kUnrolled * kTiles) {
       if ((mask >> first & kStepMask) != 0) copy_tiles(first, mask, bytes, my_to, my_from, sums);
+    }
+    __syncwarp();
+  }
+
+  /// The CRC-32C of each lane's bytes, as copy_each() would give it.
+  template <class From>
+  __device__ void sum_each(std::uint32_t mask, std::size_t bytes, From from, Each<std::uint32_t>& sums) const {
+    copy_each(mask, bytes, [](std::uint32_t) { return static_cast<std::byte*>(nullptr); }, from, &sums);
+  }
+
+  /// The CRC-32C of some bytes followed by `bytes` more, a multiple of 4, from those of both.
+  static __device__ std::uint32_t joined_sum(std::uint32_t before, std::uint32_t after, std::size_t bytes) {
+    return crc_shifted(before, bytes / 4) ^ after;
+  }
+
+  /// For each lane of the mask, header, key and value to one place of 16-byte alignment, as one run of pairs of words
+  /// over all lanes: of records side by side every line is written whole, by one instruction. Sizes are multiples of 8.
+  template <class Header, class Parts>
+  __device__ void join_each(std::uint32_t mask, Each<Header> const& headers, Each<Parts> const& parts,
+                            std::uint32_t key_bytes, std::uint32_t value_bytes) const {
+    constexpr std::uint32_t kHead = sizeof(Header) / 8;
+    std::uint32_t const key_end = kHead + key_bytes / 8, words = key_end + value_bytes / 8, pairs = (words + 1) / 2;
+    std::uint32_t pair = lane_, item = 0;
+    for (std::uint32_t step = 0; step < pairs; ++step, pair += kLanes) {
+      for (; pair >= pairs; pair -= pairs) ++item;
+      Header const header = pick(headers, item);
+      Parts const p = pick(parts, item);
+      if ((mask >> item & 1) == 0) continue;
+      auto const* const head = reinterpret_cast<std::uint64_t const*>(&header);
+      auto const* const key = reinterpret_cast<std::uint64_t const*>(p.key);
+      auto const* const value = reinterpret_cast<std::uint64_t const*>(p.value);
+      auto const word = [&](std::uint32_t w) {
+        if (w < kHead) return w == 0 ? head[0] : w == 1 ? head[1] : head[2];
+        return w < key_end ? key[w - kHead] : value[w - key_end];
+      };
+      std::uint32_t const w = 2 * pair;
+      if (w + 1 < words)
+        *reinterpret_cast<ulonglong2*>(p.to + 8 * w) = {word(w), word(w + 1)};
+      else
+        *reinterpret_cast<std::uint64_t*>(p.to + 8 * w) = word(w);
     }
     __syncwarp();
   }
@@ -213,9 +265,9 @@ class CudaWarp : public CudaAtoms {
   __device__ void fence() const { __threadfence_system(); }
 
  private:
-  static constexpr std::uint32_t kTile = 8;                // threads
+  static constexpr std::uint32_t kTile = 8;  // threads
   static constexpr std::uint32_t kTiles = kLanes / kTile;
-  static constexpr std::uint32_t kUnrolled = 4;            // items a tile has under way
+  static constexpr std::uint32_t kUnrolled = 4;  // items a tile has under way
   static constexpr std::uint32_t kStepMask = (1u << (kUnrolled * kTiles)) - 1;
 
   /// Items first .. first + kUnrolled*kTiles - 1.
@@ -239,7 +291,7 @@ class CudaWarp : public CudaAtoms {
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnrolled; ++k) {
         if (from[k] == 0) continue;
-        *reinterpret_cast<uint4*>(to[k] + at) = data[k];
+        if (to[k] != 0) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
         if (sums != nullptr) part[k] ^= crc_of_16(data[k], at, bytes);
       }
     }
@@ -260,12 +312,16 @@ class CudaWarp : public CudaAtoms {
     sum = crc_append(sum, data.y);
     sum = crc_append(sum, data.z);
     sum = crc_append(sum, data.w);
-    for (std::size_t words = (bytes - at) / 4 - 4; words > 0;) {
+    return crc_shifted(sum, (bytes - at) / 4 - 4);
+  }
+  /// The remainder of a message that goes on with so many words of zeros.
+  static __device__ std::uint32_t crc_shifted(std::uint32_t crc, std::size_t words) {
+    while (words > 0) {
       auto const now = static_cast<std::uint32_t>(words < kLanes ? words : kLanes);
-      sum = crc_multiply(sum, crc_power(now));
+      crc = crc_multiply(crc, crc_power(now));
       words -= now;
     }
-    return sum;
+    return crc;
   }
   /// The remainder of a message with one more word.
   static __device__ std::uint32_t crc_append(std::uint32_t crc, std::uint32_t word) {
@@ -279,7 +335,7 @@ class CudaWarp : public CudaAtoms {
       int const item = __ffs(static_cast<int>(mask)) - 1;
       auto* const to = reinterpret_cast<std::byte*>(__shfl_sync(kAllLanes, my_to, item));
       auto const* const from = reinterpret_cast<std::byte const*>(__shfl_sync(kAllLanes, my_from, item));
-      copy(to, from, bytes);
+      if (to != nullptr) copy(to, from, bytes);
       if (sums == nullptr) continue;
       std::uint32_t const sum = crc32c(0, from, bytes);
       if (lane_ == static_cast<std::uint32_t>(item)) sums->value = sum;

@@ -18,6 +18,7 @@ namespace perdure::exec {
 class SimWarp {
  public:
   static constexpr std::uint32_t kLanes = 32;
+  static constexpr bool kJoinsEach = false;  // else see cuda_warp.cuh
   static constexpr bool kReadsBackCheaply = false;
 
   struct Lanes {
@@ -62,6 +63,11 @@ class SimWarp {
     T& operator[](std::uint32_t lane) { return value[lane]; }
     T const& operator[](std::uint32_t lane) const { return value[lane]; }
   };
+
+  template <class T>
+  T pick(Each<T> const& each, std::uint32_t lane) const {
+    return each[lane];
+  }
 
   template <class F>
   void each(F f) const {

@@ -112,6 +112,14 @@ class Memory {
     return base_ + at.bytes;
   }
 
+  /// As write(), of places that write_each() counts.
+  PERDURE_FN std::byte* spot(Offset at) const { return base_ + at.bytes; }
+  /// An access for each lane of the mask.
+  PERDURE_FN void write_each([[maybe_unused]] std::uint32_t mask) {
+    if constexpr (kCounted) tally_.writes += exec::popcount(mask);
+    if (mask != 0) exec::warp_passes(exec::TrapPoint::record);
+  }
+
   template <class W>
   PERDURE_FN void order(W& warp) {
     if constexpr (kCounted) ++tally_.orders;

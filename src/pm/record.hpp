@@ -9,6 +9,8 @@
 #include "base/annotate.hpp"
 #include "base/mutants.hpp"
 #include "base/offset.hpp"
+#include "exec/bits.hpp"
+#include "exec/crc_tables.hpp"
 #include "pm/format.hpp"
 #include "pm/watch.hpp"
 
@@ -61,6 +63,8 @@ PERDURE_FN void seal_record(W& warp, std::byte* to, RecordView r) {
   warp.once(store_header);
 }
 
+PERDURE_FN std::uintptr_t place_of(void const* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
 inline constexpr std::size_t kAssembled = 1024;  // larger records are written in place
 
 /// Writes the record at `to`, whole. A CPU puts a small one together in its cache and writes it in one
@@ -97,6 +101,51 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unuse
       *reinterpret_cast<RecordHeader*>(to) = r.header;
       wrote(to, sizeof r.header);
       return std::uint64_t{0};
+    });
+  }
+}
+
+/// Where a record goes, and what it is made of.
+struct RecordParts {
+  std::byte* to;
+  std::byte const* key;
+  std::byte const* value;
+};
+
+/// Writes a record for each lane of the mask, all with the header's sizes and sequence; `sums` gets the CRC-32C of
+/// their values. A GPU's lanes write all of them as one run of words, so that records side by side fill lines.
+template <class W>
+PERDURE_FN void write_each(W& warp, std::uint32_t mask, RecordHeader const& header,
+                           typename W::template Each<RecordParts> const& parts,
+                           typename W::template Each<std::uint32_t>& sums) {
+  if constexpr (W::kJoinsEach) {
+    std::size_t const sizes = std::size_t{header.key_bytes} | header.value_bytes;
+    bool const even = sizes % 8 == 0 && header.value_bytes != 0;
+    std::uint32_t const odd = warp.vote([&](std::uint32_t lane) {
+      RecordParts const& p = parts[lane];
+      return (mask >> lane & 1) != 0 && (place_of(p.to) % 16 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
+    });
+    if (even && odd == 0) {
+      warp.sum_each(mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
+      typename W::template Each<RecordHeader> headers;
+      warp.each([&](std::uint32_t lane) {
+        if ((mask >> lane & 1) == 0) return;
+        headers[lane] = header;
+        auto const* const bytes = reinterpret_cast<std::byte const*>(&headers[lane]);
+        std::uint32_t const head = exec::crc_serial(0, bytes + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
+        std::uint32_t const front = exec::crc_serial(head, parts[lane].key, header.key_bytes);
+        headers[lane].crc = W::joined_sum(front, sums[lane], header.value_bytes);
+      });
+      return warp.join_each(mask, headers, parts, header.key_bytes, header.value_bytes);
+    }
+  }
+  for (; mask != 0; mask &= mask - 1) {
+    std::uint32_t const lane = exec::lowest_bit(mask);
+    RecordParts const p = warp.pick(parts, lane);
+    std::uint32_t const sum = warp.crc32c(0, p.value, header.value_bytes);
+    write_record(warp, p.to, {header, p.key, p.value}, false);
+    warp.each([&](std::uint32_t each) {
+      if (each == lane) sums[each] = sum;
     });
   }
 }

@@ -14,16 +14,13 @@
 #include "index/gphash/ops.hpp"
 #include "log/undo.hpp"
 #include "store/batch_view.hpp"
+#include "store/groups.hpp"
 
 namespace perdure {
 
 using exec::Counts;
-using gphash::Change;
-using gphash::KeyRef;
 using gphash::Plan;
 using gphash::Verdict;
-
-PERDURE_FN constexpr std::uint8_t code(KeyStatus status) { return static_cast<std::uint8_t>(status); }
 
 /// Bytes of a record worth prefetching: header, key and a 128-byte value.
 inline constexpr std::uint64_t kPrefetch = 192;
@@ -151,6 +148,18 @@ PERDURE_FN void store_element(std::byte* to, std::uint64_t e, T value) {
   memcpy(to + e * sizeof(T), &value, sizeof(T));
 }
 
+/// Nothing to publish at this position, nothing to free.
+PERDURE_FN std::uint64_t leave(BatchView const& batch, std::uint64_t j) {
+  batch.plans[j].change = Change::none;
+  batch.unlinked[j] = 0;
+  return 0;
+}
+
+/// Of a key that was looked for, before its group's operations.
+PERDURE_FN Folded unchanged(gphash::Found const& found) {
+  return {found.hit, found.hit ? found.record.header.value_bytes : 0};
+}
+
 /// Phase one of a write batch: folds groups, claims slots, writes records. Nothing becomes visible.
 template <class Ops>
 struct PlanBody {
@@ -158,16 +167,7 @@ struct PlanBody {
   static constexpr int kStages = 4;
   BatchView batch;
   gphash::TableView table;
-
-  /// What a group comes to.
-  struct Folded {
-    bool present;          // the key is there afterwards
-    bool changed;          // its record is another one
-    bool arithmetic;       // some update computed
-    bool gives;            // a get is answered with the stored value
-    std::uint32_t bytes;   // of the value afterwards
-    std::uint64_t writer;  // last operation that changed the value
-  };
+  std::uint64_t const* positions = nullptr;  // of `order`, one an item; null: all of them
 
   template <class W>
   struct State {
@@ -184,11 +184,12 @@ struct PlanBody {
   /// Claims are atomics, and on a CPU an atomic waits for every store before it: so a block's claims
   /// come before its records.
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    std::uint64_t const j = positions != nullptr ? positions[item] : item;
     if constexpr (kStage == 0) {
-      s.live = is_head<W>(j);
+      s.live = is_head<W>(batch, j);
       if (!s.live) {
-        if (batch.round == 1) leave(warp, j);
+        if (batch.round == 1) warp.once([&] { return leave(batch, j); });
         return;
       }
       std::uint64_t const i = batch.order[j].index;
@@ -224,9 +225,9 @@ struct PlanBody {
     gphash::Found const absent{};
     Folded const folded = fold(warp, j, key, absent);
     if (folded.arithmetic) return replay(warp, j, key, absent, folded, nullptr, true);
-    Folded walk{};
+    Folded walk(false, 0);
     for_group(warp, j, key, [&](std::uint64_t i) {
-      KeyStatus const status = step(walk, i);
+      KeyStatus const status = step(batch, walk, i);
       if (batch.kind_of(i) == OpKind::get && status == KeyStatus::ok)
         give(warp, i, batch.values.at(walk.writer), walk.bytes);
     });
@@ -238,17 +239,6 @@ struct PlanBody {
     if (!batch.any_fits || j + 1 >= batch.n) return false;
     std::uint64_t const apart = batch.reserved[j + 1] - batch.reserved[j];
     return apart < table.max_record + pm::kRecordAlign;
-  }
-
-  /// The first pending operation of its run of equal hashes.
-  template <class W>
-  PERDURE_FN bool is_head(std::uint64_t j) const {
-    if (!batch.template pending<W>(batch.order[j].index)) return false;
-    if (mutated(Mutant::group_split_over_warps)) return true;
-    for (std::uint64_t k = j; k > 0 && batch.order[k - 1].hash == batch.order[j].hash; --k) {
-      if (batch.template pending<W>(batch.order[k - 1].index)) return false;
-    }
-    return true;
   }
 
   /// Calls f(operation) for each pending operation on this key, in array order.
@@ -275,16 +265,6 @@ struct PlanBody {
     return false;
   }
 
-  /// Nothing to publish at this position, nothing to free.
-  template <class W>
-  PERDURE_FN void leave(W& warp, std::uint64_t j) const {
-    warp.once([&] {
-      batch.plans[j].change = Change::none;
-      batch.unlinked[j] = 0;
-      return std::uint64_t{0};
-    });
-  }
-
   /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
   /// carried out: the group waits for the next round, or was refused.
   template <class W, class M>
@@ -297,10 +277,7 @@ struct PlanBody {
       refuse(warp, j, s.key, counts);
       return false;
     }
-    Change const change = !s.folded.present   ? (s.found.hit ? Change::erase : Change::none)
-                          : !s.folded.changed ? Change::none
-                          : s.found.hit       ? Change::replace
-                                              : Change::insert;
+    Change const change = s.folded.change(s.found.hit);
     if (change == Change::none) return true;
     bool displaced = false;
     Verdict const verdict =
@@ -309,7 +286,7 @@ struct PlanBody {
     if (verdict == Verdict::done) return true;
     ++counts[Counts::pending];
     counts[Counts::full] += verdict == Verdict::full;
-    leave(warp, j);
+    warp.once([&] { return leave(batch, j); });
     return false;
   }
 
@@ -367,37 +344,14 @@ struct PlanBody {
       });
     });
     counts[Counts::pending] += others_wait(warp, j, key);
-    leave(warp, j);
+    warp.once([&] { return leave(batch, j); });
   }
 
   template <class W>
   PERDURE_FN Folded fold(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found) const {
-    Folded folded{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
-    for_group(warp, j, key, [&](std::uint64_t i) { step(folded, i); });
+    Folded folded = unchanged(found);
+    for_group(warp, j, key, [&](std::uint64_t i) { step(batch, folded, i); });
     return folded;
-  }
-
-  /// One operation's effect, values aside; returns its status.
-  PERDURE_FN KeyStatus step(Folded& folded, std::uint64_t i) const {
-    OpKind const kind = batch.kind_of(i);
-    if (kind == OpKind::put) {
-      folded.present = true;
-    } else if (!folded.present) {
-      return KeyStatus::not_found;
-    } else if (kind == OpKind::get) {
-      folded.gives |= !folded.changed;
-      return KeyStatus::ok;
-    } else if (kind == OpKind::erase) {
-      folded.present = false;
-      return KeyStatus::ok;
-    } else if (batch.rmw != Rmw::replace) {
-      if (batch.values.size(i) != folded.bytes) return KeyStatus::size_mismatch;
-      folded.arithmetic = true;
-    }
-    folded.changed = true;
-    folded.bytes = batch.values.size(i);
-    folded.writer = i;
-    return KeyStatus::ok;
   }
 
   /// Writes the group's record at `at`, whole.
@@ -423,10 +377,10 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
                          bool gets, Counts& counts) const {
-    Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    Folded walk = unchanged(found);
     for_group(warp, j, key, [&](std::uint64_t i) {
       bool const get = batch.kind_of(i) == OpKind::get;
-      KeyStatus status = step(walk, i);
+      KeyStatus status = step(batch, walk, i);
       if (get && status == KeyStatus::ok) {
         bool const stored = !walk.changed;
         if (stored && batch.verify && !pm::intact(warp, found.record)) {
@@ -475,12 +429,12 @@ struct PlanBody {
       if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest) longest = batch.values.size(i);
     });
     warp.strided(longest / sizeof(T), [&](std::size_t e) {
-      Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+      Folded walk = unchanged(found);
       T element{};
       if ((e + 1) * sizeof(T) <= walk.bytes) element = load_element<T>(found.record.value, e);
-      for_group_lanewise<W>(j, key, [&](std::uint64_t i) {
+      for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
         OpKind const kind = batch.kind_of(i);
-        if (step(walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
+        if (step(batch, walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
         if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
         if (kind == OpKind::update) element = combine<T>(batch.rmw, element, load_element<T>(batch.values.at(i), e));
         if (gets && kind == OpKind::get && (e + 1) * sizeof(T) <= table.value_bytes)
@@ -496,7 +450,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void replay_tail(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
                               Folded const& folded, std::uint32_t element_bytes, std::byte* value, bool gets) const {
-    Folded walk{found.hit, false, false, false, found.hit ? found.record.header.value_bytes : 0, 0};
+    Folded walk = unchanged(found);
     std::byte const* last = found.hit ? found.record.value : nullptr;
     auto const copy_tail = [&](std::byte* to, std::uint32_t bytes) {
       std::uint32_t const whole = bytes - bytes % element_bytes;
@@ -504,31 +458,12 @@ struct PlanBody {
     };
     for_group(warp, j, key, [&](std::uint64_t i) {
       OpKind const kind = batch.kind_of(i);
-      if (step(walk, i) != KeyStatus::ok) return;
+      if (step(batch, walk, i) != KeyStatus::ok) return;
       if (kind == OpKind::put) last = batch.values.at(i);
       if (gets && kind == OpKind::get && walk.bytes == table.value_bytes)
         copy_tail(batch.out + i * table.value_bytes, walk.bytes);
     });
     if (value != nullptr) copy_tail(value, folded.bytes);
-  }
-
-  /// As for_group, for one lane by itself (no warp verbs inside a strided loop).
-  template <class W, class F>
-  PERDURE_FN void for_group_lanewise(std::uint64_t j, KeyRef const& key, F f) const {
-    for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
-      std::uint64_t const i = batch.order[k].index;
-      if (k > j && (!batch.template pending<W>(i) || !same_key(i, key))) continue;
-      f(i);
-    }
-  }
-
-  PERDURE_FN bool same_key(std::uint64_t i, KeyRef const& key) const {
-    if (batch.keys.size(i) != key.bytes) return false;
-    std::byte const* const other = batch.keys.at(i);
-    for (std::uint32_t b = 0; b < key.bytes; ++b) {
-      if (other[b] != key.data[b]) return false;
-    }
-    return true;
   }
 };
 

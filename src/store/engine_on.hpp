@@ -22,6 +22,7 @@
 #include "store/engine_state.hpp"
 #include "store/mirror_ops.hpp"
 #include "store/record_map.hpp"
+#include "store/squad_plan.hpp"
 
 namespace perdure {
 
@@ -146,7 +147,7 @@ class SessionOn final : public Session {
   Result<exec::Counts> plan(bool displace, log::UndoPlace const* undo) override {
     ++batch_.round;
     batch_.displacement = displace && shared_->options.displacement;
-    auto planned = launch<Warp>(PlanBody<Ops>{batch_, shared_->table}, batch_.n);
+    auto planned = plan_all();
     if (!planned) return planned;
     if (undo != nullptr) {
       if (Status s = log_undo(*undo, *planned); !s.ok()) return s;
@@ -301,6 +302,27 @@ class SessionOn final : public Session {
     } else {
       return machine_.template warps<Warp>(items, body, memory_, nullptr);
     }
+  }
+
+  Result<exec::Counts> plan_all() {
+    if constexpr (Ops::kMirrored) {
+      if (shared_->table.mirror.identities != nullptr) return plan_in_squads();
+    }
+    return launch<Warp>(PlanBody<Ops>{batch_, shared_->table}, batch_.n);
+  }
+
+  Result<exec::Counts> plan_in_squads() {
+    if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
+    SquadPlanBody<Ops> const squad{batch_, shared_->table, entries_.data(), deferred_count_.data()};
+    auto planned = launch<Warp>(squad, squads(batch_.n));
+    if (!planned) return planned;
+    std::uint64_t const left = planned.value()[exec::Counts::left];
+    if (left == 0) return planned;
+    auto rest = launch<Warp>(PlanBody<Ops>{batch_, shared_->table, entries_.data()}, left);
+    if (rest) rest.value() += planned.value();
+    return rest;
   }
 
   /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost.

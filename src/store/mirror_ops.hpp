@@ -45,6 +45,64 @@ enum class Source : std::uint8_t {
   record,  // perhaps on PM: the record must be read
 };
 
+/// What a lane found of its key.
+struct MirrorHit {
+  std::uint64_t slot = 0;
+  std::uint32_t lane = 0;  // of the key's candidates
+  Offset at;
+  std::byte const* entry = nullptr;
+  Source source = Source::none;
+};
+
+/// A lane's own search for a key in the mirror: first the tags of its rows, then the words of those that match.
+template <class Ops>
+struct MirrorSearch {
+  using Where = typename Ops::Where;
+  gphash::TableView const& table;
+
+  PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
+    return table.mirror.tags + where.slot_number(table, group * Ops::slots(table));
+  }
+
+  PERDURE_FN std::uint32_t tagged(Where const& where, std::uint8_t tag) const {
+    std::uint32_t const slots = Ops::slots(table);
+    std::uint32_t hits = 0;
+    for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+      hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
+    return hits;
+  }
+  PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
+    return tagged(where, gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kPlaceBits));
+  }
+  PERDURE_FN std::uint32_t empties(Where const& where) const { return tagged(where, 0) & where.distinct_lanes(table); }
+
+  /// `needed` is what must be known of a record for it to be left unread.
+  template <class W>
+  PERDURE_FN MirrorHit look_up(Where const& where, KeyRef const& key, std::uint32_t hits, std::uint32_t needed) const {
+    gphash::Mirror const& mirror = table.mirror;
+    for (; hits != 0; hits &= hits - 1) {
+      MirrorHit hit;
+      hit.lane = exec::lowest_bit(hits);
+      hit.slot = where.slot_number(table, hit.lane);
+      std::uint64_t const word = W::load(mirror.words + hit.slot);  // a load of the cache may change it meanwhile
+      if (((word ^ gphash::word::fingerprint(key.hash)) & ~gphash::word::kPlaceMask) != 0) continue;
+      if ((word & gphash::Mirror::kCached) != 0) {
+        hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
+        hit.source = Source::entry;
+        if (same_bytes(hit.entry + sizeof(pm::RecordHeader), key.data, table.key_bytes)) return hit;
+        continue;
+      }
+      hit.at = gphash::word::record(word);
+      std::uint32_t const known = mirror.known<W>(hit.slot);
+      if ((known & gphash::kKeyKnown) != 0 && !mirror.same_key<W>(hit.slot, key.data, table.key_bytes)) continue;
+      bool const sure = (known & needed) == needed && table.room(hit.at) >= table.max_record;
+      hit.source = sure ? Source::value : Source::record;
+      return hit;
+    }
+    return {};
+  }
+};
+
 template <class Ops>
 struct MirrorGetBody {
   using Where = typename Ops::Where;
@@ -68,12 +126,12 @@ struct MirrorGetBody {
         if (!live(i)) return;
         s.hash[lane] = hash_bytes(batch.keys.at(i), batch.keys.size(i));
         s.where[lane].set(table, s.hash[lane]);
-        for (std::uint32_t g = 0; g < Where::groups(table); ++g) warp.prefetch(row(s.where[lane], g), 1);
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g) warp.prefetch(search().row(s.where[lane], g), 1);
       });
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
         std::uint64_t const i = squad * kSquad + lane;
-        s.candidates[lane] = live(i) ? candidates(s.where[lane], s.hash[lane]) : 0;
+        s.candidates[lane] = live(i) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
         if (s.candidates[lane] == 0) return;
         std::uint64_t const slot = s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));
         warp.prefetch(table.mirror.words + slot, 8);
@@ -84,69 +142,20 @@ struct MirrorGetBody {
   }
 
  private:
-  /// What a lane found.
-  struct Hit {
-    std::uint64_t slot = 0;
-    Offset at;
-    std::byte const* entry = nullptr;
-    Source source = Source::none;
-  };
-
   PERDURE_FN bool live(std::uint64_t i) const { return i < batch.n && batch.takes_part(i); }
 
-  PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
-    return table.mirror.tags + where.slot_number(table, group * Ops::slots(table));
-  }
-
-  PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
-    std::uint8_t const tag = gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kPlaceBits);
-    std::uint32_t const slots = Ops::slots(table);
-    std::uint32_t hits = 0;
-    for (std::uint32_t g = 0; g < Where::groups(table); ++g)
-      hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
-    return hits;
-  }
-
-  template <class W>
-  PERDURE_FN Hit look_up(std::uint64_t i, Where const& where, std::uint64_t hash, std::uint32_t hits) const {
-    gphash::Mirror const& mirror = table.mirror;
-    std::byte const* const key = batch.keys.at(i);
-    for (; hits != 0; hits &= hits - 1) {
-      Hit hit;
-      hit.slot = where.slot_number(table, exec::lowest_bit(hits));
-      std::uint64_t const word = W::load(mirror.words + hit.slot);  // a load of the cache may change it meanwhile
-      if (((word ^ gphash::word::fingerprint(hash)) & ~gphash::word::kPlaceMask) != 0) continue;
-      if ((word & gphash::Mirror::kCached) != 0) {
-        hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
-        hit.source = Source::entry;
-        if (same_bytes(hit.entry + sizeof(pm::RecordHeader), key, table.key_bytes)) return hit;
-        continue;
-      }
-      hit.at = gphash::word::record(word);
-      std::uint32_t const known = mirror.known<W>(hit.slot);
-      if ((known & gphash::kKeyKnown) != 0 && !mirror.same_key<W>(hit.slot, key, table.key_bytes)) continue;
-      std::uint32_t const needed = batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
-      bool const sure = (known & needed) == needed && table.room(hit.at) >= table.max_record;
-      hit.source = sure ? Source::value : Source::record;
-      return hit;
-    }
-    return {};
-  }
-
-  PERDURE_FN static bool same_bytes(std::byte const* a, std::byte const* b, std::uint32_t bytes) {
-    for (std::uint32_t at = 0; at < bytes; at += 8)
-      if (hash_detail::load_tail(a + at, bytes - at) != hash_detail::load_tail(b + at, bytes - at)) return false;
-    return true;
-  }
+  PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
 
   template <class W, class M>
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
-    typename W::template Each<Hit> hits;
+    typename W::template Each<MirrorHit> hits;
+    std::uint32_t const needed = batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
     std::uint64_t const first = squad * kSquad;
     warp.each([&](std::uint32_t lane) {
       std::uint64_t const i = first + lane;
       if (!live(i)) return;
-      hits[lane] = look_up<W>(i, s.where[lane], s.hash[lane], s.candidates[lane]);
+      KeyRef const key{batch.keys.at(i), table.key_bytes, s.hash[lane]};
+      hits[lane] = search().template look_up<W>(s.where[lane], key, s.candidates[lane], needed);
       if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror, hits[lane].slot);
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });

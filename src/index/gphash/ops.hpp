@@ -199,11 +199,16 @@ struct WordOps {
     warp.prefetch_to_write(t.claims + where.slot_number(t, less_loaded<Shape>(t, empties)) / 32, 4);
   }
 
+  /// Claims one slot, by one lane.
+  template <class W>
+  PERDURE_FN static bool claim(TableView const& t, std::uint64_t slot) {
+    std::uint32_t const bit = 1u << (slot % 32);
+    return mutated(Mutant::claims_ignored) || (W::fetch_or(t.claims + slot / 32, bit) & bit) == 0;
+  }
+
   template <class W>
   PERDURE_FN static bool claim(W& warp, TableView const& t, std::uint64_t slot) {
-    std::uint32_t const bit = 1u << (slot % 32);
-    if (mutated(Mutant::claims_ignored)) return true;
-    return (warp.once([&] { return std::uint64_t{W::fetch_or(t.claims + slot / 32, bit)}; }) & bit) == 0;
+    return warp.once([&] { return std::uint64_t{claim<W>(t, slot)}; }) != 0;
   }
 
   template <class W>
@@ -218,33 +223,45 @@ struct WordOps {
                      [&](std::uint32_t g) { return where.slot_number(t, g * Shape::slots(t)); });
   }
 
-  /// Claims an empty slot of the less-loaded bucket; false when every candidate is taken. Claims only
-  /// make buckets fuller, so if the emptiest one by its words has none, it is the emptiest: usually one
-  /// word of claim bits is read, not one a row.
-  template <class W, class Lanes>
-  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes,
+  /// Claims one of the empty slots, of the less-loaded bucket, by one lane; false when every one is taken. Claims only
+  /// make buckets fuller, so a row whose claims were looked at and that is the emptiest still, by the words
+  /// of the others, is the emptiest: usually one word of claim bits is read, not one a row.
+  template <class W>
+  PERDURE_FN static bool claim_empty(TableView const& t, Where const& where, std::uint32_t empties,
                                      std::uint32_t& lane) {
-    std::uint32_t empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
-    if (empties == 0) return false;
-    lane = less_loaded<Shape>(t, empties);
-    if (row_claims(warp, t, where, lane / Shape::slots(t)) != 0) empties &= ~claimed(warp, t, where);
     while (empties != 0) {
       lane = less_loaded<Shape>(t, empties);
-      if (claim(warp, t, where.slot_number(t, lane))) return true;
+      std::uint32_t const group = lane / Shape::slots(t);
+      std::uint32_t const taken = row_claims<W>(t, where, group) << (group * Shape::slots(t)) & empties;
+      empties &= ~taken;
+      if (taken != 0) continue;
+      if (claim<W>(t, where.slot_number(t, lane))) return true;
       empties &= ~(1u << lane);
     }
     return false;
   }
 
+  template <class W, class Lanes>
+  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes,
+                                     std::uint32_t& lane) {
+    std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+    if (empties == 0) return false;
+    constexpr std::uint64_t kNone = ~std::uint64_t{0};
+    std::uint64_t const got = warp.once([&] {
+      std::uint32_t mine = 0;
+      return claim_empty<W>(t, where, empties, mine) ? std::uint64_t{mine} : kNone;
+    });
+    lane = static_cast<std::uint32_t>(got);
+    return got != kNone;
+  }
+
   /// The claim bits of one row; nonzero if any of its slots is claimed.
   template <class W>
-  PERDURE_FN static std::uint32_t row_claims(W& warp, TableView const& t, Where const& where, std::uint32_t group) {
+  PERDURE_FN static std::uint32_t row_claims(TableView const& t, Where const& where, std::uint32_t group) {
     std::uint32_t const slots = Shape::slots(t);
     std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
     std::uint64_t const first = where.slot_number(t, group * slots);
-    auto const bits =
-        static_cast<std::uint32_t>(warp.once([&] { return std::uint64_t{W::load(t.claims + first / 32)}; }));
-    return bits >> (first % 32) & row_mask;
+    return W::load(t.claims + first / 32) >> (first % 32) & row_mask;
   }
 
   /// Every candidate is full: copy one of their words to another of its own candidates, so that its
