@@ -422,8 +422,20 @@ def restore(
     add_help_option=False,
 )
 def bench(context: typer.Context) -> None:
-    """Run perdure-bench with the arguments given, unchanged (perdure bench --help lists them)."""
-    _run_program(cli_support.bench_program(), context.args)
+    """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's figures with it
+    (perdure bench figure --help)."""
+    if context.args[:1] == ["figure"]:
+        _run_figures(context)
+    else:
+        _run_program(cli_support.bench_program(), context.args)
+
+
+def _run_figures(context: typer.Context) -> None:
+    from perdure.figures.command import app as figures
+
+    command = typer.main.get_command(figures)
+    with command.make_context("figure", context.args[1:], parent=context) as inner:
+        command.invoke(inner)
 
 
 @app.command(
