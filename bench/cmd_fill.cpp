@@ -2,7 +2,8 @@
 // GPHash's figure 7 samples it ("after every 16K insertions during the load phase"), and how long the batch
 // took: the batch in which the table grew took as much longer than those around it as the growth did.
 //
-// Invariant: the clock runs from a call of the subject to its return; every record is read back in the end.
+// Invariant: the clock runs from a call of the subject to its return, with its arrays in GPU memory where it is on
+// a GPU; every record is read back in the end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "commands.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
+#include "device_arrays.hpp"
 #include "subject.hpp"
 
 namespace perdure::bench {
@@ -61,6 +63,10 @@ class Fill {
         o.expected_records == 0 ? std::max<std::uint64_t>(1, o.records / kFirstTable) : o.expected_records;
     options.threads = o.threads;
     subject_ = make_subject(who, file_.path(), options, o.verify_reads);
+    if (options.device == Device::cuda) {
+      keys_there_ = std::make_unique<DeviceArray>(keys_.size());
+      values_there_ = std::make_unique<DeviceArray>(values_.size());
+    }
     note(0);
   }
 
@@ -90,15 +96,19 @@ class Fill {
     std::fill(statuses_.begin(), statuses_.end(), KeyStatus::corrupt);
   }
 
-  [[nodiscard]] Column keys(std::size_t count) const {
-    return {keys_.data(), nullptr, o_.key_bytes, count, Place::host};
+  /// Where the device has it nearest.
+  Column send(std::vector<std::byte> const& array, DeviceArray* there, std::uint32_t width, std::size_t count) {
+    if (there == nullptr) return {array.data(), nullptr, width, count, Place::host};
+    there->upload({array.data(), count * width});
+    return {there->data(), nullptr, width, count, Place::device};
   }
 
   void put(std::uint64_t first, std::size_t count) {
     make(first, count);
-    Column const values{values_.data(), nullptr, o_.value_bytes, count, Place::host};
+    Column const keys = send(keys_, keys_there_.get(), o_.key_bytes, count);
+    Column const values = send(values_, values_there_.get(), o_.value_bytes, count);
     auto const begin = std::chrono::steady_clock::now();
-    Status const status = subject_->put(keys(count), values, std::span(statuses_).first(count));
+    Status const status = subject_->put(keys, values, std::span(statuses_).first(count));
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
     require(status, "put");
     note(took.count());
@@ -108,8 +118,9 @@ class Fill {
   void read_back(std::uint64_t first, std::size_t count) {
     make(first, count);
     std::fill(values_.begin(), values_.end(), std::byte{0});
+    Column const keys{keys_.data(), nullptr, o_.key_bytes, count, Place::host};
     MutableColumn const out{values_.data(), o_.value_bytes, count, Place::host};
-    require(subject_->get(keys(count), out, std::span(statuses_).first(count)), "get");
+    require(subject_->get(keys, out, std::span(statuses_).first(count)), "get");
     for (std::size_t i = 0; i < count; ++i) {
       bool const good =
           statuses_[i] == KeyStatus::ok && dataset_.holds(values_.data() + i * o_.value_bytes, first + i, 0);
@@ -122,6 +133,7 @@ class Fill {
   PoolFile file_;
   Dataset dataset_;
   std::vector<std::byte> keys_, values_;
+  std::unique_ptr<DeviceArray> keys_there_, values_there_;  // on a GPU alone
   std::vector<KeyStatus> statuses_;
   std::unique_ptr<peers::Peer> subject_;
   std::vector<Sample> samples_;  // the first is the empty table

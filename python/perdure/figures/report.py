@@ -14,6 +14,11 @@ from perdure.figures.model import Claim, Drawn, Figure, Results, Run
 from perdure.figures.runner import checked_answers, machines
 from perdure.figures.setting import Setting
 
+_WITHOUT_GPU = (
+    "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a GPU, or from"
+    " the link to it, are not to be expected"
+)
+
 
 @dataclass
 class Measured:
@@ -32,6 +37,7 @@ class Measured:
             "paper": PAPER,
             "section": self.figure.section,
             "differs": self.figure.differs,
+            "note": self.note,
             "version": perdure.__version__,
             "device": self.setting.device,
             "device_description": self.description,
@@ -58,6 +64,10 @@ class Measured:
     def checked(self) -> int:
         return sum(checked_answers(result) for result in self.results.values())
 
+    @property
+    def note(self) -> str:
+        return _WITHOUT_GPU if self.setting.device == "cpu" else ""
+
     def of_runs(self, what: str) -> list[int]:
         """The numbers that the runs had of something, each once: a figure may have sizes of its own."""
         return sorted({result[what] for result in self.results.values() if what in result})
@@ -77,9 +87,8 @@ class Measured:
             f"  measured on {self.description}; {self.sizes}; {self.checked:,} answers checked, none wrong",
             *_table(self.drawn.claims),
         ]
-        if self.figure.differs:
-            lines.append(f"  differs: {self.figure.differs}")
-        return lines
+        notes = (("differs", self.figure.differs), ("note", self.note))
+        return lines + [f"  {kind}: {text}" for kind, text in notes if text]
 
 
 def _range(numbers: Sequence[int]) -> str:

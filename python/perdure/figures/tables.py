@@ -121,7 +121,7 @@ def read_overheads(setting: Setting, results: Results) -> Drawn:
     for name, result in results.items():
         kind, layout = name.split()[:2]
         if kind == "grow":
-            growths = [one for one in result["subjects"][0]["growths"] if one["slots_before"] > 0]
+            growths = result["subjects"][0]["growths"]
             longest[layout] = max((1e3 * one["seconds"] for one in growths), default=None)
             for one in growths:
                 resize.add(layout, one["slots_before"], 1e3 * one["seconds"] or None)
