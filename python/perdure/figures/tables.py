@@ -123,7 +123,7 @@ def read_overheads(setting: Setting, results: Results) -> Drawn:
         if kind == "grow":
             growths = result["subjects"][0]["growths"]
             longest[layout] = max((1e3 * one["seconds"] for one in growths), default=None)
-            for one in growths:
+            for one in growths:  # one that took no longer than other batches has no place on a log axis
                 resize.add(layout, one["slots_before"], 1e3 * one["seconds"] or None)
         else:
             last[layout] = result
