@@ -47,10 +47,6 @@ constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so
 constexpr std::size_t kWarmUps = 13;                        // batches, which settle how gets gather
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
-Residency residency_named(std::string const& text) {
-  if (text == "automatic") return Residency::automatic;
-  return text == "pm" ? Residency::pm : Residency::mirrored;
-}
 Gather gather_named(std::string const& text) {
   if (text == "automatic") return Gather::automatic;
   if (text == "by_host") return Gather::by_host;
@@ -152,17 +148,9 @@ class Bench {
     open.residency = residency_named(o_.residency);
     open.gather = gather_named(o_.gather);
     open.memory_budget = o_.memory_budget;
-    if (o_.cache > 0) open.cache_bytes = cache_bytes();
-    open.cache_policy = o_.cache_policy == "lfu"   ? CachePolicy::lfu
-                        : o_.cache_policy == "lru" ? CachePolicy::lru
-                                                   : CachePolicy::random;
+    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, o_.key_bytes, o_.value_bytes);
+    open.cache_policy = cache_policy_named(o_.cache_policy);
     return require(Store::create(pool_.path(), make, open), "create " + pool_.path());
-  }
-
-  /// Room for that share of the records: header, key and value, in whole sectors, and a word for each.
-  [[nodiscard]] std::uint64_t cache_bytes() const {
-    std::uint64_t const entry = (24 + o_.key_bytes + o_.value_bytes + 31) / 32 * 32 + 8;
-    return static_cast<std::uint64_t>(o_.cache * static_cast<double>(o_.records)) * entry;
   }
 
   template <class F>
@@ -340,9 +328,7 @@ Command add_batches(CLI::App& program) {
   app->add_option("--place", o->place, "Where keys and values lie: host or device (default: device with cuda)")
       ->check(CLI::IsMember({"host", "device"}));
   app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--residency", o->residency)
-      ->capture_default_str()
-      ->check(CLI::IsMember({"automatic", "pm", "mirrored"}));
+  app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));
   app->add_option("--gather", o->gather)
       ->capture_default_str()
       ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host"}));
@@ -350,9 +336,7 @@ Command add_batches(CLI::App& program) {
   app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 2.0));
-  app->add_option("--cache-policy", o->cache_policy)
-      ->capture_default_str()
-      ->check(CLI::IsMember({"lfu", "lru", "random"}));
+  app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));
   app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
   app->add_option("--in-flight", o->in_flight, "Batches of gets at a time, each from a thread of its own")
       ->capture_default_str()

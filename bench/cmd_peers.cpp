@@ -5,11 +5,16 @@
 // with its arrays where the device has them nearest (GPU memory); `host` a whole call with its arrays in
 // host memory. cpu_assisted has no kernels, and Perdure's calls do not tell theirs from the rest.
 //
+// The peers take batches of one kind of operation, so a batch of a mixture (YCSB a, b, d, f; a trace with writes)
+// goes to every subject as two calls, its gets and then its writes, and counts as done when both have returned.
+//
 // Invariant: after every repeat the same records are there: what was inserted is deleted again. Values are
 // compared whenever they are read, and statuses of every operation.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -33,6 +38,7 @@ struct Options {
   std::string device = "cpu";
   std::vector<std::string> workloads{"insert", "get-hit", "get-miss", "update", "zipf", "delete"};
   std::vector<std::string> subjects = subject_names();
+  std::string trace;
   double theta = 0.99;
   std::uint32_t repeats = 5;
   std::uint32_t threads = 0;
@@ -46,13 +52,58 @@ struct Options {
 constexpr std::uint64_t kCountedRecords = 1 << 18;
 constexpr std::size_t kLoadBatch = std::size_t{1} << 18;
 
-enum class Action : std::uint8_t { insert, get_hit, get_miss, update, zipf, erase };
-constexpr Action kActions[] = {Action::insert, Action::get_hit, Action::get_miss,
-                               Action::update, Action::zipf,    Action::erase};
-constexpr char const* kNames[] = {"insert", "get-hit", "get-miss", "update", "zipf", "delete"};
+enum class Action : std::uint8_t {
+  insert,
+  get_hit,
+  get_miss,
+  update,
+  zipf,
+  erase,
+  ycsb_a,
+  ycsb_b,
+  ycsb_d,
+  ycsb_f,
+  trace
+};
+constexpr char const* kNames[] = {"insert", "get-hit", "get-miss", "update", "zipf", "delete",
+                                  "ycsb-a", "ycsb-b",  "ycsb-d",   "ycsb-f", "trace"};
+constexpr std::size_t kActions = std::size(kNames);
+constexpr std::uint64_t kTraceWrite = std::uint64_t{1} << 63;  // an update in a trace; the rest is the record
 
 char const* name(Action action) { return kNames[static_cast<std::size_t>(action)]; }
 bool reads(Action action) { return action == Action::get_hit || action == Action::get_miss || action == Action::zipf; }
+bool is_mixture(Action action) { return action >= Action::ycsb_a; }
+double share_of_writes(Action mixture) { return mixture == Action::ycsb_b || mixture == Action::ycsb_d ? 0.05 : 0.5; }
+
+/// The workloads asked for, in an order in which each finds the records that it needs. What is inserted must be
+/// deleted again, so each of those two brings the other.
+std::vector<Action> actions_of(std::vector<std::string> const& names) {
+  auto const wanted = [&](Action action) { return std::find(names.begin(), names.end(), name(action)) != names.end(); };
+  std::vector<Action> actions;
+  for (std::size_t i = 0; i < kActions; ++i) {
+    auto const action = static_cast<Action>(i);
+    bool const pair = action == Action::insert || action == Action::erase;
+    if (wanted(action) || (pair && (wanted(Action::insert) || wanted(Action::erase)))) actions.push_back(action);
+  }
+  return actions;
+}
+
+std::vector<std::uint64_t> read_trace(Options const& o) {
+  if (o.trace.empty()) return {};
+  std::ifstream file(o.trace, std::ios::binary | std::ios::ate);
+  auto const bytes = file ? static_cast<std::size_t>(file.tellg()) : 0;
+  if (!file || bytes == 0 || bytes % sizeof(std::uint64_t) != 0)
+    throw Failure("--trace " + o.trace + ": cannot be read, or is not whole 8-byte numbers");
+  std::vector<std::uint64_t> trace(bytes / sizeof(std::uint64_t));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(trace.data()), static_cast<std::streamsize>(bytes));
+  for (std::uint64_t const each : trace) {
+    if ((each & ~kTraceWrite) >= o.records)
+      throw Failure("--trace " + o.trace + ": names record " + std::to_string(each & ~kTraceWrite) +
+                    ", but --records is " + std::to_string(o.records));
+  }
+  return trace;
+}
 
 /// One batch's arrays, in host memory and, for `near` calls on a GPU, there too.
 class Arrays {
@@ -111,7 +162,7 @@ struct Figures {
 class Bench {
  public:
   Bench(Options const& o, peers::Peer& subject, std::uint64_t records, std::uint64_t ops, std::size_t batch,
-        bool device)
+        bool device, std::vector<std::uint64_t> trace)
       : subject_(subject),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
         arrays_(dataset_, std::max(batch, kLoadBatch), device),
@@ -120,7 +171,8 @@ class Bench {
         zipf_(records, o.theta),
         scramble_(records),
         random_(o.seed),
-        versions_(records, 0) {}
+        versions_(records, 0),
+        trace_(std::move(trace)) {}
 
   void load() {
     for (std::uint64_t done = 0; done < records_; done += ids_.size()) {
@@ -135,21 +187,33 @@ class Bench {
     Timed timed;
     subject_.reset_counts();
     while (timed.ops < ops_) {
-      choose(action, timed.ops, std::min<std::uint64_t>(size, ops_ - timed.ops));
-      batch(action, place, timed);
+      std::uint64_t const count = std::min<std::uint64_t>(size, ops_ - timed.ops);
+      step(action, timed.ops, count, place, timed);
+      timed.ops += count;
     }
     timed.kernel_seconds = subject_.stats().kernel_seconds;
-    Timed unused;
-    if (action == Action::update) batch(Action::get_hit, place, unused);
-    if (action == Action::erase) batch(Action::get_miss, place, unused);
+    settle(action, place);
     return timed;
   }
 
   /// All operations as one batch, and nothing else.
   void once(Action action) {
     Timed unused;
-    choose(action, 0, ops_);
-    batch(action, Place::host, unused);
+    step(action, 0, ops_, Place::host, unused);
+  }
+
+  /// After a workload: reads its last writes back, and deletes what a mixture inserted.
+  void settle(Action action, Place place) {
+    Timed unused;
+    if (is_mixture(action)) ids_ = writes_;
+    if (action == Action::erase) batch(Action::get_miss, place, unused);
+    if ((action == Action::update || is_mixture(action)) && !ids_.empty()) batch(Action::get_hit, place, unused);
+    for (std::uint64_t gone = 0; gone < inserted_; gone += ids_.size()) {
+      ids_.resize(std::min<std::uint64_t>(kLoadBatch, inserted_ - gone));
+      std::iota(ids_.begin(), ids_.end(), records_ + gone);
+      batch(Action::erase, Place::host, unused);
+    }
+    inserted_ = 0;
   }
 
   [[nodiscard]] std::uint64_t checked() const { return checked_; }
@@ -157,6 +221,43 @@ class Bench {
   [[nodiscard]] std::string const& first_fault() const { return first_fault_; }
 
  private:
+  void step(Action action, std::uint64_t done, std::uint64_t count, Place place, Timed& timed) {
+    if (is_mixture(action)) return mixture(action, count, place, timed);
+    choose(action, done, count);
+    batch(action, place, timed);
+  }
+
+  /// Writes of a mixture may name a record twice: both write the same value, so what they leave is certain.
+  void mixture(Action action, std::uint64_t count, Place place, Timed& timed) {
+    gets_.clear();
+    writes_.clear();
+    for (std::uint64_t i = 0; i < count; ++i) draw(action);
+    ids_ = gets_;
+    if (!ids_.empty()) batch(Action::get_hit, place, timed);
+    ids_ = writes_;
+    if (!ids_.empty()) batch(action == Action::ycsb_d ? Action::insert : Action::update, place, timed);
+    if (action == Action::ycsb_d) inserted_ += writes_.size();
+  }
+
+  /// The next operation of a mixture. A read-modify-write is a get and an update, and counts as one operation.
+  void draw(Action action) {
+    if (action == Action::trace) {
+      std::uint64_t const next = trace_[trace_at_++ % trace_.size()];
+      ((next & kTraceWrite) != 0 ? writes_ : gets_).push_back(next & ~kTraceWrite);
+      return;
+    }
+    bool const write = unit(random_) < share_of_writes(action);
+    if (action == Action::ycsb_d) {
+      std::uint64_t const there = records_ + inserted_;
+      if (write) writes_.push_back(there + writes_.size());
+      if (!write) gets_.push_back(there - 1 - zipf_(random_));
+      return;
+    }
+    std::uint64_t const id = scramble_(zipf_(random_));
+    if (!write || action == Action::ycsb_f) gets_.push_back(id);
+    if (write) writes_.push_back(id);
+  }
+
   /// The next batch's records. Writes never name one twice, so that what they leave is certain.
   void choose(Action action, std::uint64_t done, std::uint64_t count) {
     ids_.resize(count);
@@ -168,7 +269,7 @@ class Bench {
         case Action::get_hit: ids_[i] = below(random_, records_); break;
         case Action::get_miss: ids_[i] = records_ + ops_ + below(random_, records_); break;
         case Action::update: ids_[i] = scramble_((start + i) % records_); break;
-        case Action::zipf: ids_[i] = scramble_(zipf_(random_)); break;
+        default: ids_[i] = scramble_(zipf_(random_)); break;
       }
     }
     if (action == Action::erase) std::shuffle(ids_.begin(), ids_.end(), random_);
@@ -185,7 +286,6 @@ class Bench {
     auto const begin = std::chrono::steady_clock::now();
     Status const status = call(action);
     timed.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    timed.ops += ids_.size();
     require(status, name(action));
     check(action);
   }
@@ -222,7 +322,11 @@ class Bench {
   Scramble scramble_;
   Random random_;
   std::vector<std::uint32_t> versions_;
-  std::vector<std::uint64_t> ids_;
+  std::vector<std::uint64_t> trace_;
+  std::size_t trace_at_ = 0;
+  std::vector<std::uint64_t> ids_;           // of the batch under way
+  std::vector<std::uint64_t> gets_, writes_;  // of a mixture's batch
+  std::uint64_t inserted_ = 0;               // by a mixture, from record records_ on
   std::vector<std::uint32_t> batch_versions_;
   std::vector<KeyStatus> statuses_;
   std::uint64_t checked_ = 0;
@@ -252,7 +356,7 @@ std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t ba
   for (std::uint32_t repeat = 0; repeat <= o.repeats; ++repeat) {
     for (Place const place : {Place::device, Place::host}) {
       if (place == Place::device && !device) continue;
-      for (Action const action : kActions) {
+      for (Action const action : actions_of(o.workloads)) {
         Timed const timed = bench.pass(action, batch, place);
         if (repeat == 0) continue;  // warms up
         Figures& figures = all[action];
@@ -267,18 +371,21 @@ std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t ba
 }
 
 /// Exact accesses an operation, from one batch of each kind over a smaller table sized by the same rule.
+/// Of all workloads but a trace, whose records that table does not have.
 std::map<Action, Json> count(Options const& o, std::string const& who, std::string const& path) {
   std::map<Action, Json> all;
   std::uint64_t const records = std::min(o.records, kCountedRecords);
   std::uint64_t const ops = std::min(o.ops, records / 4);
   PoolFile file(path);
   auto const subject = make_subject(o, who, file.path(), records + ops, true);
-  Bench bench(o, *subject, records, ops, ops, false);
+  Bench bench(o, *subject, records, ops, ops, false, {});
   bench.load();
-  for (Action const action : kActions) {
+  for (Action const action : actions_of(o.workloads)) {
+    if (action == Action::trace) continue;
     subject->reset_counts();
     bench.once(action);
     AccessCounts const counts = subject->stats().accesses;
+    bench.settle(action, Place::host);
     auto const per = [&](std::uint64_t n) { return static_cast<double>(n) / static_cast<double>(ops); };
     all[action] = {per(counts.pm_reads), per(counts.pm_writes), per(counts.orders)};
   }
@@ -291,7 +398,7 @@ Json measure_subject(Options const& o, std::string const& who) {
   if (o.count_accesses) counted = count(o, who, file.path());
   auto const subject = make_subject(o, who, file.path(), o.records + o.ops, false);
   std::size_t const most = *std::max_element(o.batches.begin(), o.batches.end());
-  Bench bench(o, *subject, o.records, o.ops, most, device_named(o.device) == Device::cuda);
+  Bench bench(o, *subject, o.records, o.ops, most, device_named(o.device) == Device::cuda, read_trace(o));
   bench.load();
   Json rows = Json::array();
   for (std::size_t const batch : o.batches) {
@@ -302,7 +409,7 @@ Json measure_subject(Options const& o, std::string const& who) {
                {"mops_kernel", summary(f.kernel)}, {"mops_near", summary(f.near)},
                {"mops_host", summary(f.host)},     {"mops_near_each", f.near},
                {"mops_host_each", f.host},         {"mops_kernel_each", f.kernel}};
-      if (o.count_accesses) row["reads_writes_orders_per_op"] = counted[action];
+      if (counted.contains(action)) row["reads_writes_orders_per_op"] = counted[action];
       rows.push_back(row);
     }
   }
@@ -337,6 +444,8 @@ void print(Options const& o, Json const& r) {
 }
 
 void check_options(Options const& o) {
+  bool const plays = std::find(o.workloads.begin(), o.workloads.end(), name(Action::trace)) != o.workloads.end();
+  if (plays != !o.trace.empty()) throw Failure("--trace FILE and --workload trace: give both or neither");
   std::uint64_t const largest = *std::max_element(o.batches.begin(), o.batches.end());
   if (std::min(largest, o.ops) > o.records) {
     throw Failure("--records " + std::to_string(o.records) + ": a batch updates each record once at most; give " +
@@ -388,7 +497,8 @@ Command add_peers(CLI::App& program) {
   app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::IsMember({8, 32}));
   app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--workload", o->workloads, "insert, get-hit, get-miss, update, zipf, delete")
+  app->add_option("--workload", o->workloads,
+                  "insert, get-hit, get-miss, update, zipf (YCSB c), delete, ycsb-a, ycsb-b, ycsb-d, ycsb-f, trace")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kNames), std::end(kNames))));
@@ -396,7 +506,9 @@ Command add_peers(CLI::App& program) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember(subject_names()));
-  app->add_option("--theta", o->theta, "Skew of workload zipf")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
+  app->add_option("--trace", o->trace,
+                  "Of workload trace: little-endian 64-bit record numbers, with bit 63 set for an update");
+  app->add_option("--theta", o->theta, "Skew of zipf and YCSB")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
   app->add_option("--repeat", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
   app->add_option("--seed", o->seed)->capture_default_str();

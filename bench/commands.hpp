@@ -20,5 +20,7 @@ struct Command {
 [[nodiscard]] Command add_replay(CLI::App& program);
 [[nodiscard]] Command add_log(CLI::App& program);
 [[nodiscard]] Command add_peers(CLI::App& program);
+[[nodiscard]] Command add_fill(CLI::App& program);
+[[nodiscard]] Command add_cache_load(CLI::App& program);
 
 }  // namespace perdure::bench

@@ -69,6 +69,35 @@ Device device_named(std::string const& text) {
 
 std::string name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 
+std::vector<std::string> const& residency_names() {
+  static std::vector<std::string> const names{"automatic", "pm", "mirrored"};
+  return names;
+}
+
+Residency residency_named(std::string const& text) {
+  if (text == "automatic") return Residency::automatic;
+  if (text == "pm") return Residency::pm;
+  if (text == "mirrored") return Residency::mirrored;
+  throw Failure("--residency '" + text + "': choose automatic, pm or mirrored");
+}
+
+std::vector<std::string> const& cache_policy_names() {
+  static std::vector<std::string> const names{"lfu", "lru", "random"};
+  return names;
+}
+
+CachePolicy cache_policy_named(std::string const& text) {
+  if (text == "lfu") return CachePolicy::lfu;
+  if (text == "lru") return CachePolicy::lru;
+  if (text == "random") return CachePolicy::random;
+  throw Failure("--cache-policy '" + text + "': choose lfu, lru or random");
+}
+
+std::uint64_t cache_bytes(double share, std::uint64_t records, std::uint32_t key_bytes, std::uint32_t value_bytes) {
+  std::uint64_t const entry = (std::uint64_t{24} + key_bytes + value_bytes + 31) / 32 * 32 + 8;
+  return static_cast<std::uint64_t>(share * static_cast<double>(records)) * entry;
+}
+
 PoolFile::PoolFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) path_ = "/dev/shm/perdure-bench-" + std::to_string(getpid()) + ".pool";
   if (access(path_.c_str(), F_OK) == 0) {

@@ -40,6 +40,17 @@ template <class T>
 [[nodiscard]] std::string name(Layout layout);
 [[nodiscard]] Device device_named(std::string const& text);
 [[nodiscard]] std::string name(Device device);
+/// automatic, pm, mirrored.
+[[nodiscard]] std::vector<std::string> const& residency_names();
+[[nodiscard]] Residency residency_named(std::string const& text);
+/// lfu, lru, random.
+[[nodiscard]] std::vector<std::string> const& cache_policy_names();
+[[nodiscard]] CachePolicy cache_policy_named(std::string const& text);
+
+/// Room for that share of the records in the record cache: header, key and value, in whole sectors, and a word for
+/// each.
+[[nodiscard]] std::uint64_t cache_bytes(double share, std::uint64_t records, std::uint32_t key_bytes,
+                                        std::uint32_t value_bytes);
 
 /// A path for a pool of this process, by default on tmpfs. The file there is removed when this
 /// object goes, and when a signal ends the process. A file that was there before is never touched.

@@ -16,7 +16,7 @@ endforeach()
 
 # perdure_package: what the Python package installs (component python), and no more.
 add_custom_target(perdure_package)
-foreach(target IN ITEMS _native perdure-bench)
+foreach(target IN ITEMS _native perdure-bench perdure-explore)
   if(TARGET ${target})
     add_dependencies(perdure_package ${target})
   endif()

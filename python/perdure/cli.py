@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import perdure
-from perdure import _native, _text, cli_support
+from perdure import _text, cli_support
 from perdure._records import as_dict
 from perdure.cli_support import (
     FAULTS,
@@ -414,7 +414,7 @@ def restore(
     )
 
 
-# --- bench --------------------------------------------------------------------------------------
+# --- bench, explore --------------------------------------------------------------------------------------
 
 
 @app.command(
@@ -422,16 +422,35 @@ def restore(
     add_help_option=False,
 )
 def bench(context: typer.Context) -> None:
-    """Run perdure-bench with the arguments given, unchanged (perdure bench --help lists them)."""
-    program = Path(_native.__file__).parent / "bin" / "perdure-bench"
-    if not program.is_file():
-        raise Failure(
-            f"bench: {program} is not there; this package was built without it (configure with"
-            " -DPERDURE_BENCH=ON)"
-        )
-    status = subprocess.run([program, *context.args], check=False).returncode
+    """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's figures with it
+    (perdure bench figure --help)."""
+    if context.args[:1] == ["figure"]:
+        _run_figures(context)
+    else:
+        _run_program(cli_support.bench_program(), context.args)
+
+
+def _run_figures(context: typer.Context) -> None:
+    from perdure.figures.command import app as figures
+
+    command = typer.main.get_command(figures)
+    with command.make_context("figure", context.args[1:], parent=context) as inner:
+        command.invoke(inner)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def explore(context: typer.Context) -> None:
+    """Run perdure-explore with the arguments given, unchanged (perdure explore --help lists them)."""
+    _run_program(cli_support.explore_program(), context.args)
+
+
+def _run_program(program: Path, arguments: list[str]) -> None:
+    status = subprocess.run([program, *arguments], check=False).returncode
     status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
-    print(f"perdure-bench: exit status {status}", file=sys.stderr)
+    print(f"{program.name}: exit status {status}", file=sys.stderr)
     raise typer.Exit(status)
 
 

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from typer.core import TyperGroup
 
 import perdure
-from perdure import errors
+from perdure import _native, errors
 
 GOOD, FAULTS, UNABLE = 0, 1, 2
 
@@ -138,6 +138,26 @@ def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
     if log_dir is None:
         raise Failure("--log-bytes: is of use with --log-dir only")
     return parse_size("--log-bytes", log_bytes)
+
+
+def bench_program() -> Path:
+    return _installed_program("perdure-bench", "configure with -DPERDURE_BENCH=ON")
+
+
+def explore_program() -> Path:
+    return _installed_program(
+        "perdure-explore",
+        "in a checkout, scripts/build.sh PERDURE_EXPLORE=ON or a build with the tests installs it, and `make"
+        " explore` runs it; elsewhere pip install with -C cmake.define.PERDURE_EXPLORE=ON",
+    )
+
+
+def _installed_program(name: str, way_out: str) -> Path:
+    """A program of ours, which lies beside the native module."""
+    program = Path(_native.__file__).parent / "bin" / name
+    if not program.is_file():
+        raise Failure(f"{program} is not there; this package was built without it ({way_out})")
+    return program
 
 
 def report(json_file: str | None, data: dict[str, Any], summary: str) -> None:

@@ -20,7 +20,7 @@ RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
 
 COMMANDS = [
     *["create", "load", "get", "put", "del", "scan", "export", "verify", "stats"],
-    *["snapshot", "restore", "replay", "bench", "doctor", "demo"],
+    *["snapshot", "restore", "replay", "bench", "explore", "doctor", "demo"],
 ]
 
 
@@ -150,29 +150,32 @@ def test_doctor(cli, tmp_path):
     assert "memlock_bytes" in facts["limits"] and "memlock" in told.out
 
 
-def test_bench_passes_everything_on(monkeypatch, tmp_path):
+@pytest.mark.parametrize("command", ["bench", "explore"])
+def test_programs_get_every_argument(monkeypatch, tmp_path, command):
     """A stand-in for the program shows which arguments reach it, and its exit status comes back."""
     from perdure import _native
     from perdure.cli import app
     from typer.testing import CliRunner
 
-    program = tmp_path / "bin" / "perdure-bench"
+    program = tmp_path / "bin" / f"perdure-{command}"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexit 3\n')
     program.chmod(0o755)
     monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
-    result = CliRunner().invoke(app, ["bench", "ycsb", "--json", "-", "--workload", "c", "--help"])
+    result = CliRunner().invoke(app, [command, "ycsb", "--json", "-", "--workload", "c", "--help"])
     assert result.exit_code == 3
     assert (tmp_path / "arguments").read_text() == "ycsb --json - --workload c --help\n"
-    assert "exit status 3" in result.stderr
+    assert f"perdure-{command}: exit status 3" in result.stderr
 
 
-def test_bench_that_was_not_built(cli, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("command", "way_out"), [("bench", "PERDURE_BENCH=ON"), ("explore", "make explore")])
+def test_programs_that_were_not_built(cli, monkeypatch, tmp_path, command, way_out):
     from perdure import _native
 
     monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
-    missing = cli("bench", "ycsb")
-    assert missing.status == 2 and "perdure-bench is not there" in missing.err
+    missing = cli(command, "--help")
+    assert missing.status == 2 and f"perdure-{command} is not there" in missing.err
+    assert way_out in missing.err
 
 
 # --- bad input ----------------------------------------------------------------------------------

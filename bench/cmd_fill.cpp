@@ -1,0 +1,240 @@
+// `perdure-bench fill`: a load that lets the table grow. After each batch it notes how full the table is, as
+// GPHash's figure 7 samples it ("after every 16K insertions during the load phase"), and how long the batch
+// took: the batch in which the table grew took as much longer than those around it as the growth did.
+//
+// Invariant: the clock runs from a call of the subject to its return, with its arrays in GPU memory where it is on
+// a GPU; every record is read back in the end.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "commands.hpp"
+#include "common.hpp"
+#include "dataset.hpp"
+#include "device_arrays.hpp"
+#include "subject.hpp"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::uint64_t records = 1'000'000;
+  std::uint64_t expected_records = 0;
+  std::size_t batch = std::size_t{1} << 14;
+  std::uint32_t key_bytes = 8;
+  std::uint32_t value_bytes = 128;
+  std::string device = "cpu";
+  std::vector<std::string> subjects = subject_names();
+  std::uint32_t threads = 0;
+  std::uint64_t seed = 1;
+  bool verify_reads = true;
+  std::string pool;
+  std::string json;
+};
+
+constexpr std::uint64_t kFirstTable = 64;  // the table is sized for one 64th of the records unless told otherwise
+
+/// After one batch.
+struct Sample {
+  std::uint64_t records = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t growths = 0;
+  double seconds = 0;
+
+  [[nodiscard]] double load_factor() const { return static_cast<double>(records) / static_cast<double>(slots); }
+};
+
+class Fill {
+ public:
+  Fill(Options const& o, std::string const& who)
+      : o_(o),
+        file_(o.pool),
+        dataset_(o.seed, o.key_bytes, o.value_bytes),
+        keys_(o.batch * o.key_bytes),
+        values_(o.batch * o.value_bytes),
+        statuses_(o.batch) {
+    peers::PeerOptions options;
+    options.device = device_named(o.device);
+    options.key_bytes = o.key_bytes;
+    options.value_bytes = o.value_bytes;
+    options.expected_records =
+        o.expected_records == 0 ? std::max<std::uint64_t>(1, o.records / kFirstTable) : o.expected_records;
+    options.threads = o.threads;
+    subject_ = make_subject(who, file_.path(), options, o.verify_reads);
+    if (options.device == Device::cuda) {
+      keys_there_ = std::make_unique<DeviceArray>(keys_.size());
+      values_there_ = std::make_unique<DeviceArray>(values_.size());
+    }
+    note(0);
+  }
+
+  void go() {
+    for (std::uint64_t done = 0; done < o_.records; done += o_.batch) put(done, count_from(done));
+    for (std::uint64_t done = 0; done < o_.records; done += o_.batch) read_back(done, count_from(done));
+  }
+
+  [[nodiscard]] Json report(std::string const& who) const;
+  [[nodiscard]] std::uint64_t faults() const { return faults_; }
+
+ private:
+  [[nodiscard]] std::size_t count_from(std::uint64_t first) const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(o_.batch, o_.records - first));
+  }
+
+  void note(double seconds) {
+    peers::PeerStats const stats = subject_->stats();
+    samples_.push_back({stats.records, stats.slots, stats.growths, seconds});
+  }
+
+  void make(std::uint64_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      dataset_.write_key(first + i, keys_.data() + i * o_.key_bytes);
+      dataset_.write_value(first + i, 0, values_.data() + i * o_.value_bytes);
+    }
+    std::fill(statuses_.begin(), statuses_.end(), KeyStatus::corrupt);
+  }
+
+  /// Where the device has it nearest.
+  Column send(std::vector<std::byte> const& array, DeviceArray* there, std::uint32_t width, std::size_t count) {
+    if (there == nullptr) return {array.data(), nullptr, width, count, Place::host};
+    there->upload({array.data(), count * width});
+    return {there->data(), nullptr, width, count, Place::device};
+  }
+
+  void put(std::uint64_t first, std::size_t count) {
+    make(first, count);
+    Column const keys = send(keys_, keys_there_.get(), o_.key_bytes, count);
+    Column const values = send(values_, values_there_.get(), o_.value_bytes, count);
+    auto const begin = std::chrono::steady_clock::now();
+    Status const status = subject_->put(keys, values, std::span(statuses_).first(count));
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+    require(status, "put");
+    note(took.count());
+    for (std::size_t i = 0; i < count; ++i) faults_ += statuses_[i] == KeyStatus::ok ? 0 : 1;
+  }
+
+  void read_back(std::uint64_t first, std::size_t count) {
+    make(first, count);
+    std::fill(values_.begin(), values_.end(), std::byte{0});
+    Column const keys{keys_.data(), nullptr, o_.key_bytes, count, Place::host};
+    MutableColumn const out{values_.data(), o_.value_bytes, count, Place::host};
+    require(subject_->get(keys, out, std::span(statuses_).first(count)), "get");
+    for (std::size_t i = 0; i < count; ++i) {
+      bool const good =
+          statuses_[i] == KeyStatus::ok && dataset_.holds(values_.data() + i * o_.value_bytes, first + i, 0);
+      faults_ += good ? 0 : 1;
+    }
+    checked_ += count;
+  }
+
+  Options const& o_;
+  PoolFile file_;
+  Dataset dataset_;
+  std::vector<std::byte> keys_, values_;
+  std::unique_ptr<DeviceArray> keys_there_, values_there_;  // on a GPU alone
+  std::vector<KeyStatus> statuses_;
+  std::unique_ptr<peers::Peer> subject_;
+  std::vector<Sample> samples_;  // the first is the empty table
+  std::uint64_t checked_ = 0;
+  std::uint64_t faults_ = 0;
+};
+
+/// Each batch in which the table grew: its time, beyond the median of the batches that grew nothing.
+Json growths_of(std::span<Sample const> samples) {
+  std::vector<double> quiet;
+  for (std::size_t i = 1; i < samples.size(); ++i)
+    if (samples[i].growths == samples[i - 1].growths) quiet.push_back(samples[i].seconds);
+  Json list = Json::array();
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    if (samples[i].growths == samples[i - 1].growths) continue;
+    list.push_back({{"slots_before", samples[i - 1].slots},
+                    {"slots_after", samples[i].slots},
+                    {"growths", samples[i].growths - samples[i - 1].growths},
+                    {"records", samples[i - 1].records},
+                    {"load_factor_before", samples[i - 1].load_factor()},
+                    {"seconds", std::max(0.0, samples[i].seconds - median(quiet))}});
+  }
+  return list;
+}
+
+Json Fill::report(std::string const& who) const {
+  double seconds = 0;
+  double most = 0;
+  Json curve = Json::array();
+  for (Sample const& sample : std::span(samples_).subspan(1)) {
+    seconds += sample.seconds;
+    most = std::max(most, sample.load_factor());
+    curve.push_back({sample.records, sample.load_factor(), sample.seconds});
+  }
+  return {{"subject", who},
+          {"machine", subject_->stats().machine},
+          {"mops", static_cast<double>(o_.records) / seconds * 1e-6},
+          {"load_factor_most", most},
+          {"growths", growths_of(samples_)},
+          {"records_load_factor_seconds", curve},
+          {"checked", checked_},
+          {"faults", faults_}};
+}
+
+void print(Json const& r) {
+  std::printf("%-13s load %.3f Mop/s, most load factor %.4f, %s answers checked, %s wrong\n",
+              r["subject"].get<std::string>().c_str(), r["mops"].get<double>(), r["load_factor_most"].get<double>(),
+              r["checked"].dump().c_str(), r["faults"].dump().c_str());
+  for (Json const& growth : r["growths"]) {
+    std::printf("  grew from %12s to %12s slots at load factor %.4f in %.4f s\n", growth["slots_before"].dump().c_str(),
+                growth["slots_after"].dump().c_str(), growth["load_factor_before"].get<double>(),
+                growth["seconds"].get<double>());
+  }
+}
+
+int run(Options const& o) {
+  Json all = Json::array();
+  bool good = true;
+  for (std::string const& who : o.subjects) {
+    Fill fill(o, who);
+    fill.go();
+    all.push_back(fill.report(who));
+    if (o.json != "-") print(all.back());
+    good = good && fill.faults() == 0;
+  }
+  write_json(o.json, {{"command", "fill"},
+                      {"version", version()},
+                      {"device", o.device},
+                      {"records", o.records},
+                      {"batch", o.batch},
+                      {"key_bytes", o.key_bytes},
+                      {"value_bytes", o.value_bytes},
+                      {"subjects", all}});
+  return good ? kGood : kFaults;
+}
+
+}  // namespace
+
+Command add_fill(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* const app =
+      program.add_subcommand("fill", "A load that grows the table: how full it gets, how long it takes");
+  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--expected-records", o->expected_records, "Size the first table for so many (default: a 64th)");
+  app->add_option("--batch", o->batch, "Records a put; a sample follows each")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::IsMember({8, 32}));
+  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app->add_option("--subject", o->subjects, "Whom to fill")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember(subject_names()));
+  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
+  app->add_option("--seed", o->seed)->capture_default_str();
+  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+                "Have Perdure check checksums when records are read back (default: yes)");
+  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {app, [o] { return run(*o); }};
+}
+
+}  // namespace perdure::bench

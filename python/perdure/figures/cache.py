@@ -1,0 +1,199 @@
+"""Figures about the cache and what it depends on: 9, factors; 11, policies and sizes; 12, key size and skew;
+15, loading it.
+
+The record cache is the mirrored `word` layout's; `in_place`, as published, runs without one here.
+"""
+
+from __future__ import annotations
+
+from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure.figures.setting import Setting
+from perdure.figures.tables import ycsb
+from perdure.figures.throughput import OURS, SUBJECTS, peers
+
+_DEFAULT_CACHE = 0.2
+_MIRRORED = ("--layout", "word", "--residency", "mirrored")
+
+
+def percent_more(after: float, before: float) -> float:
+    return 100 * (after / before - 1)
+
+
+# --- figure 9 -----------------------------------------------------------------------------------
+
+_FACTORS = {
+    "keys in records (word, on PM)": ("--layout", "word", "--residency", "pm"),
+    "keys in slots (in_place, on PM)": ("--layout", "in_place", "--residency", "pm"),
+    "slots mirrored (word)": _MIRRORED,
+    "and a cache of 20 %": (*_MIRRORED, "--cache", _DEFAULT_CACHE),
+}
+_RECORDS, _SLOTS, _MIRROR, _CACHE = _FACTORS
+_WORKLOADS = ("load", "a", "b", "c", "d", "f")
+
+
+def plan_factors(setting: Setting) -> list[Run]:
+    room = ("--expected-records", 2 * setting.scale.records)  # for what D inserts: growing is another figure
+    return [
+        Run(f"{workload} {factor}", ycsb(setting, workload, *options, *(room if workload == "d" else ())))
+        for workload in _WORKLOADS
+        for factor, options in _FACTORS.items()
+        if not (workload == "load" and factor == _CACHE)  # a load gets nothing that a cache could learn from
+    ]
+
+
+def read_factors(setting: Setting, results: Results) -> Drawn:
+    mops = {name: result["mops"] for name, result in results.items()}
+    panel = Panel(
+        f"batches of {setting.scale.batch:,}", "YCSB", "Mop/s", kind=Kind.bar, names=list(_WORKLOADS)
+    )
+    for factor in _FACTORS:
+        for at, workload in enumerate(_WORKLOADS):
+            panel.add(factor, at, mops.get(f"{workload} {factor}"))
+    placed = max(percent_more(mops[f"{w} {_SLOTS}"], mops[f"{w} {_RECORDS}"]) for w in _WORKLOADS)
+    claims = [Claim("in-place keys, more throughput, at most", 13.7, {"in_place": placed}, "%")]
+    for what, workloads, paper in (
+        ("YCSB A, B, C, at most", "abc", 40.9),
+        ("YCSB A", "a", 17.6),
+        ("YCSB B", "b", 35.5),
+        ("YCSB D", "d", 7.6),
+    ):
+        more = max(percent_more(mops[f"{w} {_CACHE}"], mops[f"{w} {_MIRROR}"]) for w in workloads)
+        claims.append(Claim(f"cache of 20 %, more throughput, {what}", paper, {"word": more}, "%"))
+    return Drawn([panel], claims)
+
+
+# --- figure 11 ----------------------------------------------------------------------------------
+
+_POLICIES = ("lfu", "lru", "random")
+_SIZES = (0, 0.05, 0.1, 0.2, 0.4)
+
+
+def plan_policies(setting: Setting) -> list[Run]:
+    runs = []
+    for workload in ("a", "c"):
+        for policy in _POLICIES:
+            for size in _SIZES:
+                more = [*_MIRRORED, "--cache-policy", policy, "--cache", size]
+                counted = ["--count-accesses"] if workload == "c" else []
+                run = ycsb(setting, workload, *more, *counted)
+                runs.append(Run(f"{workload} {policy} {size}", run))
+    return runs
+
+
+def read_policies(setting: Setting, results: Results) -> Drawn:
+    panels = {workload: Panel(f"YCSB {workload.upper()}", "cache (%)", "Mop/s") for workload in "ac"}
+    hits = Panel("YCSB C, from exact counts of PM reads", "cache (%)", "hit rate of the cache")
+    for name, result in results.items():
+        workload, policy, size = name.split()
+        panels[workload].add(policy, 100 * float(size), result["mops"])
+        if workload == "c":
+            hits.add(policy, 100 * float(size), hit_rate(result))
+    mops = {size: results[f"c lfu {size}"]["mops"] for size in _SIZES}
+    return Drawn(
+        [*panels.values(), hits],
+        [
+            Claim(
+                "LFU, YCSB C: cache of 10 % over none", 45.7, {"word": percent_more(mops[0.1], mops[0])}, "%"
+            ),
+            Claim(
+                "LFU, YCSB C: cache of 40 % over one of 10 %",
+                16.0,
+                {"word": percent_more(mops[0.4], mops[0.1])},
+                "%",
+            ),
+        ],
+    )
+
+
+def hit_rate(result: dict[str, float]) -> float:
+    """A get of a mirrored store reads PM once, and never where its record is cached."""
+    return 1 - result["pm_reads_per_op"] if result["cache"] else 0.0
+
+
+# --- figure 12 ----------------------------------------------------------------------------------
+
+_KEY_BYTES = (8, 16, 32, 64, 128)
+_PEER_KEY_BYTES = (8, 32)
+_THETAS = (0, 0.5, 0.8, 0.9, 0.99)
+_PEERS = tuple(subject for subject in SUBJECTS if subject not in OURS)
+_CACHED = "word, mirrored, cache of 20 %"
+
+
+def plan_sensitivity(setting: Setting) -> list[Run]:
+    runs = []
+    batch = ("--batch", setting.scale.batch)
+    for layout in OURS:
+        for width in _KEY_BYTES:
+            run = ycsb(setting, "c", "--layout", layout, "--residency", "pm", "--key-bytes", width)
+            runs.append(Run(f"key {width} {layout}", run))
+    for subject in _PEERS:
+        for width in _PEER_KEY_BYTES:
+            run = peers(setting, subject, width, ["zipf"], *batch)
+            runs.append(Run(f"key {width} {subject}", run.arguments))
+    for theta in _THETAS:
+        for subject in SUBJECTS:
+            run = peers(setting, subject, 8, ["zipf"], "--theta", theta, *batch)
+            runs.append(Run(f"theta {theta} {subject}", run.arguments))
+        cached = ycsb(setting, "c", *_MIRRORED, "--cache", _DEFAULT_CACHE, "--theta", theta)
+        runs.append(Run(f"theta {theta} {_CACHED}", cached))
+    return runs
+
+
+def read_sensitivity(setting: Setting, results: Results) -> Drawn:
+    keys = Panel("YCSB C", "key (bytes)", "Mop/s")
+    skew = Panel("YCSB C", "theta", "Mop/s")
+    speed: dict[str, float] = {}
+    for name, result in results.items():
+        kind, value, subject = name.split(maxsplit=2)
+        speed[name] = result["mops"] if "mops" in result else result["subjects"][0]["rows"][0]["mops_near"]
+        (keys if kind == "key" else skew).add(subject, float(value), speed[name])
+    falls = {one: -percent_more(speed[f"key 128 {one}"], speed[f"key 8 {one}"]) for one in OURS}
+    slab = -percent_more(speed["key 32 slabhash-gpm"], speed["key 8 slabhash-gpm"])
+    return Drawn(
+        [keys, skew],
+        [
+            Claim("GPHash: throughput lost from 8 to 128-byte keys", 13.1, dict(falls), "%"),
+            Claim("SlabHash-GPM: the same (ours: to 32 bytes)", 38.6, {"slabhash-gpm": slab}, "%"),
+        ],
+    )
+
+
+# --- figure 15 ----------------------------------------------------------------------------------
+
+_LOADED = (0.05, 0.1, 0.2, 0.4)
+
+
+def plan_loading(setting: Setting) -> list[Run]:
+    scale = setting.scale
+    runs = []
+    for size in _LOADED:
+        load = ["cache-load", "--cache", size, "--device", setting.device, "--records", scale.records]
+        runs.append(Run(str(size), [*load, "--batch", scale.batch, "--loads", scale.repeats]))
+    return runs
+
+
+def read_loading(setting: Setting, results: Results) -> Drawn:
+    batch = setting.scale.batch
+    timeline = Panel(f"cache of {_DEFAULT_CACHE:.0%}", "s", "Mop/s of a batch")
+    for end, seconds, loading in results[str(_DEFAULT_CACHE)]["end_seconds_loading"]:
+        timeline.add("beside a load" if loading else "no load", end, batch / seconds * 1e-6)
+    timeline.kind = Kind.dots
+    took = Panel("loading", "cache (%)", "ms")
+    kept = Panel("throughput beside a load", "cache (%)", "share of that before it (%)")
+    for size, result in results.items():
+        took.add("word", 100 * float(size), 1e3 * result["load_seconds"])
+        kept.add("word", 100 * float(size), 100 * result["mops_during"] / result["mops_before"])
+    longest = max(1e3 * result["load_seconds"] for result in results.values())
+    least = min(y for _, y in kept.series["word"])
+    return Drawn(
+        [timeline, took, kept],
+        [
+            Claim("loading the cache, at most", "hundreds of ms", {"word": longest}, "ms"),
+            Claim(
+                "throughput beside a load, of that before, at least",
+                "not significantly lower",
+                {"word": least},
+                "%",
+            ),
+        ],
+    )

@@ -1,0 +1,126 @@
+"""The figures that can be measured again, and what of the paper cannot, with the reason."""
+
+from __future__ import annotations
+
+from perdure.figures import cache, real_world, tables, throughput
+from perdure.figures.model import Figure
+
+PAPER = "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"
+
+_MIXED = (
+    "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F goes to every"
+    " subject as two calls, gets then writes. No subject has a record cache here. Perdure checks"
+    " a checksum on each get, and the peers have none."
+)
+_CURVES = "throughput and latency of micro-benchmark and YCSB over batch sizes"
+_CACHE = "ours caches whole records of the mirrored word layout; the paper caches buckets"
+
+_ALL = (
+    Figure(
+        "gphash-5",
+        "Throughput and latency, 8-byte keys",
+        "4.2",
+        _CURVES,
+        throughput.plan(8),
+        throughput.read,
+        _MIXED,
+    ),
+    Figure(
+        "gphash-6",
+        "Throughput and latency, 32-byte keys",
+        "4.2",
+        _CURVES,
+        throughput.plan(32),
+        throughput.read,
+        _MIXED,
+    ),
+    Figure(
+        "gphash-7",
+        "Load factors",
+        "4.2",
+        "load factor while a growing table is loaded",
+        tables.plan_load_factors,
+        tables.read_load_factors,
+        "The first table is for a 64th of the records; the paper does not say with which it began."
+        " CPU-assisted is left out, for its index is word's.",
+    ),
+    Figure(
+        "gphash-8",
+        "Latency breakdown",
+        "4.3",
+        "parts of a call with its arrays in GPU memory",
+        throughput.plan_breakdown,
+        throughput.read_breakdown,
+        "The share of SlabHash-GPM's logging is left out: its log is not timed apart.",
+        devices=("cuda",),
+        why_device="it tells apart what moves between GPU and CPU, and kernels; a CPU has neither",
+    ),
+    Figure(
+        "gphash-9",
+        "Factor analysis",
+        "4.4",
+        "what in-place keys and the cache bring, YCSB",
+        cache.plan_factors,
+        cache.read_factors,
+        "The baseline without warp cooperation is left out: there is no such variant of ours. Also,"
+        f" {_CACHE}.",
+    ),
+    Figure(
+        "gphash-10",
+        "Real-world workloads",
+        "4.5",
+        "throughput and latency over batch sizes of recommender lookups and PageRank",
+        real_world.plan,
+        real_world.read,
+        "The paper: Criteo-Kaggle clicks and the Twitter graph. Here: the first lookups of a production"
+        " recommender, and New York's roads, whose nodes have much the same degree. Both tables are small,"
+        " and --records does not change them.",
+    ),
+    Figure(
+        "gphash-11",
+        "Cache policies and sizes",
+        "4.6",
+        "throughput and hit rate by policy and cache size, YCSB A and C",
+        cache.plan_policies,
+        cache.read_policies,
+        f"{_CACHE[0].upper()}{_CACHE[1:]}. Hit rates of YCSB A are left out: counts tell them of gets alone.",
+    ),
+    Figure(
+        "gphash-12",
+        "Key size and skew",
+        "4.6",
+        "throughput by key size and by theta, YCSB C",
+        cache.plan_sensitivity,
+        cache.read_sensitivity,
+        "The ported peers have keys of 8 and 32 bytes.",
+    ),
+    Figure(
+        "gphash-13",
+        "Configurations",
+        "4.6",
+        "throughput against load factor by shape, YCSB C and LOAD",
+        tables.plan_configurations,
+        tables.read_configurations,
+        "Load factors are those before the first forced growth of a table that may not grow.",
+    ),
+    Figure(
+        "gphash-14",
+        "Resizing and recovery",
+        "4.7",
+        "time to resize by size, and to come back after SIGKILL",
+        tables.plan_overheads,
+        tables.read_overheads,
+        "A resize's time is its batch's, beyond the median of batches without one.",
+    ),
+    Figure(
+        "gphash-15",
+        "Loading the cache",
+        "4.7",
+        "gets beside loads of the cache, by its size",
+        cache.plan_loading,
+        cache.read_loading,
+        "Loading without concurrent gets is left out: ours always lets them go on.",
+    ),
+)
+
+FIGURES = {figure.name: figure for figure in _ALL}

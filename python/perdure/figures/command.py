@@ -1,0 +1,135 @@
+"""`perdure bench figure`: the options, and from names to files."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import perdure
+from perdure.cli_support import (
+    DeviceChoice,
+    DeviceOption,
+    Failure,
+    JsonOption,
+    answers_to,
+    bench_program,
+    progress,
+    report,
+)
+from perdure.figures import plots, runner
+from perdure.figures.catalogue import FIGURES
+from perdure.figures.model import Figure
+from perdure.figures.report import Measured
+from perdure.figures.setting import Setting, scale_for
+
+_ALL = "all"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def figure(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help=f"Figures to measure, or '{_ALL}' for those of the device."),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where NAME.json and NAME.png are written.")
+    ] = Path("figures"),
+    device: DeviceOption = DeviceChoice.cpu,
+    records: Annotated[
+        int | None,
+        typer.Option(min=1024, help="Records in the store; by default 500,000 or, on a GPU, 16 M."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the sizes, about, and one repeat.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder with the samples of gphash-10.")
+    ] = None,
+    plot: Annotated[bool, typer.Option(help="Draw NAME.png.")] = True,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure figures of GPHash's evaluation again, and set what the paper reports beside it."""
+    if listing:
+        _list(json_file)
+        return
+    wanted, description = _choose(names or [], device), _check_device(device)
+    program = bench_program()
+    if plot:
+        plots.check_matplotlib()
+    out.mkdir(parents=True, exist_ok=True)
+    say = answers_to(json_file)
+    done = []
+    for one in wanted:
+        with tempfile.TemporaryDirectory(prefix="perdure-figure-") as folder:
+            setting = Setting(scale_for(device.value, quick, records), device.value, Path(folder), data)
+            measured = _measure(program, one, setting, description)
+        _write(measured, out, plot)
+        say("\n".join(measured.lines()))
+        done.append(measured)
+    checked = sum(measured.checked for measured in done)
+    report(
+        json_file,
+        {"figures": [measured.as_dict() for measured in done], "checked": checked, "faults": 0},
+        f"wrote {', '.join(measured.figure.name for measured in done)} to {out}",
+    )
+
+
+def _list(json_file: str | None) -> None:
+    say = answers_to(json_file)
+    for one in FIGURES.values():
+        say(f"{one.name:10} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
+    listed = [
+        {"figure": one.name, "title": one.title, "section": one.section, "devices": list(one.devices)}
+        for one in FIGURES.values()
+    ]
+    report(json_file, {"figures": listed}, f"{len(FIGURES)} figures; perdure bench figure NAME... measures")
+
+
+def _choose(names: list[str], device: str) -> list[Figure]:
+    if not names:
+        raise Failure(f"bench figure: name figures, or '{_ALL}'; --list lists them")
+    if names == [_ALL]:
+        return [one for one in FIGURES.values() if device in one.devices]
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        raise Failure(f"bench figure {unknown[0]}: there is no such figure; choose from {', '.join(FIGURES)}")
+    for name in names:
+        if device not in FIGURES[name].devices:
+            raise Failure(
+                f"bench figure {name} --device {device}: {FIGURES[name].why_device}; run it with --device"
+                f" {FIGURES[name].devices[0]}"
+            )
+    return [FIGURES[name] for name in dict.fromkeys(names)]
+
+
+def _check_device(device: str) -> str:
+    """Its description; that it is there is said before anything runs."""
+    offered = {info.device.name: info for info in perdure.devices()}
+    info = offered.get(device)
+    if info is None or not info.available:
+        why = info.why_not if info is not None else "this build is without CUDA"
+        raise Failure(f"--device {device}: {why}; measure with --device cpu")
+    return info.description
+
+
+def _measure(program: Path, one: Figure, setting: Setting, description: str) -> Measured:
+    runs = one.plan(setting)
+    with progress(one.name, len(runs)) as show:
+        results = runner.run_all(program, runs, setting.folder, show)
+    return Measured(one, setting, runs, results, one.read(setting, results), description)
+
+
+def _write(measured: Measured, out: Path, plot: bool) -> None:
+    name = measured.figure.name
+    if plot:
+        measured.plot = out / f"{name}.png"
+        title = f"{name}: {measured.figure.title}\n{measured.description}; {measured.sizes}"
+        plots.draw(title, measured.drawn.panels, measured.plot)
+    (out / f"{name}.json").write_text(json.dumps(measured.with_runs(), indent=2) + "\n")

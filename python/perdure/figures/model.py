@@ -1,0 +1,96 @@
+"""What a figure is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from perdure.figures.setting import Setting
+
+Points = list[tuple[float, float]]
+Results = dict[str, Any]  # the JSON of each run, by its name
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of perdure-bench. Its arguments are without --json, which the runner adds."""
+
+    name: str
+    arguments: Sequence[str | int | float]
+
+    def command(self) -> list[str]:
+        return [str(one) for one in self.arguments]
+
+
+class Kind(StrEnum):
+    line = "line"
+    bar = "bar"  # x is the place among `names`; series side by side
+    stack = "stack"  # the same, series on top of each other
+    scatter = "scatter"  # each series is one point, and its name a label
+    dots = "dots"
+
+
+@dataclass
+class Panel:
+    """One plot: a list of points a series."""
+
+    title: str
+    x: str
+    y: str
+    series: dict[str, Points] = field(default_factory=dict)
+    kind: Kind = Kind.line
+    log_x: bool = False
+    log_y: bool = False
+    names: list[str] = field(default_factory=list)
+
+    def add(self, series: str, x: float, y: float | None) -> None:
+        if y is not None:
+            self.series.setdefault(series, []).append((x, y))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "x": self.x,
+            "y": self.y,
+            "kind": self.kind.value,
+            "names": self.names,
+            "series": self.series,
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper reports, and the same from our runs: a ratio ("x"), a share ("%") or a figure in words.
+
+    `ours` has a number a subject. Two stand where GPHash does: `in_place`, which is GPHash as published, and
+    `word`, our own layout. None: these runs cannot tell.
+    """
+
+    what: str
+    paper: float | str
+    ours: dict[str, float | None]
+    unit: str = "x"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"what": self.what, "paper": self.paper, "unit": self.unit, "ours": self.ours}
+
+
+@dataclass
+class Drawn:
+    panels: list[Panel]
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    title: str
+    section: str  # of the paper
+    shows: str
+    plan: Callable[[Setting], list[Run]]
+    read: Callable[[Setting, Results], Drawn]
+    differs: str = ""  # from the paper's measurement, beyond hardware and sizes
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    why_device: str = ""  # where it is not both

@@ -1,0 +1,116 @@
+"""Figure 10: accesses of real applications, as traces that `perdure-bench peers` plays.
+
+Lookups: the keys that a production recommender looked up, in arrival order, as DLRM looks up embedding
+vectors. PageRank: in each iteration every node gets its neighbours' ranks and updates its own.
+"""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from perdure import demo
+from perdure.cli_support import Failure
+from perdure.figures.model import Claim, Drawn, Results, Run
+from perdure.figures.setting import Setting
+from perdure.figures.throughput import (
+    OURS,
+    SUBJECTS,
+    Speeds,
+    curves,
+    latency_ratio,
+    numbers,
+    peak_ratio,
+    peers,
+)
+
+LOOKUPS = "scarab_recs.rows0-150K.u64be.xz"
+GRAPH = demo.ROADS
+_UPDATE = np.uint64(1 << 63)  # as perdure-bench peers --trace has it
+_TITLES = {"lookups": "recommender lookups (DLRM)", "pagerank": "PageRank"}
+_OTHERS = ("slabhash-gpm", "clevel-gpm", "cpu-assisted")
+
+Trace = npt.NDArray[np.uint64]
+
+
+def find_data(given: Path | None) -> Path:
+    places = [given] if given else [Path(__file__).resolve().parents[3] / "data", Path.cwd() / "data"]
+    for place in places:
+        if all((place / name).is_file() for name in (LOOKUPS, GRAPH)):
+            return place
+    looked = ", ".join(map(str, places))
+    raise Failure(
+        f"--data: {LOOKUPS} and {GRAPH} are not both in {looked}: run this in a checkout of the repository,"
+        " or name its data/ folder with --data"
+    )
+
+
+def lookups(path: Path) -> Trace:
+    """A key's row is its place among the keys by first appearance."""
+    with lzma.open(path) as packed:
+        keys = np.frombuffer(packed.read(), ">u8")
+    _, first, row = np.unique(keys, return_index=True, return_inverse=True)
+    by_appearance = np.empty(len(first), np.uint64)
+    by_appearance[np.argsort(first)] = np.arange(len(first), dtype=np.uint64)
+    return by_appearance[row]
+
+
+def pagerank(path: Path) -> Trace:
+    """One iteration: node by node, a get of each neighbour's rank, then an update of its own."""
+    ends = demo.read_ids(path).reshape(-1, 2) - np.uint64(1)
+    node = np.concatenate([ends[:, 0], ends[:, 1]])
+    neighbour = np.concatenate([ends[:, 1], ends[:, 0]])
+    nodes = np.arange(int(ends.max()) + 1, dtype=np.uint64)
+    of = np.concatenate([node, nodes])
+    operation = np.concatenate([neighbour, nodes | _UPDATE])
+    return operation[np.argsort(of, kind="stable")]  # stable: a node's update comes after its gets
+
+
+def plan(setting: Setting) -> list[Run]:
+    data = find_data(setting.data)
+    traces = {"lookups": lookups(data / LOOKUPS), "pagerank": pagerank(data / GRAPH)}
+    runs = []
+    for name, trace in traces.items():
+        file = setting.folder / f"{name}.u64"
+        trace.astype("<u8").tofile(file)
+        runs += _plan_trace(setting, name, file, int((trace & ~_UPDATE).max()) + 1)
+    return runs
+
+
+def _plan_trace(setting: Setting, name: str, file: Path, records: int) -> list[Run]:
+    """The table is as large as the trace's; operations and batches are the setting's, where they fit."""
+    scale = setting.scale
+    ops = min(scale.ops, records)
+    fitted = replace(setting, scale=replace(scale, records=records, ops=ops))
+    batches = numbers([batch for batch in scale.batches if batch <= ops] or [ops])
+    more = ["--trace", str(file), "--batch", batches]
+    runs = [peers(fitted, subject, 8, ["trace"], *more) for subject in SUBJECTS]
+    return [Run(f"{name} {run.name}", run.arguments) for run in runs]
+
+
+def read(setting: Setting, results: Results) -> Drawn:
+    speeds: Speeds = {}
+    for name, result in results.items():
+        (found,) = result["subjects"]
+        of_trace = speeds.setdefault((_TITLES[name.split()[0]], found["subject"]), {})
+        of_trace.update({row["batch"]: row["mops_near"] for row in found["rows"]})
+    titles = _TITLES.values()
+    return Drawn(
+        curves(speeds),
+        [
+            Claim(
+                "throughput of GPHash over the others, at most",
+                7.09,
+                {ours: peak_ratio(speeds, titles, (ours,), _OTHERS) for ours in OURS},
+            ),
+            Claim(
+                "latency of the others over GPHash's, at most",
+                7.91,
+                {ours: latency_ratio(speeds, titles, (ours,), _OTHERS) for ours in OURS},
+            ),
+        ],
+    )

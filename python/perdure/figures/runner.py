@@ -1,0 +1,60 @@
+"""Runs perdure-bench, one process a run, and reads what it found.
+
+Invariant: a result is returned only if every answer that the run checked was right. perdure-bench checks each
+value that it reads, and says so by exit status 1.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from perdure.cli_support import FAULTS, Failure
+from perdure.figures.model import Results, Run
+
+_SAID_LINES = 3  # of perdure-bench's last words, in an error
+
+
+def run_all(program: Path, runs: Iterable[Run], folder: Path, show: Callable[[float], None]) -> Results:
+    results: Results = {}
+    for run in runs:
+        results[run.name] = run_one(program, run, folder / "result.json")
+        show(len(results))
+    return results
+
+
+def run_one(program: Path, run: Run, result: Path) -> Any:
+    command = [str(program), *run.command(), "--json", str(result)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return json.loads(result.read_text())
+    said = " ".join((done.stderr or done.stdout).strip().splitlines()[-_SAID_LINES:])
+    if done.returncode == FAULTS:
+        faults = [line.strip() for line in done.stdout.splitlines() if "FAULT" in line or "WRONG" in line]
+        raise Failure(f"{_shown(run)}: WRONG ANSWERS: {'; '.join(faults) or said}", FAULTS)
+    if done.returncode < 0:
+        raise Failure(f"{_shown(run)}: ended by signal {-done.returncode}: {said}")
+    raise Failure(f"{_shown(run)}: {said}")
+
+
+def _shown(run: Run) -> str:
+    return "perdure-bench " + " ".join(run.command())
+
+
+def checked_answers(result: Any) -> int:
+    """The answers that a result says were compared, of all its subjects."""
+    subjects = result.get("subjects", [result])
+    return sum(subject.get("checked", 0) for subject in subjects)
+
+
+def machines(results: Results) -> list[str]:
+    """The machines that the results name, each once."""
+    found: dict[str, None] = {}
+    for result in results.values():
+        for part in [result, *result.get("subjects", [])]:
+            if "machine" in part:
+                found[part["machine"]] = None
+    return list(found)

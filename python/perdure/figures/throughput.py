@@ -1,0 +1,201 @@
+"""Figures 5 and 6: throughput and latency of all subjects over batch sizes; 8: the parts of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure.figures.setting import Setting
+
+SUBJECTS = ("slabhash-gpm", "clevel-gpm", "cpu-assisted", "in_place", "word")
+OURS = ("in_place", "word")  # what stands where GPHash does
+OTHER_GPM = ("slabhash-gpm", "clevel-gpm")
+
+SEARCH = {"get-hit": "positive search", "get-miss": "negative search", "zipf": "YCSB C"}
+WRITE = {"insert": "insertion", "update": "update", "delete": "deletion"}
+MIXED = {"ycsb-a": "YCSB A", "ycsb-b": "YCSB B", "ycsb-d": "YCSB D", "ycsb-f": "YCSB F"}
+WORKLOADS = SEARCH | WRITE | MIXED
+LOAD = "YCSB LOAD"
+
+Speeds = dict[tuple[str, str], dict[int, float]]  # (workload, subject): Mop/s by batch
+
+
+def numbers(values: Iterable[int]) -> str:
+    return ",".join(map(str, values))
+
+
+def peers(setting: Setting, subject: str, key_bytes: int, workloads: Iterable[str], *more: str | int) -> Run:
+    """A run of `perdure-bench peers` of one subject."""
+    scale = setting.scale
+    arguments = ["peers", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
+    arguments += ["--records", scale.records, "--ops", scale.ops, "--repeat", scale.repeats]
+    arguments += ["--workload", ",".join(workloads), "--no-count-accesses", *more]
+    return Run(subject, arguments)
+
+
+# --- figures 5 and 6 ----------------------------------------------------------------------------
+
+
+def plan(key_bytes: int) -> Callable[[Setting], list[Run]]:
+    def runs(setting: Setting) -> list[Run]:
+        scale = setting.scale
+        listed = []
+        for subject in SUBJECTS:
+            batches = numbers(scale.batches)
+            listed.append(peers(setting, subject, key_bytes, WORKLOADS, "--batch", batches))
+            for batch in scale.batches:
+                load = ["fill", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
+                load += ["--records", scale.records, "--batch", batch]
+                listed.append(Run(f"{subject} load {batch}", load))
+        return listed
+
+    return runs
+
+
+def speeds_of(results: Results) -> Speeds:
+    """Whole calls, with arrays where the device has them nearest."""
+    speeds: Speeds = {}
+    for result in results.values():
+        for found in result["subjects"]:
+            if result["command"] == "fill":
+                speeds.setdefault((LOAD, found["subject"]), {})[result["batch"]] = found["mops"]
+            for row in found.get("rows", []):
+                title = WORKLOADS.get(row["workload"], row["workload"])
+                speeds.setdefault((title, found["subject"]), {})[row["batch"]] = row["mops_near"]
+    return speeds
+
+
+def curves(speeds: Speeds) -> list[Panel]:
+    """A panel a workload. Batches follow one another: their mean latency is their size by the throughput."""
+    panels: dict[str, Panel] = {}
+    for (workload, subject), by_batch in speeds.items():
+        panel = panels.setdefault(
+            workload,
+            Panel(workload, "Mop/s", "mean latency of a batch (us)", log_x=True, log_y=True),
+        )
+        for batch, mops in sorted(by_batch.items()):
+            panel.add(subject, mops, batch / mops)
+    return list(panels.values())
+
+
+def read(setting: Setting, results: Results) -> Drawn:
+    speeds = speeds_of(results)
+    search, both = SEARCH.values(), (*OTHER_GPM, "cpu-assisted")
+    return Drawn(
+        curves(speeds),
+        [
+            Claim(
+                "search: highest throughput of a GPM index over CPU-assisted, at most",
+                13.84,
+                {ours: peak_ratio(speeds, search, (ours, *OTHER_GPM), ("cpu-assisted",)) for ours in OURS},
+            ),
+            Claim(
+                "search: latency of CPU-assisted over a GPM index's, at most",
+                27.62,
+                {ours: latency_ratio(speeds, search, (ours, *OTHER_GPM), ("cpu-assisted",)) for ours in OURS},
+            ),
+            _over(speeds, "search: GPHash over SlabHash-GPM, at most", 4.28, search, ("slabhash-gpm",)),
+            _over(
+                speeds,
+                "insertion, LOAD: GPHash over the others, at most",
+                5.79,
+                (WRITE["insert"], LOAD),
+                both,
+            ),
+            _over(
+                speeds,
+                "YCSB D: GPHash over the other GPM indexes, at most",
+                2.16,
+                (MIXED["ycsb-d"],),
+                OTHER_GPM,
+            ),
+            _over(speeds, "update: GPHash over the others, at most", 9.23, (WRITE["update"],), both),
+            _over(speeds, "deletion: GPHash over the others, at most", 10.37, (WRITE["delete"],), both),
+            _over(
+                speeds,
+                "YCSB A, B: GPHash over the others, at most",
+                4.75,
+                (MIXED["ycsb-a"], MIXED["ycsb-b"]),
+                both,
+            ),
+        ],
+    )
+
+
+def _over(
+    speeds: Speeds, what: str, paper: float, workloads: Iterable[str], others: tuple[str, ...]
+) -> Claim:
+    return Claim(what, paper, {ours: peak_ratio(speeds, workloads, (ours,), others) for ours in OURS})
+
+
+def peak_ratio(
+    speeds: Speeds, workloads: Iterable[str], ours: tuple[str, ...], others: tuple[str, ...]
+) -> float:
+    """The most, over workloads and pairs, by which one's highest throughput exceeds another's."""
+    return max(
+        max(speeds[workload, one].values()) / max(speeds[workload, other].values())
+        for workload in workloads
+        for one in ours
+        for other in others
+    )
+
+
+def latency_ratio(
+    speeds: Speeds, workloads: Iterable[str], ours: tuple[str, ...], others: tuple[str, ...]
+) -> float:
+    """The most by which another's latency exceeds ours at the same batch size."""
+    return max(
+        speeds[workload, one][batch] / speeds[workload, other][batch]
+        for workload in workloads
+        for one in ours
+        for other in others
+        for batch in speeds[workload, one]
+    )
+
+
+# --- figure 8 -----------------------------------------------------------------------------------
+
+_BROKEN_DOWN = ("get-hit", "insert", "update")
+
+
+def plan_breakdown(setting: Setting) -> list[Run]:
+    return [peers(setting, subject, 8, _BROKEN_DOWN, "--batch", setting.scale.batch) for subject in SUBJECTS]
+
+
+def read_breakdown(setting: Setting, results: Results) -> Drawn:
+    panels = []
+    shares = []
+    for workload in _BROKEN_DOWN:
+        panel = Panel(WORKLOADS[workload], "", "us of a batch", kind=Kind.stack, names=list(SUBJECTS))
+        for at, subject in enumerate(SUBJECTS):
+            (row,) = [r for r in results[subject]["subjects"][0]["rows"] if r["workload"] == workload]
+            parts = breakdown(row, subject)
+            for part, microseconds in parts.items():
+                panel.add(part, at, microseconds)
+            if subject == "cpu-assisted":
+                shares.append(parts["between GPU and CPU"] / sum(parts.values()))
+        panels.append(panel)
+    claim = Claim(
+        "CPU-assisted: share of a call that moves data between GPU and CPU, at least",
+        30.1,
+        {"cpu-assisted": 100 * min(shares)},
+        "%",
+    )
+    return Drawn(panels, [claim])
+
+
+def breakdown(row: dict[str, Any], subject: str) -> dict[str, float]:
+    """The parts of a call whose arrays lie in GPU memory, from throughputs of one batch size.
+
+    The CPU-assisted path with arrays in host memory does without the GPU: what a call takes longer with
+    arrays in GPU memory is moving them. The GPM peers tell their kernels apart; Perdure's calls do not.
+    """
+    whole = row["batch"] / row["mops_near"]
+    if subject == "cpu-assisted":
+        index = min(whole, row["batch"] / row["mops_host"])
+        return {"index on the CPU": index, "between GPU and CPU": whole - index}
+    if row["mops_kernel"] is None:
+        return {"whole call": whole}
+    kernel = min(whole, row["batch"] / row["mops_kernel"])
+    return {"kernels": kernel, "rest of the call": whole - kernel}

@@ -1,0 +1,239 @@
+"""`perdure bench figure`: the catalogue, what runs come to, tiny figures end to end, and bad input."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import perdure
+import pytest
+from perdure import _native
+from perdure.cli_support import Failure
+from perdure.figures import cache, real_world, runner, throughput
+from perdure.figures.catalogue import FIGURES
+from perdure.figures.model import Run
+from perdure.figures.setting import Setting, scale_for
+
+BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
+DATA = Path(__file__).resolve().parents[2] / "data"
+TINY = ["--quick", "--records", 2048]
+
+needs_bench = pytest.mark.skipif(not BENCH.is_file(), reason="this package was built without perdure-bench")
+needs_plots = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
+)
+
+
+def setting(folder: Path, device: str = "cpu") -> Setting:
+    return Setting(scale_for(device, quick=True), device, folder, DATA)
+
+
+# --- the catalogue ------------------------------------------------------------------------------
+
+
+def test_every_figure_of_the_evaluation_is_there():
+    assert list(FIGURES) == [f"gphash-{number}" for number in range(5, 16)]
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda figure: figure.name)
+def test_a_figure_plans_runs_of_different_names(figure, tmp_path):
+    assert figure.title and figure.section.startswith("4.") and figure.shows
+    assert set(figure.devices) <= {"cpu", "cuda"}
+    assert bool(figure.why_device) == (len(figure.devices) == 1)
+    for device in figure.devices:
+        runs = figure.plan(setting(tmp_path, device))
+        names = [run.name for run in runs]
+        assert names and len(set(names)) == len(names)
+        for run in runs:
+            assert "--json" not in run.command()
+
+
+def test_sizes_follow_the_records():
+    assert scale_for("cpu", False).records < scale_for("cuda", False).records == 16_000_000
+    small = scale_for("cpu", False, 5_000)
+    assert (small.records, small.ops, small.batches) == (5_000, 5_000, (256, 1024, 4096))
+    assert scale_for("cuda", False, 2_000).batches == (1024,)
+    assert scale_for("cuda", True, 2_000).batches == (2_000,)
+
+
+# --- what results come to -----------------------------------------------------------------------
+
+
+def test_ratios_compare_peaks_and_latencies_at_one_batch():
+    speeds = {("w", "a"): {256: 2.0, 4096: 6.0}, ("w", "b"): {256: 1.0, 4096: 5.0}}
+    assert throughput.peak_ratio(speeds, ["w"], ("a",), ("b",)) == pytest.approx(1.2)
+    assert throughput.latency_ratio(speeds, ["w"], ("a",), ("b",)) == pytest.approx(2.0)
+    (panel,) = throughput.curves(speeds)
+    assert panel.series["a"] == [(2.0, 128.0), (6.0, pytest.approx(682.67, abs=0.01))]
+
+
+def test_a_breakdown_adds_up_to_the_call():
+    row = {"batch": 4096, "mops_near": 4.0, "mops_host": 8.0, "mops_kernel": None}
+    assert throughput.breakdown(row, "cpu-assisted") == {
+        "index on the CPU": 512.0,
+        "between GPU and CPU": 512.0,
+    }
+    row |= {"mops_kernel": 5.12}
+    assert sum(throughput.breakdown(row, "clevel-gpm").values()) == 1024.0
+    assert throughput.breakdown(row | {"mops_kernel": None}, "word") == {"whole call": 1024.0}
+
+
+def test_hit_rates_are_what_is_left_of_one_read_a_get():
+    assert cache.hit_rate({"cache": 0.2, "pm_reads_per_op": 0.25}) == 0.75
+    assert cache.hit_rate({"cache": 0, "pm_reads_per_op": 0.98}) == 0
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+def test_lookups_are_numbered_by_first_appearance():
+    trace = real_world.lookups(DATA / real_world.LOOKUPS)
+    assert len(trace) == 150_000 and trace[0] == 0 and int(trace.max()) + 1 == 48_497
+    _, first = np.unique(trace, return_index=True)
+    assert (np.diff(first) > 0).all()
+
+
+def test_pagerank_gets_both_ends_of_every_edge_and_updates_each_node_last():
+    trace = real_world.pagerank(DATA / real_world.GRAPH)
+    update = (trace >> np.uint64(63)).astype(bool)
+    assert len(trace) == 2 * 365_050 + 264_346 and update.sum() == 264_346
+    assert (trace[update] & ~np.uint64(1 << 63)).tolist() == list(range(264_346))
+    # Its first edges are 1-2, 1-12, 1-1363: node 0 gets 1, 11 and 1362, in the order of the file.
+    assert trace[:3].tolist() == [1, 11, 1362] and update[3]
+
+
+# --- end to end ---------------------------------------------------------------------------------
+
+
+@needs_bench
+@needs_plots
+@pytest.mark.parametrize("name", ["gphash-7", "gphash-14", "gphash-15"])
+def test_a_tiny_figure(cli, tmp_path, name):
+    done = cli("bench", "figure", name, *TINY, "--out", tmp_path / "out", "--json", "-")
+    assert done.status == 0, done.err
+    (found,) = done.json()["figures"]
+    assert found["figure"] == name and found["faults"] == 0 and found["checked"] > 0
+    assert found["device"] == "cpu" and found["device_description"] in done.err
+    assert found["claims"] and all({"what", "paper", "ours"} <= set(claim) for claim in found["claims"])
+    assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    whole = json.loads((tmp_path / "out" / f"{name}.json").read_text())
+    assert whole["claims"] == found["claims"] and all("result" in run for run in whole["runs"])
+
+
+@needs_bench
+def test_all_subjects_over_batch_sizes(cli, tmp_path):
+    done = cli("bench", "figure", "gphash-5", *TINY, "--no-plot", "--out", tmp_path, "--json", "-")
+    assert done.status == 0, done.err
+    (found,) = done.json()["figures"]
+    panels = {panel["title"]: panel["series"] for panel in found["panels"]}
+    assert set(panels) == {*throughput.WORKLOADS.values(), throughput.LOAD}
+    assert all(set(series) == set(throughput.SUBJECTS) for series in panels.values())
+    assert all(claim["ours"]["word"] > 0 and claim["paper"] > 1 for claim in found["claims"])
+    assert found["plot"] is None and not list(tmp_path.glob("*.png"))
+
+
+@needs_bench
+@needs_plots
+@pytest.mark.gpu
+def test_a_breakdown_on_a_gpu(cli, tmp_path):
+    done = cli("bench", "figure", "gphash-8", *TINY, "--device", "cuda", "--out", tmp_path, "--json", "-")
+    assert done.status == 0, done.err
+    (found,) = done.json()["figures"]
+    assert 0 <= found["claims"][0]["ours"]["cpu-assisted"] <= 100
+    for panel in found["panels"]:
+        assert {"kernels", "between GPU and CPU", "whole call"} <= set(panel["series"])
+
+
+@needs_bench
+def test_hit_rates_grow_with_the_cache(tmp_path):
+    setup = setting(tmp_path)
+    runs = {run.name: run for run in cache.plan_policies(setup)}
+    rates = []
+    for size in (0.05, 0.4):
+        found = runner.run_one(BENCH, runs[f"c lfu {size}"], tmp_path / "result.json")
+        rates.append(cache.hit_rate(found))
+    assert 0.4 < rates[0] < rates[1] < 1
+
+
+@needs_bench
+def test_a_trace_that_names_no_record_is_refused(tmp_path):
+    np.array([5000], "<u8").tofile(tmp_path / "trace")
+    arguments = ["peers", "--workload", "trace", "--trace", tmp_path / "trace", "--records", 5000]
+    run = Run("x", [*arguments, "--batch", 64, "--ops", 64])
+    with pytest.raises(Failure, match="names record 5000, but --records is 5000"):
+        runner.run_one(BENCH, run, tmp_path / "result.json")
+
+
+# --- what goes wrong ----------------------------------------------------------------------------
+
+
+def stand_in(folder: Path, script: str) -> Path:
+    program = folder / "bin" / "perdure-bench"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "message"),
+    [
+        ("echo '  FAULT: get of record 7 gave a value'; exit 1", 1, "WRONG ANSWERS: FAULT: get of record 7"),
+        ("echo 'perdure-bench: no room' >&2; exit 2", 2, "perdure-bench fill .*: perdure-bench: no room"),
+        ("kill -9 $$", 2, "ended by signal 9"),
+    ],
+)
+def test_a_run_that_fails_ends_the_command(cli, monkeypatch, tmp_path, script, status, message):
+    stand_in(tmp_path, script)
+    monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
+    done = cli("bench", "figure", "gphash-7", "--no-plot", "--out", tmp_path / "out")
+    assert done.status == status and done.out == ""
+    assert re.search(message, done.err)
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name figures, or 'all'"),
+        (["gphash-4"], "gphash-4: there is no such figure; choose from gphash-5,"),
+        (["gphash-8"], "gphash-8 --device cpu: it tells apart"),
+        (["gphash-5", "--device", "tpu"], "--device"),
+        (["gphash-5", "--records", "7"], "--records"),
+        (["gphash-5", "--wat"], "--wat"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_wrong_usage(cli, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = cli("bench", "figure", *arguments)
+    assert done.status == 2 and message in done.err and done.out == ""
+
+
+@needs_bench
+def test_missing_data_says_where_it_looked(cli, tmp_path):
+    done = cli("bench", "figure", "gphash-10", "--no-plot", "--data", "/nowhere", "--out", tmp_path)
+    assert done.status == 2 and "--data:" in done.err and "/nowhere" in done.err
+
+
+def test_no_gpu(cli, tmp_path):
+    if any(device.device.name == "cuda" and device.available for device in perdure.devices()):
+        pytest.skip("there is a GPU")
+    done = cli("bench", "figure", "gphash-5", "--device", "cuda", "--out", tmp_path / "out")
+    assert done.status == 2 and "--device cuda: " in done.err and "--device cpu" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_perdure_bench(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.so"))
+    missing = cli("bench", "figure", "gphash-5")
+    assert missing.status == 2 and "perdure-bench is not there" in missing.err
+
+
+def test_the_list(cli):
+    listed = cli("bench", "figure", "--list", "--json", "-")
+    assert listed.status == 0 and len(listed.json()["figures"]) == len(FIGURES)
+    assert all(name in cli("bench", "figure", "--list").out for name in FIGURES)
