@@ -75,6 +75,7 @@ enum class Mutant : std::uint8_t {
   squad_keeps_first_writer,
   squad_publishes_with_record,
   squad_overwrites_record,
+  rehash_forgets_left,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

@@ -89,6 +89,7 @@ constexpr MutantInfo kMutants[] = {
      "phase one stores the slot words with the records"},
     {Mutant::squad_overwrites_record, "squad_overwrites_record", "mirrored",
      "a replacement is written over the record it replaces"},
+    {Mutant::rehash_forgets_left, "rehash_forgets_left", "mirrored", "a resize drops what the mirror knew no key of"},
     {Mutant::order_after_fingerprint_skipped, "order_after_fingerprint_skipped", "in_place",
      "no ordering point at the end of an insert", "the batch's own ordering point follows"},
     {Mutant::order_after_erase_skipped, "order_after_erase_skipped", "in_place",
