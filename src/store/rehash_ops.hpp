@@ -67,7 +67,7 @@ struct RehashKnownBody {
     if (!found) return false;
     Plan plan;
     plan.value_sum = old.value_sum<W>(from);
-    plan.known = old.known<W>(from);
+    plan.known = table.mirror.identities != nullptr ? old.known<W>(from) : 0;  // the larger one may have no room
     Ops::store(warp, mem, table, where.slot(table, lane), where.slot_number(table, lane), word, &key, &plan);
     return true;
   }
