@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "exec/workers.hpp"
 #include "peer.hpp"
 
 namespace perdure::peers {
@@ -15,8 +16,8 @@ namespace perdure::peers {
 template <class Machine>
 class Assisted final : public Peer {
  public:
-  Assisted(std::unique_ptr<Peer> index, typename Machine::Shared machine)
-      : index_(std::move(index)), shared_(std::move(machine)), machine_(shared_) {}
+  Assisted(std::unique_ptr<Peer> index, typename Machine::Shared machine, std::shared_ptr<exec::Workers> workers)
+      : index_(std::move(index)), workers_(std::move(workers)), shared_(std::move(machine)), machine_(shared_) {}
 
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses) override {
     auto const mine = home(keys, 0);
@@ -63,6 +64,7 @@ class Assisted final : public Peer {
   }
 
   std::unique_ptr<Peer> index_;
+  std::shared_ptr<exec::Workers> workers_;  // that the machine uses
   typename Machine::Shared shared_;
   Machine machine_;
 };

@@ -14,7 +14,7 @@ namespace perdure::peers {
 struct Making {
   std::unique_ptr<Arena> arena;            // GPM peers
   std::unique_ptr<Peer> index;             // cpu_assisted
-  std::shared_ptr<exec::Workers> workers;  // CPU machines
+  std::shared_ptr<exec::Workers> workers;  // the host's threads
   PeerOptions options;
   bool fresh = true;
 };

@@ -28,7 +28,8 @@ Result<std::unique_ptr<Peer>> make_counted(Making making, typename Machine::Shar
 
 template <class Machine>
 Result<std::unique_ptr<Peer>> make_on(Making making, typename Machine::Shared const& machine) {
-  if (making.index != nullptr) return std::unique_ptr<Peer>(new Assisted<Machine>(std::move(making.index), machine));
+  if (making.index != nullptr)
+    return std::unique_ptr<Peer>(new Assisted<Machine>(std::move(making.index), machine, std::move(making.workers)));
   ArenaHeader const& header = making.arena->header();
   auto const design = static_cast<Design>(header.design);
   if (design == Design::slabhash_gpm && header.key_bytes == 8)

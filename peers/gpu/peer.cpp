@@ -1,7 +1,6 @@
 #include "peer.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "machines.hpp"
 
@@ -9,9 +8,6 @@ namespace perdure::peers {
 namespace {
 
 Result<std::unique_ptr<Peer>> make_on_cpu(Making making) {
-  std::uint32_t const threads = making.options.threads;
-  making.workers =
-      std::make_shared<exec::Workers>(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()));
 #if defined(PERDURE_HAS_AVX512)
   if (__builtin_cpu_supports("x86-64-v4")) return on_cpu::N_AVX3::make(std::move(making));
 #endif
@@ -20,6 +16,7 @@ Result<std::unique_ptr<Peer>> make_on_cpu(Making making) {
 }
 
 Result<std::unique_ptr<Peer>> make(Making making) {
+  making.workers = std::make_shared<exec::Workers>(making.options.threads);
   return making.options.device == Device::cuda ? make_on_cuda(std::move(making)) : make_on_cpu(std::move(making));
 }
 

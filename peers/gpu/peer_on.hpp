@@ -50,7 +50,7 @@ class PeerOn final : public Peer {
     if (Status s = begin(keys, {}, statuses); !s.ok()) return s;
     if (Status s = machine_.bring_out(values, batch_.out); !s.ok()) return s;
     if (auto const ran = run(keys.count, OpBody<Ops, Verb::get>{batch_, view()}); !ran) return ran.status();
-    if (Status s = machine_.return_out(values); !s.ok()) return s;
+    if (Status s = machine_.return_out(values, [](std::size_t) { return true; }); !s.ok()) return s;
     return answer(statuses);
   }
 

@@ -12,9 +12,11 @@
 #include <string>
 
 #include "exec/counts.hpp"
+#include "exec/cuda_staging.cuh"
 #include "exec/cuda_status.cuh"
 #include "exec/cuda_warp.cuh"
 #include "exec/traps.hpp"
+#include "exec/workers.hpp"
 #include "perdure/batch.h"
 
 namespace perdure::exec {
@@ -91,13 +93,14 @@ class CudaMachine {
     int device = 0;
     int multiprocessors = 0;
     std::string name;
+    Workers* workers = nullptr;  // the host's threads
     [[nodiscard]] std::string describe() const { return "cuda " + name; }
   };
 
-  static Result<Shared> describe_device() {
+  static Result<Shared> describe_device(Workers& workers) {
     cudaDeviceProp properties{};
     if (Status s = cuda_status(cudaGetDeviceProperties(&properties, 0), "asking for its properties"); !s.ok()) return s;
-    return Shared{0, properties.multiProcessorCount, properties.name};
+    return Shared{0, properties.multiProcessorCount, properties.name, &workers};
   }
 
   /// Device memory with a pinned twin on the host, made when first fetched.
@@ -183,7 +186,10 @@ class CudaMachine {
     std::size_t const bytes =
         column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
     if (Status s = columns_[which].resize(bytes); !s.ok()) return s;
-    if (Status s = send(columns_[which].data(), column.data, bytes); !s.ok()) return s;
+    Status const sent = CudaStaging::pays(column.data, bytes)
+                            ? staging_.send(columns_[which].data(), column.data, bytes, stream_, *shared_->workers)
+                            : send(columns_[which].data(), column.data, bytes);
+    if (!sent.ok()) return sent;
     here.data = columns_[which].data();
     if (column.offsets == nullptr) return {};
     if (Status s = offsets_[which].resize(n + 1); !s.ok()) return s;
@@ -223,12 +229,17 @@ class CudaMachine {
     std::size_t const bytes = column.count * column.width;
     if (Status s = out_.resize(bytes); !s.ok()) return s;
     here = out_.data();
-    // Elements whose key is absent stay as the caller has them.
-    return send(out_.data(), column.data, bytes);
+    return {};
   }
-  Status return_out(MutableColumn const& column) {
-    if (column.data == nullptr || column.place == Place::device) return {};
-    return return_bytes(column.data, out_.data(), column.count * column.width);
+  /// Those elements that wanted(i) names; the others stay as the caller has them.
+  template <class Wanted>
+  Status return_out(MutableColumn const& column, Wanted wanted) {
+    if (!must_be_returned(column)) return {};
+    return staging_.fetch(column.data, out_.data(), column.width, column.count, stream_, *shared_->workers, wanted);
+  }
+  /// Whether return_out() will ask which elements are wanted.
+  static bool must_be_returned(MutableColumn const& column) {
+    return column.data != nullptr && column.place == Place::host && column.count > 0;
   }
   Status return_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
     return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
@@ -376,6 +387,7 @@ class CudaMachine {
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;  // of columns to the host, beside stream_
   cudaEvent_t ready_ = nullptr;
+  CudaStaging staging_;
   Buffer<std::byte> columns_[2], out_, sort_room_;
   Buffer<std::byte> kept_[2];  // their twins alone
   Buffer<std::int64_t> offsets_[2];

@@ -61,7 +61,11 @@ class SimMachine {
     here = column.data;
     return {};
   }
-  Status return_out(MutableColumn const&) { return {}; }
+  template <class Wanted>
+  Status return_out(MutableColumn const&, Wanted) {
+    return {};  // written in place
+  }
+  static bool must_be_returned(MutableColumn const&) { return false; }
   Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }
   Result<std::byte*> place_for(std::byte* host, std::size_t) { return host; }
 

@@ -179,7 +179,15 @@ class SessionOn final : public Session {
   }
 
   Status finish() override {
-    if (Status s = machine_.return_out(call_.out); !s.ok()) return s;
+    if (Machine::must_be_returned(call_.out)) {
+      auto const status = machine_.fetch(status_, batch_.n);
+      if (!status) return status.status();
+      auto const given = [&](std::size_t i) {
+        bool const get = call_.kinds.empty() ? call_.kind == OpKind::get : call_.kinds[i] == OpKind::get;
+        return get && status.value()[i] == code(KeyStatus::ok);
+      };
+      if (Status s = machine_.return_out(call_.out, given); !s.ok()) return s;
+    }
     return machine_.wait();
   }
 

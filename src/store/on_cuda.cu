@@ -5,7 +5,7 @@
 namespace perdure {
 
 Result<std::unique_ptr<Engine>> make_cuda_engine(EngineOptions const& options) {
-  auto shared = exec::CudaMachine::describe_device();
+  auto shared = exec::CudaMachine::describe_device(*options.workers);
   if (!shared) return shared.status();
   return make_engine_on<exec::CudaMachine>(options, std::move(*shared));
 }

@@ -58,9 +58,8 @@ struct RehashKnownBody {
     KeyRef key{old.identity(from), table.key_bytes, 0};
     key.hash = hash_bytes(key.data, key.bytes);
     typename Ops::Where const where(table, key.hash);
-    MirrorSearch<Ops> const search{table};
-    if (stands<W>(search, where, key.hash, word)) return true;
-    std::uint32_t const empties = search.empties(where);
+    std::uint32_t empties = 0;
+    if (stands<W>(where, word, empties)) return true;
     std::uint32_t lane = 0;
     bool const found =
         warp.once([&] { return std::uint64_t{Ops::template claim_empty<W>(table, where, empties, lane)}; }) != 0;
@@ -72,14 +71,20 @@ struct RehashKnownBody {
     return true;
   }
 
-  /// Whether an earlier, interrupted copying has brought the word over.
+  /// Whether an earlier, interrupted copying has brought the word over; `empties` gets the candidates that are empty.
+  /// By words alone: others store into these rows meanwhile, and the tags of a row are read all at once.
   template <class W>
-  PERDURE_FN bool stands(MirrorSearch<Ops> const& search, typename Ops::Where const& where, std::uint64_t hash,
-                         std::uint64_t word) const {
-    for (std::uint32_t hits = search.candidates(where, hash); hits != 0; hits &= hits - 1) {
-      std::uint64_t const slot = where.slot_number(table, exec::lowest_bit(hits));
-      if (Ops::on_pm(table, W::load(table.mirror.words + slot)) == word) return true;
+  PERDURE_FN bool stands(typename Ops::Where const& where, std::uint64_t word, std::uint32_t& empties) const {
+    std::uint32_t const slots = Ops::slots(table);
+    for (std::uint32_t g = 0; g < Ops::Where::groups(table); ++g) {
+      std::uint64_t const* const row = table.mirror.words + where.slot_number(table, g * slots);
+      for (std::uint32_t s = 0; s < slots; ++s) {
+        std::uint64_t const there = W::load(row + s);
+        if (Ops::on_pm(table, there) == word) return true;
+        empties |= std::uint32_t{there == gphash::word::kEmpty} << (g * slots + s);
+      }
     }
+    empties &= where.distinct_lanes(table);
     return false;
   }
 };
