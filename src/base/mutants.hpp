@@ -75,6 +75,13 @@ enum class Mutant : std::uint8_t {
   squad_keeps_first_writer,
   squad_publishes_with_record,
   squad_overwrites_record,
+  // Device sessions.
+  device_lock_ignored,
+  device_claim_not_checked,
+  device_claim_let_go_early,
+  device_no_order_before_word,
+  device_no_order_after_word,
+  device_mirror_before_order,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,
