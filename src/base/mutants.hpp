@@ -79,6 +79,7 @@ enum class Mutant : std::uint8_t {
   device_lock_ignored,
   device_claim_not_checked,
   device_claim_let_go_early,
+  device_no_order_before_session,
   device_no_order_before_word,
   device_no_order_after_word,
   device_mirror_before_order,

@@ -2,6 +2,8 @@
 // has been made and nothing but its kernels touches the table; records it unlinked are used again only after it.
 #include "store/device_session.hpp"
 
+#include "base/mutants.hpp"
+#include "pm/watch.hpp"
 #include "store/device_table.hpp"
 #include "store/store_impl.hpp"
 
@@ -47,6 +49,8 @@ Result<std::shared_ptr<DeviceSession::State>> Store::Impl::device_session(Device
   std::uint64_t sequence = 0;
   if (Status s = next_sequence(sequence); !s.ok()) return s;
   if (Status s = take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); }); !s.ok()) return s;
+  // Superblocks added just now, before any word leads into them: in a session no phase of a batch orders them.
+  if (!mutated(Mutant::device_no_order_before_session)) pm::order();
   auto state = std::make_shared<DeviceSession::State>();
   state->store = this;
   state->run = std::move(*run);
