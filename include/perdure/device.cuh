@@ -28,26 +28,29 @@ class DeviceTable {
   using Ops = gphash::WordOps<gphash::Shape228, true>;
 
  public:
-  DeviceTable(DeviceView const& view) : view_(view) {}
+  DeviceTable(DeviceView const& view) : view_(view), memory_(view.base) {}
 
   /// ok: the key's value stands at `value`, unless that is null. not_found. corrupt: the record fails its checksum;
   /// `value` holds anything.
   __device__ KeyStatus find(void const* key, void* value) const {
-    Machine m(view_);
-    return WarpTable<Ops>(view_).find(m.warp, m.memory, bytes(key), static_cast<std::byte*>(value));
+    exec::CudaWarp warp;
+    pm::Memory<false> memory = memory_;
+    return WarpTable<Ops>(view_).find(warp, memory, bytes(key), static_cast<std::byte*>(value));
   }
 
   /// Inserts the key, or replaces its value. ok, or no_space: the session has used up its records, or all slots of the
   /// key are taken; then nothing has changed.
   __device__ KeyStatus put(void const* key, void const* value) const {
-    Machine m(view_);
-    return WarpTable<Ops>(view_).put(m.warp, m.memory, bytes(key), bytes(value));
+    exec::CudaWarp warp;
+    pm::Memory<false> memory = memory_;
+    return WarpTable<Ops>(view_).put(warp, memory, bytes(key), bytes(value));
   }
 
   /// Replaces the value of a key that is there. ok, not_found or no_space.
   __device__ KeyStatus update(void const* key, void const* value) const {
-    Machine m(view_);
-    return WarpTable<Ops>(view_).update(m.warp, m.memory, bytes(key), bytes(value));
+    exec::CudaWarp warp;
+    pm::Memory<false> memory = memory_;
+    return WarpTable<Ops>(view_).update(warp, memory, bytes(key), bytes(value));
   }
 
   /// Read, change, write, as one operation. The key's value is copied to `value`, memory of this warp's own; then
@@ -55,25 +58,23 @@ class DeviceTable {
   /// inserted. `change` must not use the table. ok, no_space, or corrupt: the stored value is damaged and stays.
   template <class F>
   __device__ KeyStatus modify(void const* key, void* value, F change) const {
-    Machine m(view_);
-    return WarpTable<Ops>(view_).modify(m.warp, m.memory, bytes(key), static_cast<std::byte*>(value), change);
+    exec::CudaWarp warp;
+    pm::Memory<false> memory = memory_;
+    return WarpTable<Ops>(view_).modify(warp, memory, bytes(key), static_cast<std::byte*>(value), change);
   }
 
   /// ok or not_found.
   __device__ KeyStatus erase(void const* key) const {
-    Machine m(view_);
-    return WarpTable<Ops>(view_).erase(m.warp, m.memory, bytes(key));
+    exec::CudaWarp warp;
+    pm::Memory<false> memory = memory_;
+    return WarpTable<Ops>(view_).erase(warp, memory, bytes(key));
   }
 
  private:
-  struct Machine {
-    __device__ explicit Machine(DeviceView const& view) : memory(view.base) {}
-    exec::CudaWarp warp;
-    pm::Memory<false> memory;
-  };
   static __device__ std::byte const* bytes(void const* at) { return static_cast<std::byte const*>(at); }
 
   DeviceView view_;
+  pm::Memory<false> memory_;
 };
 
 }  // namespace perdure
