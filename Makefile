@@ -4,6 +4,7 @@
 #   make test       everything CI checks
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
+#   make bench-gpu  builds, checks and measures what a GPU reaches, in under 9 minutes
 #   make fuzz       fuzz the opening of arbitrary pools for FUZZ_SECONDS (60)
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap kernels too
@@ -20,7 +21,7 @@ SOAK_KILLS ?= 1000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-gpu bench fuzz explore soak format build setup clean distclean
+.PHONY: demo test test-gpu bench bench-gpu fuzz explore soak format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -42,6 +43,9 @@ bench:
 	@scripts/setup.sh --bench
 	@scripts/build.sh
 	scripts/bench.sh $(RECORDS)
+
+bench-gpu: setup
+	scripts/bench_gpu.sh
 
 fuzz:
 	@scripts/setup.sh --fuzz

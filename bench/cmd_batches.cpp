@@ -1,5 +1,5 @@
-// `perdure-bench batches`: gets, misses, skewed gets, inserts and updates at several batch sizes on one store,
-// with arrays where the device has them nearest or in host memory. Of each, the median of several samples.
+// `perdure-bench batches`: gets, misses, skewed gets, inserts, updates and erasures at several batch sizes on one
+// store, with arrays where the device has them nearest or in host memory. Of each, the median of several samples.
 //
 // Invariant: the clock runs from a call of the store to its return; keys and values are made and moved
 // before, and the last batch of every row is checked, value by value, after.
@@ -126,6 +126,7 @@ class Bench {
     Scramble const scramble(o_.records);
     gets(store, "get, Zipf", [&] { return scramble(zipf(random_)); }, true);
     updates(store, uniform);
+    erases(store);
     Stats const stats = store.stats();
     require(store.close(), "close");
     print(stats);
@@ -264,6 +265,23 @@ class Bench {
     rows_.push_back(row);
   }
 
+  /// The last thing done: every batch takes other records away, until half of them are gone.
+  void erases(Store& store) {
+    std::size_t const n =
+        std::min<std::uint64_t>(std::uint64_t{1} << o_.write_batch, std::max<std::uint64_t>(1, o_.records / 2));
+    Row row{"erase", n, {}, 0};
+    for (std::uint64_t done = 0; done + n <= o_.records / 2 + 1 && row.mops.size() < o_.repeats; done += n) {
+      for (std::size_t i = 0; i < n; ++i) ids_[i] = done + i;
+      make_keys(n);
+      double const seconds = timed([&] { require(store.erase(keys_.column(0, n)), "erase"); });
+      row.mops.push_back(static_cast<double>(n) / seconds * 1e-6);
+    }
+    std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
+    require(store.get(keys_.column(0, n), out_.output(n), statuses), "get");
+    check(row, statuses, 0, false);
+    rows_.push_back(row);
+  }
+
   void print(Stats const& stats) const {
     std::printf("%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
                 stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes, o_.value_bytes,
@@ -310,13 +328,14 @@ class Bench {
 
 Command add_batches(CLI::App& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("batches", "Gets, misses, inserts and updates at several batch sizes");
+  CLI::App* const app =
+      program.add_subcommand("batches", "Gets, misses, inserts, updates and erasures at several batch sizes");
   app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--batches", o->batches, "Operations a batch of gets, as powers of two")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(0, 28));
-  app->add_option("--write-batch", o->write_batch, "Of inserts and updates, likewise")
+  app->add_option("--write-batch", o->write_batch, "Of inserts, updates and erasures, likewise")
       ->capture_default_str()
       ->check(CLI::Range(0, 28));
   app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));

@@ -75,6 +75,7 @@ enum class Mutant : std::uint8_t {
   squad_keeps_first_writer,
   squad_publishes_with_record,
   squad_overwrites_record,
+  rehash_forgets_left,
   // Device sessions.
   device_lock_ignored,
   device_claim_not_checked,

@@ -1,11 +1,22 @@
 #include "exec/workers.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace perdure::exec {
 
+namespace {
+
+/// How long a thread looks for the next job before it sleeps: batches and their launches follow each other sooner, and
+/// waking a thread takes as long as a small job.
+constexpr auto kSpin = std::chrono::microseconds(100);
+
+}  // namespace
+
 Workers::Workers(std::uint32_t threads) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  std::uint32_t const cores = std::max(1u, std::thread::hardware_concurrency());
+  if (threads == 0) threads = cores;
+  spins_ = threads <= cores;
   for (std::uint32_t i = 1; i < threads; ++i) helpers_.emplace_back([this] { serve(); });
 }
 
@@ -43,28 +54,41 @@ void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
     std::lock_guard const lock(mutex_);
     job_ = &job;
     ++generation_;
-    running_ = static_cast<std::uint32_t>(helpers_.size());
   }
   wake_.notify_all();
   work(job);
   std::unique_lock lock(mutex_);
+  job_ = nullptr;  // who has not come by now need not
+  if (running_ == 0) return;
+  lock.unlock();
+  for_a_while([this] { return running_ == 0; });
+  lock.lock();
   done_.wait(lock, [this] { return running_ == 0; });
-  job_ = nullptr;
 }
 
 void Workers::serve() {
   std::uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
   for (;;) {
+    for_a_while([&] { return generation_ != seen; });
+    std::unique_lock lock(mutex_);
     wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
     if (stop_) return;
     seen = generation_;
     Job* const job = job_;
+    if (job == nullptr) continue;
+    ++running_;
     lock.unlock();
     work(*job);
     lock.lock();
     if (--running_ == 0) done_.notify_one();
   }
+}
+
+template <class F>
+void Workers::for_a_while(F done) const {
+  if (!spins_) return;
+  auto const until = std::chrono::steady_clock::now() + kSpin;
+  while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
 }
 
 }  // namespace perdure::exec

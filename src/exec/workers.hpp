@@ -1,6 +1,7 @@
 // A pool of CPU threads that run one job at a time, the caller among them. Jobs are split into
-// chunks handed out by a counter, so an unlucky chunk does not hold up the rest. run() may be called
-// from several threads: one job runs on the pool, the others run on their callers alone.
+// chunks handed out by a counter, so an unlucky chunk does not hold up the rest, and a job waits only for threads
+// that have begun on it. run() may be called from several threads: one job runs on the pool, the others run on
+// their callers alone.
 #pragma once
 
 #include <atomic>
@@ -44,15 +45,18 @@ class Workers {
   };
   static void work(Job& job);
   void serve();
+  template <class F>
+  void for_a_while(F done) const;
 
   std::vector<std::thread> helpers_;
   std::mutex busy_;  // held by the caller whose job the pool runs
-  std::mutex mutex_;  // guards the rest
+  bool spins_ = false;
+  std::mutex mutex_;  // guards the rest; generation_ and running_ are looked at without, too
   std::condition_variable wake_;
   std::condition_variable done_;
   Job* job_ = nullptr;
-  std::uint64_t generation_ = 0;
-  std::uint32_t running_ = 0;
+  std::atomic<std::uint64_t> generation_ = 0;
+  std::atomic<std::uint32_t> running_ = 0;
   bool stop_ = false;
 };
 

@@ -89,6 +89,7 @@ constexpr MutantInfo kMutants[] = {
      "phase one stores the slot words with the records"},
     {Mutant::squad_overwrites_record, "squad_overwrites_record", "mirrored",
      "a replacement is written over the record it replaces"},
+    {Mutant::rehash_forgets_left, "rehash_forgets_left", "mirrored", "a resize drops what the mirror knew no key of"},
     {Mutant::device_lock_ignored, "device_lock_ignored", "device", "two warps write one key at once"},
     {Mutant::device_claim_not_checked, "device_claim_not_checked", "device",
      "a slot that was seen empty is filled without a look whether it is empty still"},

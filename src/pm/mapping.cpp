@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "exec/pinning.hpp"
 
@@ -55,6 +57,23 @@ std::string memlock_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
+}
+
+/// Brings pages that have backing into the page table: 0.27 s a GiB for one thread where pages have 4 KiB, so
+/// several share a large range. Advice only: what it leaves out comes at first touch.
+void populate_pages(std::byte* at, std::uint64_t bytes) {
+  constexpr std::uint64_t kPiece = 16u << 20;
+  constexpr std::uint64_t kMostThreads = 8;
+  std::uint64_t const pieces = (bytes + kPiece - 1) / kPiece;
+  std::uint64_t const threads =
+      std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, std::min(kMostThreads, pieces));
+  auto const share = [&](std::uint64_t first) {
+    for (std::uint64_t piece = first; piece < pieces; piece += threads)
+      ::madvise(at + piece * kPiece, std::min(kPiece, bytes - piece * kPiece), MADV_POPULATE_WRITE);
+  };
+  std::vector<std::jthread> others;
+  for (std::uint64_t t = 1; t < threads; ++t) others.emplace_back(share, t);
+  share(0);
 }
 
 }  // namespace
@@ -130,7 +149,7 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
   void* const at = ::mmap(data_ + from, to - from, protection, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(from));
   if (at == MAP_FAILED) return {Code::io_error, "pool " + path_ + ": cannot map it: " + why(errno)};
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
-  if (populate) ::madvise(at, to - from, MADV_POPULATE_WRITE);  // else pages come at first touch
+  if (populate) populate_pages(data_ + from, to - from);  // else they come at first touch
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
                                      "; the memlock limit is " + memlock_limit() +

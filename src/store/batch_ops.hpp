@@ -547,19 +547,4 @@ struct PublishBody {
   }
 };
 
-/// One slot of the retiring level an item.
-template <class Ops>
-struct RehashBody {
-  static constexpr int kStages = 1;
-  gphash::TableView table;
-  gphash::Level retiring;
-  template <class W>
-  struct State {};
-
-  template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t slot, State<W>&, Counts& counts) const {
-    if (Ops::rehash(warp, mem, table, retiring, slot) == Verdict::full) ++counts[Counts::full];
-  }
-};
-
 }  // namespace perdure

@@ -3,6 +3,7 @@
 #include "store/device_session.hpp"
 
 #include "base/mutants.hpp"
+#include "exec/range.hpp"
 #include "pm/watch.hpp"
 #include "store/device_table.hpp"
 #include "store/store_impl.hpp"
@@ -79,6 +80,7 @@ Status Store::Impl::end(DeviceSession::State* session) {
 // The public face
 
 Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options) {
+  exec::Range const range("device_session");
   auto state = impl_->device_session(options, false);
   if (!state) return state.status();
   return DeviceSession(std::move(*state));
@@ -97,7 +99,10 @@ DeviceSession::~DeviceSession() {
   if (state_ && state_->store != nullptr) static_cast<void>(end());
 }
 DeviceView const& DeviceSession::table() const { return state_->run->view(); }
-Status DeviceSession::end() { return Store::Impl::end(state_.get()); }
+Status DeviceSession::end() {
+  exec::Range const range("device_session end");
+  return Store::Impl::end(state_.get());
+}
 
 Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {
   auto state = store.impl_->device_session(options, true);

@@ -23,6 +23,7 @@
 #include "store/engine_state.hpp"
 #include "store/mirror_ops.hpp"
 #include "store/record_map.hpp"
+#include "store/rehash_ops.hpp"
 #include "store/squad_plan.hpp"
 
 namespace perdure {
@@ -229,9 +230,23 @@ class SessionOn final : public Session {
   Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) {
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     if (Status s = counts_.resize(1); !s.ok()) return s;
-    batch_.n = slots;
-    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring}, batch_.n);
-    return moved ? ordered(*moved) : moved;
+    exec::Counts done;
+    std::uint64_t items = slots;
+    std::uint64_t const* left = nullptr;  // null: all slots
+    if constexpr (Ops::kMirrored) {
+      if (auto const first = shared_->retired_slot(retiring)) {
+        auto const known = rehash_known(*first, slots);
+        if (!known) return known;
+        done = known.value();
+        items = mutated(Mutant::rehash_forgets_left) ? 0 : done[exec::Counts::left];
+        left = entries_.data();
+      }
+      shared_->retired = {};
+    }
+    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring, left}, items);
+    if (!moved) return moved;
+    done += moved.value();
+    return ordered(done);
   }
 
  private:
@@ -289,6 +304,15 @@ class SessionOn final : public Session {
     } else {
       return machine_.template warps<Warp>(items, body, memory_, nullptr);
     }
+  }
+
+  Result<exec::Counts> rehash_known(std::uint64_t first_slot, std::uint64_t slots) {
+    if (Status s = entries_.resize(slots); !s.ok()) return s;
+    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
+    return launch<Solo>(RehashKnownBody<Ops>{shared_->table, shared_->retired.table, first_slot, entries_.data(),
+                                             deferred_count_.data()},
+                        slots);
   }
 
   Result<exec::Counts> plan_all() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "store/engine.hpp"
@@ -34,6 +35,13 @@ struct CacheBuffers {
   std::uint64_t capacity = 0;  // records
 };
 
+/// The mirror as it was before a resize, until the level that it retires is empty.
+template <class Machine>
+struct RetiredMirror {
+  gphash::TableView table;
+  std::unique_ptr<MirrorBuffers<Machine>> buffers;
+};
+
 /// What all sessions of an engine share.
 template <class Machine>
 struct EngineState {
@@ -43,6 +51,7 @@ struct EngineState {
   typename Machine::template Buffer<std::uint32_t> claims;
   std::unique_ptr<MirrorBuffers<Machine>> mirror;
   std::uint64_t mirror_slots = 0;
+  RetiredMirror<Machine> retired;
   MirrorReport mirror_report;
   CacheBuffers<Machine> cache;
   RecordMap records;
@@ -79,8 +88,18 @@ struct EngineState {
       }
     }
     if (Status s = machine.wait(); !s.ok()) return s;
+    if (mirror != nullptr && fresh != nullptr) retired = {before, std::move(mirror)};
     mirror = std::move(fresh);
     mirror_slots = mirror != nullptr ? slots : 0;
+    return {};
+  }
+
+  /// Number of a level's first slot in the retired mirror, if that knows keys of it.
+  [[nodiscard]] std::optional<std::uint64_t> retired_slot(gphash::Level const& level) const {
+    if (retired.buffers == nullptr || retired.table.mirror.identities == nullptr || table.mirror.words == nullptr)
+      return {};
+    for (std::uint32_t i = 0; i < retired.table.levels; ++i)
+      if (same_level(retired.table.level[i], level)) return retired.table.level[i].first_slot;
     return {};
   }
 

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "exec/range.hpp"
 #include "store/store_impl.hpp"
 #include "store/transaction.hpp"
 
@@ -22,12 +23,14 @@ Store::~Store() {
 }
 
 Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
+  exec::Range const range("create");
   auto impl = Impl::create(path, create, open);
   if (!impl) return impl.status();
   return Store(std::move(*impl));
 }
 
 Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
+  exec::Range const range("open");
   auto impl = Impl::open(path, options);
   if (!impl) return impl.status();
   return Store(std::move(*impl));
@@ -35,6 +38,7 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
 
 Result<Store> Store::restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore,
                              OpenOptions const& open) {
+  exec::Range const range("restore");
   auto impl = Impl::restore(snapshot, path, restore, open);
   if (!impl) return impl.status();
   return Store(std::move(*impl));
@@ -42,6 +46,7 @@ Result<Store> Store::restore(std::string const& snapshot, std::string const& pat
 
 Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
                   CallOptions const& options) {
+  exec::Range const range("get");
   Call call;
   call.keys = keys;
   call.out = values;
@@ -52,6 +57,7 @@ Status Store::get(Column const& keys, MutableColumn const& values, std::span<Key
 
 Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStatus> statuses,
                                            CallOptions const& options) {
+  exec::Range const range("get_variable");
   Call call;
   call.keys = keys;
   call.stream = options.stream;
@@ -59,6 +65,7 @@ Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStat
 }
 
 Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
+  exec::Range const range("put");
   Call call;
   call.keys = keys;
   call.values = values;
@@ -68,6 +75,7 @@ Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus>
 
 Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element,
                      std::span<KeyStatus> statuses, CallOptions const& options) {
+  exec::Range const range("update");
   Call call;
   call.keys = keys;
   call.values = operands;
@@ -78,6 +86,7 @@ Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Elemen
 }
 
 Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
+  exec::Range const range("erase");
   Call call;
   call.keys = keys;
   call.kind = OpKind::erase;
@@ -85,6 +94,7 @@ Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptio
 }
 
 Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
+  exec::Range const range("apply");
   if (batch.kinds.size() != batch.keys.count) {
     return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " +
                                         std::to_string(batch.keys.count) + " keys"};
@@ -118,6 +128,7 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
 }
 
 Result<Transaction> Store::begin(TransactionOptions const& options) {
+  exec::Range const range("begin");
   auto state = impl_->begin(options);
   if (!state) return state.status();
   return Transaction(std::move(*state));
@@ -135,19 +146,40 @@ Transaction& Transaction::operator=(Transaction&& other) noexcept {
 Transaction::~Transaction() {
   if (state_ && state_->store != nullptr) static_cast<void>(abort());
 }
-Status Transaction::commit() { return Store::Impl::end(state_.get(), true); }
-Status Transaction::abort() { return Store::Impl::end(state_.get(), false); }
+Status Transaction::commit() {
+  exec::Range const range("commit");
+  return Store::Impl::end(state_.get(), true);
+}
+Status Transaction::abort() {
+  exec::Range const range("abort");
+  return Store::Impl::end(state_.get(), false);
+}
 
-Result<CacheReport> Store::load_cache() { return impl_->load_cache(); }
+Result<CacheReport> Store::load_cache() {
+  exec::Range const range("load_cache");
+  return impl_->load_cache();
+}
 
-Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) { return impl_->scan(from, limit); }
-Status Store::snapshot(std::string const& path, bool overwrite) { return impl_->snapshot(path, overwrite); }
-Result<VerifyReport> Store::verify() { return impl_->verify(); }
+Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) {
+  exec::Range const range("scan");
+  return impl_->scan(from, limit);
+}
+Status Store::snapshot(std::string const& path, bool overwrite) {
+  exec::Range const range("snapshot");
+  return impl_->snapshot(path, overwrite);
+}
+Result<VerifyReport> Store::verify() {
+  exec::Range const range("verify");
+  return impl_->verify();
+}
 Stats Store::stats() const { return impl_->stats(); }
 void Store::reset_counts() { impl_->reset_counts(); }
 RecoveryReport const& Store::recovery() const { return impl_->recovery; }
 Survival Store::survives() const { return impl_->survives(); }
 std::string const& Store::path() const { return impl_->path; }
-Status Store::close() { return impl_->close(); }
+Status Store::close() {
+  exec::Range const range("close");
+  return impl_->close();
+}
 
 }  // namespace perdure

@@ -127,7 +127,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
       pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records), create.overwrite, map);
   if (!pool) return pool.status();
   auto impl = std::make_unique<Impl>(path, open, std::move(*pool));
-  if (Status s = impl->table_.create(top); !s.ok()) return s;
+  if (Status s = impl->table_.create(top, impl->workers_); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->create_log(create); !s.ok()) return s;
   if (Status s = impl->pool_.keep(); !s.ok()) {

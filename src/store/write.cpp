@@ -322,7 +322,7 @@ Status Store::Impl::grow() {
 
 Status Store::Impl::grow_table() {
   if (!table_.resizing()) {
-    if (Status s = table_.begin_growth(); !s.ok()) return s;
+    if (Status s = table_.begin_growth(workers_); !s.ok()) return s;
   }
   for (;;) {
     if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
@@ -332,7 +332,7 @@ Status Store::Impl::grow_table() {
     add(*moved);
     if ((*moved)[Counts::full] == 0 || mutated(Mutant::rehash_ignores_full)) break;
     if (Status s = check_worth_growing(); !s.ok()) return s;
-    if (Status s = table_.begin_growth(); !s.ok()) {  // extreme shapes only: a larger top level
+    if (Status s = table_.begin_growth(workers_); !s.ok()) {  // extreme shapes only: a larger top level
       table_.abandon_growth();
       Status set = engine_->set_table(table_.view(), table_.slots());
       if (set.ok()) set = engine_->refresh();

@@ -76,22 +76,26 @@ bool Table::has_slot(Offset at) const {
   return false;
 }
 
-Result<Level> Table::new_level(std::uint32_t log2_buckets) {
+Result<Level> Table::new_level(std::uint32_t log2_buckets, exec::Workers& workers) {
   if (log2_buckets > kMaxTop) return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
   heap_->give_back_empty();
   auto run = pool_->take_run(run_of(log2_buckets));
   if (!run) return run.status();
   // Zero is EMPTY in both layouts. publish_root orders this before the root that names the level.
-  if (!mutated(Mutant::level_not_zeroed))
-    pm::zero_bytes(pool_->base() + run->bytes, level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets));
+  if (!mutated(Mutant::level_not_zeroed)) {
+    constexpr std::size_t kPiece = 1u << 20;
+    std::byte* const base = pool_->base() + run->bytes;
+    workers.for_chunks(level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets), kPiece,
+                       [&](std::size_t begin, std::size_t end) { pm::zero_bytes(base + begin, end - begin); });
+  }
   return Level{*run, 0, log2_buckets};
 }
 
-Status Table::create(std::uint32_t top_level) {
+Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
   pm::Root root = pool_->root();
   root.levels = view_.levels;
   for (std::uint32_t i = 0; i < view_.levels; ++i) {
-    auto level = new_level(top_level - i);
+    auto level = new_level(top_level - i, workers);
     if (!level) return level.status();
     view_.level[i] = *level;
   }
@@ -138,10 +142,10 @@ Status Table::attach() {
 
 // ------------------------------------------------------------------------------------------------
 
-Status Table::begin_growth() {
+Status Table::begin_growth(exec::Workers& workers) {
   pm::Root root = pool_->root();
   bool const widen = root.retiring == 1;
-  auto top = new_level(view_.level[0].log2_buckets + 1);
+  auto top = new_level(view_.level[0].log2_buckets + 1, workers);
   if (!top) return top.status();
   root = pool_->root();  // taking the run may have grown the file
   if (widen) {

@@ -46,7 +46,7 @@ class Table {
  public:
   Table(pm::Pool& pool, pm::RecordHeap& heap);
 
-  Status create(std::uint32_t top_level);
+  Status create(std::uint32_t top_level, exec::Workers& workers);
   /// Takes over the levels that the root names.
   Status attach();
   [[nodiscard]] bool resizing() const { return pool_->root().retiring == 1; }
@@ -67,7 +67,7 @@ class Table {
   /// every slot of retiring() into view(), then finish. Called again while resizing, it replaces the
   /// new top level by a larger one (nothing has left the retiring level yet). On failure nothing has
   /// changed: abandon_growth() if the table is resizing.
-  Status begin_growth();
+  Status begin_growth(exec::Workers& workers);
   [[nodiscard]] Level retiring() const { return retiring_; }
   [[nodiscard]] std::uint64_t retiring_slots() const;
   void finish_growth();
@@ -94,7 +94,7 @@ class Table {
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   std::uint64_t resolve_duplicate(std::uint64_t number);
   [[nodiscard]] std::uint64_t run_of(std::uint32_t log2_buckets) const;
-  Result<Level> new_level(std::uint32_t log2_buckets);
+  Result<Level> new_level(std::uint32_t log2_buckets, exec::Workers& workers);
   void renumber();
 
   pm::Pool* pool_;

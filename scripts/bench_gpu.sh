@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds, checks and measures what docs/benchmarks.md says of a GPU, in less than 9 minutes on a machine with 16 cores; the
+# table of all figures comes last, and the runs stay as JSON in build/figures-gpu.
+#   scripts/bench_gpu.sh [RECORDS [LARGE]]     default 16000000 and 128000000, which needs 25 GiB of /dev/shm
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+records=${1:-16000000}
+large=${2:-128000000}
+nvidia-smi -L >/dev/null 2>&1 || {
+  echo "bench-gpu: no GPU here (nvidia-smi -L); make bench measures a CPU" >&2
+  exit 2
+}
+tree=build/bench-gpu
+figures=build/figures-gpu
+mkdir -p "$tree" "$figures"
+cmake -G Ninja -S . -B "$tree" -DCMAKE_BUILD_TYPE=Release -DPERDURE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native \
+  -DPERDURE_TESTS=ON -DPERDURE_BENCH=ON -DPERDURE_PYTHON=OFF -DPERDURE_BENCH_ROCKSDB=OFF >"$tree/configure.log" || {
+  tail -n 30 "$tree/configure.log" >&2
+  exit 1
+}
+cmake --build "$tree" --target perdure-bench perdure_conformance >"$tree/build.log" || {
+  tail -n 40 "$tree/build.log" >&2
+  exit 1
+}
+echo "built in $SECONDS s"
+ctest --test-dir "$tree" -R '^conformance\.cuda\.(mirrored|in_place)\.key8$' -j "$(nproc)" | tail -n 3
+
+bench() {
+  local name=$1
+  shift
+  echo "== $*"
+  "$tree/bench/perdure-bench" "$@" --device cuda --json "$figures/$name.json" >"$figures/$name.log" || {
+    tail -n 5 "$figures/$name.log" >&2
+    return 1
+  }
+}
+bench none batches --records "$records" --batches 12,16,20,24
+bench fifth batches --records "$records" --batches 12,16,20,24 --cache 0.2
+bench all batches --records "$records" --batches 12,16,20,24 --cache 1.02
+bench in_place batches --records "$records" --batches 12,16,20 --layout in_place --repeats 3
+bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeats 3
+bench fill fill --records "$records" --batch 1048576 --subject word
+bench reopen reopen --records "$records" --batch 1048576
+python3 scripts/gpu_table.py "$figures"
+echo "all of it took $SECONDS s"

@@ -1,0 +1,101 @@
+"""Prints what scripts/bench_gpu.sh measured, each figure beside the one that is wanted.
+
+usage: gpu_table.py FOLDER     the folder with the runs' JSON
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+# M/s: (uniform gets at 2^12, 2^16, 2^20, 2^24), misses at 2^20, Zipf at (2^20, 2^24), inserts, updates.
+WANTED = {
+    "none": ((45, 125, 400, 600), 6500, (600, 900), 300, 300),
+    "fifth": ((55, 150, 450, 700), 6500, (1500, 2000), 300, 300),
+    "all": ((180, 1800, 4300, 5000), 6500, (4500, 5200), 300, 300),
+}
+TITLES = {
+    "none": "no cache",
+    "fifth": "a fifth of the records cached",
+    "all": "all records cached",
+}
+HITS, MISSES, ZIPF = "get, all hit, uniform", "get, all miss", "get, Zipf"
+
+
+def rates(folder: Path, name: str) -> dict[tuple[str, int], float]:
+    """Of a run of `batches`: (what, operations a batch) to M/s."""
+    run = json.loads((folder / f"{name}.json").read_text())
+    faults = sum(row["faults"] for row in run["rows"])
+    if faults:
+        sys.exit(f"gpu_table: {faults} wrong answers in {name}.json")
+    return {(row["what"], row["batch"].bit_length() - 1): row["mops"] for row in run["rows"]}
+
+
+def show(what: str, got: float, wanted: float | None, unit: str = "M/s", most: bool = False) -> None:
+    """One line; `most`: the figure is to stay below what is wanted."""
+    verdict = ""
+    if wanted is not None:
+        good = got <= wanted if most else got >= wanted
+        sign = "<=" if most else ">="
+        verdict = f"   {sign} {wanted:<7g} {'reached' if good else 'MISSED'}"
+    print(
+        f"  {what:<34} {got:>10.1f} {unit}{verdict}"
+        if got >= 10
+        else f"  {what:<34} {got:>10.3f} {unit}{verdict}"
+    )
+
+
+def show_batches(folder: Path, name: str) -> None:
+    hits, misses, zipf, inserts, updates = WANTED[name]
+    got = rates(folder, name)
+    print(TITLES[name])
+    for log2, wanted in zip((12, 16, 20, 24), hits, strict=True):
+        show(f"get, uniform, 2^{log2}", got[HITS, log2], wanted)
+    show("get, miss, 2^20", got[MISSES, 20], misses)
+    for log2, wanted in zip((20, 24), zipf, strict=True):
+        show(f"get, Zipf 0.99, 2^{log2}", got[ZIPF, log2], wanted)
+    show("insert, 2^20", got["insert", 20], inserts)
+    show("update, 2^20", got["update", 20], updates)
+
+
+def show_large(folder: Path) -> None:
+    got = rates(folder, "large")
+    print("the large pool, no cache")
+    show("get, uniform, 2^20", got[HITS, 20], 100)
+    show("get, uniform, 2^22", got[HITS, 22], 300)
+    for what, wanted in (("insert", 250), ("update", 250), ("erase", 300)):
+        show(f"{what}, 2^22", got[what, 22], wanted)
+
+
+def show_in_place(folder: Path) -> None:
+    got = rates(folder, "in_place")
+    print("layout in_place, GPHash as published")
+    for log2 in (12, 16, 20):
+        show(f"get, uniform, 2^{log2}", got[HITS, log2], None)
+    show("insert, 2^20", got["insert", 20], None)
+    show("update, 2^20", got["update", 20], None)
+
+
+def show_growth(folder: Path) -> None:
+    run = json.loads((folder / "fill.json").read_text())["subjects"][0]
+    seconds = [sample[2] for sample in run["records_load_factor_seconds"]][:-1]  # the last is a smaller batch
+    print("a load that doubles the table five times")
+    show("slowest batch over the median", max(seconds) / statistics.median(seconds), 3, "times", most=True)
+    reopened = json.loads((folder / "reopen.json").read_text())
+    print("reopening after SIGKILL")
+    show("beyond mapping the pool", reopened["open_seconds"] - reopened["map_seconds"], 0.5, "s", most=True)
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = Path(sys.argv[1])
+    for name in WANTED:
+        show_batches(folder, name)
+    show_large(folder)
+    show_in_place(folder)
+    show_growth(folder)
+
+
+if __name__ == "__main__":
+    main()
