@@ -10,6 +10,22 @@ install(TARGETS perdure EXPORT perdureTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+if(PERDURE_CUDA)
+  # What perdure/device.cuh includes, in turn. scripts/check_package.sh builds examples/ against it.
+  install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+  foreach(header IN ITEMS
+      base/annotate.hpp base/hash.hpp base/mutants.hpp base/offset.hpp
+      exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_warp.cuh exec/traps.hpp
+      index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
+      pm/format.hpp pm/memory.hpp pm/record.hpp pm/watch.hpp
+      store/device_table.hpp store/record_map.hpp)
+    cmake_path(GET header PARENT_PATH room)
+    install(FILES "${PROJECT_SOURCE_DIR}/src/${header}"
+      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure/internal/${room}" COMPONENT cpp)
+  endforeach()
+  install(TARGETS perdure_device EXPORT perdureTargets COMPONENT cpp)
+endif()
 install(EXPORT perdureTargets NAMESPACE perdure:: DESTINATION "${perdure_package_dir}" COMPONENT cpp)
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/perdureConfig.cmake.in"

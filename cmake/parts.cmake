@@ -14,6 +14,10 @@ foreach(part IN ITEMS python bench tests)
   add_subdirectory("${part}")
 endforeach()
 
+if(PERDURE_EXAMPLES AND PERDURE_CUDA)
+  add_subdirectory(examples)
+endif()
+
 # perdure_package: what the Python package installs (component python), and no more.
 add_custom_target(perdure_package)
 foreach(target IN ITEMS _native perdure-bench perdure-explore)

@@ -190,6 +190,35 @@ class Transaction {
   std::shared_ptr<State> state_;
 };
 
+struct DeviceSessionOptions {
+  std::uint64_t records = 1u << 20;  // that kernels may write: one for each put, update and modify
+};
+
+/// What a kernel sees of a store during a device session: perdure/device.cuh makes a DeviceTable of it.
+struct DeviceView;
+
+/// A store in the hands of the user's own kernels: see Store::device_session. It belongs to the thread that began it.
+/// Destroying one that has not ended ends it.
+class DeviceSession {
+ public:
+  DeviceSession(DeviceSession&&) noexcept;
+  DeviceSession& operator=(DeviceSession&&) noexcept;
+  ~DeviceSession();
+
+  /// For kernels launched before end(); valid until then.
+  [[nodiscard]] DeviceView const& table() const;
+  /// Waits for all kernels on the device; then records they replaced or erased may be used again. A kernel that
+  /// failed ends the store's writing, as a failed batch does: what was in flight is unknown until recovery.
+  Status end();
+
+ private:
+  friend class Store;
+  friend struct DeviceAccess;
+  struct State;
+  explicit DeviceSession(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
 class Store {
  public:
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
@@ -223,6 +252,13 @@ class Store {
   /// when it begins: a batch that needs more fails with Code::no_space. Layout `word` only.
   Result<Transaction> begin(TransactionOptions const& options = {});
 
+  /// Hands the store to kernels of the user's own, which find, put, update and erase keys warp by warp, each durably
+  /// when it returns (perdure/device.cuh). Until the session ends other threads wait, and calls of this thread
+  /// answer Code::busy. Room for the records is made now: in a session the table does not grow, no word is
+  /// displaced, and no record is used again. Device cuda, residency mirrored, layout `word` of the default shape,
+  /// fixed sizes, not durability power.
+  Result<DeviceSession> device_session(DeviceSessionOptions const& options = {});
+
   /// Fills the record cache anew, with what was got since the last time and cache_policy says. Until the next
   /// load its contents are frozen (GPHash, section 3.3); a record that is changed leaves it. Gets go on
   /// meanwhile, writers wait. Code::unsupported without cache_bytes or without a mirror.
@@ -248,6 +284,8 @@ class Store {
 
  private:
   friend class Transaction;
+  friend class DeviceSession;
+  friend struct DeviceAccess;
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

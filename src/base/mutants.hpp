@@ -76,6 +76,14 @@ enum class Mutant : std::uint8_t {
   squad_publishes_with_record,
   squad_overwrites_record,
   rehash_forgets_left,
+  // Device sessions.
+  device_lock_ignored,
+  device_claim_not_checked,
+  device_claim_let_go_early,
+  device_no_order_before_session,
+  device_no_order_before_word,
+  device_no_order_after_word,
+  device_mirror_before_order,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

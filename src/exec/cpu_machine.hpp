@@ -197,6 +197,7 @@ class CpuMachine {
     return {};
   }
   Status wait() { return {}; }
+  Status wait_for_all() { return {}; }
   /// Machine memory to be had.
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
 

@@ -9,6 +9,9 @@
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
 //   once(f)                       one lane runs f; all get its 64-bit result
 //   equal, copy, crc32c           the lanes share the bytes
+//   fence, local_fence            what the warp wrote (and read) before comes before what it writes (and reads)
+//                                 afterwards: for everybody, or for the warps of this machine
+//   pause()                       by one lane, which waits for another warp
 //   Each<T>                       a T a lane; each(f) runs f(lane) in every lane; pick(each, i) as above
 //   vote(f)                       bit i is what f(i) says
 //   shuffle(each, from)           lane i gets the value of lane from[i]
@@ -20,6 +23,7 @@
 
 #include <hwy/highway.h>
 #include <immintrin.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cstddef>
@@ -207,6 +211,10 @@ class CpuWarp {
 
   /// Everything this warp wrote is seen before anything it writes afterwards.
   HWY_INLINE void fence() const { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  HWY_INLINE void local_fence() const { std::atomic_thread_fence(std::memory_order_acq_rel); }
+
+  static void pause() { ::sched_yield(); }
 
   // Atomics, to be called inside once().
   static HWY_INLINE std::uint64_t load(std::uint64_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }

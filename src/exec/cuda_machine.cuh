@@ -368,6 +368,8 @@ class CudaMachine {
     kernels_ended();
     return cuda_status(error, "running a batch");
   }
+  /// For every kernel on the device, whoever launched it.
+  Status wait_for_all() { return cuda_status(cudaDeviceSynchronize(), "waiting for the kernels of a device session"); }
 
  private:
   static bool must_be_copied(Column const& column) {

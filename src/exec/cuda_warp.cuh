@@ -40,6 +40,7 @@ struct CudaAtoms {
   }
   static __device__ std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) { return atomicAdd(at, more); }
   static __device__ std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) { return atomicAnd(at, bits); }
+  static __device__ void pause() { __nanosleep(100); }
 };
 
 inline __device__ bool aligned(void const* a, void const* b, std::size_t bytes, std::size_t to) {
@@ -263,6 +264,8 @@ class CudaWarp : public CudaAtoms {
   __device__ void prefetch_to_write(void const*, std::size_t) const {}
 
   __device__ void fence() const { __threadfence_system(); }
+
+  __device__ void local_fence() const { __threadfence(); }
 
  private:
   static constexpr std::uint32_t kTile = 8;  // threads

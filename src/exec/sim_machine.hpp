@@ -135,6 +135,7 @@ class SimMachine {
     return {};
   }
   Status wait() { return {}; }
+  Status wait_for_all() { return {}; }
   /// Machine memory to be had.
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
 

@@ -37,6 +37,11 @@ class SimScheduler {
   /// Runs body(0) .. body(fibers-1) to their ends; false if they make no progress.
   bool launch(std::uint32_t fibers, std::function<void(std::uint32_t)> const& body);
   void point();
+  /// A point at which the running warp, which waits for another, gives way.
+  void give_way() {
+    in_a_row_ = kPatience;
+    point();
+  }
 
   /// Of the running warp, different in each launch; 0 outside of any.
   [[nodiscard]] std::uint32_t thread() const { return running_ ? first_thread_ + current_ : 0; }

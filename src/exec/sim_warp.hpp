@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "base/crc32c.hpp"
 #include "exec/sim_observer.hpp"
@@ -141,6 +140,12 @@ class SimWarp {
     if (sim_observer != nullptr) sim_observer->fence();
   }
 
+  void local_fence() const { sim_point(); }
+
+  static void pause() {
+    if (sim_scheduler != nullptr) sim_scheduler->give_way();
+  }
+
   static std::uint64_t load(std::uint64_t const* at) { return loaded(at); }
   static std::uint32_t load(std::uint32_t const* at) { return loaded(at); }
   static std::uint8_t load(std::uint8_t const* at) { return loaded(at); }
@@ -169,26 +174,16 @@ class SimWarp {
     return found;
   }
   static std::uint32_t fetch_or(std::uint32_t* at, std::uint32_t bits) {
-    sim_point();
-    std::uint32_t const found = *at;
-    *at |= bits;
-    return found;
+    return changed(at, [=](std::uint32_t found) { return found | bits; });
   }
   static std::uint64_t fetch_add(std::uint64_t* at, std::uint64_t more) {
-    sim_point();
-    std::uint64_t const found = *at;
-    *at += more;
-    return found;
+    return changed(at, [=](std::uint64_t found) { return found + more; });
   }
   static std::uint32_t fetch_add(std::uint32_t* at, std::uint32_t more) {
-    sim_point();
-    return std::exchange(*at, *at + more);
+    return changed(at, [=](std::uint32_t found) { return found + more; });
   }
   static std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
-    sim_point();
-    std::uint32_t const found = *at;
-    *at &= bits;
-    return found;
+    return changed(at, [=](std::uint32_t found) { return found & bits; });
   }
 
  private:
@@ -197,6 +192,15 @@ class SimWarp {
   }
   static void writing(void const* at, std::size_t bytes) {
     if (sim_observer != nullptr) sim_observer->wrote(at, bytes);
+  }
+  template <class T, class F>
+  static T changed(T* at, F f) {
+    sim_point();
+    reading(at, sizeof(T));
+    T const found = *at;
+    *at = f(found);
+    writing(at, sizeof(T));
+    return found;
   }
   template <class T>
   static T loaded(T const* at) {

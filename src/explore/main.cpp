@@ -67,16 +67,19 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"half_made_pools_refused", t.refused.load()},
           {"transactions_undone", t.undone.load()},
           {"batches_without_room", t.batches_refused.load()},
+          {"session_operations", t.session_operations.load()},
+          {"session_operations_without_room", t.session_refusals.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
                 a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
-                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+                a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
+                a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -162,11 +165,13 @@ int try_mutants(Arguments a) {
     for (Layout const layout : {Layout::word, Layout::in_place}) {
       bool const atomic = std::string_view(m.layouts) == "atomic";
       bool const mirrored = std::string_view(m.layouts) == "mirrored";
-      char const* const name = atomic || mirrored ? m.layouts : layout == Layout::word ? "word" : "in_place";
+      bool const device = std::string_view(m.layouts) == "device";
+      char const* const name = atomic || mirrored || device ? m.layouts : layout == Layout::word ? "word" : "in_place";
       if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
-      if ((atomic || mirrored) && layout != Layout::word) continue;
+      if ((atomic || mirrored || device) && layout != Layout::word) continue;
       a.options.bounds.atomic = atomic;
       a.options.bounds.mirrored = mirrored;
+      a.options.bounds.device_ops = device;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -204,6 +209,8 @@ int run(int argc, char** argv) {
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
   program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
+  program.add_flag("--device-ops", o.bounds.device_ops,
+                   "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
@@ -227,6 +234,10 @@ int run(int argc, char** argv) {
       return 2;
     }
     planted = m->mutant;
+  }
+  if (o.bounds.device_ops && (o.layout != Layout::word || o.model != Model::fence)) {
+    std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
+    return 2;
   }
   if (a.all_mutants) return try_mutants(a);
   return a.replay.empty() ? explore_once(a) : replay(a);

@@ -6,6 +6,7 @@
 
 #include "base/crc32c.hpp"
 #include "pm/format.hpp"
+#include "store/device_session.hpp"
 #include "store/engine.hpp"
 
 namespace perdure::explore {
@@ -16,6 +17,7 @@ using exec::SimScheduler;
 using exec::SimSwitch;
 
 constexpr char const* kPath = "arena";
+constexpr std::uint32_t kMostWarps = 16;
 
 /// The scheduler and the observer of this thread, for as long as this stands.
 class Simulated {
@@ -32,9 +34,10 @@ class Simulated {
   }
 };
 
-OpenOptions open_options() {
+OpenOptions open_options(bool grows = true) {
   OpenOptions o;
   o.threads = 1;
+  o.grow = grows;
   o.residency = machine.mirrored ? Residency::mirrored : Residency::pm;
   return o;
 }
@@ -267,6 +270,75 @@ std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, C
   return columns.check(batch, answers);
 }
 
+/// The batch as a device session: what its operations may answer depends on how their warps met.
+std::optional<std::string> Runner::run_session(Store& store, Batch const& batch, Contents& contents) {
+  std::size_t const n = batch.operations.size();
+  Columns columns(*scenario_, batch);
+  std::vector<std::uint64_t> began(n), ended(n);
+  SessionSeen session;
+  session.warps = scenario_->machine.warps;
+  session.acknowledged = static_cast<std::uint32_t>(arena_.words() - kMostWarps * ++sessions_);
+  expect({contents, contents, false, false, session});
+  std::size_t const mine = oracles_.size() - 1;
+  auto begun = DeviceAccess::open(store, {scenario_->seed % 8 == 0 ? n / 2 : n});
+  if (!begun) return "a device session does not begin: " + begun.status().message();
+  DeviceOps const ops{Columns::column(columns.keys),
+                      Columns::column(columns.values),
+                      columns.out_column(),
+                      columns.kinds,
+                      batch.rmw == Rmw::add,
+                      session.warps,
+                      columns.statuses,
+                      began,
+                      ended,
+                      reinterpret_cast<std::uint64_t*>(arena_.data()) + session.acknowledged};
+  if (Status const s = DeviceAccess::run(*begun, ops); !s.ok()) return "a device session fails: " + s.message();
+  if (Status const s = begun->end(); !s.ok()) return "a device session does not end: " + s.message();
+  Oracle& oracle = oracles_[mine];
+  for (std::size_t i = 0; i < n; ++i) {
+    Operation const& o = batch.operations[i];
+    oracle.session->keys.push_back(o.key);
+    oracle.session->seen.push_back(
+        {o.kind, batch.rmw == Rmw::add, o.operand, columns.statuses[i], columns.out[i], began[i], ended[i], true});
+    if (!quiet_) ++totals_->session_operations;
+    if (!quiet_) totals_->session_refusals += columns.statuses[i] == KeyStatus::no_space;
+  }
+  tracker_.cut(false);  // the kernels have ended: all they wrote is there
+  if (auto wrong = scan_contents(store, *scenario_, contents)) return wrong;
+  oracle.fresh = contents;
+  if (auto wrong = explain(oracle, contents)) return wrong;
+  if (store.stats().records != count(contents)) return "a device session counts its records wrongly";
+  expect({contents, contents});
+  tracker_.cut(true);
+  return std::nullopt;
+}
+
+/// Whether what a device session left is what some order of its acknowledged operations, and of any of the others,
+/// comes to.
+std::optional<std::string> Runner::explain(Oracle const& oracle, Contents const& found) {
+  SessionSeen const& session = *oracle.session;
+  auto const* const done = reinterpret_cast<std::uint64_t const*>(arena_.data()) + session.acknowledged;
+  tracker_.will_read(done, session.warps * sizeof *done);
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    std::vector<Seen> mine;
+    for (std::size_t i = 0; i < session.seen.size(); ++i) {
+      if (session.keys[i] != k) continue;
+      mine.push_back(session.seen[i]);
+      mine.back().acknowledged = i / session.warps < done[i % session.warps];
+    }
+    if (explained(mine, oracle.old[k], found[k])) continue;
+    std::string text = "no order of its operations explains k" + std::to_string(k) + ", which was " +
+                       shown(oracle.old[k]) + " and is " + shown(found[k]) + ":";
+    for (Seen const& s : mine)
+      text += " [" + std::to_string(s.began) + "-" + std::to_string(s.ended) + " kind " +
+              std::to_string(static_cast<int>(s.kind)) + "=" + std::to_string(s.operand) + " status " +
+              std::to_string(static_cast<int>(s.status)) + " value " + std::to_string(s.value) +
+              (s.acknowledged ? "]" : " not acknowledged]");
+    return text;
+  }
+  return std::nullopt;
+}
+
 /// All batches of the scenario as one. A batch that finds no room fails whole, and the others count.
 std::optional<std::string> Runner::run_transaction(Store& store, Scenario const& scenario, Contents& contents) {
   TransactionOptions options;
@@ -317,11 +389,16 @@ Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedul
   SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
   tracker_.record(true);
+  tracker_.follow_volatile(scenario.writing == Writing::in_device_sessions);
   tracker_.set_oracle(0);
+  sessions_ = 0;
   auto const whole = [&]() -> std::optional<std::string> {
-    auto store = Store::open(kPath, open_options());
+    auto store = Store::open(kPath, open_options(scenario.grows));
     if (!store) return "the pool does not open: " + store.status().message();
-    if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
+    if (scenario.writing == Writing::in_device_sessions) {
+      for (Batch const& batch : scenario.batches)
+        if (auto wrong = run_session(*store, batch, contents)) return wrong;
+    } else if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
       if (auto wrong = run_transaction(*store, scenario, contents)) return wrong;
     } else {
       for (Batch const& batch : scenario.batches)
@@ -370,7 +447,10 @@ void Runner::apply_window(Window const& window) {
 
 std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle, Contents& found) {
   if (auto wrong = scan_contents(store, *scenario_, found)) return wrong;
-  for (std::size_t k = 0; k < kKeys; ++k) {
+  if (oracle.session) {
+    if (auto wrong = explain(oracle, found)) return wrong;
+  }
+  for (std::size_t k = 0; k < kKeys && !oracle.session; ++k) {
     if (found[k] != oracle.old[k] && found[k] != oracle.fresh[k]) {
       return "k" + std::to_string(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) +
              " and may have become " + shown(oracle.fresh[k]);

@@ -64,7 +64,7 @@ struct Totals {
       windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
-      undone{0}, batches_refused{0};
+      undone{0}, batches_refused{0}, session_operations{0}, session_refusals{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;
@@ -101,6 +101,8 @@ class Runner {
   bool set_up(Scenario const& scenario);
   Forward run(Scenario const& scenario, exec::SimSchedule const& schedule);
   std::optional<std::string> run_batch(Store& store, Batch const& batch, Contents& contents);
+  std::optional<std::string> run_session(Store& store, Batch const& batch, Contents& contents);
+  std::optional<std::string> explain(Oracle const& oracle, Contents const& found);
   std::optional<std::string> run_transaction(Store& store, Scenario const& scenario, Contents& contents);
   void expect(Oracle oracle);
   bool try_schedule(Scenario const& scenario, exec::SimSchedule const& schedule, Forward& forward);
@@ -132,6 +134,7 @@ class Runner {
   std::vector<Window> creation_;    // of the pool, written in set_up()
   std::size_t base_ = 0;            // mark: the state before the run
   std::uint64_t base_bytes_ = 0;
+  std::uint32_t sessions_ = 0;      // of this run
   std::uint64_t base_hash_ = 0;     // of what the run has changed since
   std::unordered_set<std::uint64_t> seen_windows_;  // of this scenario
   std::uint64_t fresh_ = 0;         // distinct states found in this scenario

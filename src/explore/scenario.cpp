@@ -37,10 +37,14 @@ std::vector<std::array<std::uint64_t, 2>> const& look_alikes() {
   return pairs;
 }
 
+constexpr std::size_t kSessionKeys = 5;  // of device sessions, so that warps meet over one key
+
 constexpr Shape kShapes[] = {{2, 2, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 4}, {2, 2, 4},
                              {3, 1, 2}, {2, 2, 8}, {1, 2, 1}, {1, 3, 1}, {3, 2, 1}};
 
-Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share, std::uint64_t& next_value) {
+/// Over the first `keys` keys.
+Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share, std::size_t keys,
+                 std::uint64_t& next_value) {
   Batch batch;
   batch.rmw = random.below(4) == 0 ? Rmw::add : Rmw::replace;
   for (std::size_t i = 0; i < operations; ++i) {
@@ -49,7 +53,7 @@ Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share
                         : dice < put_share + (100 - put_share) / 3     ? OpKind::erase
                         : dice < put_share + (100 - put_share) * 2 / 3 ? OpKind::update
                                                                        : OpKind::get;
-    batch.operations.push_back({kind, random.below(kKeys), next_value++});
+    batch.operations.push_back({kind, random.below(keys), next_value++});
   }
   return batch;
 }
@@ -62,7 +66,8 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.shape = kShapes[random.below(std::size(kShapes))];
-  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored};
+  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops};
+  s.grows = true;
   auto const& pairs = look_alikes();
   for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);
   for (std::size_t k = 0; k < 4; k += 2) {
@@ -73,21 +78,27 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   }
   std::uint64_t next_value = 1;
   for (std::uint32_t b = random.below(3); b > 0; --b)
-    s.filling.push_back(draw_batch(random, 1 + random.below(kKeys), 80, next_value));
-  std::uint32_t const put_share = 34 + 22 * random.below(4);
+    s.filling.push_back(draw_batch(random, 1 + random.below(kKeys), 80, kKeys, next_value));
+  std::size_t const keys = bounds.device_ops ? kSessionKeys : kKeys;
+  std::uint32_t const put_share = bounds.device_ops ? 20 + 15 * random.below(3) : 34 + 22 * random.below(4);
   for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
-    s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, next_value));
+    s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, keys, next_value));
   if (bounds.atomic) {
     s.writing = s.batches.size() == 1  ? Writing::atomically
                 : random.below(4) == 0 ? Writing::in_one_aborted
                 : random.below(2) == 0 ? Writing::in_one_transaction
                                        : Writing::atomically;
   }
+  if (bounds.device_ops) {
+    s.writing = Writing::in_device_sessions;
+    s.grows = random.below(2) == 0;  // else tables are full, and slots much wanted
+  }
   return s;
 }
 
 std::string Scenario::describe() const {
-  static constexpr char const* kWriting[] = {"", ", atomic batches", ", one transaction", ", one aborted transaction"};
+  static constexpr char const* kWriting[] = {"", ", atomic batches", ", one transaction", ", one aborted transaction",
+                                             ", device sessions"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
                      std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps " +

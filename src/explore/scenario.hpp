@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "explore/engines.hpp"
+#include "explore/history.hpp"
 #include "perdure/store.h"
 
 namespace perdure::explore {
@@ -29,7 +30,7 @@ struct Batch {
 };
 
 /// How a run's batches are written.
-enum class Writing : std::uint8_t { plainly, atomically, in_one_transaction, in_one_aborted };
+enum class Writing : std::uint8_t { plainly, atomically, in_one_transaction, in_one_aborted, in_device_sessions };
 
 struct Scenario {
   std::uint64_t seed;
@@ -37,6 +38,7 @@ struct Scenario {
   Shape shape;
   Machine machine;
   Writing writing;
+  bool grows;  // in the run; before it, always
   std::array<std::uint64_t, kKeys> keys;
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
@@ -50,6 +52,7 @@ struct Bounds {
   std::uint32_t batches = 3;
   bool atomic = false;            // batches are atomic, or make up one transaction
   bool mirrored = false;          // probes go to a mirror of the slots
+  bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);
@@ -62,11 +65,22 @@ struct Answer {
 /// Carries out the batch on the plain model.
 std::vector<Answer> apply(Batch const& batch, Contents& contents);
 
-/// What a crash may leave of each key: `old`, or `fresh` of the batch in flight.
+/// A device session: what each operation of its batch came to. Warp s has operations s, s + warps, ... and, after each,
+/// writes how many it has had acknowledged into the medium's word acknowledged + s.
+struct SessionSeen {
+  std::vector<std::uint32_t> keys;
+  std::vector<Seen> seen;
+  std::uint32_t warps = 1;
+  std::uint32_t acknowledged = 0;
+};
+
+/// What a crash may leave of each key: `old`, or `fresh` of the batch in flight; of a device session, whatever an order
+/// of its operations explains in which those that had been acknowledged took effect.
 struct Oracle {
   Contents old, fresh;
-  bool whole = false;       // an atomic batch: all keys old, or all fresh
+  bool whole = false;  // an atomic batch: all keys old, or all fresh
   bool may_refuse = false;  // the pool is being made: it may not open at all
+  std::optional<SessionSeen> session = {};
 };
 
 }  // namespace perdure::explore

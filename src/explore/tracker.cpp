@@ -19,6 +19,7 @@ void Tracker::record(bool on) {
   open_ = {};
   last_write_.clear();
   threads_.clear();
+  told_.clear();
 }
 
 void Tracker::cut(bool even_empty) {
@@ -62,8 +63,25 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
   open_.events.push_back(e);
 }
 
+/// Volatile words have 4 bytes here, or several of them.
+void Tracker::told(void const* at, std::size_t bytes) {
+  if (!recording_ || !follow_ || model_ != Model::fence || told_.empty()) return;
+  Thread& t = threads_[running_thread()];
+  auto const first = reinterpret_cast<std::uintptr_t>(at) / 4;
+  for (std::uintptr_t word = first; word < first + (bytes + 3) / 4; ++word)
+    if (auto const known = told_.find(word); known != told_.end()) t.fenced |= known->second;
+}
+
+void Tracker::tells(void const* at, std::size_t bytes) {
+  if (!recording_ || !follow_ || model_ != Model::fence) return;
+  EventSet const& fenced = threads_[running_thread()].fenced;
+  auto const first = reinterpret_cast<std::uintptr_t>(at) / 4;
+  for (std::uintptr_t word = first; word < first + (bytes + 3) / 4; ++word) told_[word] = fenced;
+}
+
 void Tracker::wrote(void const* at, std::size_t bytes) {
-  if (bytes == 0 || !arena_->holds(at)) return;
+  if (bytes == 0) return;
+  if (!arena_->holds(at)) return tells(at, bytes);
   std::uint32_t const first = arena_->word_of(at);
   std::uint32_t const last = arena_->word_of(static_cast<std::byte const*>(at) + bytes - 1);
   for (std::uint32_t word = first; word <= last; ++word) {
@@ -82,7 +100,8 @@ void Tracker::wrote(void const* at, std::size_t bytes) {
 // Standing in for a crash
 
 void Tracker::will_read(void const* at, std::size_t bytes) {
-  if (bytes == 0 || !arena_->holds(at)) return;
+  if (bytes == 0) return;
+  if (!arena_->holds(at)) return told(at, bytes);
   std::uint32_t const first = arena_->word_of(at);
   std::uint32_t const last = arena_->word_of(static_cast<std::byte const*>(at) + bytes - 1);
   for (std::uint32_t word = first; word <= last && word < arena_->words(); ++word) {

@@ -8,8 +8,10 @@
 //           what its warp had read from others' writes before its last fence; and all that came before
 //           those.
 //   commit  earlier writes to its word, nothing else.
-// A run's crash points within one window need no telling apart: what can be left at any of them is such
-// a set of the whole window's writes.
+// With follow_volatile(), before a write come also what another warp had fenced before it wrote a volatile word (a
+// lock, a word of the mirror) that its warp has read: such memory is seen as it is now, and a fence is done when it
+// returns. A run's crash points within one window need no telling apart: what can be left at any of them is such a set
+// of the whole window's writes.
 #pragma once
 
 #include <bitset>
@@ -49,6 +51,7 @@ class Tracker final : public exec::SimObserver {
 
   // Recording.
   void record(bool on);
+  void follow_volatile(bool on) { follow_ = on; }
   /// Closes the window that is open, if it holds a write or `even_empty`.
   void cut(bool even_empty);
   void set_oracle(std::size_t oracle) { oracle_ = oracle; }
@@ -84,6 +87,8 @@ class Tracker final : public exec::SimObserver {
     EventSet since;    // written or read from others since its last fence
   };
   void add_event(std::uint32_t word, std::uint64_t value);
+  void told(void const* at, std::size_t bytes);
+  void tells(void const* at, std::size_t bytes);
   void resolve(std::uint32_t word, std::vector<std::uint16_t> const& chain);
   void take(std::vector<std::uint16_t> const& chain, std::size_t arrived);
   void bounds(std::vector<std::uint16_t> const& chain, std::size_t& least, std::size_t& most) const;
@@ -97,6 +102,8 @@ class Tracker final : public exec::SimObserver {
   std::size_t oracle_ = 0;
   std::unordered_map<std::uint32_t, std::uint16_t> last_write_;  // of each word, in the open window
   std::unordered_map<std::uint32_t, Thread> threads_;
+  bool follow_ = false;
+  std::unordered_map<std::uintptr_t, EventSet> told_;  // by volatile word: what its writer had fenced
 
   bool crashed_ = false;
   Window const* window_ = nullptr;

@@ -73,6 +73,35 @@ class Session {
   virtual Status finish() = 0;
 };
 
+struct DeviceView;
+
+/// Operations for a device session's own machine, as a kernel of a user's would do them: each of `sequences` warps
+/// carries out operations s, s + sequences, ... one after the other; between warps there is no order.
+struct DeviceOps {
+  Column keys;
+  Column values;      // of puts and updates
+  MutableColumn out;  // of gets, and room for the sums of updates that add
+  std::span<OpKind const> kinds;  // one per key
+  bool updates_add = false;       // to the value's first 8 bytes, and insert new keys: DeviceTable::modify
+  std::uint64_t sequences = 1;
+  std::span<KeyStatus> statuses;
+  // Moments of one clock, per key, or empty: before a call, and after it.
+  std::span<std::uint64_t> began, ended;
+  std::uint64_t* acknowledged = nullptr;  // machine memory or null: how many each sequence has done
+};
+
+/// A device session on its machine: see store/device_run.hpp.
+class DeviceRun {
+ public:
+  virtual ~DeviceRun() = default;
+  /// Takes that many of the free records lent to the engine. False: so many are not free, and nothing was taken.
+  virtual Result<bool> begin(std::uint64_t records, std::uint64_t sequence) = 0;
+  [[nodiscard]] virtual DeviceView const& view() const = 0;
+  virtual Status run(DeviceOps const& ops) = 0;
+  /// Waits for every kernel on the device, and gives back the records that no slot leads to.
+  virtual Result<exec::Counts> end() = 0;
+};
+
 /// What an engine's mirror holds.
 struct MirrorReport {
   std::uint64_t bytes = 0;
@@ -100,6 +129,7 @@ class Engine {
   /// The pool grew; its levels are where they were.
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
+  virtual Result<std::unique_ptr<DeviceRun>> device_run() = 0;
   /// Copies the retiring level's entries into the live ones; `full` counts those that found no room.
   virtual Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) = 0;
   virtual exec::Counts get_counts() = 0;

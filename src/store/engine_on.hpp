@@ -18,6 +18,7 @@
 #include "pm/memory.hpp"
 #include "store/batch_ops.hpp"
 #include "store/cache_ops.hpp"
+#include "store/device_run.hpp"
 #include "store/engine.hpp"
 #include "store/engine_state.hpp"
 #include "store/mirror_ops.hpp"
@@ -132,7 +133,8 @@ class SessionOn final : public Session {
     if (Status s = before_.resize(most); !s.ok()) return s;
     if (Status s = sort_operations(everyone, sequence); !s.ok()) return s;
     if (records > 0) {
-      auto const taken = take_records(records, everyone ? reserved_ : spare_);
+      auto& into = everyone ? reserved_ : spare_;
+      auto const taken = take_records(machine_, shared_->records, records, free_, before_, into);
       if (!taken || !taken.value()) return taken;
     }
     if (everyone) return true;
@@ -279,21 +281,6 @@ class SessionOn final : public Session {
     if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine_.sort(order_.data(), batch_.n);
-  }
-
-  /// False: fewer than n are free.
-  Result<bool> take_records(std::uint64_t n, Buffer<std::uint64_t>& into) {
-    RecordMap const& map = shared_->records;
-    std::uint64_t const words = map.words();
-    if (Status s = into.resize(n); !s.ok()) return s;
-    if (Status s = machine_.threads(words + 1, CountFreeBody{map, free_.data()}); !s.ok()) return s;
-    if (Status s = machine_.sums_before(free_.data(), before_.data(), words + 1); !s.ok()) return s;
-    if (Status s = machine_.copy(free_.data(), before_.data() + words, 1); !s.ok()) return s;
-    auto total = machine_.fetch(free_, 1);
-    if (!total) return total.status();
-    if ((*total)[0] < n) return false;
-    if (Status s = machine_.threads(words, TakeRecordsBody{map, before_.data(), n, into.data()}); !s.ok()) return s;
-    return true;
   }
 
   /// To the operations that may write; the others get none.
@@ -582,6 +569,14 @@ class EngineOn final : public Engine {
   void set_pool_bytes(std::uint64_t bytes) override { state_.table.pool_bytes = bytes; }
 
   Result<std::unique_ptr<Session>> session() override { return std::unique_ptr<Session>(new Mine(state_)); }
+
+  Result<std::unique_ptr<DeviceRun>> device_run() override {
+    if constexpr (Ops::kMirrored) {
+      if (state_.mirror != nullptr) return std::unique_ptr<DeviceRun>(new DeviceRunOn<Machine, Ops, kCounted>(state_));
+    }
+    return Status{Code::unsupported,
+                  "device sessions need residency mirrored, and a memory_budget that has room for the slots"};
+  }
 
   Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) override {
     return Mine(state_).rehash(retiring, slots);

@@ -11,6 +11,8 @@
 #include "base/mutants.hpp"
 #include "exec/bits.hpp"
 #include "exec/counts.hpp"
+#include "perdure/batch.h"
+#include "perdure/status.h"
 #include "pm/format.hpp"
 
 namespace perdure {
@@ -25,6 +27,24 @@ struct RecordMap {
   std::uint64_t words_each = 0;
 
   [[nodiscard]] PERDURE_FN std::uint64_t words() const { return superblocks * words_each; }
+
+  /// Which bit of `bits` is a record's. False: it is no record of ours, for a damaged pool's slots lead anywhere.
+  PERDURE_FN bool locate(std::uint64_t record, std::uint64_t& word, std::uint32_t& bit) const {
+    std::uint64_t const superblock = record / superblock_bytes;
+    std::uint64_t const inside = record % superblock_bytes;
+    if (superblock >= superblocks || lent[superblock] == 0 || inside < pm::kFirstRecord) return false;
+    std::uint64_t const i = (inside - pm::kFirstRecord) / stride;
+    word = superblock * words_each + i / 32;
+    bit = 1u << (i % 32);
+    return (inside - pm::kFirstRecord) % stride == 0 && i < capacity;
+  }
+
+  template <class W>
+  PERDURE_FN void release(std::uint64_t record) const {
+    std::uint64_t word = 0;
+    std::uint32_t bit = 0;
+    if (locate(record, word, bit)) W::fetch_and(bits + word, ~bit);
+  }
 };
 
 /// Free records in each word.
@@ -86,23 +106,55 @@ struct GiveBackBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
     warp.once([&] {
-      if (reserved[i] != 0 && used[i] == 0) release<W>(reserved[i]);
-      if (unlinked[i] != 0) release<W>(unlinked[i]);
+      if (reserved[i] != 0 && used[i] == 0) map.release<W>(reserved[i]);
+      if (unlinked[i] != 0) map.release<W>(unlinked[i]);
       return std::uint64_t{0};
     });
   }
+};
 
- private:
-  /// What a damaged pool's slots lead to need not be a record of ours.
+/// Of a device session that ends: gives back the records it unlinked, a word of bits an item.
+struct ReleaseUnlinkedBody {
+  RecordMap map;
+  std::uint32_t const* unlinked;
+  PERDURE_FN void operator()(std::uint64_t w) const { map.bits[w] &= ~unlinked[w]; }
+};
+
+/// And those it took and did not use.
+struct ReleaseUnusedBody {
+  static constexpr int kStages = 1;
+  RecordMap map;
+  std::uint64_t const* unused;
   template <class W>
-  PERDURE_FN void release(std::uint64_t record) const {
-    std::uint64_t const superblock = record / map.superblock_bytes;
-    std::uint64_t const inside = record % map.superblock_bytes;
-    if (superblock >= map.superblocks || map.lent[superblock] == 0 || inside < pm::kFirstRecord) return;
-    std::uint64_t const i = (inside - pm::kFirstRecord) / map.stride;
-    if ((inside - pm::kFirstRecord) % map.stride != 0 || i >= map.capacity) return;
-    W::fetch_and(map.bits + superblock * map.words_each + i / 32, ~(1u << (i % 32)));
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
+    warp.once([&] {
+      map.release<W>(unused[i]);
+      return std::uint64_t{0};
+    });
   }
 };
+
+/// Takes n free records in the order of their addresses; false: so many are not free. All memory it needs comes first.
+template <class Machine>
+Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t n,
+                          typename Machine::template Buffer<std::uint32_t>& free,
+                          typename Machine::template Buffer<std::uint32_t>& before,
+                          typename Machine::template Buffer<std::uint64_t>& into) {
+  std::uint64_t const words = map.words();
+  if (Status s = into.resize(n); !s.ok()) return s;
+  if (Status s = free.resize(words + 1); !s.ok()) return s;
+  if (Status s = before.resize(words + 1); !s.ok()) return s;
+  if (Status s = machine.threads(words + 1, CountFreeBody{map, free.data()}); !s.ok()) return s;
+  if (Status s = machine.sums_before(free.data(), before.data(), words + 1); !s.ok()) return s;
+  if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
+  auto total = machine.fetch(free, 1);
+  if (!total) return total.status();
+  if ((*total)[0] < n) return false;
+  if (Status s = machine.threads(words, TakeRecordsBody{map, before.data(), n, into.data()}); !s.ok()) return s;
+  return true;
+}
 
 }  // namespace perdure

@@ -27,10 +27,7 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, bool
 
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
 Status Store::Impl::snapshot(std::string const& to, bool overwrite) {
-  if (holds_world(transaction_thread_))
-    return {Code::busy, "pool " + path +
-                            ": a transaction is open on this thread, and a snapshot holds no half of one: "
-                            "end it first"};
+  if (holds_world(transaction_thread_)) return held_by_this_thread();  // a snapshot holds no half of it
   std::lock_guard const no_writers(writers_);
   std::shared_lock const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;

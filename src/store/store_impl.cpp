@@ -9,6 +9,7 @@
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
+#include "store/device_session.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -246,7 +247,10 @@ Status Store::Impl::recover() {
 }
 
 Status Store::Impl::close() {
-  if (holds_world(transaction_thread_)) static_cast<void>(end(transaction_.get(), false));
+  if (device_session_ && holds_world(transaction_thread_))
+    static_cast<void>(end(device_session_.get()));
+  else if (holds_world(transaction_thread_))
+    static_cast<void>(end(transaction_.get(), false));
   WorldAlone const world(writers_, turn_, world_, transaction_thread_);
   if (closed_) return {};
   closed_ = true;
@@ -266,6 +270,7 @@ Status Store::Impl::close() {
 
 Status Store::Impl::check_open(bool writing) const {
   if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
+  if (device_session_) return held_by_this_thread();  // the others wait
   if (!writing) return {};
   if (!failed_.ok())
     return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() +
@@ -507,8 +512,7 @@ Result<CacheReport> Store::Impl::load_cache() {
   if (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0)
     return Status{Code::unsupported,
                   "pool " + path + " has records of varying sizes, which the record cache does not take"};
-  if (holds_world(transaction_thread_))
-    return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
+  if (holds_world(transaction_thread_)) return held_by_this_thread();
   auto const begin = Clock::now();
   std::lock_guard const no_writers(writers_);
   {

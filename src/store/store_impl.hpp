@@ -2,10 +2,11 @@
 //
 // Locking: get batches share `world_`, write batches own it; `turn_` makes them queue fairly. What
 // follows "guarded by world_" below changes only under its exclusive side. A transaction owns it from
-// begin to end, so calls of its thread do not lock.
+// begin to end, so calls of its thread do not lock; so does a device session, whose thread is refused.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,9 @@ struct Store::Impl {
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how);
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options);
   static Status end(Transaction::State* transaction, bool commit);
+  /// `anywhere`: on any machine and shape, for the engine's own warps (store/device_session.hpp).
+  Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options, bool anywhere);
+  static Status end(DeviceSession::State* session);
   Result<CacheReport> load_cache();
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
   Result<VerifyReport> verify();
@@ -84,7 +88,8 @@ struct Store::Impl {
   Status prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch);
   Status prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch);
   Status prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch);
-  Status take_lent(Running& batch, std::uint64_t records, std::uint64_t sequence);
+  /// Calls take() until it says that so many records are taken, lending it more where it says that there are too few.
+  Status take_lent(std::uint64_t records, std::function<Result<bool>()> const& take);
   Status finish_records(Running& batch);
   [[nodiscard]] std::uint64_t fixed_stride() const;
   /// Whose the free records are: the engine's from its first plain write batch on, the heap's for all else.
@@ -120,9 +125,14 @@ struct Store::Impl {
   Status keep_attempt(OpenTransaction& tx, Call const& call, Running& batch, std::span<std::uint8_t const> status);
   Status check_undoable() const;
   Status make_room_for(std::uint64_t operations);
+  /// Grows the table until `more` records would leave it with this load at most, if it may grow.
+  Status grow_for(std::uint64_t more, double most_load);
   void start_transaction(OpenTransaction& tx);
   Status undo(std::uint32_t from_step, std::uint64_t records_before);
   Status finish_transaction(OpenTransaction& tx, bool commit);
+  // Device sessions.
+  Status check_device_session(bool anywhere) const;
+  [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
   Status fail(Status status);  // after this the store refuses writes
 
   Result<std::unique_ptr<Session>> take_session();
@@ -143,7 +153,8 @@ struct Store::Impl {
   log::UndoLog undo_;
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
   std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
-  std::atomic<std::thread::id> transaction_thread_{};
+  std::shared_ptr<DeviceSession::State> device_session_;  // begun and not ended
+  std::atomic<std::thread::id> transaction_thread_{};  // of either: it holds the world
   std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying
   bool closed_ = false;
 

@@ -205,18 +205,11 @@ Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running&
 // Several batches
 
 Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOptions const& how) {
-  if (holds_world(transaction_thread_))
-    return Status{Code::busy, "pool " + path + ": a transaction is open on this thread: end it first"};
+  if (holds_world(transaction_thread_)) return held_by_this_thread();
   WorldAlone world(writers_, turn_, world_, transaction_thread_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
-  auto const load = [&] {
-    std::lock_guard const lock(stats_mutex_);
-    return static_cast<double>(records_ + how.max_operations) / static_cast<double>(table_.usable_slots());
-  };
-  while (options.grow && load() > kTransactionLoad) {
-    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? s : fail(s);
-  }
+  if (Status s = grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
   if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
   state->store = this;

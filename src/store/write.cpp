@@ -93,7 +93,7 @@ Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses
   if (!session) return session.status();
   batch.session = std::move(*session);
   if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
-  Status const taken = take_lent(batch, records, sequence);
+  Status const taken = take_lent(records, [&] { return batch.session->prepare_lent(records, sequence); });
   if (taken.code() == Code::no_space) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     give_session(std::move(batch.session));
@@ -101,10 +101,10 @@ Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses
   return taken;
 }
 
-Status Store::Impl::take_lent(Running& batch, std::uint64_t records, std::uint64_t sequence) {
+Status Store::Impl::take_lent(std::uint64_t records, std::function<Result<bool>()> const& take) {
   Status refused;
   for (;;) {
-    auto enough = batch.session->prepare_lent(records, sequence);
+    auto enough = take();
     if (!enough) return enough.status();
     if (*enough) return {};
     if (!refused.ok()) return refused;
@@ -293,6 +293,17 @@ Status Store::Impl::check_worth_growing() {
   return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
                               " records fill all candidate slots of a key in a table of " +
                               std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
+}
+
+Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
+  auto const load = [&] {
+    std::lock_guard const lock(stats_mutex_);
+    return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
+  };
+  while (options.grow && load() > most_load) {
+    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? s : fail(s);
+  }
+  return {};
 }
 
 /// A resize from beginning to end, or the rest of one that a crash interrupted. Copying is

@@ -19,8 +19,9 @@ ROOMS_BELOW = {
     "serve": {"store", "lsm", "index", "log", "pm", "exec", "base"},
     "explore": {"store", "index", "log", "pm", "exec", "base"},
 }
-USERS = ["python", "bench"]  # they see include/, their own headers and, for comparison, peers/
+USERS = ["python", "bench", "examples"]  # they see include/, their own headers and, for comparison, peers/
 ABOVE_MOST = "perdure/store.h"  # the one public header that names files, processes and users
+KERNEL_HEADER = "device.cuh"  # the one public header that brings the engine's own, for users' kernels
 PEER_FACES = {"peer.hpp", "adapter.h"}  # all that the benchmark sees of a peer
 MAY_NAME_STORE = {"store", "serve", "explore"}
 
@@ -87,9 +88,23 @@ def test_public_headers_stand_alone() -> None:
         f"{where(path, line)}: a public header includes {name}"
         for path in sources(ROOT / "include")
         for line, quoted, name in includes(path)
-        if quoted and not name.startswith("perdure/")
+        if quoted and not name.startswith("perdure/") and path.name != KERNEL_HEADER
     ]
     report(faults)
+
+
+def test_the_kernel_header_is_installed_with_all_it_includes() -> None:
+    """What device.cuh includes, in turn, is what cmake/install.cmake lays down beside it."""
+    installed = set(re.findall(r"\b[a-z]+/[a-z_/]+\.(?:hpp|cuh)\b", (ROOT / "cmake/install.cmake").read_text()))
+    wanted: set[str] = set()
+    left = [ROOT / "include" / "perdure" / KERNEL_HEADER]
+    while left:
+        for _, quoted, name in includes(left.pop()):
+            if quoted and not name.startswith("perdure/") and name not in wanted:
+                wanted.add(name)
+                left.append(ROOT / "src" / name)
+    wanted.discard("exec/sim_observer.hpp")  # the explorer's build alone
+    assert wanted == {name for name in installed if not name.endswith(KERNEL_HEADER)}
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -1,0 +1,119 @@
+// Device sessions: the store alone in the hands of a user's kernels. Invariant: while one is open, room for its records
+// has been made and nothing but its kernels touches the table; records it unlinked are used again only after it.
+#include "store/device_session.hpp"
+
+#include "base/mutants.hpp"
+#include "exec/range.hpp"
+#include "pm/watch.hpp"
+#include "store/device_table.hpp"
+#include "store/store_impl.hpp"
+
+namespace perdure {
+namespace {
+
+// No word is displaced inside a session, so it begins with this load at most, its records included.
+constexpr double kSessionLoad = 0.75;
+
+}  // namespace
+
+Status Store::Impl::held_by_this_thread() const {
+  return {Code::busy, "pool " + path + (device_session_ ? ": a device session" : ": a transaction") +
+                          " is open on this thread: end it first"};
+}
+
+Status Store::Impl::check_device_session(bool anywhere) const {
+  pm::PoolHeader const& h = pool_.header();
+  auto const unsupported = [&](char const* why) { return Status{Code::unsupported, "pool " + path + ": " + why}; };
+  if (h.layout != static_cast<std::uint8_t>(Layout::word))
+    return unsupported("device sessions need a pool of layout word");
+  if (fixed_stride() == 0)
+    return unsupported("device sessions need keys and values of fixed sizes: set key_bytes and value_bytes");
+  if (power_) return unsupported("a device session's writes would miss the log of durability power; use batches");
+  if (anywhere) return {};
+  if (options.device != Device::cuda)
+    return unsupported("device sessions are for kernels on a GPU: open it with device cuda, or use batches");
+  if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
+    return unsupported("device sessions need a pool of the default shape, 2L-2H-8S");
+  return {};
+}
+
+Result<std::shared_ptr<DeviceSession::State>> Store::Impl::device_session(DeviceSessionOptions const& how,
+                                                                          bool anywhere) {
+  if (holds_world(transaction_thread_)) return held_by_this_thread();
+  WorldAlone world(writers_, turn_, world_, transaction_thread_);
+  if (Status s = check_open(true); !s.ok()) return s;
+  if (Status s = check_device_session(anywhere); !s.ok()) return s;
+  auto run = engine_->device_run();
+  if (!run) return Status{run.status().code(), "pool " + path + ": " + run.status().message()};
+  if (Status s = grow_for(how.records, kSessionLoad); !s.ok()) return s;
+  if (Status s = lend_records(); !s.ok()) return s;
+  std::uint64_t sequence = 0;
+  if (Status s = next_sequence(sequence); !s.ok()) return s;
+  if (Status s = take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); }); !s.ok()) return s;
+  // Superblocks added just now, before any word leads into them: in a session no phase of a batch orders them.
+  if (!mutated(Mutant::device_no_order_before_session)) pm::order();
+  auto state = std::make_shared<DeviceSession::State>();
+  state->store = this;
+  state->run = std::move(*run);
+  state->world = std::move(world);
+  device_session_ = state;
+  transaction_thread_ = std::this_thread::get_id();
+  return state;
+}
+
+Status Store::Impl::end(DeviceSession::State* session) {
+  if (session == nullptr || session->store == nullptr) return {Code::closed, "this device session has ended already"};
+  Impl& store = *session->store;
+  if (!holds_world(store.transaction_thread_))
+    return {Code::busy, "pool " + store.path + ": a device session ends on the thread that began it"};
+  auto const counts = session->run->end();
+  if (counts.ok()) store.add(counts.value());
+  Status const done = counts.ok() ? Status{} : store.fail(counts.status());
+  session->store = nullptr;
+  auto const world = std::move(session->world);
+  auto const keep = std::move(store.device_session_);  // `session` may be the last to hold it
+  store.transaction_thread_ = std::thread::id{};
+  return done;
+}
+
+// ------------------------------------------------------------------------------------------------
+// The public face
+
+Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options) {
+  exec::Range const range("device_session");
+  auto state = impl_->device_session(options, false);
+  if (!state) return state.status();
+  return DeviceSession(std::move(*state));
+}
+
+DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(state)) {}
+DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
+DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
+  if (this != &other) {
+    if (state_ && state_->store != nullptr) static_cast<void>(end());
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+DeviceSession::~DeviceSession() {
+  if (state_ && state_->store != nullptr) static_cast<void>(end());
+}
+DeviceView const& DeviceSession::table() const { return state_->run->view(); }
+Status DeviceSession::end() {
+  exec::Range const range("device_session end");
+  return Store::Impl::end(state_.get());
+}
+
+Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {
+  auto state = store.impl_->device_session(options, true);
+  if (!state) return state.status();
+  return DeviceSession(std::move(*state));
+}
+
+Status DeviceAccess::run(DeviceSession& session, DeviceOps const& ops) {
+  if (!session.state_ || session.state_->store == nullptr)
+    return {Code::closed, "this device session has ended already"};
+  return session.state_->run->run(ops);
+}
+
+}  // namespace perdure

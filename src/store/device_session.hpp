@@ -1,0 +1,25 @@
+// A device session while it is open, and the inside entry to one for the tests and the explorer, who use its table by
+// warps of the engine's own.
+#pragma once
+
+#include <memory>
+
+#include "perdure/store.h"
+#include "store/engine.hpp"
+#include "store/world.hpp"
+
+namespace perdure {
+
+struct DeviceSession::State {
+  Store::Impl* store = nullptr;  // null once it has ended
+  std::unique_ptr<DeviceRun> run;
+  WorldAlone world;
+};
+
+struct DeviceAccess {
+  /// As Store::device_session, on any machine and shape.
+  static Result<DeviceSession> open(Store& store, DeviceSessionOptions const& options);
+  static Status run(DeviceSession& session, DeviceOps const& ops);
+};
+
+}  // namespace perdure
