@@ -95,7 +95,9 @@ def test_public_headers_stand_alone() -> None:
 
 def test_the_kernel_header_is_installed_with_all_it_includes() -> None:
     """What device.cuh includes, in turn, is what cmake/install.cmake lays down beside it."""
-    installed = set(re.findall(r"\b[a-z]+/[a-z_/]+\.(?:hpp|cuh)\b", (ROOT / "cmake/install.cmake").read_text()))
+    installed = set(
+        re.findall(r"\b[a-z]+/[a-z_/]+\.(?:hpp|cuh)\b", (ROOT / "cmake/install.cmake").read_text())
+    )
     wanted: set[str] = set()
     left = [ROOT / "include" / "perdure" / KERNEL_HEADER]
     while left:
