@@ -4,7 +4,7 @@
 #   make test       everything CI checks
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
-#   make bench-gpu  builds, checks and measures what a GPU reaches, in under 9 minutes
+#   make bench-gpu  builds, checks and measures what a GPU reaches, beside what is wanted
 #   make fuzz       fuzz the opening of arbitrary pools for FUZZ_SECONDS (60)
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap kernels too

@@ -9,10 +9,10 @@
 #include <memory>
 #include <thread>
 
+#include "array.hpp"
 #include "commands.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
-#include "device_arrays.hpp"
 #include "perdure/store.h"
 #include "ycsb.hpp"
 
@@ -64,33 +64,6 @@ void on_all_cores(std::size_t n, F f) {
     });
   }
 }
-
-/// Bytes of elements, made on the host, used where the benchmark wants them.
-class Array {
- public:
-  Array(std::size_t count, std::uint32_t width, Place place) : width_(width), place_(place), host_(count * width) {
-    if (place == Place::device) device_ = std::make_unique<DeviceArray>(host_.size());
-  }
-  [[nodiscard]] std::byte* host(std::size_t i) { return host_.data() + i * width_; }
-  void send(std::size_t count) {
-    if (device_) device_->upload({host_.data(), count * width_});
-  }
-  void fetch(std::size_t count) {
-    if (device_) device_->download({host_.data(), count * width_});
-  }
-  [[nodiscard]] Column column(std::size_t first, std::size_t count) {
-    return {at(first), nullptr, width_, count, place_};
-  }
-  [[nodiscard]] MutableColumn output(std::size_t count) { return {at(0), width_, count, place_}; }
-
- private:
-  [[nodiscard]] std::byte* at(std::size_t i) { return (device_ ? device_->data() : host_.data()) + i * width_; }
-
-  std::uint32_t width_;
-  Place place_;
-  std::vector<std::byte> host_;
-  std::unique_ptr<DeviceArray> device_;
-};
 
 struct Row {
   std::string what;

@@ -10,10 +10,10 @@
 #include <memory>
 #include <span>
 
+#include "array.hpp"
 #include "commands.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
-#include "device_arrays.hpp"
 #include "subject.hpp"
 
 namespace perdure::bench {
@@ -52,8 +52,8 @@ class Fill {
       : o_(o),
         file_(o.pool),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
-        keys_(o.batch * o.key_bytes),
-        values_(o.batch * o.value_bytes),
+        keys_(o.batch, o.key_bytes, nearest(o)),
+        values_(o.batch, o.value_bytes, nearest(o)),
         statuses_(o.batch) {
     peers::PeerOptions options;
     options.device = device_named(o.device);
@@ -63,10 +63,6 @@ class Fill {
         o.expected_records == 0 ? std::max<std::uint64_t>(1, o.records / kFirstTable) : o.expected_records;
     options.threads = o.threads;
     subject_ = make_subject(who, file_.path(), options, o.verify_reads);
-    if (options.device == Device::cuda) {
-      keys_there_ = std::make_unique<DeviceArray>(keys_.size());
-      values_there_ = std::make_unique<DeviceArray>(values_.size());
-    }
     note(0);
   }
 
@@ -79,6 +75,9 @@ class Fill {
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
  private:
+  static Place nearest(Options const& o) {
+    return device_named(o.device) == Device::cuda ? Place::device : Place::host;
+  }
   [[nodiscard]] std::size_t count_from(std::uint64_t first) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(o_.batch, o_.records - first));
   }
@@ -90,25 +89,19 @@ class Fill {
 
   void make(std::uint64_t first, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      dataset_.write_key(first + i, keys_.data() + i * o_.key_bytes);
-      dataset_.write_value(first + i, 0, values_.data() + i * o_.value_bytes);
+      dataset_.write_key(first + i, keys_.host(i));
+      dataset_.write_value(first + i, 0, values_.host(i));
     }
+    keys_.send(count);
+    values_.send(count);
     std::fill(statuses_.begin(), statuses_.end(), KeyStatus::corrupt);
-  }
-
-  /// Where the device has it nearest.
-  Column send(std::vector<std::byte> const& array, DeviceArray* there, std::uint32_t width, std::size_t count) {
-    if (there == nullptr) return {array.data(), nullptr, width, count, Place::host};
-    there->upload({array.data(), count * width});
-    return {there->data(), nullptr, width, count, Place::device};
   }
 
   void put(std::uint64_t first, std::size_t count) {
     make(first, count);
-    Column const keys = send(keys_, keys_there_.get(), o_.key_bytes, count);
-    Column const values = send(values_, values_there_.get(), o_.value_bytes, count);
     auto const begin = std::chrono::steady_clock::now();
-    Status const status = subject_->put(keys, values, std::span(statuses_).first(count));
+    Status const status =
+        subject_->put(keys_.column(0, count), values_.column(0, count), std::span(statuses_).first(count));
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
     require(status, "put");
     note(took.count());
@@ -117,13 +110,12 @@ class Fill {
 
   void read_back(std::uint64_t first, std::size_t count) {
     make(first, count);
-    std::fill(values_.begin(), values_.end(), std::byte{0});
-    Column const keys{keys_.data(), nullptr, o_.key_bytes, count, Place::host};
-    MutableColumn const out{values_.data(), o_.value_bytes, count, Place::host};
-    require(subject_->get(keys, out, std::span(statuses_).first(count)), "get");
+    std::fill_n(values_.host(0), count * o_.value_bytes, std::byte{0});
+    values_.send(count);
+    require(subject_->get(keys_.column(0, count), values_.output(count), std::span(statuses_).first(count)), "get");
+    values_.fetch(count);
     for (std::size_t i = 0; i < count; ++i) {
-      bool const good =
-          statuses_[i] == KeyStatus::ok && dataset_.holds(values_.data() + i * o_.value_bytes, first + i, 0);
+      bool const good = statuses_[i] == KeyStatus::ok && dataset_.holds(values_.host(i), first + i, 0);
       faults_ += good ? 0 : 1;
     }
     checked_ += count;
@@ -132,8 +124,7 @@ class Fill {
   Options const& o_;
   PoolFile file_;
   Dataset dataset_;
-  std::vector<std::byte> keys_, values_;
-  std::unique_ptr<DeviceArray> keys_there_, values_there_;  // on a GPU alone
+  Array keys_, values_;
   std::vector<KeyStatus> statuses_;
   std::unique_ptr<peers::Peer> subject_;
   std::vector<Sample> samples_;  // the first is the empty table

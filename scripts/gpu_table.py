@@ -79,8 +79,9 @@ def show_in_place(folder: Path) -> None:
 def show_growth(folder: Path) -> None:
     run = json.loads((folder / "fill.json").read_text())["subjects"][0]
     seconds = [sample[2] for sample in run["records_load_factor_seconds"]][:-1]  # the last is a smaller batch
-    print("a load that doubles the table five times")
-    show("slowest batch over the median", max(seconds) / statistics.median(seconds), 3, "times", most=True)
+    # No verdict: most batches wait for the pool's own growth, which hides a resize (docs/benchmarks.md).
+    print("a load that doubles the table five times, in a pool that grows too")
+    show("slowest batch over the median", max(seconds) / statistics.median(seconds), None, "times")
     reopened = json.loads((folder / "reopen.json").read_text())
     print("reopening after SIGKILL")
     show("beyond mapping the pool", reopened["open_seconds"] - reopened["map_seconds"], 0.5, "s", most=True)

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from perdure import demo
-from perdure.cli_support import Failure
 from perdure.figures.model import Claim, Drawn, Results, Run
 from perdure.figures.setting import Setting
 from perdure.figures.throughput import (
@@ -35,18 +34,6 @@ _TITLES = {"lookups": "recommender lookups (DLRM)", "pagerank": "PageRank"}
 _OTHERS = ("slabhash-gpm", "clevel-gpm", "cpu-assisted")
 
 Trace = npt.NDArray[np.uint64]
-
-
-def find_data(given: Path | None) -> Path:
-    places = [given] if given else [Path(__file__).resolve().parents[3] / "data", Path.cwd() / "data"]
-    for place in places:
-        if all((place / name).is_file() for name in (LOOKUPS, GRAPH)):
-            return place
-    looked = ", ".join(map(str, places))
-    raise Failure(
-        f"--data: {LOOKUPS} and {GRAPH} are not both in {looked}: run this in a checkout of the repository,"
-        " or name its data/ folder with --data"
-    )
 
 
 def lookups(path: Path) -> Trace:
@@ -71,7 +58,7 @@ def pagerank(path: Path) -> Trace:
 
 
 def plan(setting: Setting) -> list[Run]:
-    data = find_data(setting.data)
+    data = demo.find_data(setting.data, (LOOKUPS, GRAPH))
     traces = {"lookups": lookups(data / LOOKUPS), "pagerank": pagerank(data / GRAPH)}
     runs = []
     for name, trace in traces.items():
