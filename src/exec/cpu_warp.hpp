@@ -182,7 +182,7 @@ class CpuWarp {
   HWY_INLINE void stream(std::byte* to, std::byte const* from, std::size_t bytes) const {
     hn::CappedTag<std::uint64_t, 2> const d;
     for (std::size_t i = 0; i < bytes; i += 16) {
-      hn::Stream(hn::Load(d, reinterpret_cast<std::uint64_t const*>(from + i)), d,
+      hn::Stream(hn::LoadU(d, reinterpret_cast<std::uint64_t const*>(from + i)), d,
                  reinterpret_cast<std::uint64_t*>(to + i));
     }
   }

@@ -146,31 +146,27 @@ class CudaWarp : public CudaAtoms {
     return crc_shifted(before, bytes / 4) ^ after;
   }
 
-  /// For each lane of the mask, header, key and value to one place of 16-byte alignment, as one run of pairs of words
-  /// over all lanes: of records side by side every line is written whole, by one instruction. Sizes are multiples of 8.
-  template <class Header, class Parts>
-  __device__ void join_each(std::uint32_t mask, Each<Header> const& headers, Each<Parts> const& parts,
-                            std::uint32_t key_bytes, std::uint32_t value_bytes) const {
-    constexpr std::uint32_t kHead = sizeof(Header) / 8;
-    std::uint32_t const key_end = kHead + key_bytes / 8, words = key_end + value_bytes / 8, pairs = (words + 1) / 2;
+  /// For each lane of the mask, `words` words of 8 bytes to its parts' place `to`, as one run of pairs of words
+  /// over all lanes: of records side by side every line is written whole, by one instruction. word(parts, w) says
+  /// which; places are multiples of 8, and pairs are stored as such where they are multiples of 16.
+  template <class Parts, class Word>
+  __device__ void join_each(std::uint32_t mask, Each<Parts> const& parts, std::uint32_t words, Word word) const {
+    std::uint32_t const pairs = (words + 1) / 2;
     std::uint32_t pair = lane_, item = 0;
     for (std::uint32_t step = 0; step < pairs; ++step, pair += kLanes) {
       for (; pair >= pairs; pair -= pairs) ++item;
-      Header const header = pick(headers, item);
       Parts const p = pick(parts, item);
       if ((mask >> item & 1) == 0) continue;
-      auto const* const head = reinterpret_cast<std::uint64_t const*>(&header);
-      auto const* const key = reinterpret_cast<std::uint64_t const*>(p.key);
-      auto const* const value = reinterpret_cast<std::uint64_t const*>(p.value);
-      auto const word = [&](std::uint32_t w) {
-        if (w < kHead) return w == 0 ? head[0] : w == 1 ? head[1] : head[2];
-        return w < key_end ? key[w - kHead] : value[w - key_end];
-      };
       std::uint32_t const w = 2 * pair;
-      if (w + 1 < words)
-        *reinterpret_cast<ulonglong2*>(p.to + 8 * w) = {word(w), word(w + 1)};
-      else
-        *reinterpret_cast<std::uint64_t*>(p.to + 8 * w) = word(w);
+      auto* const to = reinterpret_cast<std::uint64_t*>(p.to) + w;
+      if (w + 1 == words) {
+        *to = word(p, w);
+      } else if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0) {
+        *reinterpret_cast<ulonglong2*>(to) = {word(p, w), word(p, w + 1)};
+      } else {
+        to[0] = word(p, w);
+        to[1] = word(p, w + 1);
+      }
     }
     __syncwarp();
   }
@@ -217,10 +213,10 @@ class CudaWarp : public CudaAtoms {
   __device__ bool join(std::byte* to, Header const& header, std::byte const* key, std::size_t key_bytes,
                        std::byte const* value, std::size_t value_bytes) const {
     constexpr std::size_t kHead = sizeof(Header) / 8;
-    static_assert(sizeof(Header) == 24);
+    static_assert(sizeof(Header) % 8 == 0 && kHead >= 1 && kHead <= 3);
     if (!aligned(key, value, key_bytes | value_bytes, 8) || reinterpret_cast<std::uintptr_t>(to) % 16 != 0)
       return false;
-    std::uint64_t head[kHead];
+    std::uint64_t head[3] = {};
     memcpy(head, &header, sizeof(Header));
     std::size_t const words = kHead + (key_bytes + value_bytes) / 8;
     auto const* const k = reinterpret_cast<std::uint64_t const*>(key);

@@ -14,7 +14,7 @@
 namespace perdure::pm {
 
 inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kFormatVersion = 2;
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
@@ -72,22 +72,23 @@ static_assert(offsetof(Root, level) == 40 && offsetof(Root, crc) == 580);
 static_assert(sizeof(Root) == 584);
 static_assert(std::has_unique_object_representations_v<Root>);
 
-/// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord.
+/// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord (record_shape.hpp).
 struct SuperblockHeader {                // bytes
   std::uint32_t magic;                   //   0
-  std::uint32_t record_bytes;            //   4  stride; a multiple of kRecordAlign
+  std::uint32_t record_bytes;            //   4  stride; a multiple of kStrideAlign
   std::array<std::uint8_t, 16> pool_id;  //   8
   std::uint8_t reserved[36];             //  24  zero
   std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59
 };
 inline constexpr std::uint32_t kSuperblockMagic = 0x42535250u;  // "PRSB"
-inline constexpr std::uint64_t kFirstRecord = 64;
-inline constexpr std::uint64_t kRecordAlign = 16;
-static_assert(sizeof(SuperblockHeader) == kFirstRecord);
+inline constexpr std::uint64_t kFirstRecord = 128;  // a multiple of a line
+inline constexpr std::uint64_t kRecordAlign = 16;  // of places
+inline constexpr std::uint64_t kStrideAlign = 8;
+static_assert(sizeof(SuperblockHeader) == 64 && sizeof(SuperblockHeader) <= kFirstRecord);
 static_assert(std::has_unique_object_representations_v<SuperblockHeader>);
 
-/// A record: this header, the key, the value. Layout `in_place` with fixed keys leaves the key out
-/// (key_bytes 0), for it stands in the slot.
+/// A record that lies whole: this header, the key, the value. Layout `in_place` with fixed keys leaves the key
+/// out (key_bytes 0), for it stands in the slot.
 struct RecordHeader {                    // bytes
   std::uint32_t crc;                     //   0  CRC-32C of everything after it
   std::uint32_t value_bytes;             //   4
@@ -97,5 +98,13 @@ struct RecordHeader {                    // bytes
 };
 static_assert(sizeof(RecordHeader) == 24);
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
+
+/// Of a record that lies split, before the key; the pool says its sizes.
+struct RecordHead {                      // bytes
+  std::uint32_t crc;                     //   0  CRC-32C of the sequence, the key and the value
+  std::uint32_t sequence;                //   4  number of the batch that wrote it, low half
+};
+static_assert(sizeof(RecordHead) == 8);
+static_assert(std::has_unique_object_representations_v<RecordHead>);
 
 }  // namespace perdure::pm

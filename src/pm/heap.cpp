@@ -10,8 +10,6 @@
 
 namespace perdure::pm {
 
-std::uint64_t fixed_stride(std::uint64_t bytes) { return (bytes + kRecordAlign - 1) / kRecordAlign * kRecordAlign; }
-
 std::uint64_t stride_for(std::uint64_t bytes) {
   std::uint64_t const step = std::max(kRecordAlign, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
@@ -21,7 +19,7 @@ RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t st
   if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
   Superblock& s = superblocks_[index];
   s.stride = stride;
-  s.capacity = (pool_->superblock_bytes() - kFirstRecord) / stride;
+  s.capacity = shape_.capacity(stride);
   s.used = 0;
   s.hint = 0;
   s.bitmap.assign((s.capacity + 63) / 64, 0);
@@ -37,8 +35,9 @@ void RecordHeap::find_superblocks() {
     read_bytes(&header, pool_->base() + at.bytes, sizeof header);
     bool const ours = header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
                       header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
-                      header.record_bytes % kRecordAlign == 0 && header.record_bytes > 0 &&
-                      header.record_bytes <= pool_->superblock_bytes() - kFirstRecord;
+                      header.record_bytes % kStrideAlign == 0 && header.record_bytes > 0 &&
+                      header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
+                      (!shape_.split() || header.record_bytes == shape_.split_stride());
     if (ours && pool_->is_free(at)) attach(i, header.record_bytes);
   }
 }
@@ -57,11 +56,9 @@ RecordHeap::Mark RecordHeap::mark(Offset record) {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   if (index >= superblocks_.size()) return Mark::invalid;
   Superblock& s = superblocks_[index];
-  std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
   if (s.stride == 0) __atomic_store_n(&s.led_into, 1, __ATOMIC_RELAXED);
-  if (s.stride == 0 || inside < kFirstRecord || (inside - kFirstRecord) % s.stride != 0) return Mark::invalid;
-  std::uint64_t const i = (inside - kFirstRecord) / s.stride;
-  if (i >= s.capacity) return Mark::invalid;
+  std::uint64_t i = 0;
+  if (!index_of(record, i)) return Mark::invalid;
   std::uint64_t const bit = std::uint64_t{1} << (i % 64);
   return (__atomic_fetch_or(&s.bitmap[i / 64], bit, __ATOMIC_RELAXED) & bit) != 0 ? Mark::again : Mark::first;
 }
@@ -138,13 +135,13 @@ Status RecordHeap::take_superblock(std::uint64_t stride) {
 
 std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out) {
   Superblock& s = superblocks_[index];
-  std::uint64_t const first = index * pool_->superblock_bytes() + kFirstRecord;
+  std::uint64_t const base = index * pool_->superblock_bytes();
   std::uint64_t taken = 0;
   for (; taken < n && s.hint < s.bitmap.size(); ++s.hint) {
     std::uint64_t& word = s.bitmap[s.hint];
     std::uint64_t free = ~word;
     for (; free != 0 && taken < n; free &= free - 1) {
-      out[taken++] = first + (s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free))) * s.stride;
+      out[taken++] = base + shape_.place(s.stride, s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
     }
     if (!mutated(Mutant::record_handed_out_twice)) word = ~free;
     if (free != 0) break;
@@ -175,10 +172,11 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
 }
 
 void RecordHeap::release(Offset record) {
-  if (!in_use(record)) return;  // what a damaged pool's slots lead to need not be a record of ours
+  std::uint64_t i = 0;
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  // What a damaged pool's slots lead to need not be a record of ours.
+  if (!index_of(record, i) || (superblocks_[index].bitmap[i / 64] >> (i % 64) & 1) == 0) return;
   Superblock& s = superblocks_[index];
-  std::uint64_t const i = (record.bytes % pool_->superblock_bytes() - kFirstRecord) / s.stride;
   s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   s.hint = std::min(s.hint, i / 64);
   if (--s.used == 0) ++empty_;
@@ -191,19 +189,21 @@ std::uint64_t RecordHeap::room(Offset record) const {
 }
 
 bool RecordHeap::in_use(Offset record) const {
-  if (!is_record(record)) return false;
-  Superblock const& s = superblocks_[record.bytes / pool_->superblock_bytes()];
-  std::uint64_t const i = (record.bytes % pool_->superblock_bytes() - kFirstRecord) / s.stride;
-  return (s.bitmap[i / 64] >> (i % 64) & 1) != 0;
+  std::uint64_t i = 0;
+  if (!index_of(record, i)) return false;
+  return (superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] >> (i % 64) & 1) != 0;
 }
 
 bool RecordHeap::is_record(Offset at) const {
-  std::uint64_t const index = at.bytes / pool_->superblock_bytes();
+  std::uint64_t i = 0;
+  return index_of(at, i);
+}
+
+/// Which record of its superblock that is; false: it is none of ours.
+bool RecordHeap::index_of(Offset record, std::uint64_t& i) const {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   if (index >= superblocks_.size() || superblocks_[index].stride == 0) return false;
-  Superblock const& s = superblocks_[index];
-  std::uint64_t const inside = at.bytes % pool_->superblock_bytes();
-  return inside >= kFirstRecord && (inside - kFirstRecord) % s.stride == 0 &&
-         (inside - kFirstRecord) / s.stride < s.capacity;
+  return shape_.index(superblocks_[index].stride, record.bytes % pool_->superblock_bytes(), i);
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -212,8 +212,9 @@ bool RecordHeap::is_record(Offset at) const {
 RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
   if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
   Loan loan;
+  loan.shape = shape_;
   loan.stride = stride;
-  loan.capacity = (pool_->superblock_bytes() - kFirstRecord) / stride;
+  loan.capacity = shape_.capacity(stride);
   loan.words_each = (loan.capacity + 63) / 64 * 2;
   loan.bits.assign(superblocks_.size() * loan.words_each, ~0u);
   loan.lent.assign(superblocks_.size(), 0);

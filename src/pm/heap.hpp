@@ -12,18 +12,19 @@
 #include "base/offset.hpp"
 #include "perdure/status.h"
 #include "pm/pool.hpp"
+#include "pm/record_shape.hpp"
 
 namespace perdure::pm {
 
-/// The stride of records that all have `bytes` bytes: exact to 16 bytes.
-[[nodiscard]] std::uint64_t fixed_stride(std::uint64_t bytes);
 /// The stride that holds a record of `bytes` bytes among others of any size: within 1/8, so that few
 /// strides, and so few half-filled superblocks, serve all sizes.
 [[nodiscard]] std::uint64_t stride_for(std::uint64_t bytes);
 
 class RecordHeap {
  public:
-  explicit RecordHeap(Pool& pool) : pool_(&pool) {}
+  explicit RecordHeap(Pool& pool) : pool_(&pool), shape_(pool.header()) {}
+
+  [[nodiscard]] RecordShape const& shape() const { return shape_; }
 
   /// Before recovery: keeps what may be heap superblocks out of the pool's hands, then lets them go.
   void guard_superblocks(bool on);
@@ -53,6 +54,7 @@ class RecordHeap {
   /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other strides, and what is
   /// not of the heap, look full. Until take_back() nothing of that stride is reserved or released here.
   struct Loan {
+    RecordShape shape;
     std::uint64_t stride = 0;
     std::uint64_t capacity = 0;  // records a superblock
     std::uint64_t words_each = 0;  // 32-bit words of bitmap a superblock
@@ -80,7 +82,10 @@ class RecordHeap {
   std::uint64_t take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out);
   void list(std::uint64_t index);
 
+  [[nodiscard]] bool index_of(Offset record, std::uint64_t& i) const;
+
   Pool* pool_;
+  RecordShape shape_;
   std::vector<Superblock> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
   std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use

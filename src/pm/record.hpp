@@ -1,5 +1,5 @@
-// Records: how one is written whole, and how one is checked. Invariant: a record's bytes are written
-// and ordered before the first word that leads to it, and never change while one does.
+// Records: how one is read, checked and written whole, whichever way it lies (record_shape.hpp). Invariant: a
+// record's bytes are written and ordered before the first word that leads to it, and never change while one does.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,22 @@
 #include "exec/bits.hpp"
 #include "exec/crc_tables.hpp"
 #include "pm/format.hpp"
+#include "pm/record_shape.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::pm {
 
+/// A record that lies split has no sizes of its own: the header says those of the pool.
 struct RecordView {
   RecordHeader header;
   std::byte const* key;
   std::byte const* value;
+  bool split = false;
 };
 
 /// `room` is the most bytes this record may span; a header that claims more is answered with empty
 /// key and value, which no checksum forgives.
-PERDURE_FN RecordView view_record(std::byte const* at, std::uint64_t room) {
+PERDURE_FN RecordView view_whole(std::byte const* at, std::uint64_t room) {
   will_read(at, sizeof(RecordHeader));
   RecordHeader header = *reinterpret_cast<RecordHeader const*>(at);
   if (sizeof(RecordHeader) + std::uint64_t{header.key_bytes} + header.value_bytes > room) {
@@ -36,70 +39,174 @@ PERDURE_FN RecordView view_record(std::byte const* at, std::uint64_t room) {
   return {header, key, key + header.key_bytes};
 }
 
+PERDURE_FN RecordView view_split(RecordShape const& shape, std::byte const* head, std::byte const* value) {
+  will_read(head, sizeof(RecordHead) + shape.key_bytes);
+  will_read(value, shape.value_bytes);
+  RecordHead const front = *reinterpret_cast<RecordHead const*>(head);
+  return {{front.crc, shape.value_bytes, shape.key_bytes, 0, front.sequence}, head + sizeof(RecordHead), value, true};
+}
+
+/// The record at a place of the pool that is mapped at `base`.
+PERDURE_FN RecordView view_record(std::byte const* base, RecordShape const& shape, Offset at, std::uint64_t room) {
+  if (shape.split()) return view_split(shape, base + shape.head(at).bytes, base + at.bytes);
+  return view_whole(base + at.bytes, room);
+}
+
 inline constexpr std::uint32_t kCrcSkip = sizeof(RecordHeader::crc);
+static_assert(sizeof(RecordHead::crc) == kCrcSkip);
+
+/// What the checksum covers before the key, of a record that stands in memory: it ends where the key begins.
+PERDURE_FN std::uint32_t summed_before_key(bool split) {
+  return static_cast<std::uint32_t>(split ? sizeof(RecordHead) : sizeof(RecordHeader)) - kCrcSkip;
+}
+
+/// A record's checksum by sum(crc, bytes, n), with other bytes in place of the value.
+template <class Sum>
+PERDURE_FN std::uint32_t record_sum(RecordView const& r, std::byte const* value, Sum sum) {
+  std::uint32_t const before = summed_before_key(r.split);
+  std::byte const* const front = r.key - before;
+  std::size_t const front_bytes = std::size_t{before} + r.header.key_bytes;
+  if (value == front + front_bytes) return sum(0, front, front_bytes + r.header.value_bytes);
+  return sum(sum(0, front, front_bytes), value, r.header.value_bytes);
+}
+
+/// Whether a record is whole, of which `value` is a copy of the value.
+template <class W>
+PERDURE_FN bool intact(W& warp, RecordView const& r, std::byte const* value) {
+  auto const sum = [&](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return warp.crc32c(crc, data, bytes);
+  };
+  return record_sum(r, value, sum) == r.header.crc;
+}
 
 /// Whether a record that stands in the pool is whole.
 template <class W>
 PERDURE_FN bool intact(W& warp, RecordView const& r) {
-  std::byte const* const at = r.key - sizeof(RecordHeader);
-  std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
-  return warp.crc32c(0, at + kCrcSkip, bytes - kCrcSkip) == r.header.crc;
+  return intact(warp, r, r.value);
 }
 
-/// Completes a record whose value bytes stand at `to` already.
+/// Where a record is to be written.
+struct RecordSpot {
+  std::byte* to;    // its place
+  std::byte* head;  // null: it lies whole
+
+  [[nodiscard]] PERDURE_FN std::byte* value(std::uint32_t key_bytes) const {
+    return head != nullptr ? to : to + sizeof(RecordHeader) + key_bytes;
+  }
+};
+
+PERDURE_FN RecordSpot spot_at(std::byte* base, RecordShape const& shape, Offset at) {
+  return {base + at.bytes, shape.split() ? base + shape.head(at).bytes : nullptr};
+}
+
+/// What stands before the key: the header, or of a split record its part of it.
+template <class Front>
+PERDURE_FN Front front_of(RecordHeader const& header) {
+  if constexpr (sizeof(Front) == sizeof(RecordHead))
+    return {header.crc, static_cast<std::uint32_t>(header.sequence)};
+  else
+    return header;
+}
+
+template <class Front>
+PERDURE_FN void store_front(std::byte* to, Front const& front) {
+  *reinterpret_cast<Front*>(to) = front;
+  wrote(to, sizeof front);
+}
+
+/// Completes a record whose value bytes stand in their place already.
 template <class W>
-PERDURE_FN void seal_record(W& warp, std::byte* to, RecordView r) {
-  std::byte* const key = to + sizeof(RecordHeader);
-  wrote(key + r.header.key_bytes, r.header.value_bytes);
+PERDURE_FN void seal_record(W& warp, RecordSpot const& spot, RecordView r) {
+  bool const split = spot.head != nullptr;
+  std::byte* const front = split ? spot.head : spot.to;
+  std::byte* const key = front + (split ? sizeof(RecordHead) : sizeof(RecordHeader));
+  std::byte* const value = spot.value(r.header.key_bytes);
+  wrote(value, r.header.value_bytes);
   warp.copy(key, r.key, r.header.key_bytes);
   auto const store_header = [&] {
-    *reinterpret_cast<RecordHeader*>(to) = r.header;
-    wrote(to, sizeof r.header);
+    split ? store_front(front, front_of<RecordHead>(r.header)) : store_front(front, r.header);
     return std::uint64_t{0};
   };
   warp.once(store_header);
-  std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
-  r.header.crc = warp.crc32c(0, to + kCrcSkip, bytes - kCrcSkip);
+  auto const sum = [&](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return warp.crc32c(crc, data, bytes);
+  };
+  r.header.crc = record_sum({r.header, key, value, split}, value, sum);
   warp.once(store_header);
 }
 
 PERDURE_FN std::uintptr_t place_of(void const* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
 inline constexpr std::size_t kAssembled = 1024;  // larger records are written in place
+static_assert(kAssembled >= RecordShape::kMostSplit);
 
-/// Writes the record at `to`, whole. A CPU puts a small one together in its cache and writes it in one
+/// The checksum of what is to be written, from where its parts are.
+template <class Front, class W>
+PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
+  Front const front = front_of<Front>(r.header);
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&front);
+  std::uint32_t const before = warp.crc32c(0, bytes + kCrcSkip, sizeof front - kCrcSkip);
+  if (mutated(Mutant::record_without_checksum)) return before;
+  return warp.crc32c(warp.crc32c(before, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
+}
+
+/// Puts the record together in a CPU's cache, and writes it in one go.
+template <class W>
+PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView const& r, bool streaming) {
+  alignas(64) std::byte whole[kAssembled];
+  std::size_t const front = r.split ? sizeof(RecordHead) : sizeof(RecordHeader);
+  std::size_t const bytes = front + r.header.key_bytes + r.header.value_bytes;
+  if (r.split) {
+    auto const head = front_of<RecordHead>(r.header);
+    memcpy(whole, &head, sizeof head);
+  } else {
+    memcpy(whole, &r.header, sizeof r.header);
+  }
+  std::byte* const value = whole + front + r.header.key_bytes;
+  warp.copy(whole + front, r.key, r.header.key_bytes);
+  warp.copy(value, r.value, r.header.value_bytes);
+  std::uint32_t const crc = warp.crc32c(0, whole + kCrcSkip, bytes - kCrcSkip);
+  memcpy(whole, &crc, sizeof crc);
+  auto const room = static_cast<std::size_t>(aligned_up(bytes, kRecordAlign));
+  for (std::size_t i = bytes; i < room; ++i) whole[i] = std::byte{0};
+  if (!r.split) return streaming ? warp.stream(spot.to, whole, room) : warp.copy(spot.to, whole, room);
+  warp.copy(spot.head, whole, front + r.header.key_bytes);
+  auto const value_room = static_cast<std::size_t>(aligned_up(r.header.value_bytes, kRecordAlign));
+  if (streaming && value_room == r.header.value_bytes) return warp.stream(spot.to, value, value_room);
+  warp.copy(spot.to, value, r.header.value_bytes);
+}
+
+/// Writes the record, whole. A CPU puts a small one together in its cache and writes it in one
 /// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is fetched
 /// only to be overwritten). A GPU sums its parts where they are, for the pool lies across the link, and
 /// its lanes write 16 bytes each, so that few and full packets cross it.
 template <class W>
-PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unused]] bool streaming) {
-  std::size_t const bytes = sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes;
+PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r, [[maybe_unused]] bool streaming) {
+  r.split = spot.head != nullptr;
   if constexpr (W::kReadsBackCheaply) {
-    if (bytes <= kAssembled) {
-      alignas(64) std::byte whole[kAssembled];
-      warp.copy(whole + sizeof(RecordHeader), r.key, r.header.key_bytes);
-      warp.copy(whole + sizeof(RecordHeader) + r.header.key_bytes, r.value, r.header.value_bytes);
-      memcpy(whole, &r.header, sizeof r.header);
-      std::uint32_t const crc = warp.crc32c(0, whole + kCrcSkip, bytes - kCrcSkip);
-      memcpy(whole, &crc, sizeof crc);
-      std::size_t const room = (bytes + kRecordAlign - 1) / kRecordAlign * kRecordAlign;
-      for (std::size_t i = bytes; i < room; ++i) whole[i] = std::byte{0};
-      return streaming ? warp.stream(to, whole, room) : warp.copy(to, whole, room);
-    }
-    warp.copy(to + sizeof(RecordHeader) + r.header.key_bytes, r.value, r.header.value_bytes);
-    return seal_record(warp, to, r);
+    if (sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes <= kAssembled)
+      return write_assembled(warp, spot, r, streaming);
+    warp.copy(spot.value(r.header.key_bytes), r.value, r.header.value_bytes);
+    return seal_record(warp, spot, r);
   } else {
-    std::uint32_t const crc =
-        warp.crc32c(0, reinterpret_cast<std::byte const*>(&r.header) + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
-    r.header.crc = warp.crc32c(warp.crc32c(crc, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
-    if (mutated(Mutant::record_without_checksum)) r.header.crc = crc;
-    std::byte* const key = to + sizeof(RecordHeader);
-    if (warp.join(to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes)) return;
+    r.header.crc = r.split ? sum_parts<RecordHead>(warp, r) : sum_parts<RecordHeader>(warp, r);
+    if (r.split) {
+      warp.copy(spot.to, r.value, r.header.value_bytes);
+      auto const head = front_of<RecordHead>(r.header);
+      if (warp.join(spot.head, head, r.key, r.header.key_bytes, r.key, 0)) return;
+      warp.copy(spot.head + sizeof head, r.key, r.header.key_bytes);
+      warp.once([&] {
+        store_front(spot.head, head);
+        return std::uint64_t{0};
+      });
+      return;
+    }
+    if (warp.join(spot.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes)) return;
+    std::byte* const key = spot.to + sizeof(RecordHeader);
     warp.copy(key, r.key, r.header.key_bytes);
     warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
     warp.once([&] {
-      *reinterpret_cast<RecordHeader*>(to) = r.header;
-      wrote(to, sizeof r.header);
+      store_front(spot.to, r.header);
       return std::uint64_t{0};
     });
   }
@@ -107,15 +214,15 @@ PERDURE_FN void write_record(W& warp, std::byte* to, RecordView r, [[maybe_unuse
 
 /// Where a record goes, and what it is made of.
 struct RecordParts {
-  std::byte* to;
+  RecordSpot spot;
   std::byte const* key;
   std::byte const* value;
 };
 
 /// Writes a record for each lane of the mask, all with the header's sizes and sequence; `sums` gets the CRC-32C of
-/// their values. A GPU's lanes write all of them as one run of words, so that records side by side fill lines.
+/// their values. A GPU's lanes write all of them as runs of words, so that records side by side fill lines.
 template <class W>
-PERDURE_FN void write_each(W& warp, std::uint32_t mask, RecordHeader const& header,
+PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
                            typename W::template Each<RecordParts> const& parts,
                            typename W::template Each<std::uint32_t>& sums) {
   if constexpr (W::kJoinsEach) {
@@ -123,31 +230,81 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, RecordHeader const& head
     bool const even = sizes % 8 == 0 && header.value_bytes != 0;
     std::uint32_t const odd = warp.vote([&](std::uint32_t lane) {
       RecordParts const& p = parts[lane];
-      return (mask >> lane & 1) != 0 && (place_of(p.to) % 16 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
+      std::uintptr_t const places = place_of(p.spot.to) | place_of(p.spot.head);
+      return (mask >> lane & 1) != 0 && (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
     });
-    if (even && odd == 0) {
-      warp.sum_each(mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
-      typename W::template Each<RecordHeader> headers;
-      warp.each([&](std::uint32_t lane) {
-        if ((mask >> lane & 1) == 0) return;
-        headers[lane] = header;
-        auto const* const bytes = reinterpret_cast<std::byte const*>(&headers[lane]);
-        std::uint32_t const head = exec::crc_serial(0, bytes + kCrcSkip, sizeof(RecordHeader) - kCrcSkip);
-        std::uint32_t const front = exec::crc_serial(head, parts[lane].key, header.key_bytes);
-        headers[lane].crc = W::joined_sum(front, sums[lane], header.value_bytes);
-      });
-      return warp.join_each(mask, headers, parts, header.key_bytes, header.value_bytes);
-    }
+    if (even && odd == 0) return join_records(warp, mask, split, header, parts, sums);
   }
   for (; mask != 0; mask &= mask - 1) {
     std::uint32_t const lane = exec::lowest_bit(mask);
     RecordParts const p = warp.pick(parts, lane);
     std::uint32_t const sum = warp.crc32c(0, p.value, header.value_bytes);
-    write_record(warp, p.to, {header, p.key, p.value}, false);
+    write_record(warp, p.spot, {header, p.key, p.value}, false);
     warp.each([&](std::uint32_t each) {
       if (each == lane) sums[each] = sum;
     });
   }
+}
+
+/// The front of a record and its key, in words of 8 bytes.
+template <class Front>
+struct FrontParts {
+  static constexpr std::uint32_t kWords = sizeof(Front) / 8;
+  std::uint64_t front[kWords];
+  std::byte* to;
+  std::byte const* key;
+  std::byte const* value;
+
+  PERDURE_FN std::uint64_t word(std::uint32_t w, std::uint32_t key_words) const {
+    for (std::uint32_t i = 0; i < kWords; ++i)
+      if (w == i) return front[i];  // without an index, so that it stays in registers
+    if (w < kWords + key_words) return reinterpret_cast<std::uint64_t const*>(key)[w - kWords];
+    return reinterpret_cast<std::uint64_t const*>(value)[w - kWords - key_words];
+  }
+};
+
+/// write_each() of fronts of one kind, the CRC-32C of all values known; with the values themselves or without.
+template <class Front, class W>
+PERDURE_FN void join_fronts(W& warp, std::uint32_t mask, RecordHeader const& header,
+                            typename W::template Each<RecordParts> const& parts,
+                            typename W::template Each<std::uint32_t> const& sums, std::uint32_t value_bytes) {
+  typename W::template Each<FrontParts<Front>> fronts;
+  warp.each([&](std::uint32_t lane) {
+    if ((mask >> lane & 1) == 0) return;
+    RecordParts const& p = parts[lane];
+    Front front = front_of<Front>(header);
+    auto const* const bytes = reinterpret_cast<std::byte const*>(&front);
+    std::uint32_t const before = exec::crc_serial(0, bytes + kCrcSkip, sizeof front - kCrcSkip);
+    front.crc = W::joined_sum(exec::crc_serial(before, p.key, header.key_bytes), sums[lane], header.value_bytes);
+    FrontParts<Front>& mine = fronts[lane];
+    memcpy(mine.front, &front, sizeof front);
+    mine.to = p.spot.head != nullptr ? p.spot.head : p.spot.to;
+    mine.key = p.key;
+    mine.value = p.value;
+  });
+  std::uint32_t const key_words = header.key_bytes / 8;
+  std::uint32_t const words = FrontParts<Front>::kWords + key_words + value_bytes / 8;
+  warp.join_each(mask, fronts, words,
+                 [&](FrontParts<Front> const& f, std::uint32_t w) { return f.word(w, key_words); });
+}
+
+struct ValueParts {
+  std::byte* to;
+  std::byte const* value;
+};
+
+template <class W>
+PERDURE_FN void join_records(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
+                             typename W::template Each<RecordParts> const& parts,
+                             typename W::template Each<std::uint32_t>& sums) {
+  warp.sum_each(mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
+  if (!split) return join_fronts<RecordHeader>(warp, mask, header, parts, sums, header.value_bytes);
+  typename W::template Each<ValueParts> values;
+  warp.each([&](std::uint32_t lane) { values[lane] = {parts[lane].spot.to, parts[lane].value}; });
+  warp.join_each(mask, values, header.value_bytes / 8, [](ValueParts const& p, std::uint32_t w) {
+    return reinterpret_cast<std::uint64_t const*>(p.value)[w];
+  });
+  join_fronts<RecordHead>(warp, mask, header, parts, sums, 0);
 }
 
 PERDURE_FN constexpr std::uint64_t record_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) {

@@ -22,8 +22,8 @@ using exec::Counts;
 using gphash::Plan;
 using gphash::Verdict;
 
-/// Bytes of a record worth prefetching: header, key and a 128-byte value.
-inline constexpr std::uint64_t kPrefetch = 192;
+/// Bytes of a value worth prefetching.
+inline constexpr std::uint64_t kPrefetch = 128;
 
 // ------------------------------------------------------------------------------------------------
 /// Hashes keys and makes the unsorted `order`.
@@ -67,7 +67,7 @@ struct GetBody {
       if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
-      if (record) mem.prefetch(warp, record, table.room(record) < kPrefetch ? table.room(record) : kPrefetch);
+      if (record && table.may_hold(record)) table.prefetch_record(warp, mem, record, kPrefetch);
     } else {
       if (!s.live) return;
       auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
@@ -113,7 +113,7 @@ struct CopyLocatedBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, Counts&) const {
     Offset const at{batch.located[i]};
     if (!at) return;
-    pm::RecordView const r = pm::view_record(mem.read(at), table.room(at));
+    pm::RecordView const r = table.record(mem, at);
     warp.copy(batch.out + batch.out_offsets[i], r.value, batch.lengths[i]);
   }
 };
@@ -202,14 +202,14 @@ struct PlanBody {
       if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
-      if (record) {
-        mem.prefetch(warp, record, 64);
+      if (record && table.may_hold(record)) {
+        table.prefetch_record(warp, mem, record, 0);
       } else {
         Ops::prefetch_to_plan(warp, table, s.where, s.lanes);
       }
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
       if (fresh && !streams(j)) {
-        mem.prefetch_to_write(warp, fresh, table.max_record < kPrefetch ? table.max_record : kPrefetch);
+        mem.prefetch_to_write(warp, fresh, table.max_record < 64 + kPrefetch ? table.max_record : 64 + kPrefetch);
       }
     } else if constexpr (kStage == 2) {
       if (s.live) s.live = decide(warp, mem, j, s, counts);
@@ -238,7 +238,7 @@ struct PlanBody {
   PERDURE_FN bool streams(std::uint64_t j) const {
     if (!batch.any_fits || j + 1 >= batch.n) return false;
     std::uint64_t const apart = batch.reserved[j + 1] - batch.reserved[j];
-    return apart < table.max_record + pm::kRecordAlign;
+    return apart <= table.records.reach(table.max_record);
   }
 
   /// Calls f(operation) for each pending operation on this key, in array order.
@@ -358,7 +358,8 @@ struct PlanBody {
   template <class W, class M>
   PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
                         Folded const& folded, Offset at, bool gets) const {
-    std::byte* const to = mem.write(at);
+    (void)mem.write(at);
+    pm::RecordSpot const spot = pm::spot_at(mem.spot(Offset{0}), table.records, at);
     pm::RecordView record{};
     bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
     record.header.key_bytes = key_in_slot ? 0 : key.bytes;
@@ -367,10 +368,10 @@ struct PlanBody {
     record.key = key.data;
     record.value = batch.values.at(folded.writer);
     if (folded.arithmetic) {
-      replay(warp, j, key, found, folded, to + sizeof(pm::RecordHeader) + record.header.key_bytes, gets);
-      return pm::seal_record(warp, to, record);
+      replay(warp, j, key, found, folded, spot.value(record.header.key_bytes), gets);
+      return pm::seal_record(warp, spot, record);
     }
-    pm::write_record(warp, to, record, streams(j));
+    pm::write_record(warp, spot, record, streams(j));
   }
 
   /// Statuses of the group, and, with `gets`, the values of its gets where no arithmetic is involved.

@@ -38,7 +38,7 @@ struct ListSlotsBody {
  private:
   PERDURE_FN bool worth(std::uint64_t slot) const {
     return slot < slots && table.mirror.words[slot] != gphash::word::kEmpty &&
-           table.room(gphash::word::record(table.mirror.words[slot])) >= table.max_record;
+           table.may_hold_all(gphash::word::record(table.mirror.words[slot]));
   }
   template <class W>
   PERDURE_FN std::uint64_t score(std::uint64_t slot) const {
@@ -83,15 +83,21 @@ struct FillCacheBody {
       homes[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
     });
     auto const to = [&](std::uint32_t lane) { return entries + (squad * kSquad + lane) * table.mirror.entry_bytes; };
-    auto const from = [&](std::uint32_t lane) {
-      return mem.peek(gphash::word::record(table.mirror.words[slot[lane]]));
-    };
+    auto const home = [&](std::uint32_t lane) { return gphash::word::record(table.mirror.words[slot[lane]]); };
+    auto const from = [&](std::uint32_t lane) { return mem.peek(home(lane)); };
     mem.read_each(mask);
-    warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
+    if (pm::RecordShape const& records = table.records; records.split()) {
+      warp.copy_each(mask, records.value_stride, to, from, nullptr);
+      auto const head_to = [&](std::uint32_t lane) { return to(lane) + records.value_stride; };
+      auto const head_from = [&](std::uint32_t lane) { return mem.peek(records.head(home(lane))); };
+      warp.copy_each(mask, records.head_stride, head_to, head_from, nullptr);
+    } else {
+      warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
+    }
     std::uint32_t whole = 0;
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       std::uint32_t const lane = exec::lowest_bit(rest);
-      pm::RecordView const record = pm::view_record(to(lane), table.max_record);
+      pm::RecordView const record = table.entry(to(lane));
       bool const fits = record.header.key_bytes == table.key_bytes && record.header.value_bytes == table.value_bytes;
       if (fits && pm::intact(warp, record)) whole |= 1u << lane;
     }

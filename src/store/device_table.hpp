@@ -158,14 +158,12 @@ class WarpTable {
   PERDURE_FN bool read_record(M& mem, std::uint64_t word, pm::RecordView& record) const {
     gphash::Mirror const& mirror = table().mirror;
     if ((word & gphash::Mirror::kCached) != 0) {
-      record = pm::view_record(mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes,
-                               table().max_record);
+      record = table().entry(mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes);
       return true;
     }
     Offset const at = gphash::word::record(word);
-    std::uint64_t const room = table().room(at);
-    if (room < sizeof(pm::RecordHeader)) return false;
-    record = pm::view_record(mem.read(at), room);
+    if (!table().may_hold(at)) return false;
+    record = table().record(mem, at);
     return true;
   }
 
@@ -177,10 +175,7 @@ class WarpTable {
   /// As pm::intact(), with the value's copy for the value: PM is read once.
   template <class W>
   PERDURE_FN bool copied_whole(W& warp, pm::RecordView const& r, std::byte const* value) const {
-    if (!view_.verify) return true;
-    std::byte const* const at = r.key - sizeof(pm::RecordHeader);
-    std::size_t const front = sizeof(pm::RecordHeader) + r.header.key_bytes - pm::kCrcSkip;
-    return warp.crc32c(warp.crc32c(0, at + pm::kCrcSkip, front), value, r.header.value_bytes) == r.header.crc;
+    return !view_.verify || pm::intact(warp, r, value);
   }
 
   /// `make` gets the old value (null if there is none) and gives the new one, once room for it is sure.
@@ -211,7 +206,8 @@ class WarpTable {
     }
     std::byte const* const value = make(held.there ? held.record.value : nullptr);
     pm::RecordHeader const header{0, table().value_bytes, key.bytes, 0, view_.sequence};
-    pm::write_record(warp, mem.write(at), {header, key.data, value}, false);
+    (void)mem.write(at);
+    pm::write_record(warp, pm::spot_at(mem.spot(Offset{0}), table().records, at), {header, key.data, value}, false);
     if (!mutated(Mutant::device_no_order_before_word)) mem.order(warp);
     if (mutated(Mutant::device_claim_let_go_early) && !held.there) Ops::unclaim(warp, table(), slot);
     publish(warp, mem, where, lane, gphash::word::make(key.hash, at));

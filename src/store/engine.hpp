@@ -123,7 +123,7 @@ class Engine {
   virtual Result<CacheReport> fill_cache() = 0;
   /// Whether sessions may take records themselves, once the heap has lent its superblocks.
   [[nodiscard]] virtual bool can_borrow() const = 0;
-  virtual Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) = 0;
+  virtual Status borrow(pm::RecordHeap::Loan const& loan) = 0;
   /// The loan as it is now.
   virtual Status give_back(pm::RecordHeap::Loan& loan) = 0;
   /// The pool grew; its levels are where they were.

@@ -401,7 +401,7 @@ class SessionOn final : public Session {
     gphash::TableView const& table = shared_->table;
     std::uint64_t const bytes = table.value_bytes;
     if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
-    std::byte const* const values = shared_->options.base + sizeof(pm::RecordHeader) + table.key_bytes;
+    std::byte const* const values = shared_->options.base + table.records.to_value(table.key_bytes);
     auto const at = [&](std::uint64_t i) { return values + Deferred::place(deferred.entries[i]) * pm::kRecordAlign; };
     constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
     std::uint64_t const piece = std::max(kLeast, (n / kPieces + kSquad) / kSquad * kSquad);
@@ -529,7 +529,7 @@ class EngineOn final : public Engine {
 
   [[nodiscard]] bool can_borrow() const override { return Ops::kMirrored; }
 
-  Status borrow(pm::RecordHeap::Loan const& loan, std::uint64_t superblock_bytes) override {
+  Status borrow(pm::RecordHeap::Loan const& loan) override {
     Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     if (Status s = state_.record_bits.resize(loan.bits.size()); !s.ok()) return s;
@@ -539,9 +539,8 @@ class EngineOn final : public Engine {
     state_.records = {state_.record_bits.data(),
                       state_.record_lent.data(),
                       loan.lent.size(),
-                      superblock_bytes,
+                      loan.shape,
                       loan.stride,
-                      loan.capacity,
                       loan.words_each};
     return machine.wait();
   }

@@ -122,7 +122,7 @@ struct EngineState {
   }
 
  private:
-  [[nodiscard]] std::uint32_t entry_bytes() const { return (table.max_record + 31) / 32 * 32; }
+  [[nodiscard]] std::uint32_t entry_bytes() const { return (table.entry_bytes() + 31) / 32 * 32; }
   void show_cache() {
     gphash::Mirror& shown = table.mirror;
     if (cache.capacity == 0 || shown.words == nullptr) return;

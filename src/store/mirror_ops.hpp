@@ -89,13 +89,13 @@ struct MirrorSearch {
       if ((word & gphash::Mirror::kCached) != 0) {
         hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
         hit.source = Source::entry;
-        if (same_bytes(hit.entry + sizeof(pm::RecordHeader), key.data, table.key_bytes)) return hit;
+        if (same_bytes(table.entry_key(hit.entry), key.data, table.key_bytes)) return hit;
         continue;
       }
       hit.at = gphash::word::record(word);
       std::uint32_t const known = mirror.known<W>(hit.slot);
       if ((known & gphash::kKeyKnown) != 0 && !mirror.same_key<W>(hit.slot, key.data, table.key_bytes)) continue;
-      bool const sure = (known & needed) == needed && table.room(hit.at) >= table.max_record;
+      bool const sure = (known & needed) == needed && table.may_hold_all(hit.at);
       hit.source = sure ? Source::value : Source::record;
       return hit;
     }
@@ -163,16 +163,14 @@ struct MirrorGetBody {
       return warp.vote([&](std::uint32_t lane) { return hits[lane].source == source; });
     };
     auto const to = [&](std::uint32_t lane) { return batch.out + (first + lane) * table.value_bytes; };
-    auto const cached = [&](std::uint32_t lane) {
-      return hits[lane].entry + sizeof(pm::RecordHeader) + table.key_bytes;
-    };
+    auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
     warp.copy_each(which(Source::entry), table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {
       put_aside(warp, on_pm, first, hits);
     } else {
       auto const value = [&](std::uint32_t lane) {
-        return mem.peek(hits[lane].at) + sizeof(pm::RecordHeader) + table.key_bytes;
+        return mem.peek(hits[lane].at + table.records.to_value(table.key_bytes));
       };
       mem.read_each(on_pm);
       typename W::template Each<std::uint32_t> sums;
@@ -265,7 +263,7 @@ struct GatherBody {
  private:
   template <class W>
   PERDURE_FN Offset value_at(std::uint64_t slot) const {
-    return Ops::home(table, W::load(table.mirror.words + slot)) + (sizeof(pm::RecordHeader) + table.key_bytes);
+    return Ops::home(table, W::load(table.mirror.words + slot)) + table.records.to_value(table.key_bytes);
   }
 
   template <class W, class M>

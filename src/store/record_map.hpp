@@ -13,7 +13,7 @@
 #include "exec/counts.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
-#include "pm/format.hpp"
+#include "pm/record_shape.hpp"
 
 namespace perdure {
 
@@ -21,22 +21,21 @@ struct RecordMap {
   std::uint32_t* bits = nullptr;  // words_each for every superblock of the pool; of what is not lent all are set
   std::uint8_t* lent = nullptr;  // by superblock
   std::uint64_t superblocks = 0;
-  std::uint64_t superblock_bytes = 0;
+  pm::RecordShape shape;
   std::uint64_t stride = 0;
-  std::uint64_t capacity = 0;  // records a superblock
   std::uint64_t words_each = 0;
 
   [[nodiscard]] PERDURE_FN std::uint64_t words() const { return superblocks * words_each; }
 
   /// Which bit of `bits` is a record's. False: it is no record of ours, for a damaged pool's slots lead anywhere.
   PERDURE_FN bool locate(std::uint64_t record, std::uint64_t& word, std::uint32_t& bit) const {
-    std::uint64_t const superblock = record / superblock_bytes;
-    std::uint64_t const inside = record % superblock_bytes;
-    if (superblock >= superblocks || lent[superblock] == 0 || inside < pm::kFirstRecord) return false;
-    std::uint64_t const i = (inside - pm::kFirstRecord) / stride;
+    std::uint64_t const superblock = record / shape.superblock_bytes;
+    std::uint64_t i = 0;
+    if (superblock >= superblocks || lent[superblock] == 0) return false;
+    if (!shape.index(stride, record % shape.superblock_bytes, i)) return false;
     word = superblock * words_each + i / 32;
     bit = 1u << (i % 32);
-    return (inside - pm::kFirstRecord) % stride == 0 && i < capacity;
+    return true;
   }
 
   template <class W>
@@ -67,9 +66,9 @@ struct TakeRecordsBody {
     if (free == 0 || next >= n) return;
     std::uint64_t const superblock = w / map.words_each;
     std::uint64_t const first = w % map.words_each * 32;
-    std::uint64_t const base = superblock * map.superblock_bytes + pm::kFirstRecord;
+    std::uint64_t const base = superblock * map.shape.superblock_bytes;
     for (; free != 0 && next < n; free &= free - 1)
-      taken[next++] = base + (first + exec::lowest_bit(free)) * map.stride;
+      taken[next++] = base + map.shape.place(map.stride, first + exec::lowest_bit(free));
     if (!mutated(Mutant::kept_record_handed_out_twice)) map.bits[w] = ~free;
   }
 };

@@ -146,13 +146,14 @@ struct SquadPlanBody {
       Settled& s = settled[lane];
       bool const over = mutated(Mutant::squad_overwrites_record) && s.unlinked != 0;
       Offset const at{over ? s.unlinked : batch.reserved[batch.reservation(first + lane, s.folded.writer)]};
-      parts[lane] = {mem.spot(at), batch.keys.at(batch.order[first + lane].index), batch.values.at(s.folded.writer)};
+      parts[lane] = {pm::spot_at(mem.spot(Offset{0}), table.records, at),
+                     batch.keys.at(batch.order[first + lane].index), batch.values.at(s.folded.writer)};
       Ops::settle(s.plan, hash[lane], at);
     });
     mem.write_each(mask);
     typename W::template Each<std::uint32_t> sums;
     pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
-    pm::write_each(warp, mask, header, parts, sums);
+    pm::write_each(warp, mask, table.records.split(), header, parts, sums);
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
       settled[lane].plan.value_sum = sums[lane];

@@ -69,12 +69,10 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   for (std::uint32_t i = 0; i < h.levels; ++i) {
     n += (gphash::level_bytes(in_place, h.key_bytes, h.slots, top - i) + h.superblock_bytes - 1) / h.superblock_bytes;
   }
-  bool const key_in_slot = in_place && h.key_bytes != 0;
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
-  std::uint64_t const stride = h.key_bytes == 0
-                                   ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
-                                   : pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
-  std::uint64_t const each = (h.superblock_bytes - pm::kFirstRecord) / stride;
+  std::uint64_t const stride = h.key_bytes == 0 ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
+                                                : pm::fixed_stride(h);
+  std::uint64_t const each = pm::RecordShape(h).capacity(stride);
   return n + (records + each - 1) / each;
 }
 

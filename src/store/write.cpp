@@ -120,15 +120,13 @@ Status Store::Impl::take_lent(std::uint64_t records, std::function<Result<bool>(
 
 std::uint64_t Store::Impl::fixed_stride() const {
   pm::PoolHeader const& h = pool_.header();
-  if (h.key_bytes == 0 || h.value_bytes == 0) return 0;
-  bool const key_in_slot = h.layout == static_cast<std::uint8_t>(Layout::in_place);
-  return pm::fixed_stride(pm::record_bytes(key_in_slot ? 0 : h.key_bytes, h.value_bytes));
+  return h.key_bytes == 0 || h.value_bytes == 0 ? 0 : pm::fixed_stride(h);
 }
 
 Status Store::Impl::lend_records() {
   if (loan_) return {};
   pm::RecordHeap::Loan loan = heap_.lend(fixed_stride());
-  Status const borrowed = engine_->borrow(loan, pool_.superblock_bytes());
+  Status const borrowed = engine_->borrow(loan);
   if (borrowed.ok())
     loan_ = std::move(loan);
   else

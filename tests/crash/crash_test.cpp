@@ -163,10 +163,12 @@ std::uint64_t free_record(Image const& image) {
   std::uint64_t last = 0;
   for (auto const& s : image.slots())
     if (image.taken(s)) last = std::max(last, image.record(s));
-  auto const stride =
-      image.at<pm::SuperblockHeader>(last / image.header().superblock_bytes * image.header().superblock_bytes)
-          .record_bytes;
-  return last + stride;
+  pm::RecordShape const shape(image.header());
+  std::uint64_t const inside = last % shape.superblock_bytes;
+  std::uint64_t const stride = image.at<pm::SuperblockHeader>(last - inside).record_bytes;
+  std::uint64_t i = 0;
+  if (!shape.index(stride, inside, i)) throw std::runtime_error("a slot leads to no record");
+  return last - inside + shape.place(stride, i + 1);
 }
 
 std::vector<Line> lines() {
@@ -225,7 +227,9 @@ std::vector<Line> lines() {
       {"not from a crash: a slot leads between records",
        [](Image& i) {
          auto const s = any_free(i);
-         std::uint64_t const between = free_record(i) + 16;
+         pm::RecordShape const shape(i.header());
+         std::uint64_t const free = free_record(i);
+         std::uint64_t const between = shape.split() ? shape.head(Offset{free}).bytes : free + 16;
          i.set(s.place_offset, i.in_place() ? between : between / 16 | std::uint64_t{5} << 40);
          if (i.in_place()) i.set(s.word_offset, std::uint64_t{12345});
        },

@@ -23,6 +23,7 @@
 #include "index/gphash/layout.hpp"
 #include "perdure/store.h"
 #include "pm/format.hpp"
+#include "pm/record_shape.hpp"
 
 namespace perdure::test {
 
@@ -210,10 +211,14 @@ class Image {
   }
   [[nodiscard]] std::string key(Slot const& s) const {
     if (s.key_offset != 0) return text(s.key_offset, header().key_bytes);
-    return text(record(s) + sizeof(pm::RecordHeader), at<pm::RecordHeader>(record(s)).key_bytes);
+    pm::RecordShape const shape(header());
+    std::uint64_t const at_record = record(s);
+    if (shape.split()) return text(shape.head(Offset{at_record}).bytes + sizeof(pm::RecordHead), shape.key_bytes);
+    return text(at_record + sizeof(pm::RecordHeader), at<pm::RecordHeader>(at_record).key_bytes);
   }
   /// Where a record's value begins.
   [[nodiscard]] std::uint64_t value_offset(Slot const& s) const {
+    if (pm::RecordShape(header()).split()) return record(s);
     return record(s) + sizeof(pm::RecordHeader) + at<pm::RecordHeader>(record(s)).key_bytes;
   }
   [[nodiscard]] Slot slot_of(std::string const& wanted) const {
@@ -248,6 +253,19 @@ class Image {
     if (from.key_offset == 0) return;
     std::string const key_text = text(from.key_offset, header().key_bytes);
     std::memcpy(bytes.data() + to.key_offset, key_text.data(), key_text.size());
+  }
+  /// Makes the checksum of a record right again, whatever its bytes say; of none that runs past the end.
+  void seal_record(std::uint64_t record) {
+    pm::RecordShape const shape(header());
+    if (shape.split()) {
+      std::uint64_t const head = shape.head(Offset{record}).bytes;
+      if (record + shape.value_bytes > bytes.size()) return;
+      std::uint32_t const front = crc32c(0, bytes.data() + head + 4, 4 + shape.key_bytes);
+      return set(head, crc32c(front, bytes.data() + record, shape.value_bytes));
+    }
+    auto const header = at<pm::RecordHeader>(record);
+    std::uint64_t const length = sizeof header + std::uint64_t{header.key_bytes} + header.value_bytes;
+    if (length <= bytes.size() - record) set(record, crc32c(0, bytes.data() + record + 4, length - 4));
   }
   void clear_slot(Slot const& s) { set(s.word_offset, std::uint64_t{0}); }
 

@@ -35,6 +35,22 @@ class Format : public ::testing::TestWithParam<Golden> {
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
   }
 
+  /// A record of an 8-byte key (none in it where it stands in the slot) and a 16-byte value, at byte `inside` of the
+  /// superblock at `heap`.
+  void expect_split(std::uint64_t inside, std::uint64_t heap, std::string const& key, std::string const& value) const {
+    std::uint64_t const head_bytes = key.empty() ? 8 : 16;
+    std::uint64_t const group = (inside - 128) / (16 * (head_bytes + 16));
+    std::uint64_t const begin = heap + 128 + group * 16 * (head_bytes + 16);
+    std::uint64_t const i = (heap + inside - begin - 16 * head_bytes) / 16;
+    ASSERT_LT(i, 16u);
+    std::uint64_t const head = begin + i * head_bytes;
+    EXPECT_EQ(image_.at<std::uint32_t>(heap + 4), head_bytes + 16);
+    EXPECT_EQ(image_.text(head + 8, key.size()), key);
+    EXPECT_EQ(image_.text(heap + inside, 16), value);
+    std::uint32_t const front = crc32c(0, image_.bytes.data() + head + 4, 4 + key.size());
+    EXPECT_EQ(image_.at<std::uint32_t>(head), crc32c(front, image_.bytes.data() + heap + inside, 16));
+  }
+
   Image const image_{golden_bytes(GetParam())};
   Contents const contents_ = golden_contents(GetParam());
   PoolPath path_;
@@ -67,7 +83,7 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
   bool const in_place = GetParam().layout == Layout::in_place;
   bool const variable = GetParam().variable;
   EXPECT_EQ(image_.text(0, 8), "PERDURE\n");
-  EXPECT_EQ(image_.at<std::uint32_t>(8), 1u);
+  EXPECT_EQ(image_.at<std::uint32_t>(8), 2u);
   EXPECT_EQ(image_.at<std::uint32_t>(12), 1u);
   EXPECT_EQ(image_.at<std::uint64_t>(40), 1u << 20);
   EXPECT_EQ(image_.at<std::uint32_t>(56), variable ? 0u : 8u);
@@ -89,8 +105,9 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
   EXPECT_EQ(image_.text(heap + 8, 16), image_.text(16, 16));
   EXPECT_EQ(image_.at<std::uint32_t>(heap + 60), crc32c(0, image_.bytes.data() + heap, 60));
   std::string const& value = contents_.begin()->second;
+  if (!variable) return expect_split(record - heap, heap, in_place ? std::string() : contents_.begin()->first, value);
   std::uint64_t const key_bytes = image_.at<std::uint32_t>(record + 8);
-  EXPECT_EQ(key_bytes, in_place && !variable ? 0u : contents_.begin()->first.size());
+  EXPECT_EQ(key_bytes, contents_.begin()->first.size());
   EXPECT_EQ(image_.at<std::uint32_t>(record + 4), value.size());
   EXPECT_EQ(image_.text(record + 24 + key_bytes, value.size()), value);
   EXPECT_EQ(image_.at<std::uint32_t>(record),
@@ -112,12 +129,18 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
       {"all zeros", [](Image& i) { std::fill(i.bytes.begin(), i.bytes.end(), std::byte{0}); }, "not a Perdure pool"},
       {"some other file", [](Image& i) { i.set(0, std::array{'S', 'Q', 'L', 'i', 't', 'e', ' ', '3'}); },
        "not a Perdure pool"},
-      {"format version 2",
+      {"format version 1",
        [](Image& i) {
-         i.set(8, std::uint32_t{2});
+         i.set(8, std::uint32_t{1});
          i.seal_header();
        },
-       "format version 2"},
+       "format version 1"},
+      {"format version 3",
+       [](Image& i) {
+         i.set(8, std::uint32_t{3});
+         i.seal_header();
+       },
+       "format version 3"},
       {"another hash",
        [](Image& i) {
          i.set(12, std::uint32_t{9});

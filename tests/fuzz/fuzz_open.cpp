@@ -94,12 +94,7 @@ void mend(Image& image, std::span<std::uint64_t const> records) {
   std::uint64_t constexpr superblock = pm::kMinSuperblock;
   for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
     if (image.at<std::uint32_t>(at) == pm::kSuperblockMagic) image.seal<pm::SuperblockHeader>(at);
-  for (std::uint64_t const record : records) {
-    auto const header = image.at<pm::RecordHeader>(record);
-    std::uint64_t const length = sizeof header + std::uint64_t{header.key_bytes} + header.value_bytes;
-    if (length <= image.bytes.size() - record)
-      image.set(record, crc32c(0, image.bytes.data() + record + 4, length - 4));
-  }
+  for (std::uint64_t const record : records) image.seal_record(record);
 }
 
 Image damaged(std::uint8_t const* data, std::size_t size) {

@@ -142,13 +142,74 @@ TEST(RecordHeap, ADamagedSuperblockThatSlotsLeadIntoIsLeftAlone) {
 
 RC_GTEST_PROP(Strides, HoldTheRecordAndWasteLittle, ()) {
   auto const bytes = *rc::gen::inRange<std::uint64_t>(1, 1u << 20);
-  RC_ASSERT(fixed_stride(bytes) >= bytes);
-  RC_ASSERT(fixed_stride(bytes) < bytes + kRecordAlign);
-  RC_ASSERT(fixed_stride(bytes) % kRecordAlign == 0u);
   RC_ASSERT(stride_for(bytes) >= bytes);
   RC_ASSERT(stride_for(bytes) % kRecordAlign == 0u);
-  RC_ASSERT(stride_for(bytes) <= std::max(fixed_stride(bytes), bytes + bytes / 8));
+  RC_ASSERT(stride_for(bytes) <= std::max(aligned_up(bytes, kRecordAlign), bytes + bytes / 8));
   RC_ASSERT(stride_for(stride_for(bytes)) == stride_for(bytes));
+}
+
+PoolHeader fixed_pool(std::uint32_t key_bytes, std::uint32_t value_bytes, std::uint8_t layout) {
+  PoolHeader h{};
+  h.superblock_bytes = kMinSuperblock;
+  h.key_bytes = key_bytes;
+  h.value_bytes = value_bytes;
+  h.layout = layout;
+  return h;
+}
+
+RC_GTEST_PROP(SplitRecords, LieApartInGroupsWithTheirHeadsBeforeThem, ()) {
+  auto const key_bytes = *rc::gen::inRange<std::uint32_t>(1, 129);
+  auto const value_bytes = *rc::gen::inRange<std::uint32_t>(1, 800);
+  auto const layout = *rc::gen::element<std::uint8_t>(0, 1);
+  RecordShape const shape(fixed_pool(key_bytes, value_bytes, layout));
+  RC_ASSERT(shape.split());
+  std::uint64_t const stride = shape.split_stride();
+  std::uint64_t const n = shape.capacity(stride);
+  RC_ASSERT(n * stride <= kMinSuperblock - kFirstRecord);
+  RC_ASSERT((n + RecordShape::kGroup) * stride > kMinSuperblock - kFirstRecord);
+  std::map<std::uint64_t, std::uint64_t> taken;  // begin -> end, in superblock 3
+  std::uint64_t const head_bytes = sizeof(RecordHead) + shape.key_bytes;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    std::uint64_t const inside = shape.place(stride, i);
+    std::uint64_t back = n;
+    RC_ASSERT(shape.index(stride, inside, back));
+    RC_ASSERT(back == i);
+    std::uint64_t const at = 3 * kMinSuperblock + inside;
+    std::uint64_t const head = shape.head(Offset{at}).bytes;
+    RC_ASSERT(at % kRecordAlign == 0u);
+    if (value_bytes % 128 == 0) RC_ASSERT(at % 128 == 0u);
+    RC_ASSERT(head >= 3 * kMinSuperblock + kFirstRecord);
+    RC_ASSERT(taken.emplace(at, at + value_bytes).second);
+    RC_ASSERT(taken.emplace(head, head + head_bytes).second);
+  }
+  std::uint64_t end = 0;
+  for (auto const& [from, to] : taken) {
+    RC_ASSERT(from >= end);
+    end = to;
+  }
+  RC_ASSERT(end <= 4 * kMinSuperblock);
+}
+
+RC_GTEST_PROP(SplitRecords, AreFoundAtTheirPlacesAlone, ()) {
+  RecordShape const shape(fixed_pool(*rc::gen::inRange<std::uint32_t>(1, 129), *rc::gen::inRange<std::uint32_t>(1, 800),
+                                     *rc::gen::element<std::uint8_t>(0, 1)));
+  std::uint64_t const stride = shape.split_stride();
+  auto const inside = *rc::gen::inRange<std::uint64_t>(0, kMinSuperblock);
+  std::uint64_t i = 0;
+  if (shape.index(stride, inside, i)) RC_ASSERT(shape.place(stride, i) == inside);
+  // Whatever a damaged pool leads to, its head is looked for in the same superblock.
+  std::uint64_t const head = shape.head(Offset{5 * kMinSuperblock + inside}).bytes;
+  RC_ASSERT(head >= 5 * kMinSuperblock);
+  RC_ASSERT(head + sizeof(RecordHead) + shape.key_bytes <= 6 * kMinSuperblock);
+}
+
+TEST(SplitRecords, OfEightByteKeysShareLinesAndLongOnesLieWhole) {
+  RecordShape const usual(fixed_pool(8, 128, 0));
+  EXPECT_EQ(usual.split_stride(), 144u);
+  EXPECT_EQ(usual.heads_bytes(), 256u);
+  EXPECT_FALSE(RecordShape(fixed_pool(8, 2048, 0)).split());
+  EXPECT_FALSE(RecordShape(fixed_pool(0, 128, 0)).split());
+  EXPECT_FALSE(RecordShape(fixed_pool(8, 0, 0)).split());
 }
 
 TEST(Strides, AreFew) {

@@ -24,6 +24,7 @@
 #include "base/offset.hpp"
 #include "index/gphash/mirror.hpp"
 #include "pm/format.hpp"
+#include "pm/record.hpp"
 
 namespace perdure::gphash {
 
@@ -38,6 +39,7 @@ struct TableView {
   Level level[pm::kMaxLevels];   // highest first
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
   Mirror mirror;                    // residency `mirrored` only
+  pm::RecordShape records;
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
   std::uint32_t hashes = 0;
@@ -46,11 +48,51 @@ struct TableView {
   std::uint32_t value_bytes = 0;
   std::uint32_t max_record = 0;  // bytes the largest record spans
 
-  /// Bytes a record at this place may span; 0 if no record can be there (a damaged pool says anything).
+  /// Bytes a whole record at this place may span; 0 if no record can be there (a damaged pool says anything).
   PERDURE_FN std::uint64_t room(Offset record) const {
     if (record.bytes % pm::kRecordAlign != 0) return 0;
     std::uint64_t const left = record.bytes < pool_bytes ? pool_bytes - record.bytes : 0;
     return left < max_record ? left : max_record;
+  }
+
+  /// Whether a record can be at this place: then record() may read there.
+  PERDURE_FN bool may_hold(Offset record) const {
+    if (!records.split()) return room(record) >= sizeof(pm::RecordHeader);
+    return record.bytes % pm::kRecordAlign == 0 && record.bytes >= records.superblock_bytes &&
+           record.bytes < pool_bytes && pool_bytes - record.bytes >= records.value_bytes;
+  }
+  /// Of fixed sizes: whether all of it can.
+  PERDURE_FN bool may_hold_all(Offset record) const {
+    return records.split() ? may_hold(record) : room(record) >= max_record;
+  }
+
+  /// The record at a place that may_hold() one, as one access.
+  template <class M>
+  PERDURE_FN pm::RecordView record(M& mem, Offset at) const {
+    (void)mem.read(at);
+    return pm::view_record(mem.peek(Offset{0}), records, at, room(at));
+  }
+
+  template <class W, class M>
+  PERDURE_FN void prefetch_record(W& warp, M& mem, Offset at, std::uint64_t value_most) const {
+    if (records.split()) {
+      mem.prefetch(warp, records.head(at), records.head_stride);
+      mem.prefetch(warp, at, value_bytes < value_most ? value_bytes : value_most);
+    } else {
+      std::uint64_t const bytes = room(at), most = 64 + value_most;
+      mem.prefetch(warp, at, bytes < most ? bytes : most);
+    }
+  }
+
+  // Entries of the record cache: a value and its head, or a whole record.
+  PERDURE_FN std::uint32_t entry_bytes() const { return records.split() ? records.split_stride() : max_record; }
+  PERDURE_FN std::byte const* entry_value(std::byte const* entry) const { return entry + records.to_value(key_bytes); }
+  PERDURE_FN std::byte const* entry_key(std::byte const* entry) const {
+    return entry + (records.split() ? records.value_stride + sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
+  }
+  PERDURE_FN pm::RecordView entry(std::byte const* entry) const {
+    return records.split() ? pm::view_split(records, entry + records.value_stride, entry)
+                           : pm::view_whole(entry, max_record);
   }
 };
 

@@ -162,8 +162,7 @@ struct WordOps {
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
       Offset const at = home(t, warp.pick(lanes, found.lane));
-      std::uint64_t const room = t.room(at);
-      if (room < sizeof(pm::RecordHeader)) continue;
+      if (!t.may_hold(at)) continue;
       if constexpr (kMirrored) {
         std::uint64_t const slot = where.slot_number(t, found.lane);
         if ((t.mirror.known<W>(slot) & kKeyKnown) != 0) {
@@ -187,7 +186,7 @@ struct WordOps {
   /// Reads the record of a key that was found without.
   template <class M>
   PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
-    found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+    found.record = t.record(mem, found.at);
     found.read = true;
   }
 
@@ -277,8 +276,8 @@ struct WordOps {
       std::uint64_t const from = where.slot_number(t, lane);
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
       Offset const record = home(t, moving);
-      if (t.room(record) >= sizeof(pm::RecordHeader)) {
-        pm::RecordView const r = pm::view_record(mem.read(record), t.room(record));
+      if (t.may_hold(record)) {
+        pm::RecordView const r = t.record(mem, record);
         Where const others(t, hash_bytes(r.key, r.header.key_bytes));
         auto const other_lanes = probe(warp, mem, t, others);
         std::uint32_t to = 0;
@@ -351,8 +350,8 @@ struct WordOps {
     std::uint64_t const moving = mem.load(warp, retiring.base + slot * 8);
     if (moving == word::kEmpty) return Verdict::done;
     Offset const at = word::record(moving);
-    if (t.room(at) < sizeof(pm::RecordHeader)) return Verdict::done;
-    pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+    if (!t.may_hold(at)) return Verdict::done;
+    pm::RecordView const r = t.record(mem, at);
     Where const where(t, hash_bytes(r.key, r.header.key_bytes));
     auto const lanes = probe(warp, mem, t, where);
     if (warp.match(lanes, ~std::uint64_t{0}, moving) != 0) return Verdict::done;
@@ -411,8 +410,8 @@ struct InPlaceOps {
       return warp.equal(stored, key.data, key.bytes);
     }
     Offset const at{mem.load(warp, place_of(t, where, lane))};
-    if (t.room(at) < sizeof(pm::RecordHeader)) return false;
-    pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+    if (!t.may_hold(at)) return false;
+    pm::RecordView const r = t.record(mem, at);
     return r.header.key_bytes == key.bytes && warp.equal(r.key, key.data, key.bytes);
   }
 
@@ -425,7 +424,7 @@ struct InPlaceOps {
       found.lane = exec::lowest_bit(hits);
       if (!holds_key(warp, mem, t, where, found.lane, key)) continue;
       Offset const at{mem.load(warp, place_of(t, where, found.lane))};
-      if (t.room(at) < sizeof(pm::RecordHeader)) continue;
+      if (!t.may_hold(at)) continue;
       found.at = at;
       read_record(mem, t, found);
       found.hit = true;
@@ -435,7 +434,7 @@ struct InPlaceOps {
 
   template <class M>
   PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
-    found.record = pm::view_record(mem.read(found.at), t.room(found.at));
+    found.record = t.record(mem, found.at);
     found.read = true;
   }
 
@@ -519,8 +518,8 @@ struct InPlaceOps {
     if (t.key_bytes != 0) {
       key = {mem.read(in_place::key(t, retiring, slot)), t.key_bytes, 0};
     } else {
-      if (t.room(at) < sizeof(pm::RecordHeader)) return Verdict::done;
-      pm::RecordView const r = pm::view_record(mem.read(at), t.room(at));
+      if (!t.may_hold(at)) return Verdict::done;
+      pm::RecordView const r = t.record(mem, at);
       key = {r.key, r.header.key_bytes, 0};
     }
     key.hash = hash_bytes(key.data, key.bytes);

@@ -37,6 +37,7 @@ Table::Table(pm::Pool& pool, pm::RecordHeap& heap) : pool_(&pool), heap_(&heap),
   view_.slots = h.slots;
   view_.key_bytes = h.key_bytes;
   view_.value_bytes = h.value_bytes;
+  view_.records = pm::RecordShape(h);
   view_.max_record = static_cast<std::uint32_t>(pm::record_bytes(h.max_key_bytes, h.max_value_bytes));
 }
 
@@ -244,8 +245,8 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
 Entry Table::read_entry(SlotAt at, std::uint64_t room) const {
   Entry e;
   e.record = record_at(at);
-  if (room < sizeof(pm::RecordHeader)) return e;
-  pm::RecordView const r = pm::view_record(pool_->base() + e.record.bytes, room);
+  if (room < sizeof(pm::RecordHeader) || !view_.may_hold(e.record)) return e;
+  pm::RecordView const r = pm::view_record(pool_->base(), view_.records, e.record, room);
   e.key = {r.key, r.header.key_bytes};
   if (in_place_ && view_.key_bytes != 0)
     e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
@@ -265,13 +266,9 @@ std::vector<std::uint64_t> Table::candidate_slots(std::span<std::byte const> key
 
 std::string Table::fault(std::uint64_t number, Entry const& e) const {
   if (!e.readable) return "leads to no record";
-  auto const* const at = pool_->base() + e.record.bytes;
-  pm::RecordHeader header;
-  pm::read_bytes(&header, at, sizeof header);
-  std::uint64_t const length = pm::record_bytes(header.key_bytes, header.value_bytes);
-  if (length > heap_->room(e.record) || crc32c(0, at + pm::kCrcSkip, length - pm::kCrcSkip) != header.crc) {
-    return "record's checksum does not match";
-  }
+  pm::RecordView const r = pm::view_record(pool_->base(), view_.records, e.record, heap_->room(e.record));
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) { return crc32c(crc, data, bytes); };
+  if (pm::record_sum(r, r.value, sum) != r.header.crc) return "record's checksum does not match";
   if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes)
     return "record's value has another length than the pool's";
   auto const slots = candidate_slots(e.key);

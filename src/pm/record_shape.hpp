@@ -1,0 +1,109 @@
+// Where the records of a superblock lie. Records of any size lie whole, one after the other: header, key,
+// value. Records that all have the same sizes lie split, in groups of kGroup: first their heads (checksum,
+// sequence, key) side by side, then their values. Then a value of 128 bytes is one line of 128, which a
+// GPU's link carries in one packet, and eight heads of 8-byte keys share another.
+//
+//   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
+//
+// Invariant: a record's *place*, which slot words hold, is where its value begins if records lie split, else
+// where its header begins; a multiple of kRecordAlign. Groups begin at multiples of kFirstRecord, and have a
+// multiple of it, so values of 128 bytes never straddle a line.
+#pragma once
+
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "base/offset.hpp"
+#include "pm/format.hpp"
+
+namespace perdure::pm {
+
+PERDURE_FN constexpr std::uint64_t aligned_up(std::uint64_t bytes, std::uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+/// Of a pool; plain data that travels to any machine.
+struct RecordShape {
+  std::uint64_t superblock_bytes = 0;  // a power of two
+  std::uint32_t key_bytes = 0;         // that a record holds; split records only
+  std::uint32_t value_bytes = 0;       // likewise
+  std::uint32_t head_stride = 0;       // 0: records lie whole
+  std::uint32_t value_stride = 0;
+
+  static constexpr std::uint32_t kGroup = 16;
+  static constexpr std::uint32_t kMostSplit = 1024;  // bytes; longer records gain nothing
+
+  RecordShape() = default;
+  explicit RecordShape(PoolHeader const& h) : superblock_bytes(h.superblock_bytes) {
+    bool const in_place = h.layout == 1;
+    if (h.key_bytes == 0 || h.value_bytes == 0) return;
+    std::uint64_t const head =
+        in_place ? sizeof(RecordHead) : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);
+    std::uint64_t const value = aligned_up(h.value_bytes, kRecordAlign);
+    if (head + value > kMostSplit) return;
+    key_bytes = in_place ? 0 : h.key_bytes;
+    value_bytes = h.value_bytes;
+    head_stride = static_cast<std::uint32_t>(head);
+    value_stride = static_cast<std::uint32_t>(value);
+  }
+
+  [[nodiscard]] PERDURE_FN bool split() const { return head_stride != 0; }
+  [[nodiscard]] PERDURE_FN std::uint32_t split_stride() const { return head_stride + value_stride; }
+  [[nodiscard]] PERDURE_FN std::uint32_t heads_bytes() const { return kGroup * head_stride; }
+  [[nodiscard]] PERDURE_FN std::uint32_t group_bytes() const { return kGroup * split_stride(); }
+
+  /// Records of `stride` bytes in a superblock; of split ones there is one stride.
+  [[nodiscard]] PERDURE_FN std::uint64_t capacity(std::uint64_t stride) const {
+    std::uint64_t const room = superblock_bytes - kFirstRecord;
+    return split() ? room / group_bytes() * kGroup : room / stride;
+  }
+
+  /// The place of record i, within its superblock.
+  [[nodiscard]] PERDURE_FN std::uint64_t place(std::uint64_t stride, std::uint64_t i) const {
+    if (!split()) return kFirstRecord + i * stride;
+    return kFirstRecord + i / kGroup * group_bytes() + heads_bytes() + i % kGroup * value_stride;
+  }
+
+  /// Which record's place that is; false: no record's.
+  [[nodiscard]] PERDURE_FN bool index(std::uint64_t stride, std::uint64_t inside, std::uint64_t& i) const {
+    if (inside < kFirstRecord) return false;
+    if (!split()) {
+      i = (inside - kFirstRecord) / stride;
+      return (inside - kFirstRecord) % stride == 0 && i < capacity(stride);
+    }
+    auto const from = static_cast<std::uint32_t>(inside - kFirstRecord);
+    std::uint32_t const within = from % group_bytes();
+    if (within < heads_bytes() || (within - heads_bytes()) % value_stride != 0) return false;
+    i = from / group_bytes() * kGroup + (within - heads_bytes()) / value_stride;
+    return i < capacity(stride);
+  }
+
+  /// Where the head of a split record is. Of what is no record's place: somewhere in its superblock.
+  [[nodiscard]] PERDURE_FN Offset head(Offset at) const {
+    auto const inside = static_cast<std::uint32_t>(at.bytes & (superblock_bytes - 1));
+    std::uint32_t const from = inside < kFirstRecord ? 0 : inside - static_cast<std::uint32_t>(kFirstRecord);
+    std::uint32_t const within = from % group_bytes();
+    std::uint32_t const i = within < heads_bytes() ? 0 : (within - heads_bytes()) / value_stride;
+    bool const fits = inside + std::uint64_t{group_bytes()} - within <= superblock_bytes;
+    return Offset{at.bytes - inside + kFirstRecord + (fits ? from - within : 0) + i * head_stride};
+  }
+
+  /// Bytes from a record's place to its value, where keys are fixed.
+  [[nodiscard]] PERDURE_FN std::uint32_t to_value(std::uint32_t fixed_key_bytes) const {
+    return split() ? 0 : static_cast<std::uint32_t>(sizeof(RecordHeader)) + fixed_key_bytes;
+  }
+
+  /// The most bytes from one record's place to the next one's.
+  [[nodiscard]] PERDURE_FN std::uint64_t reach(std::uint64_t most_whole) const {
+    return split() ? heads_bytes() + value_stride : aligned_up(most_whole, kRecordAlign);
+  }
+};
+
+/// Of a pool whose keys and values have fixed sizes: bytes a record takes.
+inline std::uint64_t fixed_stride(PoolHeader const& h) {
+  RecordShape const shape(h);
+  if (shape.split()) return shape.split_stride();
+  return aligned_up(sizeof(RecordHeader) + (h.layout == 1 ? 0 : h.key_bytes) + h.value_bytes, kRecordAlign);
+}
+
+}  // namespace perdure::pm
