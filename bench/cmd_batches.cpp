@@ -44,12 +44,13 @@ struct Options {
 };
 
 constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 13;                        // batches, which settle how gets gather
+constexpr std::size_t kWarmUps = 21;                        // batches, which settle how gets gather
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
 Gather gather_named(std::string const& text) {
   if (text == "automatic") return Gather::automatic;
   if (text == "by_host") return Gather::by_host;
+  if (text == "shared") return Gather::shared;
   return text == "at_once" ? Gather::at_once : Gather::in_order;
 }
 
@@ -169,17 +170,24 @@ class Bench {
 
   template <class Choose>
   void gets(Store& store, std::string const& what, Choose choose, bool hit) {
-    for (auto& id : ids_) id = choose();
-    make_keys(most_);
-    if (o_.cache > 0 && hit) load_cache(store);
+    auto const draw = [&] {
+      for (auto& id : ids_) id = choose();
+      make_keys(most_);
+    };
+    if (o_.cache > 0 && hit) load_cache(store, draw);
+    draw();
     for (std::uint32_t const log2 : o_.batches) get(store, what, std::size_t{1} << log2, hit);
   }
 
-  /// What the cache is to learn from: gets as those that will be measured.
-  void load_cache(Store& store) {
+  /// What the cache learns from: gets drawn like those that will be measured, but not the same ones.
+  template <class Draw>
+  void load_cache(Store& store, Draw draw) {
     std::size_t const n = std::min(most_, std::size_t{1} << 18);
-    for (std::uint64_t done = 0, at = 0; done < 4 * o_.records; done += n, at = at + 2 * n <= most_ ? at + n : 0)
-      require(store.get(keys_.column(at, n), out_.output(n), {}), "get");
+    for (std::uint64_t done = 0; done < 4 * o_.records;) {
+      draw();
+      for (std::size_t at = 0; at + n <= most_; at += n, done += n)
+        require(store.get(keys_.column(at, n), out_.output(n), {}), "get");
+    }
     CacheReport const report = require(store.load_cache(), "load the cache");
     std::printf("  cache: %llu records, %.1f MB, loaded in %.4f s\n", static_cast<unsigned long long>(report.records),
                 static_cast<double>(report.bytes) * 1e-6, report.seconds);
@@ -323,7 +331,7 @@ Command add_batches(CLI::App& program) {
   app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));
   app->add_option("--gather", o->gather)
       ->capture_default_str()
-      ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host"}));
+      ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host", "shared"}));
   app->add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
   app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
       ->capture_default_str()

@@ -56,11 +56,11 @@ struct RestoreOptions {
 /// its value. Layout `word` only. `automatic`: mirrored on a GPU, as far as memory_budget goes; else pm.
 enum class Residency : std::uint8_t { automatic, pm, mirrored };
 
-/// How gets of a mirrored store fetch values: as they come, in the order of their addresses, or by the host's
-/// threads into memory that the device reads in one go. `automatic`: whatever is fastest here for batches of that
-/// size, measured while running. `by_host` is for pools up to 64 GiB; beyond, values are gathered in order, and
-/// Stats::residency_note says so.
-enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host };
+/// How gets of a mirrored store fetch values: as they come, in the order of their addresses, by the host's threads
+/// into memory that the device reads in one go, or some in order and some by the host at the same time (`shared`).
+/// `automatic`: whatever is fastest here for so many, measured while running. The host takes part for pools up to
+/// 64 GiB; beyond, values are gathered in order, and Stats::residency_note says so where that was not asked for.
+enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one, or any.
 enum class CachePolicy : std::uint8_t { lfu, lru, random };

@@ -53,7 +53,8 @@ void bind_store_enums(nb::module_& module) {
       .value("automatic", Gather::automatic)
       .value("at_once", Gather::at_once)
       .value("in_order", Gather::in_order)
-      .value("by_host", Gather::by_host);
+      .value("by_host", Gather::by_host)
+      .value("shared", Gather::shared);
   nb::enum_<CachePolicy>(module, "CachePolicy")
       .value("lfu", CachePolicy::lfu)
       .value("lru", CachePolicy::lru)

@@ -73,6 +73,7 @@ class Gather(enum.Enum):
     at_once = 1
     in_order = 2
     by_host = 3
+    shared = 4
 
 class CachePolicy(enum.Enum):
     lfu = 0

@@ -22,7 +22,7 @@ from perdure.results import Outcome, Result, Statuses, done_mask, raise_for_keys
 DeviceName = Literal["cpu", "cuda"]
 LayoutName = Literal["word", "in_place"]
 ResidencyName = Literal["automatic", "pm", "mirrored"]
-GatherName = Literal["automatic", "at_once", "in_order", "by_host"]
+GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
 CachePolicyName = Literal["lfu", "lru", "random"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]

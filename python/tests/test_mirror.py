@@ -16,7 +16,7 @@ def get_all(store):
     return store.stats().accesses.pm_reads
 
 
-@pytest.mark.parametrize("gather", ["automatic", "at_once", "in_order", "by_host"])
+@pytest.mark.parametrize("gather", ["automatic", "at_once", "in_order", "by_host", "shared"])
 def test_a_mirrored_store_reads_each_record_once_and_none_for_misses(pool, gather):
     with perdure.create(pool, 8, 128, residency="mirrored", gather=gather, count_accesses=True) as store:
         store.put(KEYS, VALUES)

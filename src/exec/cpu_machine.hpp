@@ -197,6 +197,12 @@ class CpuMachine {
     return {};
   }
   Status wait() { return {}; }
+  /// Launches what may run beside what is launched until rejoin(); here, before it.
+  template <class F>
+  Status beside(F launches) {
+    return launches();
+  }
+  Status rejoin() { return {}; }
   Status wait_for_all() { return {}; }
   /// Machine memory to be had.
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "exec/counts.hpp"
 #include "exec/cuda_staging.cuh"
@@ -153,8 +154,11 @@ class CudaMachine {
   ~CudaMachine() {
     if (copies_ != nullptr) cudaStreamSynchronize(copies_);  // nothing may come into memory that is gone
     if (copies_ != nullptr) cudaStreamDestroy(copies_);
+    if (beside_ != nullptr) cudaStreamSynchronize(beside_);
+    if (beside_ != nullptr) cudaStreamDestroy(beside_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
     if (ready_ != nullptr) cudaEventDestroy(ready_);
+    if (fork_ != nullptr) cudaEventDestroy(fork_);
   }
 
   /// Work begins after what the caller has put on `stream`.
@@ -167,6 +171,7 @@ class CudaMachine {
       if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"); !s.ok())
         return s;
     }
+    if (Status s = rejoin(); !s.ok()) return s;  // after a failure
     // What an earlier batch had begun to copy, and then failed, must not come into memory that moves.
     if (copies_ != nullptr) {
       if (Status s = cuda_status(cudaStreamSynchronize(copies_), "copying a batch to the host"); !s.ok()) return s;
@@ -306,7 +311,9 @@ class CudaMachine {
   Status warps(std::size_t n, F body, M mem, Counts* total) {
     std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
     kernel_launched();
-    run_warps<W><<<blocks(threads, kBlock), kBlock, 0, stream_>>>(n, body, mem, total);
+    constexpr bool kFew = requires { F::kWaitsForLink; };
+    unsigned const grid = blocks(threads, kBlock, kFew ? kFewBlocks : kBlocksPerMultiprocessor);
+    run_warps<W><<<grid, kBlock, 0, stream_>>>(n, body, mem, total);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
@@ -368,6 +375,32 @@ class CudaMachine {
     kernels_ended();
     return cuda_status(error, "running a batch");
   }
+  /// Launches, on a stream of their own, what may run beside what is launched until rejoin(); it comes after what was
+  /// launched before.
+  template <class F>
+  Status beside(F launches) {
+    if (beside_ == nullptr) {
+      if (Status s = cuda_status(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "making a stream");
+          !s.ok())
+        return s;
+      if (Status s = cuda_status(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "making an event"); !s.ok())
+        return s;
+    }
+    if (Status s = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch"); !s.ok()) return s;
+    if (Status s = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside a batch"); !s.ok()) return s;
+    std::swap(stream_, beside_);
+    Status const launched = launches();
+    std::swap(stream_, beside_);
+    apart_ = true;
+    return launched;
+  }
+  /// What is launched from here on comes after both.
+  Status rejoin() {
+    if (!apart_) return {};
+    apart_ = false;
+    if (Status s = cuda_status(cudaEventRecord(fork_, beside_), "launching beside a batch"); !s.ok()) return s;
+    return cuda_status(cudaStreamWaitEvent(stream_, fork_), "launching beside a batch");
+  }
   /// For every kernel on the device, whoever launched it.
   Status wait_for_all() { return cuda_status(cudaDeviceSynchronize(), "waiting for the kernels of a device session"); }
 
@@ -378,17 +411,21 @@ class CudaMachine {
 
   static constexpr unsigned kBlock = 128;  // a limit of 64 registers, for twice the warps, cost a third of the inserts
   static constexpr unsigned kBlocksPerMultiprocessor = 16;
+  static constexpr unsigned kFewBlocks = 4;  // likewise
 
-  [[nodiscard]] unsigned blocks(std::size_t threads, unsigned block) const {
+  [[nodiscard]] unsigned blocks(std::size_t threads, unsigned block, unsigned each = kBlocksPerMultiprocessor) const {
     std::size_t const wanted = (threads + block - 1) / block;
-    std::size_t const most = static_cast<std::size_t>(shared_->multiprocessors) * kBlocksPerMultiprocessor;
+    std::size_t const most = static_cast<std::size_t>(shared_->multiprocessors) * each;
     return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
   }
 
   Shared* shared_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;  // of columns to the host, beside stream_
+  cudaStream_t beside_ = nullptr;
   cudaEvent_t ready_ = nullptr;
+  cudaEvent_t fork_ = nullptr;
+  bool apart_ = false;
   CudaStaging staging_;
   Buffer<std::byte> columns_[2], out_, sort_room_;
   Buffer<std::byte> kept_[2];  // their twins alone

@@ -135,6 +135,11 @@ class SimMachine {
     return {};
   }
   Status wait() { return {}; }
+  template <class F>
+  Status beside(F launches) {
+    return launches();
+  }
+  Status rejoin() { return {}; }
   Status wait_for_all() { return {}; }
   /// Machine memory to be had.
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }

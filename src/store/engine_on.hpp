@@ -344,71 +344,114 @@ class SessionOn final : public Session {
     return rest;
   }
 
-  /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost.
+  /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost. Which ones follows
+  /// no pattern, for callers' batches may.
   static constexpr std::uint32_t kWatched = 4;
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
-    if (shared_->table.mirror.uses == nullptr || number % kWatched != 0) return;
+    if (shared_->table.mirror.uses == nullptr || nth_hash(number, 1) % kWatched != 0) return;
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;
   }
 
+  static constexpr std::uint64_t kFewAside = 1u << 14;  // entries that cross the link as fast as their number alone
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
   Status get_timed() {
-    GatherChoice::Trial const trial = shared_->gather.next(shared_->options.gather, batch_.n);
-    auto const start = std::chrono::steady_clock::now();
+    auto const trial = shared_->gather.values(shared_->options.gather, batch_.n);
+    auto const start = Clock::now();
     note_uses();
-    if (Status s = get_mirrored(trial.way); !s.ok() || !trial.timed) return s;
+    bool const aside = trial.way == 1;
+    Status const got =
+        aside ? get_aside() : launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
+    if (!got.ok() || !trial.timed) return got;
     if (Status s = machine_.wait(); !s.ok()) return s;
-    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
-    shared_->gather.noted(trial, batch_.n, took.count());
+    shared_->gather.noted(trial, batch_.n, since(start));
     return {};
   }
 
-  Status get_mirrored(Gather way) {
+  /// Values that lie on PM are put aside first; how they are fetched then depends on how many there are.
+  Status get_aside() {
     PlacesSorted const order = PlacesSorted::in(shared_->table);
-    if (way == Gather::by_host && order.shift > 0) way = Gather::in_order;  // entries hold no exact places
-    if (way == Gather::at_once) return launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
-    if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
+    bool const few = batch_.n <= kFewAside;
+    if (Status s = entries_.resize(batch_.n + 1); !s.ok()) return s;
     if (Status s = located_.resize(batch_.n); !s.ok()) return s;
     if (Status s = deferred_count_.resize(1); !s.ok()) return s;
-    if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    Deferred deferred{entries_.data(), deferred_count_.data(), located_.data(), order.shift};
-    if (way == Gather::by_host) {
-      if (Status s = entries_.need_twin(batch_.n); !s.ok()) return s;
-      deferred.entries = entries_.twin();
-    }
+    std::uint64_t* const count = few ? entries_.data() + batch_.n : deferred_count_.data();
+    if (Status s = machine_.fill(count, 0, 1); !s.ok()) return s;
+    Deferred const deferred{entries_.data(), count, located_.data(), order.shift};
     if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
       return s;
-    auto count = machine_.fetch(deferred_count_, 1);
-    if (!count) return count.status();
-    std::uint64_t const n = (*count)[0];
+    auto fetched = few ? machine_.fetch(entries_, batch_.n + 1) : machine_.fetch(deferred_count_, 1);
+    if (!fetched) return fetched.status();
+    std::uint64_t const n = fetched->back();
     if (n == 0) return {};
-    return way == Gather::by_host ? gather_by_host(deferred, n) : gather_in_order(deferred, n, order);
+    auto const trial = shared_->gather.aside(shared_->options.gather, n, order.shift == 0);
+    auto const start = Clock::now();
+    std::span<std::uint64_t const> const known = few ? fetched->first(n) : std::span<std::uint64_t const>{};
+    if (Status s = gather(GatherChoice::kAside[trial.way], deferred, n, known, order); !s.ok() || !trial.timed)
+      return s;
+    if (Status s = machine_.wait(); !s.ok()) return s;
+    shared_->gather.noted(trial, n, since(start));
+    return {};
   }
 
-  Status gather_in_order(Deferred deferred, std::uint64_t n, PlacesSorted const& order) {
-    if (Status s = spare_.resize(batch_.n); !s.ok()) return s;
-    auto sorted = machine_.sort_words(entries_.data(), spare_.data(), n, 32, 32 + order.bits);
+  /// `known`: the n entries, if the host has them already.
+  Status gather(Gather way, Deferred deferred, std::uint64_t n, std::span<std::uint64_t const> known,
+                PlacesSorted const& order) {
+    if (way == Gather::by_host) {
+      if (!known.empty()) return gather_by_host(deferred, known);
+      auto entries = machine_.fetch(entries_, n);
+      return entries ? gather_by_host(deferred, *entries) : entries.status();
+    }
+    auto sorted = sort_aside(deferred.entries, n, order);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
-    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
+    if (way == Gather::in_order) return gather_in_order(deferred, n);
+    return gather_shared(deferred, n);
+  }
+
+  /// The lower part of the pool by the host, the upper one by the device at the same time: it pays for each page that
+  /// it touches, however little of it.
+  Status gather_shared(Deferred const& deferred, std::uint64_t n) {
+    std::uint64_t const by_host = shared_->gather.host_share(n);
+    Buffer<std::uint64_t>& sorted = deferred.entries == entries_.data() ? entries_ : spare_;
+    auto entries = machine_.fetch(sorted, by_host);
+    if (!entries) return entries.status();
+    Deferred upper = deferred;
+    upper.entries += by_host;
+    if (Status s = machine_.beside([&] { return gather_in_order(upper, n - by_host); }); !s.ok()) return s;
+    if (Status s = gather_by_host(deferred, *entries); !s.ok()) return s;
+    return machine_.rejoin();
+  }
+
+  Result<std::uint64_t*> sort_aside(std::uint64_t* entries, std::uint64_t n, PlacesSorted const& order) {
+    if (Status s = spare_.resize(n); !s.ok()) return s;
+    return machine_.sort_words(entries, spare_.data(), n, 32, 32 + order.bits);
+  }
+
+  Status gather_in_order(Deferred const& sorted, std::uint64_t n) {
+    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, sorted, n});
   }
 
   /// The host's threads read PM at random without the price of a device's address translation. Piece by piece,
   /// so that one is read while the device takes the one before.
-  Status gather_by_host(Deferred deferred, std::uint64_t n) {
+  Status gather_by_host(Deferred deferred, std::span<std::uint64_t const> entries) {
     gphash::TableView const& table = shared_->table;
-    std::uint64_t const bytes = table.value_bytes;
+    std::uint64_t const bytes = table.value_bytes, n = entries.size();
     if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
     std::byte const* const values = shared_->options.base + table.records.to_value(table.key_bytes);
-    auto const at = [&](std::uint64_t i) { return values + Deferred::place(deferred.entries[i]) * pm::kRecordAlign; };
+    auto const at = [&](std::uint64_t i) { return values + Deferred::place(entries[i]) * pm::kRecordAlign; };
     constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
     std::uint64_t const piece = std::max(kLeast, (n / kPieces + kSquad) / kSquad * kSquad);
-    std::uint64_t* const entries = deferred.entries;
+    // Small enough that every thread has some, large enough to be worth handing out.
+    std::size_t const chunk =
+        std::clamp<std::size_t>(std::min(n, piece) / (2 * shared_->options.workers->threads()), kSquad, 512);
     for (std::uint64_t first = 0; first < n; first += piece) {
       std::uint64_t const size = std::min(piece, n - first);
-      shared_->options.workers->for_chunks(size, 512, [&](std::size_t begin, std::size_t end) {
+      shared_->options.workers->for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = first + begin; i < first + end; ++i) {
           if (i + kAhead < first + end)
             for (std::uint64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at(i + kAhead) + b);
@@ -416,7 +459,7 @@ class SessionOn final : public Session {
         }
       });
       Deferred here = deferred;
-      here.entries = entries + first;
+      here.entries += first;
       GatherBody<Ops> const body{batch_, table, here, size, staging_.twin() + first * bytes};
       if (Status s = launch_gets(squads(size), body); !s.ok()) return s;
     }
@@ -558,7 +601,8 @@ class EngineOn final : public Engine {
   MirrorReport mirror() override {
     std::lock_guard const lock(state_.mutex);
     MirrorReport report = state_.mirror_report;
-    if (state_.options.gather == Gather::by_host && PlacesSorted::in(state_.table).shift > 0) {
+    bool const host = state_.options.gather == Gather::by_host || state_.options.gather == Gather::shared;
+    if (host && PlacesSorted::in(state_.table).shift > 0) {
       if (!report.lacks.empty()) report.lacks += "; ";
       report.lacks += "gathering by the host, which pools above 64 GiB do not have: values are read in order instead";
     }

@@ -1,12 +1,15 @@
-// How gets of a batch fetch their values from PM: as they come, in the order of their addresses, or by the host's
-// threads. Nobody knows beforehand from which size on which pays: it depends on the machine, the link and the
-// pool's size. So the first batches of each size class try all of them, and the one whose slowest trial was
-// the fastest stays; all are tried again now and then.
+// How gets of a batch fetch their values from PM: as they come, in the order of their addresses, by the host's
+// threads, or by both the device and the host at a time. Nobody knows beforehand which pays: it depends on the
+// machine, the link, the pool's size, and on how many of the keys lie on PM. So two questions are asked by
+// trying: whether a batch of so many keys puts its values aside or takes them as they come, and how so many that
+// were put aside are fetched. Of each size class the way with the fastest middle trial stays; all are tried again
+// now and then.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -14,46 +17,109 @@
 
 namespace perdure {
 
-class GatherChoice {
+/// Picks one of kWays, by size class, from how long each took.
+template <std::size_t kWays>
+class Contest {
  public:
   struct Trial {
-    Gather way = Gather::at_once;
+    std::size_t way = 0;
     bool timed = false;  // tell noted() how long it took
   };
 
-  /// For a batch of n gets.
-  Trial next(Gather wanted, std::uint64_t n) {
-    if (wanted != Gather::automatic) return {wanted, false};
-    if (n < kFewest) return {};
+  /// The first `settling` turns go to the last way, untimed: so long it may still be learning itself.
+  explicit Contest(std::uint64_t settling) : settling_(settling) {}
+
+  Trial next(std::uint64_t n) {
     std::lock_guard const lock(mutex_);
     Class& c = classes_[class_of(n)];
     std::uint64_t const turn = c.turns++ % kPeriod;
-    if (turn == 0) c.slowest.fill(0);  // what was measured long ago is forgotten
-    if (turn < kWays.size() * kTrials) return {kWays[turn % kWays.size()], turn >= kWays.size()};
-    auto const best = std::min_element(c.slowest.begin(), c.slowest.end()) - c.slowest.begin();
-    return {kWays[static_cast<std::size_t>(best)], false};
+    if (turn == 0) c.took = {};  // what was measured long ago is forgotten
+    if (turn < settling_) return {kWays - 1, false};
+    std::uint64_t const trial = turn - settling_;
+    if (trial < kWays * kTrials) return {trial % kWays, trial >= kWays};
+    std::size_t best = 0;
+    for (std::size_t way = 1; way < kWays; ++way)
+      if (c.took[way].middle() < c.took[best].middle()) best = way;
+    return {best, false};
   }
 
   void noted(Trial trial, std::uint64_t n, double seconds) {
     std::lock_guard const lock(mutex_);
-    auto const way = static_cast<std::size_t>(std::find(kWays.begin(), kWays.end(), trial.way) - kWays.begin());
-    double& slowest = classes_[class_of(n)].slowest[way];
-    slowest = std::max(slowest, seconds / static_cast<double>(n));
+    classes_[class_of(n)].took[trial.way].add(seconds / static_cast<double>(n));
   }
 
+  /// Seconds an element by that way; 0 = not known yet.
+  double middle(std::size_t way, std::uint64_t n) {
+    std::lock_guard const lock(mutex_);
+    return classes_[class_of(n)].took[way].middle();
+  }
+
+  static constexpr std::uint64_t kTrials = 4;  // of each way; the first, which makes buffers, is not timed
+  static constexpr std::uint64_t kTurns = kWays * kTrials;
+
  private:
-  static constexpr std::array kWays{Gather::at_once, Gather::in_order, Gather::by_host};
-  static constexpr std::uint64_t kFewest = 1u << 10;  // below it a launch costs more than any way could save
-  static constexpr std::uint64_t kTrials = 4;         // of each way; the first, which makes buffers, is not timed
-  static constexpr std::uint64_t kPeriod = 4096;      // batches
+  static constexpr std::uint64_t kPeriod = 4096;  // batches
   static std::size_t class_of(std::uint64_t n) { return static_cast<std::size_t>(std::bit_width(n)) - 1; }
+
+  class Times {
+   public:
+    void add(double seconds) {
+      if (count_ == kTrials) return;
+      std::size_t at = count_++;
+      for (; at > 0 && seconds_[at - 1] > seconds; --at) seconds_[at] = seconds_[at - 1];
+      seconds_[at] = seconds;
+    }
+    [[nodiscard]] double middle() const { return count_ == 0 ? 0 : seconds_[count_ / 2]; }
+
+   private:
+    std::array<double, kTrials> seconds_{};  // ascending
+    std::size_t count_ = 0;
+  };
 
   struct Class {
     std::uint64_t turns = 0;
-    std::array<double, kWays.size()> slowest{};  // seconds a key: a way that is fast now and then is not fast
+    std::array<Times, kWays> took{};
   };
+  std::uint64_t settling_;
   std::mutex mutex_;
   std::array<Class, 64> classes_;
+};
+
+class GatherChoice {
+ public:
+  using Values = Contest<2>;
+  using Aside = Contest<3>;
+
+  /// For a batch of n keys: way 0 takes values as they come, way 1 puts them aside.
+  Values::Trial values(Gather wanted, std::uint64_t n) {
+    if (wanted != Gather::automatic) return {wanted == Gather::at_once ? 0u : 1u, false};
+    if (n < kFewest) return {};
+    return values_.next(n);
+  }
+  void noted(Values::Trial trial, std::uint64_t n, double seconds) { values_.noted(trial, n, seconds); }
+
+  static constexpr std::array kAside{Gather::in_order, Gather::by_host, Gather::shared};
+
+  /// For n values that were put aside: kAside[way]. `exact`: entries say where exactly, as the host must know.
+  Aside::Trial aside(Gather wanted, std::uint64_t n, bool exact) {
+    if (!exact) return {};
+    if (wanted != Gather::automatic)
+      return {static_cast<std::size_t>(std::find(kAside.begin(), kAside.end(), wanted) - kAside.begin()), false};
+    return aside_.next(n);
+  }
+  void noted(Aside::Trial trial, std::uint64_t n, double seconds) { aside_.noted(trial, n, seconds); }
+
+  /// How many of n the host fetches, so that it and the device are done at one time.
+  std::uint64_t host_share(std::uint64_t n) {
+    double const device = aside_.middle(0, n), host = aside_.middle(1, n);
+    double const share = device > 0 && host > 0 ? device / (device + host) : 0.5;
+    return static_cast<std::uint64_t>(static_cast<double>(n) * share);
+  }
+
+ private:
+  static constexpr std::uint64_t kFewest = 1u << 10;  // below it a launch costs more than any way could save
+  Values values_{Aside::kTurns};
+  Aside aside_{0};
 };
 
 }  // namespace perdure

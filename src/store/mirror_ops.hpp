@@ -232,6 +232,7 @@ struct MirrorGetBody {
 template <class Ops>
 struct GatherBody {
   static constexpr int kStages = 2;
+  static constexpr bool kWaitsForLink = true;  // a few warps keep it busy, and leave room for kernels beside
   BatchView batch;
   gphash::TableView table;
   Deferred deferred;

@@ -122,7 +122,7 @@ TEST_F(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
 
 TEST_F(Mirrored, ADamagedValueIsCorruptThoughItsKeyIsKnown) {
   config_.count_accesses = false;
-  for (Gather const gather : {Gather::at_once, Gather::in_order}) {
+  for (Gather const gather : {Gather::at_once, Gather::in_order, Gather::by_host, Gather::shared}) {
     config_.gather = gather;
     make(100);
     put(0, 100);
