@@ -50,6 +50,7 @@ enum class Mutant : std::uint8_t {
   unit_not_noted,
   rehash_keeps_claims,
   wider_level_without_entries,
+  stuck_unit_keeps_copies,
   // Root.
   root_in_one_copy,
   root_in_same_place,

@@ -58,6 +58,8 @@ constexpr MutantInfo kMutants[] = {
     {Mutant::rehash_keeps_claims, "rehash_keeps_claims", "word", "the slots that units moved to stay claimed"},
     {Mutant::wider_level_without_entries, "wider_level_without_entries", "both",
      "a wider top level replaces one that moved units stand in, and does not get their entries"},
+    {Mutant::stuck_unit_keeps_copies, "stuck_unit_keeps_copies", "full",
+     "copies of entries that find no room stay where a growth gives up"},
     {Mutant::root_in_one_copy, "root_in_one_copy", "both", "the root is written into one copy only"},
     {Mutant::root_in_same_place, "root_in_same_place", "both", "the root is always written over copy A"},
     {Mutant::root_checksum_ignored, "root_checksum_ignored", "both", "a torn root counts"},

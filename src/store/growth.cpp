@@ -1,6 +1,6 @@
 // Growth without a stop. It begins when a key finds no room: the root names a new top level and a retiring one, and
-// the units of the table that refused keys move at once. The others follow, a share of them before each write batch,
-// until none is left and the retiring level is dropped.
+// the units of the table that refused keys move at once. The others follow, some before each write batch, until none
+// is left and the retiring level is dropped.
 // Invariants: a unit's entries are copied | order | it is emptied on the retiring level, and counts as moved. What it
 // was emptied with is ordered by the point after the next batch's first phase, or by the root's: before any word
 // changes that stale copies could contradict. No transaction is open.
@@ -15,7 +15,10 @@ namespace {
 
 using exec::Counts;
 
-constexpr std::uint64_t kShare = 8;  // before a batch, one in so many of the table's units moves
+// What a batch moves before its own work: so many slots an operation, which takes about as long as the operations do,
+// but one unit at least, and one in so many of them at most.
+constexpr std::uint64_t kSlotsAnOperation = 4;
+constexpr std::uint64_t kShare = 8;
 
 /// The same part of the table in units of a larger one.
 std::vector<std::uint32_t> finer(std::vector<std::uint32_t> const& units, std::uint32_t bits_more) {
@@ -64,10 +67,10 @@ Status Store::Impl::begin_growth() {
 }
 
 /// Before a write batch: its share of a growth that is under way.
-Status Store::Impl::advance_growth() {
+Status Store::Impl::advance_growth(std::uint64_t operations) {
   if (!table_.growing()) return {};
-  std::uint64_t const share = std::max<std::uint64_t>(1, table_.units() / kShare);
-  Status const s = move_units(table_.unmoved(share, stuck_units_));
+  std::uint64_t const share = std::min(operations * kSlotsAnOperation / table_.unit_slots(), table_.units() / kShare);
+  Status const s = move_units(table_.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
   return only_no_space(s) ? Status{} : s;
 }
 
@@ -156,6 +159,8 @@ Status Store::Impl::widen(std::vector<std::uint32_t> const& stuck) {
   if (!wider.ok()) {
     table_.give_up(stuck);
     stuck_units_ = stuck;
+    std::lock_guard const lock(stats_mutex_);
+    growths_ -= table_.growing() ? 0 : 1;
   }
   if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
   if (wider.ok() && !some_moved) return {};

@@ -218,6 +218,7 @@ Status Store::Impl::recover() {
   }
   if (table_.growing() && !mutated(Mutant::recovery_skips_resize)) {
     recovery.resize_resumed = true;
+    ++growths_;
     heap_.guard_superblocks(true);  // which of them hold records is not known yet
     Status s = engine_->refresh();
     if (s.ok()) s = complete_growth();

@@ -104,7 +104,7 @@ struct Store::Impl {
   Status check_worth_growing();
   Status make_level(std::function<Status()> const& make);
   Status begin_growth();
-  Status advance_growth();
+  Status advance_growth(std::uint64_t operations);
   Status make_room();
   Status complete_growth();
   Status move_units(std::vector<std::uint32_t> units);

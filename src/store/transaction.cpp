@@ -90,7 +90,7 @@ Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
 
 Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_undoable(); !s.ok()) return s;
-  if (Status s = advance_growth(); !s.ok()) return fail(s);
+  if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   if (Status s = make_room_for(call.keys.count); !s.ok()) return s;
   OpenTransaction tx;
   start_transaction(tx);

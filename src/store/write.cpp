@@ -147,7 +147,7 @@ Status Store::Impl::take_records_back() {
 /// used and what was unlinked is handed back.
 Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
-  if (Status s = advance_growth(); !s.ok()) return fail(s);
+  if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   Running batch;
   if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
   if (Status s = run_rounds(batch); !s.ok()) return fail(s);

@@ -131,8 +131,10 @@ struct Candidates {
     return bucket(t, group) * Shape::slots(t);
   }
 
-  PERDURE_FN Level const& level(TableView const& t, std::uint32_t group) const {
-    return t.level[group / Shape::hashes(t) + first_level];
+  /// Chosen among two, not looked up: of a view that travels as a kernel's argument, known places stay in registers.
+  PERDURE_FN Level level(TableView const& t, std::uint32_t group) const {
+    std::uint32_t const l = group / Shape::hashes(t);
+    return first_level == 0 ? t.level[l] : t.level[l + 1];
   }
 
   /// Where the 8-byte words of the group's row begin: slot words, or states in `in_place`.

@@ -420,7 +420,7 @@ struct InPlaceOps {
   PERDURE_FN static std::uint64_t slot_in_level(TableView const& t, Where const& where, std::uint32_t lane) {
     return where.slot_in_level(t, lane / Shape::slots(t)) + lane % Shape::slots(t);
   }
-  PERDURE_FN static Level const& level(TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static Level level(TableView const& t, Where const& where, std::uint32_t lane) {
     return where.level(t, lane / Shape::slots(t));
   }
   PERDURE_FN static Offset place_of(TableView const& t, Where const& where, std::uint32_t lane) {

@@ -258,8 +258,7 @@ void Table::put_entry(SlotAt from, SlotAt to) {
 // Their originals are on the retiring level until the unit counts as moved.
 void Table::clear_copies(std::uint64_t unit) {
   Level const& retiring = view_.retiring_level();
-  std::uint64_t const slots = in_place::level_slots(retiring, view_.slots) >> view_.unit_bits;
-  for (std::uint64_t slot = unit * slots; slot < (unit + 1) * slots; ++slot) {
+  for (std::uint64_t slot = unit * unit_slots(); slot < (unit + 1) * unit_slots(); ++slot) {
     SlotAt const original{&retiring, slot};
     if (!holds_entry(original)) continue;
     Entry const e = read_entry(original, view_.room(record_at(original)));
@@ -275,7 +274,8 @@ void Table::clear_copies(std::uint64_t unit) {
 
 // The copies go while the root still names the retiring level: a crash meanwhile leaves a growth to resume.
 void Table::give_up(std::span<std::uint32_t const> units) {
-  for (std::uint32_t const unit : units) clear_copies(unit);
+  if (!mutated(Mutant::stuck_unit_keeps_copies))
+    for (std::uint32_t const unit : units) clear_copies(unit);
   if (units_left_ != this->units()) return;
   Level const top = view_.level[0];
   pm::Root root = pool_->root();

@@ -70,6 +70,10 @@ class Table {
   [[nodiscard]] bool growing() const { return view_.retiring == 1; }
   [[nodiscard]] std::uint64_t units() const { return std::uint64_t{1} << view_.unit_bits; }
   [[nodiscard]] std::uint64_t units_left() const { return units_left_; }
+  /// Slots of a unit on the retiring level: what it takes to move it.
+  [[nodiscard]] std::uint64_t unit_slots() const {
+    return in_place::level_slots(view_.retiring_level(), view_.slots) >> view_.unit_bits;
+  }
   /// `most` of the units that have not moved, but for those in `without`.
   [[nodiscard]] std::vector<std::uint32_t> unmoved(std::uint64_t most, std::span<std::uint32_t const> without) const;
   void moved(std::span<std::uint32_t const> units);
