@@ -110,7 +110,8 @@ struct Stats {
   std::uint64_t records = 0;
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
-  std::uint64_t growths = 0;  // resizes since open
+  std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
+  std::uint64_t units_left = 0;  // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t displacements = 0;  // words moved aside since open
   std::uint64_t batches = 0;  // batches since open
   std::uint64_t pool_bytes = 0;  // size of the file

@@ -188,6 +188,7 @@ void bind_stats(nb::module_& module) {
       .field("slots", &Stats::slots)
       .field("load_factor", &Stats::load_factor)
       .field("growths", &Stats::growths)
+      .field("units_left", &Stats::units_left)
       .field("displacements", &Stats::displacements)
       .field("batches", &Stats::batches)
       .field("pool_bytes", &Stats::pool_bytes)

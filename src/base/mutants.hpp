@@ -43,6 +43,14 @@ enum class Mutant : std::uint8_t {
   rehash_empties_as_it_goes,
   rehash_skips_last_slot,
   rehash_ignores_full,
+  // Growth, unit by unit.
+  unmoved_key_in_new_levels,
+  unit_emptied_before_order,
+  moved_unit_not_emptied,
+  unit_not_noted,
+  rehash_keeps_claims,
+  wider_level_without_entries,
+  stuck_unit_keeps_copies,
   // Root.
   root_in_one_copy,
   root_in_same_place,

@@ -9,6 +9,7 @@ struct Machine {
   std::uint32_t warps = 3;
   bool stage_by_stage = false;
   bool mirrored = false;
+  std::uint32_t window_bits = 15;  // of the tables
 };
 inline thread_local Machine machine;
 

@@ -67,6 +67,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"half_made_pools_refused", t.refused.load()},
           {"transactions_undone", t.undone.load()},
           {"batches_without_room", t.batches_refused.load()},
+          {"batches_that_end_inside_a_growth", t.inside_growths.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
           {"violations", found},
@@ -75,9 +76,10 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
                 a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
+                a.options.bounds.full_medium ? " --full-medium" : "",
                 a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
                 a.mutant.c_str(), replay_text(f).c_str());
   }
@@ -89,9 +91,11 @@ void print(Arguments const& a, Totals& t) {
       a.layout.c_str(), a.model.c_str(), n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
       n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
   std::printf(
-      "met: %llu growths, %llu displacements; recoveries with %llu resizes resumed, %llu duplicates, %llu half "
+      "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu displacements; recoveries with "
+      "%llu resizes resumed, %llu duplicates, %llu half "
       "inserts, %llu transactions undone, %llu half-made pools refused\n",
-      n(t.growths), n(t.displacements), n(t.resumed), n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
+      n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
+      n(t.half_inserted), n(t.undone), n(t.refused));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
       "again\n%zu violations, %.1f s\n",
@@ -163,15 +167,16 @@ int try_mutants(Arguments a) {
   for (MutantInfo const& m : mutants()) {
     if (m.why_equal != nullptr) continue;
     for (Layout const layout : {Layout::word, Layout::in_place}) {
-      bool const atomic = std::string_view(m.layouts) == "atomic";
-      bool const mirrored = std::string_view(m.layouts) == "mirrored";
-      bool const device = std::string_view(m.layouts) == "device";
-      char const* const name = atomic || mirrored || device ? m.layouts : layout == Layout::word ? "word" : "in_place";
-      if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
-      if ((atomic || mirrored || device) && layout != Layout::word) continue;
-      a.options.bounds.atomic = atomic;
-      a.options.bounds.mirrored = mirrored;
-      a.options.bounds.device_ops = device;
+      std::string_view const what = m.layouts;
+      Bounds& bounds = a.options.bounds;
+      bounds.atomic = what == "atomic";
+      bounds.mirrored = what == "mirrored";
+      bounds.device_ops = what == "device";
+      bounds.full_medium = what == "full";
+      bool const special = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium;
+      char const* const name = special ? m.layouts : layout == Layout::word ? "word" : "in_place";
+      if (what != "both" && what != name) continue;
+      if (special && layout != Layout::word) continue;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -211,6 +216,7 @@ int run(int argc, char** argv) {
   program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
   program.add_flag("--device-ops", o.bounds.device_ops,
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
+  program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
@@ -237,6 +243,10 @@ int run(int argc, char** argv) {
   }
   if (o.bounds.device_ops && (o.layout != Layout::word || o.model != Model::fence)) {
     std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
+    return 2;
+  }
+  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops)) {
+    std::fprintf(stderr, "perdure-explore: --full-medium is for plain batches\n");
     return 2;
   }
   if (a.all_mutants) return try_mutants(a);

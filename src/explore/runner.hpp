@@ -64,7 +64,7 @@ struct Totals {
       windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
-      undone{0}, batches_refused{0}, session_operations{0}, session_refusals{0};
+      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;
@@ -129,6 +129,7 @@ class Runner {
   Totals* totals_;
   Arena arena_;
   Tracker tracker_;
+  Contents filled_{};  // what the scenario's pool holds before the run
   Scenario const* scenario_ = nullptr;
   std::vector<Oracle> oracles_;
   std::vector<Window> creation_;    // of the pool, written in set_up()

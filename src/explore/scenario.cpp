@@ -93,6 +93,8 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
     s.writing = Writing::in_device_sessions;
     s.grows = random.below(2) == 0;  // else tables are full, and slots much wanted
   }
+  if (random.below(2) == 0) s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
+  if (bounds.full_medium) s.superblocks = 2 + s.shape.levels + random.below(4);  // pool's head, levels, heap, and some
   return s;
 }
 
@@ -101,7 +103,8 @@ std::string Scenario::describe() const {
                                              ", device sessions"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
-                     std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps " +
+                     std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps, windows of 2^" +
+                     std::to_string(machine.window_bits) + " buckets, " +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") + kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list) {
     for (Batch const& batch : list) {
@@ -114,6 +117,16 @@ std::string Scenario::describe() const {
   add("before:", filling);
   add("batch:", batches);
   return text;
+}
+
+std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch, Contents& contents) {
+  Contents all = contents;
+  auto answers = apply(batch, all);
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (refused[batch.operations[i].key]) answers[i] = {KeyStatus::no_space, 0};
+  for (std::size_t k = 0; k < contents.size(); ++k)
+    if (!refused[k]) contents[k] = all[k];
+  return answers;
 }
 
 std::vector<Answer> apply(Batch const& batch, Contents& contents) {

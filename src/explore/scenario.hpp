@@ -39,6 +39,7 @@ struct Scenario {
   Machine machine;
   Writing writing;
   bool grows;  // in the run; before it, always
+  std::uint64_t superblocks;  // that the medium has room for; 0 = for all that are asked for
   std::array<std::uint64_t, kKeys> keys;
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
@@ -52,6 +53,7 @@ struct Bounds {
   std::uint32_t batches = 3;
   bool atomic = false;            // batches are atomic, or make up one transaction
   bool mirrored = false;          // probes go to a mirror of the slots
+  bool full_medium = false;       // tables soon find no room to grow
   bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 
@@ -64,6 +66,8 @@ struct Answer {
 
 /// Carries out the batch on the plain model.
 std::vector<Answer> apply(Batch const& batch, Contents& contents);
+/// The same where some keys found no room: all their operations, none of which took effect.
+std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch, Contents& contents);
 
 /// A device session: what each operation of its batch came to. Warp s has operations s, s + warps, ... and, after each,
 /// writes how many it has had acknowledged into the medium's word acknowledged + s.

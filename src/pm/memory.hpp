@@ -71,6 +71,17 @@ class Memory {
     });
   }
 
+  /// Publishes a word for each lane of the mask, at(lane).
+  template <class W, class At, class Value>
+  PERDURE_FN void store_each(W& warp, std::uint32_t mask, At at, Value value) {
+    if constexpr (kCounted) tally_.writes += exec::popcount(mask);
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      W::store(word(at(lane)), value(lane));
+      exec::passes(exec::TrapPoint::word);
+    });
+  }
+
   /// Publishes 4 bytes of a row that `lane` shares with its neighbours; a row counts as one access.
   template <class W>
   PERDURE_FN void store_cell(W& warp, Offset at, std::uint32_t value, std::uint64_t lane) {

@@ -286,6 +286,7 @@ struct PlanBody {
     if (verdict == Verdict::done) return true;
     ++counts[Counts::pending];
     counts[Counts::full] += verdict == Verdict::full;
+    if (verdict == Verdict::full) gphash::note_refusal(warp, table, s.key.hash);
     warp.once([&] { return leave(batch, j); });
     return false;
   }
@@ -530,6 +531,7 @@ struct PublishBody {
   /// Layout `in_place` learns only here that there is no room: the whole group is pending again.
   template <class W>
   PERDURE_FN void retry(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
+    gphash::note_refusal(warp, table, key.hash);
     ++counts[Counts::pending];
     ++counts[Counts::full];
     --counts[Counts::inserted];

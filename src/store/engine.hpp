@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "exec/counts.hpp"
 #include "exec/workers.hpp"
@@ -130,8 +131,15 @@ class Engine {
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
   virtual Result<std::unique_ptr<DeviceRun>> device_run() = 0;
-  /// Copies the retiring level's entries into the live ones; `full` counts those that found no room.
-  virtual Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) = 0;
+  /// Copies what these units hold on the retiring level to where it belongs afterwards; `full` counts what found no
+  /// room, whose units take_refused() names. Ends with an ordering point. No session is running; nor in the next two.
+  virtual Result<exec::Counts> rehash(std::span<std::uint32_t const> units) = 0;
+  /// Empties these units' part of the retiring level.
+  virtual Result<exec::Counts> empty(std::span<std::uint32_t const> units) = 0;
+  /// The table's units that have moved are these from now on, one bit each.
+  virtual Status set_moved(std::span<std::uint32_t const> bits) = 0;
+  /// Units of which some key has found no room since this was asked last, in order.
+  virtual Result<std::vector<std::uint32_t>> take_refused() = 0;
   virtual exec::Counts get_counts() = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
   [[nodiscard]] virtual MirrorReport mirror() = 0;
@@ -140,7 +148,7 @@ class Engine {
 struct EngineOptions {
   std::byte* base = nullptr;
   bool in_place = false;
-  bool default_shape = true;   // 2L-2H-8S
+  bool default_shape = true;  // 2L-2H-8S
   bool count_accesses = false;
   bool verify_reads = true;
   bool displacement = true;

@@ -235,26 +235,33 @@ class SessionOn final : public Session {
         FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()}, squads(n));
   }
 
-  Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) {
-    if (Status s = machine_.begin(nullptr); !s.ok()) return s;
-    if (Status s = counts_.resize(1); !s.ok()) return s;
+  Result<exec::Counts> rehash(std::span<std::uint32_t const> units) {
+    auto slots = bring_units(units);
+    if (!slots) return slots.status();
+    if (mutated(Mutant::rehash_skips_last_slot)) --slots->n;
     exec::Counts done;
-    std::uint64_t items = slots;
+    std::uint64_t items = slots->n;
     std::uint64_t const* left = nullptr;  // null: all slots
     if constexpr (Ops::kMirrored) {
-      if (auto const first = shared_->retired_slot(retiring)) {
-        auto const known = rehash_known(*first, slots);
+      if (shared_->table.mirror.identities != nullptr) {
+        auto const known = rehash_known(*slots);
         if (!known) return known;
         done = known.value();
         items = mutated(Mutant::rehash_forgets_left) ? 0 : done[exec::Counts::left];
         left = entries_.data();
       }
-      shared_->retired = {};
     }
-    auto moved = launch<Warp>(RehashBody<Ops>{shared_->table, retiring, left}, items);
-    if (!moved) return moved;
-    done += moved.value();
-    return ordered(done);
+    auto copied = launch<Warp>(RehashBody<Ops>{shared_->table, *slots, left}, items);
+    if (!copied) return copied;
+    done += copied.value();
+    if (Status s = shared_->let_go(machine_, units); !s.ok()) return s;
+    return mutated(Mutant::unit_emptied_before_order) ? done : ordered(done);
+  }
+
+  Result<exec::Counts> empty(std::span<std::uint32_t const> units) {
+    auto const slots = bring_units(units);
+    if (!slots) return slots.status();
+    return launch<Warp>(EmptyUnitsBody<Ops>{shared_->table, slots.value()}, squads(slots.value().n));
   }
 
  private:
@@ -314,13 +321,21 @@ class SessionOn final : public Session {
     }
   }
 
-  Result<exec::Counts> rehash_known(std::uint64_t first_slot, std::uint64_t slots) {
-    if (Status s = entries_.resize(slots); !s.ok()) return s;
+  Result<UnitSlots> bring_units(std::span<std::uint32_t const> units) {
+    gphash::TableView const& table = shared_->table;
+    if (Status s = machine_.begin(nullptr); !s.ok()) return s;
+    if (Status s = counts_.resize(1); !s.ok()) return s;
+    if (Status s = send(units_, units); !s.ok()) return s;
+    std::uint64_t const each = (std::uint64_t{table.slots} << table.retiring_level().log2_buckets) >> table.unit_bits;
+    return UnitSlots{units_.data(), static_cast<std::uint32_t>(std::countr_zero(each)), units.size() * each};
+  }
+
+  Result<exec::Counts> rehash_known(UnitSlots const& slots) {
+    if (Status s = entries_.resize(slots.n); !s.ok()) return s;
     if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    return launch<Solo>(RehashKnownBody<Ops>{shared_->table, shared_->retired.table, first_slot, entries_.data(),
-                                             deferred_count_.data()},
-                        slots);
+    SquadRehashBody<Ops> const body{shared_->table, slots, entries_.data(), deferred_count_.data()};
+    return launch<Warp>(body, squads(slots.n));
   }
 
   Result<exec::Counts> plan_all() {
@@ -498,7 +513,7 @@ class SessionOn final : public Session {
   Buffer<std::uint8_t> status_, used_, kinds_, settled_;
   Buffer<std::uint64_t> reserved_, unlinked_, located_, lengths_, entries_, spare_, deferred_count_;
   Buffer<std::int64_t> out_offsets_;
-  Buffer<std::uint32_t> free_, before_;
+  Buffer<std::uint32_t> free_, before_, units_;
   Buffer<std::byte> staging_;
   Buffer<gphash::Plan> plans_;
   Buffer<exec::Sorted> order_;
@@ -519,13 +534,12 @@ class EngineOn final : public Engine {
     Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     gphash::TableView const before = std::exchange(state_.table, view);
+    bool const had_none = state_.mirror == nullptr && before.levels != 0;
     if constexpr (Ops::kMirrored) {
       if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
     }
-    if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
-    state_.table.claims = state_.claims.data();
-    if (Status s = machine.fill(state_.claims.data(), 0, (slots + 31) / 32); !s.ok()) return s;
-    return machine.wait();
+    if (Status s = state_.lay_out_bits(machine, slots); !s.ok()) return s;
+    return had_none ? refresh() : Status{};  // there may be room for one now
   }
 
   Status refresh() override {
@@ -621,8 +635,27 @@ class EngineOn final : public Engine {
                   "device sessions need residency mirrored, and a memory_budget that has room for the slots"};
   }
 
-  Result<exec::Counts> rehash(gphash::Level const& retiring, std::uint64_t slots) override {
-    return Mine(state_).rehash(retiring, slots);
+  Result<exec::Counts> rehash(std::span<std::uint32_t const> units) override { return mover().rehash(units); }
+  Result<exec::Counts> empty(std::span<std::uint32_t const> units) override { return mover().empty(units); }
+
+  Status set_moved(std::span<std::uint32_t const> bits) override {
+    Machine machine(state_.machines);
+    if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    return mutated(Mutant::unit_not_noted) ? Status{} : state_.set_moved(machine, bits);
+  }
+
+  Result<std::vector<std::uint32_t>> take_refused() override {
+    Machine machine(state_.machines);
+    if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    std::uint64_t const words = (state_.unit_count() + 31) / 32;
+    auto bits = machine.fetch(state_.refused, words);
+    if (!bits) return bits.status();
+    std::vector<std::uint32_t> units;
+    for (std::uint32_t unit = 0; unit < state_.unit_count(); ++unit)
+      if (((*bits)[unit / 32] >> unit % 32 & 1) != 0) units.push_back(unit);
+    if (Status s = machine.fill(state_.refused.data(), 0, words); !s.ok()) return s;
+    if (Status s = machine.wait(); !s.ok()) return s;
+    return units;
   }
 
   exec::Counts get_counts() override {
@@ -633,7 +666,14 @@ class EngineOn final : public Engine {
   [[nodiscard]] std::string describe() const override { return state_.machines.describe(); }
 
  private:
+  /// The session that moves units; its buffers stay from one batch to the next.
+  Mine& mover() {
+    if (mover_ == nullptr) mover_ = std::make_unique<Mine>(state_);
+    return *mover_;
+  }
+
   EngineState<Machine> state_;
+  std::unique_ptr<Mine> mover_;
 };
 
 /// Picks the instantiation. Counting builds and unusual shapes share the generic shape's code.

@@ -1,6 +1,6 @@
-// What all sessions of an engine share: the table as they see it, claims, the mirror, the record cache, the map of
-// free records; and how the mirror is laid out anew. Invariant: what gets read changes only while no session
-// runs, but for what fill_cache() and gets themselves do to it.
+// What all sessions of an engine share: the table as they see it, claims, units, the mirror, the record cache, the map
+// of free records; and how the mirror is laid out anew. Invariant: what gets read changes only while no session runs,
+// but for what fill_cache() and gets themselves do to it.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <string>
 
+#include "base/mutants.hpp"
 #include "store/engine.hpp"
 #include "store/gather_choice.hpp"
 #include "store/record_map.hpp"
@@ -35,23 +36,15 @@ struct CacheBuffers {
   std::uint64_t capacity = 0;  // records
 };
 
-/// The mirror as it was before a resize, until the level that it retires is empty.
-template <class Machine>
-struct RetiredMirror {
-  gphash::TableView table;
-  std::unique_ptr<MirrorBuffers<Machine>> buffers;
-};
-
 /// What all sessions of an engine share.
 template <class Machine>
 struct EngineState {
   EngineOptions options;
   typename Machine::Shared machines;  // what they share
   gphash::TableView table;
-  typename Machine::template Buffer<std::uint32_t> claims;
+  typename Machine::template Buffer<std::uint32_t> claims, moved, refused;
   std::unique_ptr<MirrorBuffers<Machine>> mirror;
   std::uint64_t mirror_slots = 0;
-  RetiredMirror<Machine> retired;
   MirrorReport mirror_report;
   CacheBuffers<Machine> cache;
   RecordMap records;
@@ -64,14 +57,15 @@ struct EngineState {
 
   /// Gives the mirror the shape of the table's levels. Those that were there before keep what is known of
   /// them; new ones are empty, as they are on PM, or wait for refresh(). Where there is no memory for it there
-  /// is no mirror from here on: probes go to PM.
+  /// is no mirror: probes go to PM. Levels that end the numbering go without a change.
   Status lay_out_mirror(Machine& machine, gphash::TableView const& before, std::uint64_t slots) {
     gphash::TableView& now = table;
     if (!options.mirrored) return {};
-    bool same = mirror != nullptr && before.levels == now.levels;
-    for (std::uint32_t i = 0; same && i < now.levels; ++i) same = same_level(before.level[i], now.level[i]);
+    bool same = mirror != nullptr && before.all_levels() >= now.all_levels();
+    for (std::uint32_t i = 0; same && i < now.all_levels(); ++i) same = same_level(before.level[i], now.level[i]);
     if (same) {
       now.mirror = before.mirror;
+      mirror_slots = slots;
       return {};
     }
     auto fresh = std::make_unique<MirrorBuffers<Machine>>();
@@ -81,27 +75,56 @@ struct EngineState {
       mirror_report = {0, s.message(), 0, 0};
       fresh.reset();
     }
-    for (std::uint32_t i = 0; i < now.levels; ++i) {
-      for (std::uint32_t old = 0; old < before.levels; ++old) {
+    for (std::uint32_t i = 0; i < now.all_levels(); ++i) {
+      for (std::uint32_t old = 0; old < before.all_levels(); ++old) {
         if (mirror == nullptr || fresh == nullptr || !same_level(before.level[old], now.level[i])) continue;
         if (Status s = carry_over(machine, before, before.level[old], now.level[i]); !s.ok()) return s;
       }
     }
     if (Status s = machine.wait(); !s.ok()) return s;
-    if (mirror != nullptr && fresh != nullptr) retired = {before, std::move(mirror)};
     mirror = std::move(fresh);
     mirror_slots = mirror != nullptr ? slots : 0;
     return {};
   }
 
-  /// Number of a level's first slot in the retired mirror, if that knows keys of it.
-  [[nodiscard]] std::optional<std::uint64_t> retired_slot(gphash::Level const& level) const {
-    if (retired.buffers == nullptr || retired.table.mirror.identities == nullptr || table.mirror.words == nullptr)
-      return {};
-    for (std::uint32_t i = 0; i < retired.table.levels; ++i)
-      if (same_level(retired.table.level[i], level)) return retired.table.level[i].first_slot;
-    return {};
+  /// Brings what grows with the table beside its slots: claims, all let go, and what is said of its units.
+  Status lay_out_bits(Machine& machine, std::uint64_t slots) {
+    std::uint64_t const claim_words = (slots + 31) / 32;
+    std::uint64_t const unit_words = (unit_count() + 31) / 32;
+    if (Status s = claims.resize(claim_words); !s.ok()) return s;
+    if (Status s = refused.resize(unit_words); !s.ok()) return s;
+    if (Status s = machine.fill(claims.data(), 0, claim_words); !s.ok()) return s;
+    if (Status s = machine.fill(refused.data(), 0, unit_words); !s.ok()) return s;
+    table.claims = claims.data();
+    table.refused = refused.data();
+    return set_moved(machine, {table.moved, table.retiring == 1 ? unit_words : 0});
   }
+
+  Status set_moved(Machine& machine, std::span<std::uint32_t const> bits) {
+    if (Status s = moved.resize(bits.size()); !s.ok()) return s;
+    table.moved = moved.data();
+    if (Status s = machine.send(moved.data(), bits.data(), bits.size()); !s.ok()) return s;
+    return machine.wait();
+  }
+
+  /// After a launch that has copied these units' entries and kept its claims: on each level their slots lie together.
+  Status let_go(Machine& machine, std::span<std::uint32_t const> units) {
+    if (mutated(Mutant::rehash_keeps_claims)) return {};
+    for (std::size_t i = 0, end = 0; i < units.size(); i = end) {
+      for (end = i + 1; end < units.size() && units[end] == units[end - 1] + 1; ++end) {
+      }
+      for (std::uint32_t l = 0; l < table.levels; ++l) {
+        gphash::Level const& level = table.level[l];
+        std::uint64_t const each = (std::uint64_t{table.slots} << level.log2_buckets) >> table.unit_bits;
+        std::uint64_t const from = (level.first_slot + units[i] * each) / 32;
+        std::uint64_t const to = (level.first_slot + (units[end - 1] + 1) * each + 31) / 32;
+        if (Status s = machine.fill(claims.data() + from, 0, to - from); !s.ok()) return s;
+      }
+    }
+    return machine.wait();
+  }
+
+  [[nodiscard]] std::uint64_t unit_count() const { return std::uint64_t{1} << table.unit_bits; }
 
   Status make_cache() {
     std::uint64_t const entry = entry_bytes();

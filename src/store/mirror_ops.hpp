@@ -313,7 +313,7 @@ struct RefreshBody {
 
   PERDURE_FN void operator()(std::uint64_t slot) const {
     std::uint32_t l = 0;
-    while (l + 1 < table.levels && slot >= table.level[l + 1].first_slot) ++l;
+    while (l + 1 < table.all_levels() && slot >= table.level[l + 1].first_slot) ++l;
     gphash::Level const& level = table.level[l];
     std::uint64_t const within = slot - level.first_slot;
     if (within >= std::uint64_t{table.slots} << level.log2_buckets) return;  // between levels

@@ -206,7 +206,7 @@ Status Store::Impl::start() {
 Status Store::Impl::recover() {
   auto const begin = Clock::now();
   recovery.clean = pool_.root().clean == 1;
-  if (pool_.read_only() && (!recovery.clean || table_.resizing())) {
+  if (pool_.read_only() && (!recovery.clean || table_.growing())) {
     return {Code::unsupported,
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   }
@@ -214,13 +214,14 @@ Status Store::Impl::recover() {
     recovery.undone = undo_.undo(0, [&](Offset slot) { return table_.has_slot(slot); });
     if (recovery.undone > 0 && !mutated(Mutant::epoch_survives_undo)) undo_.end();
   }
-  if (table_.resizing() && !mutated(Mutant::recovery_skips_resize)) {
+  if (table_.growing() && !mutated(Mutant::recovery_skips_resize)) {
     recovery.resize_resumed = true;
+    ++growths_;
     heap_.guard_superblocks(true);  // which of them hold records is not known yet
     Status s = engine_->refresh();
-    if (s.ok()) s = grow();
+    if (s.ok()) s = complete_growth();
     heap_.guard_superblocks(false);
-    if (!s.ok() && table_.resizing()) return s;
+    if (!s.ok() && s.code() != Code::no_space) return s;
   }
   gphash::Recovered const r = table_.recover(workers_);
   if (Status s = engine_->refresh(); !s.ok()) return s;
@@ -252,6 +253,10 @@ Status Store::Impl::close() {
   WorldAlone const world(writers_, turn_, world_, transaction_thread_);
   if (closed_) return {};
   closed_ = true;
+  // So that it opens read-only, too. Without room for it, the next open goes on.
+  if (table_.growing() && !pool_.read_only() && failed_.ok()) {
+    if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) failed_ = s;
+  }
   sessions_.clear();
   engine_.reset();
   if (!pool_.read_only() && failed_.ok()) {
@@ -482,6 +487,7 @@ Stats Store::Impl::stats() {
   s.value_bytes = h.value_bytes;
   s.max_key_bytes = h.max_key_bytes;
   s.max_value_bytes = h.max_value_bytes;
+  s.units_left = table_.units_left();
   s.top_level = table_.top_level();
   s.shape = {h.levels, h.hashes, h.slots};
   s.layout = static_cast<Layout>(h.layout);

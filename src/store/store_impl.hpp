@@ -100,9 +100,16 @@ struct Store::Impl {
   Result<std::optional<Outcome>> outcome(Running& batch);
   void release_unused(Running const& batch, std::optional<Outcome> const& outcome);
   void release_all(std::span<std::uint64_t const> records);
+  // Growth. What answers no_space has left a sound table.
   Status check_worth_growing();
-  Status grow();
-  Status grow_table();
+  Status make_level(std::function<Status()> const& make);
+  Status begin_growth();
+  Status advance_growth(std::uint64_t operations);
+  Status make_room();
+  Status complete_growth();
+  Status move_units(std::vector<std::uint32_t> units);
+  Status note_moved(std::vector<std::uint32_t> const& units);
+  Status widen(std::vector<std::uint32_t> const& stuck);
   Status next_sequence(std::uint64_t& sequence);
   Status pool_may_have_grown();
   Status open_restored(CreateOptions const& create);
@@ -151,6 +158,7 @@ struct Store::Impl {
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
   log::UndoLog undo_;
+  std::vector<std::uint32_t> stuck_units_;  // of a growth: they found no room, and wait for more to be made
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
   std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
   std::shared_ptr<DeviceSession::State> device_session_;  // begun and not ended

@@ -90,6 +90,7 @@ Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
 
 Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_undoable(); !s.ok()) return s;
+  if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   if (Status s = make_room_for(call.keys.count); !s.ok()) return s;
   OpenTransaction tx;
   start_transaction(tx);
@@ -115,7 +116,7 @@ Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
     if (!full || !failed_.ok()) return done;
     if (tx.operations > 0 || !options.grow) return done;
     undo_.end();  // growth moves slots: no entry may name them
-    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
+    if (Status s = make_room(); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
     tx.first_step = undo_.step() + 1;
   }
 }

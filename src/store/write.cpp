@@ -1,10 +1,9 @@
 // Write batches: their records, from the host's heap or from what the engine borrowed of it; rounds of (plan, order,
-// publish, order); growth when the table is full. Invariant: a record is handed back only after the
+// publish, order), and room made where keys found none (growth.cpp). Invariant: a record is handed back only after the
 // ordering point that commits the batch which unlinked it.
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/mutants.hpp"
 #include "pm/record.hpp"
 #include "store/store_impl.hpp"
 #include "store/transaction.hpp"
@@ -146,6 +145,7 @@ Status Store::Impl::take_records_back() {
 /// used and what was unlinked is handed back.
 Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
+  if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   Running batch;
   if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
   if (Status s = run_rounds(batch); !s.ok()) return fail(s);
@@ -199,7 +199,7 @@ Status Store::Impl::run_rounds(Running& batch) {
     if (pending == 0) return {};
     if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;
     if (!refused) {
-      Status const s = options.grow ? grow() : Status{Code::no_space, ""};
+      Status const s = options.grow ? make_room() : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
     } else if (pending >= waited || round > kMaxRounds / 2) {
@@ -280,70 +280,6 @@ void Store::Impl::release_all(std::span<std::uint64_t const> records) {
   for (std::uint64_t const record : records) {
     if (record != 0) heap_.release(Offset{record});
   }
-}
-
-/// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
-Status Store::Impl::check_worth_growing() {
-  constexpr std::uint64_t kSmall = 1u << 20;
-  constexpr std::uint64_t kEmptiest = 4096;
-  std::lock_guard const lock(stats_mutex_);
-  if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest || table_.resizing()) return {};
-  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
-                              " records fill all candidate slots of a key in a table of " +
-                              std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
-}
-
-Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
-  auto const load = [&] {
-    std::lock_guard const lock(stats_mutex_);
-    return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
-  };
-  while (options.grow && load() > most_load) {
-    if (Status s = grow(); !s.ok()) return s.code() == Code::no_space ? s : fail(s);
-  }
-  return {};
-}
-
-/// A resize from beginning to end, or the rest of one that a crash interrupted. Copying is
-/// idempotent, and the retiring level stays named by the root until all of it has been copied.
-Status Store::Impl::grow() {
-  if (Status s = check_worth_growing(); !s.ok()) return s;
-  // A new level may need superblocks that hold no record.
-  bool const lent = loan_.has_value();
-  if (Status s = take_records_back(); !s.ok()) return s;
-  Status const grown = grow_table();
-  if (lent) {
-    if (Status s = lend_records(); !s.ok()) return s;
-  }
-  return grown;
-}
-
-Status Store::Impl::grow_table() {
-  if (!table_.resizing()) {
-    if (Status s = table_.begin_growth(workers_); !s.ok()) return s;
-  }
-  for (;;) {
-    if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
-    auto moved =
-        engine_->rehash(table_.retiring(), table_.retiring_slots() - (mutated(Mutant::rehash_skips_last_slot) ? 1 : 0));
-    if (!moved) return moved.status();
-    add(*moved);
-    if ((*moved)[Counts::full] == 0 || mutated(Mutant::rehash_ignores_full)) break;
-    if (Status s = check_worth_growing(); !s.ok()) return s;
-    if (Status s = table_.begin_growth(workers_); !s.ok()) {  // extreme shapes only: a larger top level
-      table_.abandon_growth();
-      Status set = engine_->set_table(table_.view(), table_.slots());
-      if (set.ok()) set = engine_->refresh();
-      return set.ok() ? s : set;
-    }
-  }
-  table_.finish_growth();
-  ++generation_;
-  {
-    std::lock_guard const lock(stats_mutex_);
-    ++growths_;
-  }
-  return engine_->set_table(table_.view(), table_.slots());
 }
 
 Status Store::Impl::next_sequence(std::uint64_t& sequence) {

@@ -13,6 +13,10 @@
 // its other hashes where in it. So a batch in hash order walks every level in address order for all
 // hashes, and the pages it touches stay in the TLB (of a CPU: 2 MiB a window) for their neighbours.
 //
+// While the table grows, one level more is there: the lowest, which retires. Its windows are *units*, which move
+// one by one: keys of a unit that has not moved stand on the levels below the new top, all others on those above the
+// retiring one. Windows nest, so a unit is a contiguous part of every level, and none shares a bucket with another.
+//
 // Invariant: lanes order candidates by (level from the top, hash, slot), so the lowest lane that
 // matches is the valid one of duplicates (section 3.2.2).
 #pragma once
@@ -21,6 +25,7 @@
 
 #include "base/annotate.hpp"
 #include "base/hash.hpp"
+#include "base/mutants.hpp"
 #include "base/offset.hpp"
 #include "index/gphash/mirror.hpp"
 #include "pm/format.hpp"
@@ -30,23 +35,34 @@ namespace perdure::gphash {
 
 struct Level {
   Offset base;
-  std::uint64_t first_slot = 0;  // number of its first slot among all live slots
+  std::uint64_t first_slot = 0;  // number of its first slot among all slots
   std::uint32_t log2_buckets = 0;
 };
 
 /// What the algorithms need to know of a table; plain data that travels to any machine.
 struct TableView {
-  Level level[pm::kMaxLevels];   // highest first
+  Level level[pm::kMaxLevels + 1];  // highest first; behind them the retiring one, if there is one
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
+  std::uint32_t const* moved = nullptr;  // volatile, one bit a unit; read only while a level retires
+  std::uint32_t* refused = nullptr;      // volatile, one bit a unit: some key of it found no room
   Mirror mirror;                    // residency `mirrored` only
   pm::RecordShape records;
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
+  std::uint32_t retiring = 0;    // 1 = level[levels] retires
+  std::uint32_t unit_bits = 0;   // 2^unit_bits units, of the level that retires or will be the next to
   std::uint32_t hashes = 0;
   std::uint32_t slots = 0;
   std::uint32_t key_bytes = 0;   // fixed key size; 0 = variable
   std::uint32_t value_bytes = 0;
   std::uint32_t max_record = 0;  // bytes the largest record spans
+
+  PERDURE_FN std::uint32_t all_levels() const { return levels + retiring; }
+  PERDURE_FN Level const& retiring_level() const { return level[levels]; }
+
+  /// The unit of keys with this first hash.
+  PERDURE_FN std::uint64_t unit_of(std::uint64_t hash) const { return unit_bits == 0 ? 0 : hash >> (64 - unit_bits); }
+  PERDURE_FN bool unit_moved(std::uint64_t unit) const { return (moved[unit / 32] >> (unit % 32) & 1) != 0; }
 
   /// Bytes a whole record at this place may span; 0 if no record can be there (a damaged pool says anything).
   PERDURE_FN std::uint64_t room(Offset record) const {
@@ -114,27 +130,42 @@ struct ShapeAny {
 /// Fills vary by the square root of the slots in a window: 0.2 % for 2^15 buckets of 8.
 inline constexpr std::uint32_t kWindowBits = 15;
 
-/// A key's candidate buckets. Group g of lanes is level g / H, hash g % H.
+#if defined(PERDURE_EXPLORE)
+inline thread_local std::uint32_t explored_window_bits = kWindowBits;  // so that small tables have several units
+inline std::uint32_t window_bits() { return explored_window_bits; }
+#else
+PERDURE_FN constexpr std::uint32_t window_bits() { return kWindowBits; }
+#endif
+
+/// A key's candidate buckets. Group g of lanes is the key's level g / H, hash g % H.
 template <class Shape>
 struct Candidates {
   std::uint64_t hash[Shape::kMaxHashes];
+  std::uint32_t first_level;  // 1 of a key whose unit has not moved yet
 
   Candidates() = default;
   PERDURE_FN Candidates(TableView const& t, std::uint64_t key_hash) { set(t, key_hash); }
   PERDURE_FN void set(TableView const& t, std::uint64_t key_hash) {
+    set_moved(t, key_hash);
+    first_level = t.retiring != 0 && !t.unit_moved(t.unit_of(key_hash)) ? 1 : 0;
+    if (mutated(Mutant::unmoved_key_in_new_levels)) first_level = 0;
+  }
+  /// As if the key's unit had moved: where a growth brings it.
+  PERDURE_FN void set_moved(TableView const& t, std::uint64_t key_hash) {
     for (std::uint32_t n = 0; n < Shape::hashes(t); ++n) hash[n] = nth_hash(key_hash, n);
+    first_level = 0;
   }
 
   PERDURE_FN static std::uint32_t groups(TableView const& t) { return Shape::levels(t) * Shape::hashes(t); }
 
   /// Top bits of the first hash address its bucket, so hash order is address order on every level.
   PERDURE_FN std::uint64_t bucket(TableView const& t, std::uint32_t group) const {
-    std::uint32_t const bits = t.level[group / Shape::hashes(t)].log2_buckets;
+    std::uint32_t const bits = level(t, group).log2_buckets;
     std::uint32_t const n = group % Shape::hashes(t);
     if (bits == 0) return 0;
-    if (n == 0 || bits <= kWindowBits) return hash[n] >> (64 - bits);
-    std::uint64_t const window = hash[0] >> (64 - (bits - kWindowBits));
-    return window << kWindowBits | hash[n] >> (64 - kWindowBits);
+    if (n == 0 || bits <= window_bits()) return hash[n] >> (64 - bits);
+    std::uint64_t const window = hash[0] >> (64 - (bits - window_bits()));
+    return window << window_bits() | hash[n] >> (64 - window_bits());
   }
 
   /// Number of the group's first slot within its level.
@@ -142,8 +173,10 @@ struct Candidates {
     return bucket(t, group) * Shape::slots(t);
   }
 
-  PERDURE_FN Level const& level(TableView const& t, std::uint32_t group) const {
-    return t.level[group / Shape::hashes(t)];
+  /// Chosen among two, not looked up: of a view that travels as a kernel's argument, known places stay in registers.
+  PERDURE_FN Level level(TableView const& t, std::uint32_t group) const {
+    std::uint32_t const l = group / Shape::hashes(t);
+    return first_level == 0 ? t.level[l] : t.level[l + 1];
   }
 
   /// Where the 8-byte words of the group's row begin: slot words, or states in `in_place`.
@@ -155,7 +188,7 @@ struct Candidates {
     return row(t, lane / Shape::slots(t)) + (lane % Shape::slots(t)) * 8;
   }
 
-  /// Number of the lane's slot among all live slots.
+  /// Number of the lane's slot among all slots.
   PERDURE_FN std::uint64_t slot_number(TableView const& t, std::uint32_t lane) const {
     std::uint32_t const group = lane / Shape::slots(t);
     return level(t, group).first_slot + slot_in_level(t, group) + lane % Shape::slots(t);

@@ -4,7 +4,7 @@
 //   find      the valid slot that holds the key, its record checked against it
 //   plan      phase one of a batch: settles where a change will go, without publishing it
 //   publish   phase two: makes it visible
-//   rehash    moves one slot of the level that a resize retires
+//   rehash    copies what one slot of the retiring level holds to where a growth brings it
 //
 // A batch gives each key to one warp (operations on one key are folded before), so warps meet only
 // over slots. Between plan and publish lies an ordering point; see store/engine_on.hpp.
@@ -67,6 +67,13 @@ PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) 
     }
   }
   return exec::lowest_bit(empties & (row_mask << (best * slots)));
+}
+
+/// A key with this hash found no room: its unit, if it has not moved, wants to.
+template <class W>
+PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
+  std::uint64_t const unit = t.unit_of(hash);
+  warp.once([&] { return std::uint64_t{W::fetch_or(t.refused + unit / 32, 1u << (unit % 32))}; });
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -134,24 +141,25 @@ struct WordOps {
   PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target, std::uint64_t slot,
                                std::uint64_t word, KeyRef const* key, Plan const* plan) {
     mem.store(warp, target, word);
-    if (mirrored(t) && !mutated(Mutant::mirror_not_stored)) reflect(warp, t, slot, word, key, plan);
-  }
-
-  /// The mirror's side of a store. It is volatile, and nobody probes this slot before the phase ends.
-  template <class W>
-  PERDURE_FN static void reflect(W& warp, TableView const& t, std::uint64_t slot, std::uint64_t word, KeyRef const* key,
-                                 Plan const* plan) {
-    Mirror const& mirror = t.mirror;
     warp.once([&] {
-      bool const stays = mutated(Mutant::identity_outlives_record) && mirror.known<W>(slot) != 0;
-      if (!stays && (word == word::kEmpty || plan == nullptr || plan->known == 0))
-        mirror.forget<W>(slot);
-      else if (!stays)
-        mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
-      W::store(mirror.tags + slot, tag_of(word, word::kPlaceBits));
-      W::store(mirror.words + slot, word);
+      reflect<W>(t, slot, word, key, plan);
       return std::uint64_t{0};
     });
+  }
+
+  /// The mirror's side of a store, by one lane. It is volatile, and nobody probes this slot before the phase ends.
+  template <class W>
+  PERDURE_FN static void reflect(TableView const& t, std::uint64_t slot, std::uint64_t word, KeyRef const* key,
+                                 Plan const* plan) {
+    if (!mirrored(t) || mutated(Mutant::mirror_not_stored)) return;
+    Mirror const& mirror = t.mirror;
+    bool const stays = mutated(Mutant::identity_outlives_record) && mirror.known<W>(slot) != 0;
+    if (!stays && (word == word::kEmpty || plan == nullptr || plan->known == 0))
+      mirror.forget<W>(slot);
+    else if (!stays)
+      mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
+    W::store(mirror.tags + slot, tag_of(word, word::kPlaceBits));
+    W::store(mirror.words + slot, word);
   }
 
   template <class W, class M, class Lanes>
@@ -343,22 +351,36 @@ struct WordOps {
     unclaim(warp, t, plan.claim[1]);
   }
 
-  /// Copies slot `slot` of the retiring level into the live ones. Idempotent: a word that an
-  /// interrupted resize has copied already is left alone.
+  /// Brings the record near that rehash() will read for its key.
   template <class W, class M>
-  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, Level const& retiring, std::uint64_t slot) {
-    std::uint64_t const moving = mem.load(warp, retiring.base + slot * 8);
+  PERDURE_FN static void prefetch_to_rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
+    Offset const from = t.retiring_level().base + slot * 8;
+    Offset const at = word::record(W::load(reinterpret_cast<std::uint64_t const*>(mem.peek(from))));
+    if (at && t.may_hold(at)) t.prefetch_record(warp, mem, at, 0);
+  }
+
+  /// Copies slot `slot` of the retiring level to where it belongs afterwards; its claim stays. Idempotent: a word
+  /// that an interrupted growth has copied already is left alone.
+  template <class W, class M>
+  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
+    Offset const from = t.retiring_level().base + slot * 8;
+    std::uint64_t const moving = mem.load(warp, from);
     if (moving == word::kEmpty) return Verdict::done;
     Offset const at = word::record(moving);
     if (!t.may_hold(at)) return Verdict::done;
     pm::RecordView const r = t.record(mem, at);
-    Where const where(t, hash_bytes(r.key, r.header.key_bytes));
+    std::uint64_t const hash = hash_bytes(r.key, r.header.key_bytes);
+    Where where;
+    where.set_moved(t, hash);
     auto const lanes = probe(warp, mem, t, where);
     if (warp.match(lanes, ~std::uint64_t{0}, moving) != 0) return Verdict::done;
     std::uint32_t lane = 0;
-    if (!claim_empty(warp, t, where, lanes, lane)) return Verdict::full;
+    if (!claim_empty(warp, t, where, lanes, lane)) {
+      note_refusal(warp, t, hash);
+      return Verdict::full;
+    }
     store(warp, mem, t, where.slot(t, lane), where.slot_number(t, lane), moving, nullptr, nullptr);
-    if (mutated(Mutant::rehash_empties_as_it_goes)) mem.store(warp, retiring.base + slot * 8, word::kEmpty);
+    if (mutated(Mutant::rehash_empties_as_it_goes)) mem.store(warp, from, word::kEmpty);
     return Verdict::done;
   }
 };
@@ -372,6 +394,8 @@ struct InPlaceOps {
   static constexpr bool kUndoable = false;  // an insert writes key, place and state over what was erased there
   static constexpr bool kMirrored = false;
   PERDURE_FN static bool mirrored(TableView const&) { return false; }
+  template <class W>
+  PERDURE_FN static void reflect(TableView const&, std::uint64_t, std::uint64_t, KeyRef const*, Plan const*) {}
   using Where = Candidates<Shape>;
 
   template <class W, class M>
@@ -395,7 +419,7 @@ struct InPlaceOps {
   PERDURE_FN static std::uint64_t slot_in_level(TableView const& t, Where const& where, std::uint32_t lane) {
     return where.slot_in_level(t, lane / Shape::slots(t)) + lane % Shape::slots(t);
   }
-  PERDURE_FN static Level const& level(TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static Level level(TableView const& t, Where const& where, std::uint32_t lane) {
     return where.level(t, lane / Shape::slots(t));
   }
   PERDURE_FN static Offset place_of(TableView const& t, Where const& where, std::uint32_t lane) {
@@ -452,7 +476,7 @@ struct InPlaceOps {
 
   template <class W, class M>
   PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key, Plan const& plan) {
-    if (plan.change == Change::insert) return insert(warp, mem, t, key, plan.value);
+    if (plan.change == Change::insert) return insert(warp, mem, t, Where(t, key.hash), key, plan.value);
     if (plan.change == Change::replace) {
       // The batch gave this key to this warp alone, so the place cannot have changed since phase one.
       mem.store(warp, plan.target, plan.value);
@@ -466,8 +490,8 @@ struct InPlaceOps {
   PERDURE_FN static void let_go(W&, TableView const&, Plan const&) {}
 
   template <class W, class M>
-  PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, KeyRef const& key, std::uint64_t place) {
-    Where const where(t, key.hash);
+  PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, Where const& where, KeyRef const& key,
+                                   std::uint64_t place) {
     for (;;) {
       auto const lanes = probe(warp, mem, t, where);
       std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, in_place::kEmpty) & where.distinct_lanes(t);
@@ -510,7 +534,11 @@ struct InPlaceOps {
   }
 
   template <class W, class M>
-  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, Level const& retiring, std::uint64_t slot) {
+  PERDURE_FN static void prefetch_to_rehash(W&, M&, TableView const&, std::uint64_t) {}  // its key stands in the slot
+
+  template <class W, class M>
+  PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
+    Level const& retiring = t.retiring_level();
     std::uint64_t const state = mem.load(warp, retiring.base + slot * 8);
     if (state == in_place::kEmpty || state == in_place::kInsert) return Verdict::done;
     Offset const at{mem.load(warp, in_place::place(t, retiring, slot))};
@@ -523,14 +551,17 @@ struct InPlaceOps {
       key = {r.key, r.header.key_bytes, 0};
     }
     key.hash = hash_bytes(key.data, key.bytes);
-    Where const where(t, key.hash);
+    Where where;
+    where.set_moved(t, key.hash);
     auto const lanes = probe(warp, mem, t, where);
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
     if (hits != 0) warp.fence();  // others insert meanwhile: their state was read, so read their key after it
     for (; hits != 0; hits &= hits - 1) {
       if (holds_key(warp, mem, t, where, exec::lowest_bit(hits), key)) return Verdict::done;
     }
-    return insert(warp, mem, t, key, at.bytes);
+    Verdict const verdict = insert(warp, mem, t, where, key, at.bytes);
+    if (verdict == Verdict::full) note_refusal(warp, t, key.hash);
+    return verdict;
   }
 };
 

@@ -54,22 +54,24 @@ std::uint64_t Table::usable_slots() const {
 
 std::uint64_t Table::bytes() const {
   std::uint64_t superblocks = 0;
-  for (std::uint32_t i = 0; i < view_.levels; ++i) superblocks += run_of(view_.level[i].log2_buckets);
+  for (std::uint32_t i = 0; i < view_.all_levels(); ++i) superblocks += run_of(view_.level[i].log2_buckets);
   return superblocks * pool_->superblock_bytes();
 }
 
 void Table::renumber() {
   slots_ = 0;
-  for (std::uint32_t i = 0; i < view_.levels; ++i) {
+  for (std::uint32_t i = 0; i < view_.all_levels(); ++i) {
     view_.level[i].first_slot = slots_;
     // Whole claim words a level, so that a row's bits never straddle two.
     slots_ += (in_place::level_slots(view_.level[i], view_.slots) + 31) / 32 * 32;
   }
+  std::uint32_t const lowest = view_.level[view_.all_levels() - 1].log2_buckets;
+  view_.unit_bits = lowest - std::min(lowest, window_bits());
   view_.pool_bytes = pool_->bytes();
 }
 
 bool Table::has_slot(Offset at) const {
-  for (std::uint32_t i = 0; i < view_.levels; ++i) {
+  for (std::uint32_t i = 0; i < view_.all_levels(); ++i) {
     Level const& level = view_.level[i];
     if (at.bytes >= level.base.bytes && at.bytes < (level.base + in_place::level_slots(level, view_.slots) * 8).bytes)
       return at.bytes % 8 == 0;
@@ -125,8 +127,7 @@ bool Table::may_hold(pm::RootLevel const& l) const {
 
 Status Table::attach() {
   pm::Root const& root = pool_->root();
-  std::uint32_t const named = root.levels + root.retiring;
-  for (std::uint32_t i = 0; i < named; ++i) {
+  for (std::uint32_t i = 0; i < root.levels + root.retiring; ++i) {
     pm::RootLevel const& l = root.level[i];
     bool const smaller = i == 0 || l.log2_buckets < root.level[i - 1].log2_buckets;
     if (!smaller || !may_hold(l)) {
@@ -135,85 +136,163 @@ Status Table::attach() {
     }
     Level const level{Offset{l.offset}, 0, l.log2_buckets};
     pool_->claim_run(level.base, run_of(level.log2_buckets));
-    (i < root.levels ? view_.level[i] : retiring_) = level;
+    view_.level[i] = level;
   }
-  renumber();
+  retire(root.retiring == 1);
   return {};
 }
 
 // ------------------------------------------------------------------------------------------------
 
 Status Table::begin_growth(exec::Workers& workers) {
-  pm::Root root = pool_->root();
-  bool const widen = root.retiring == 1;
   auto top = new_level(view_.level[0].log2_buckets + 1, workers);
   if (!top) return top.status();
-  root = pool_->root();  // taking the run may have grown the file
-  if (widen) {
-    Level const old = view_.level[0];
-    root.level[0] = {top->base.bytes, top->log2_buckets, 0};
+  pm::Root root = pool_->root();  // taking the run may have grown the file
+  for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
+  root.level[0] = {top->base.bytes, top->log2_buckets, 0};
+  root.retiring = mutated(Mutant::retiring_flag_missing) ? 0 : 1;
+  pool_->publish_root(root);
+  if (mutated(Mutant::resize_finished_early)) {
+    root.retiring = 0;
     pool_->publish_root(root);
-    pool_->give_run(old.base, run_of(old.log2_buckets));
-    view_.level[0] = *top;
-  } else {
-    for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
-    root.level[0] = {top->base.bytes, top->log2_buckets, 0};
-    root.retiring = mutated(Mutant::retiring_flag_missing) ? 0 : 1;
-    pool_->publish_root(root);
-    if (mutated(Mutant::resize_finished_early)) {
-      root.retiring = 0;
-      pool_->publish_root(root);
-    }
-    retiring_ = view_.level[view_.levels - 1];
-    for (std::uint32_t i = view_.levels - 1; i > 0; --i) view_.level[i] = view_.level[i - 1];
-    view_.level[0] = *top;
   }
-  renumber();
+  for (std::uint32_t i = view_.levels; i > 0; --i) view_.level[i] = view_.level[i - 1];
+  view_.level[0] = *top;
+  retire(true);
   return {};
 }
 
-std::uint64_t Table::retiring_slots() const { return in_place::level_slots(retiring_, view_.slots); }
+/// Whether the level behind the others retires; then none of its units has moved.
+void Table::retire(bool retires) {
+  view_.retiring = retires ? 1 : 0;
+  renumber();
+  units_left_ = retires ? units() : 0;
+  moved_.assign(retires ? (units() + 31) / 32 : 0, 0);
+  view_.moved = moved_.data();
+}
+
+std::vector<std::uint32_t> Table::unmoved(std::uint64_t most, std::span<std::uint32_t const> without) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t unit = 0; growing() && unit < units() && found.size() < most; ++unit)
+    if (!view_.unit_moved(unit) && std::find(without.begin(), without.end(), unit) == without.end())
+      found.push_back(unit);
+  return found;
+}
+
+void Table::moved(std::span<std::uint32_t const> units) {
+  for (std::uint32_t const unit : units) moved_[unit / 32] |= 1u << unit % 32;
+  units_left_ -= units.size();
+}
 
 void Table::finish_growth() {
+  Level const retired = view_.retiring_level();
   pm::Root root = pool_->root();
   root.level[root.levels] = {};
   root.retiring = 0;
   pool_->publish_root(root);
-  pool_->give_run(retiring_.base, run_of(retiring_.log2_buckets));
-  retiring_ = {};
-  renumber();
+  pool_->give_run(retired.base, run_of(retired.log2_buckets));
+  retire(false);
 }
 
-// Copies in the new top level go with it. Those in older levels are cleared first, while the root
-// still names the retiring level: a crash meanwhile leaves a resize to resume.
-void Table::abandon_growth() {
-  for (std::uint64_t slot = 0; slot < retiring_slots(); ++slot) {
-    SlotAt const original{&retiring_, slot};
-    std::uint64_t const word = word_at(original);
-    if (word == 0 || (in_place_ && word == in_place::kInsert)) continue;
+Status Table::widen(exec::Workers& workers) {
+  for (std::uint32_t bits = top_level() + 1;; ++bits) {
+    auto wider = new_level(bits, workers);
+    if (!wider) return wider.status();
+    if (!mutated(Mutant::wider_level_without_entries) && !carry_into(*wider)) {
+      pool_->give_run(wider->base, run_of(bits));
+      continue;
+    }
+    Level const old = view_.level[0];
+    pm::Root root = pool_->root();
+    root.level[0] = {wider->base.bytes, wider->log2_buckets, 0};
+    pool_->publish_root(root);
+    pool_->give_run(old.base, run_of(old.log2_buckets));
+    view_.level[0] = *wider;
+    renumber();
+    return {};
+  }
+}
+
+/// Copies what moved units hold on the top level; false if some of it finds no room. Of other units there are copies
+/// at most. By one thread: no shape of several slots a bucket comes here.
+bool Table::carry_into(Level const& wider) {
+  if (units_left_ == units()) return true;
+  TableView alone = view_;
+  alone.level[0] = wider;
+  alone.levels = 1;
+  alone.retiring = 0;
+  for (std::uint64_t slot = 0; slot < in_place::level_slots(view_.level[0], view_.slots); ++slot) {
+    SlotAt const from{&view_.level[0], slot};
+    if (!holds_entry(from)) continue;
+    Entry const e = read_entry(from, view_.room(record_at(from)));
+    if (!e.readable) continue;
+    std::uint64_t const hash = hash_bytes(e.key.data(), e.key.size());
+    if (!view_.unit_moved(view_.unit_of(hash))) continue;
+    Candidates<ShapeAny> const where(alone, hash);
+    bool placed = false;
+    for (std::uint32_t lanes = where.distinct_lanes(alone); lanes != 0 && !placed; lanes &= lanes - 1) {
+      std::uint32_t const lane = exec::lowest_bit(lanes);
+      SlotAt const to{&wider, where.slot_in_level(alone, lane / view_.slots) + lane % view_.slots};
+      placed = word_at(to) == 0;
+      if (placed) put_entry(from, to);
+    }
+    if (!placed) return false;
+  }
+  return true;
+}
+
+/// Says of slot `to`, which nobody sees yet, what `from` says.
+void Table::put_entry(SlotAt from, SlotAt to) {
+  std::byte* const base = pool_->base();
+  auto const word = [&](Offset at) { return reinterpret_cast<std::uint64_t*>(base + at.bytes); };
+  if (in_place_) {
+    if (view_.key_bytes != 0) {
+      std::byte const* const key = base + in_place::key(view_, *from.level, from.slot).bytes;
+      pm::will_read(key, view_.key_bytes);
+      pm::write_bytes(base + in_place::key(view_, *to.level, to.slot).bytes, key, view_.key_bytes);
+    }
+    pm::store_word(word(in_place::place(view_, *to.level, to.slot)), record_at(from).bytes);
+  }
+  pm::store_word(word(to.level->base + to.slot * 8), word_at(from));
+}
+
+// Their originals are on the retiring level until the unit counts as moved.
+void Table::clear_copies(std::uint64_t unit) {
+  Level const& retiring = view_.retiring_level();
+  for (std::uint64_t slot = unit * unit_slots(); slot < (unit + 1) * unit_slots(); ++slot) {
+    SlotAt const original{&retiring, slot};
+    if (!holds_entry(original)) continue;
     Entry const e = read_entry(original, view_.room(record_at(original)));
     if (!e.readable) continue;
-    for (std::uint64_t const number : candidate_slots(e.key)) {
+    Candidates<ShapeAny> where;
+    where.set_moved(view_, hash_bytes(e.key.data(), e.key.size()));
+    for (std::uint64_t const number : slots_at(where)) {
       SlotAt const at = locate(number);
-      if (at.level != &view_.level[0] && word_at(at) != 0 && record_at(at) == e.record) clear(at);
+      if (word_at(at) != 0 && record_at(at) == e.record) clear(at);
     }
   }
+}
+
+// The copies go while the root still names the retiring level: a crash meanwhile leaves a growth to resume.
+void Table::give_up(std::span<std::uint32_t const> units) {
+  if (!mutated(Mutant::stuck_unit_keeps_copies))
+    for (std::uint32_t const unit : units) clear_copies(unit);
+  if (units_left_ != this->units()) return;
+  Level const top = view_.level[0];
   pm::Root root = pool_->root();
   for (std::uint32_t i = 0; i < root.levels; ++i) root.level[i] = root.level[i + 1];
   root.level[root.levels] = {};
   root.retiring = 0;
   pool_->publish_root(root);
-  pool_->give_run(view_.level[0].base, run_of(view_.level[0].log2_buckets));
-  for (std::uint32_t i = 0; i + 1 < view_.levels; ++i) view_.level[i] = view_.level[i + 1];
-  view_.level[view_.levels - 1] = retiring_;
-  retiring_ = {};
-  renumber();
+  pool_->give_run(top.base, run_of(top.log2_buckets));
+  for (std::uint32_t i = 0; i < view_.levels; ++i) view_.level[i] = view_.level[i + 1];
+  retire(false);
 }
 
 // ------------------------------------------------------------------------------------------------
 
 Table::SlotAt Table::locate(std::uint64_t number) const {
-  std::uint32_t i = view_.levels - 1;
+  std::uint32_t i = view_.all_levels() - 1;
   while (view_.level[i].first_slot > number) --i;
   return {&view_.level[i], number - view_.level[i].first_slot};
 }
@@ -228,6 +307,11 @@ Offset Table::record_at(SlotAt at) const {
   return Offset{pm::load_word(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
 }
 
+bool Table::holds_entry(SlotAt at) const {
+  std::uint64_t const word = word_at(at);
+  return word != 0 && !(in_place_ && word == in_place::kInsert);
+}
+
 void Table::clear(SlotAt at) {
   auto* const word = reinterpret_cast<std::uint64_t*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
   pm::store_word(word, 0);
@@ -235,8 +319,7 @@ void Table::clear(SlotAt at) {
 
 std::optional<Entry> Table::entry(std::uint64_t number) const {
   SlotAt const at = locate(number);
-  std::uint64_t const word = word_at(at);
-  if (word == 0 || (in_place_ && word == in_place::kInsert)) return std::nullopt;
+  if (!holds_entry(at)) return std::nullopt;
   Offset const record = record_at(at);
   return read_entry(at,
                     std::min<std::uint64_t>(view_.room(record), heap_->is_record(record) ? heap_->room(record) : 0));
@@ -257,7 +340,10 @@ Entry Table::read_entry(SlotAt at, std::uint64_t room) const {
 }
 
 std::vector<std::uint64_t> Table::candidate_slots(std::span<std::byte const> key) const {
-  Candidates<ShapeAny> const where(view_, hash_bytes(key.data(), key.size()));
+  return slots_at({view_, hash_bytes(key.data(), key.size())});
+}
+
+std::vector<std::uint64_t> Table::slots_at(Candidates<ShapeAny> const& where) const {
   std::vector<std::uint64_t> slots;
   for (std::uint32_t lanes = where.distinct_lanes(view_); lanes != 0; lanes &= lanes - 1)
     slots.push_back(where.slot_number(view_, exec::lowest_bit(lanes)));
@@ -297,7 +383,7 @@ std::uint64_t Table::resolve_duplicate(std::uint64_t number) {
   bool kept = false;
   for (std::uint64_t const slot : candidate_slots(e->key)) {
     SlotAt const at = locate(slot);
-    if (word_at(at) == 0 || (in_place_ && word_at(at) == in_place::kInsert) || !(record_at(at) == e->record)) continue;
+    if (!holds_entry(at) || !(record_at(at) == e->record)) continue;
     if (slot == number && kept) continue;  // cleared below
     if (mutated(Mutant::recovery_clears_both_duplicates)) clear(at);
     if (kept && slot != number) {

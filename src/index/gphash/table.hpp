@@ -1,6 +1,7 @@
 // The host's side of a GPHash table: its levels in the pool, growth, recovery, checking, walking.
-// Invariant: the root always names every level that may hold a reachable record, so a crash at any
-// point of a resize finds both the retiring level and its successors.
+// Invariants: the root always names every level that may hold a reachable record, so a crash at any
+// point of a growth finds both the retiring level and its successors. Which units have moved is volatile: what the
+// retiring level still holds after a crash has not moved, or stands in its successors too.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +50,12 @@ class Table {
   Status create(std::uint32_t top_level, exec::Workers& workers);
   /// Takes over the levels that the root names.
   Status attach();
-  [[nodiscard]] bool resizing() const { return pool_->root().retiring == 1; }
   /// Marks every reachable record in the heap and mends what a crash may leave. In parallel; reads
   /// slots only, but for duplicates.
   Recovered recover(exec::Workers& workers);
 
   [[nodiscard]] TableView const& view() const { return view_; }
-  /// Whether a slot word of a live level stands at this place.
+  /// Whether a slot word of a level stands at this place.
   [[nodiscard]] bool has_slot(Offset at) const;
   void pool_grew() { view_.pool_bytes = pool_->bytes(); }
   [[nodiscard]] std::uint64_t slots() const { return slots_; }  // with some rounding between levels
@@ -63,19 +63,30 @@ class Table {
   [[nodiscard]] std::uint32_t top_level() const { return view_.level[0].log2_buckets; }
   [[nodiscard]] std::uint64_t bytes() const;
 
-  /// A resize: a new top level, 2^extra times the next size; the bottom level retires. Then rehash
-  /// every slot of retiring() into view(), then finish. Called again while resizing, it replaces the
-  /// new top level by a larger one (nothing has left the retiring level yet). On failure nothing has
-  /// changed: abandon_growth() if the table is resizing.
+  /// Growth: a new top level, and the bottom level retires, with all its units yet to move. The engine copies what a
+  /// unit holds there to where it belongs afterwards, and empties it; then moved() counts it. When none is left, or
+  /// their copies are ordered, finish_growth() drops the retiring level. On failure nothing has changed.
   Status begin_growth(exec::Workers& workers);
-  [[nodiscard]] Level retiring() const { return retiring_; }
-  [[nodiscard]] std::uint64_t retiring_slots() const;
+  [[nodiscard]] bool growing() const { return view_.retiring == 1; }
+  [[nodiscard]] std::uint64_t units() const { return std::uint64_t{1} << view_.unit_bits; }
+  [[nodiscard]] std::uint64_t units_left() const { return units_left_; }
+  /// Slots of a unit on the retiring level: what it takes to move it.
+  [[nodiscard]] std::uint64_t unit_slots() const {
+    return in_place::level_slots(view_.retiring_level(), view_.slots) >> view_.unit_bits;
+  }
+  /// `most` of the units that have not moved, but for those in `without`.
+  [[nodiscard]] std::vector<std::uint32_t> unmoved(std::uint64_t most, std::span<std::uint32_t const> without) const;
+  void moved(std::span<std::uint32_t const> units);
+  [[nodiscard]] std::span<std::uint32_t const> moved_bits() const { return moved_; }
   void finish_growth();
-  /// There is no room for the level that the resize needs: undoes it, so that the levels are those
-  /// before begin_growth(), and every entry is found again.
-  void abandon_growth();
+  /// Entries of some unit find no room: a larger top level in place of the new one, with what moved units hold there.
+  /// On failure nothing has changed.
+  Status widen(exec::Workers& workers);
+  /// Nor is there room for that: clears the copies of these units' entries, which have not moved, so that each stands
+  /// on the retiring level alone; if none has moved, the growth is undone.
+  void give_up(std::span<std::uint32_t const> units);
 
-  /// The entry in slot `number` of all live slots; none if the slot is empty.
+  /// The entry in slot `number` of all slots; none if the slot is empty.
   [[nodiscard]] std::optional<Entry> entry(std::uint64_t number) const;
   /// What is wrong with that entry (checksum, place, a second copy), or empty.
   [[nodiscard]] std::string fault(std::uint64_t number, Entry const& entry) const;
@@ -89,19 +100,26 @@ class Table {
   [[nodiscard]] SlotAt locate(std::uint64_t number) const;
   [[nodiscard]] std::uint64_t word_at(SlotAt at) const;
   [[nodiscard]] Offset record_at(SlotAt at) const;
+  [[nodiscard]] bool holds_entry(SlotAt at) const;
   [[nodiscard]] Entry read_entry(SlotAt at, std::uint64_t room) const;
   void clear(SlotAt at);
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
+  [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
+  void clear_copies(std::uint64_t unit);
+  [[nodiscard]] bool carry_into(Level const& wider);
+  void put_entry(SlotAt from, SlotAt to);
   std::uint64_t resolve_duplicate(std::uint64_t number);
   [[nodiscard]] std::uint64_t run_of(std::uint32_t log2_buckets) const;
   Result<Level> new_level(std::uint32_t log2_buckets, exec::Workers& workers);
   void renumber();
+  void retire(bool retires);
 
   pm::Pool* pool_;
   pm::RecordHeap* heap_;
   bool in_place_;
   TableView view_;
-  Level retiring_;
+  std::vector<std::uint32_t> moved_;  // one bit a unit, while the table grows
+  std::uint64_t units_left_ = 0;
   std::uint64_t slots_ = 0;
 };
 

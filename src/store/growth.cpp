@@ -1,0 +1,171 @@
+// Growth without a stop. It begins when a key finds no room: the root names a new top level and a retiring one, and
+// the units of the table that refused keys move at once. The others follow, some before each write batch, until none
+// is left and the retiring level is dropped.
+// Invariants: a unit's entries are copied | order | it is emptied on the retiring level, and counts as moved. What it
+// was emptied with is ordered by the point after the next batch's first phase, or by the root's: before any word
+// changes that stale copies could contradict. No transaction is open.
+#include <algorithm>
+#include <iterator>
+
+#include "base/mutants.hpp"
+#include "store/store_impl.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+
+// What a batch moves before its own work: so many slots an operation, which takes about as long as the operations do,
+// but one unit at least, and one in so many of them at most.
+constexpr std::uint64_t kSlotsAnOperation = 4;
+constexpr std::uint64_t kShare = 8;
+
+/// The same part of the table in units of a larger one.
+std::vector<std::uint32_t> finer(std::vector<std::uint32_t> const& units, std::uint32_t bits_more) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t const unit : units)
+    for (std::uint32_t part = 0; part < 1u << bits_more; ++part) all.push_back((unit << bits_more) + part);
+  return all;
+}
+
+bool only_no_space(Status const& s) { return s.ok() || s.code() == Code::no_space; }
+
+}  // namespace
+
+/// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
+Status Store::Impl::check_worth_growing() {
+  constexpr std::uint64_t kSmall = 1u << 20;
+  constexpr std::uint64_t kEmptiest = 4096;
+  std::lock_guard const lock(stats_mutex_);
+  if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest) return {};
+  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
+                              " records fill all candidate slots of a key in a table of " +
+                              std::to_string(table_.slots()) + "; these keys collide, and growing would not help"};
+}
+
+/// A new level may need superblocks that hold no record: so the heap has its records back meanwhile.
+Status Store::Impl::make_level(std::function<Status()> const& make) {
+  bool const lent = loan_.has_value();
+  if (Status s = take_records_back(); !s.ok()) return s;
+  Status const made = make();
+  if (lent) {
+    if (Status s = lend_records(); !s.ok()) return s;
+  }
+  return made;
+}
+
+Status Store::Impl::begin_growth() {
+  if (Status s = check_worth_growing(); !s.ok()) return s;
+  if (Status s = make_level([&] { return table_.begin_growth(workers_); }); !s.ok()) return s;
+  stuck_units_.clear();
+  ++generation_;
+  {
+    std::lock_guard const lock(stats_mutex_);
+    ++growths_;
+  }
+  return engine_->set_table(table_.view(), table_.slots());
+}
+
+/// Before a write batch: its share of a growth that is under way.
+Status Store::Impl::advance_growth(std::uint64_t operations) {
+  if (!table_.growing()) return {};
+  std::uint64_t const share = std::min(operations * kSlotsAnOperation / table_.unit_slots(), table_.units() / kShare);
+  Status const s = move_units(table_.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
+  return only_no_space(s) ? Status{} : s;
+}
+
+/// Some keys of a batch found no room: their units move. Where they have, the table is too small even when it has
+/// grown: then this growth ends, and the next one begins.
+Status Store::Impl::make_room() {
+  auto refused = engine_->take_refused();
+  if (!refused) return refused.status();
+  std::vector<std::uint32_t> units = std::move(*refused);
+  std::vector<std::uint32_t> too_small;
+  for (std::uint32_t const unit : units)
+    if (table_.growing() && table_.view().unit_moved(unit)) too_small.push_back(unit);
+  if (!too_small.empty()) {
+    std::uint32_t const bits = table_.view().unit_bits;
+    if (Status s = complete_growth(); !s.ok()) return s;
+    units = finer(too_small, table_.view().unit_bits - bits);
+  }
+  if (!table_.growing()) {
+    if (Status s = begin_growth(); !s.ok()) return s;
+  }
+  return move_units(std::move(units));
+}
+
+Status Store::Impl::complete_growth() { return move_units(table_.unmoved(table_.units(), {})); }
+
+/// For those who need room made before they begin.
+Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
+  auto const load = [&] {
+    std::lock_guard const lock(stats_mutex_);
+    return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
+  };
+  auto const grow = [&]() -> Status {
+    if (Status s = begin_growth(); !s.ok()) return s;
+    return complete_growth();
+  };
+  if (Status s = complete_growth(); !only_no_space(s)) return fail(s);
+  while (options.grow && load() > most_load) {
+    if (Status s = grow(); !s.ok()) return only_no_space(s) ? s : fail(s);
+  }
+  return {};
+}
+
+/// Moves units that have not moved, and those of them that find no room in a wider table. Refused with no_space, some
+/// stay where they are; every key is found all the same.
+Status Store::Impl::move_units(std::vector<std::uint32_t> units) {
+  while (!units.empty()) {
+    auto copied = engine_->rehash(units);
+    if (!copied) return copied.status();
+    add(*copied);
+    std::vector<std::uint32_t> stuck;
+    if ((*copied)[Counts::full] != 0 && !mutated(Mutant::rehash_ignores_full)) {
+      auto refused = engine_->take_refused();
+      if (!refused) return refused.status();
+      std::set_intersection(units.begin(), units.end(), refused->begin(), refused->end(), std::back_inserter(stuck));
+    }
+    std::vector<std::uint32_t> moved;
+    std::set_difference(units.begin(), units.end(), stuck.begin(), stuck.end(), std::back_inserter(moved));
+    if (Status s = note_moved(moved); !s.ok()) return s;
+    if (stuck.empty()) return {};
+    if (Status s = widen(stuck); !s.ok()) return s;
+    units = std::move(stuck);
+  }
+  return {};
+}
+
+/// Their copies are ordered. With the last of them the retiring level goes as a whole.
+Status Store::Impl::note_moved(std::vector<std::uint32_t> const& units) {
+  ++generation_;
+  if (units.size() == table_.units_left()) {
+    table_.finish_growth();
+    return engine_->set_table(table_.view(), table_.slots());
+  }
+  if (units.empty()) return {};
+  auto emptied = engine_->empty(units);
+  if (!emptied) return emptied.status();
+  add(*emptied);
+  table_.moved(units);
+  return engine_->set_moved(table_.moved_bits());
+}
+
+/// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way to a larger one.
+Status Store::Impl::widen(std::vector<std::uint32_t> const& stuck) {
+  bool const some_moved = table_.units_left() != table_.units();
+  Status const wider = make_level([&] { return table_.widen(workers_); });
+  if (!only_no_space(wider)) return wider;
+  if (!wider.ok()) {
+    table_.give_up(stuck);
+    stuck_units_ = stuck;
+    std::lock_guard const lock(stats_mutex_);
+    growths_ -= table_.growing() ? 0 : 1;
+  }
+  if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
+  if (wider.ok() && !some_moved) return {};
+  Status const followed = engine_->refresh();
+  return followed.ok() ? wider : followed;
+}
+
+}  // namespace perdure
