@@ -9,6 +9,7 @@ struct Machine {
   std::uint32_t warps = 3;
   bool stage_by_stage = false;
   bool mirrored = false;
+  bool cached = false;  // a cache of a few buckets, loaded before each batch
 };
 inline thread_local Machine machine;
 

@@ -75,11 +75,11 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
                 a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
-                a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
-                a.mutant.c_str(), replay_text(f).c_str());
+                a.options.bounds.cached ? " --cached" : "", a.options.bounds.device_ops ? " --device-ops" : "",
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -166,12 +166,15 @@ int try_mutants(Arguments a) {
       bool const atomic = std::string_view(m.layouts) == "atomic";
       bool const mirrored = std::string_view(m.layouts) == "mirrored";
       bool const device = std::string_view(m.layouts) == "device";
-      char const* const name = atomic || mirrored || device ? m.layouts : layout == Layout::word ? "word" : "in_place";
+      bool const cached = std::string_view(m.layouts) == "cached";
+      bool const of_word = atomic || mirrored || device;
+      char const* const name = of_word || cached ? m.layouts : layout == Layout::word ? "word" : "in_place";
       if (std::string_view(m.layouts) != "both" && std::string_view(m.layouts) != name) continue;
-      if ((atomic || mirrored || device) && layout != Layout::word) continue;
+      if ((of_word && layout != Layout::word) || (cached && layout != Layout::in_place)) continue;
       a.options.bounds.atomic = atomic;
       a.options.bounds.mirrored = mirrored;
       a.options.bounds.device_ops = device;
+      a.options.bounds.cached = cached;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -209,6 +212,7 @@ int run(int argc, char** argv) {
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
   program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
+  program.add_flag("--cached", o.bounds.cached, "a bucket cache, loaded before each batch (layout in_place)");
   program.add_flag("--device-ops", o.bounds.device_ops,
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
@@ -237,6 +241,10 @@ int run(int argc, char** argv) {
   }
   if (o.bounds.device_ops && (o.layout != Layout::word || o.model != Model::fence)) {
     std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
+    return 2;
+  }
+  if (o.bounds.cached && o.layout != Layout::in_place) {
+    std::fprintf(stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
     return 2;
   }
   if (a.all_mutants) return try_mutants(a);

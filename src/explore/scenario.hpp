@@ -52,6 +52,7 @@ struct Bounds {
   std::uint32_t batches = 3;
   bool atomic = false;            // batches are atomic, or make up one transaction
   bool mirrored = false;          // probes go to a mirror of the slots
+  bool cached = false;            // layout in_place: a bucket cache, loaded before each batch
   bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 

@@ -91,6 +91,7 @@ class SessionOn final : public Session {
       if constexpr (Ops::kMirrored) {
         if (Ops::mirrored(shared_->table)) return get_timed();
       }
+      note_uses();
       return launch_gets(batch_.n, GetBody<Ops, GetMode::copy>{batch_, shared_->table});
     }();
     if (!got.ok() || call_.device_statuses == nullptr) return got;
@@ -104,6 +105,7 @@ class SessionOn final : public Session {
     batch_.lengths = lengths_.data();
     if (Status s = machine_.fill(located_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.fill(lengths_.data(), 0, batch_.n); !s.ok()) return s;
+    if constexpr (Ops::kCachesBuckets) note_uses();
     if (Status s = launch_gets(batch_.n, GetBody<Ops, GetMode::locate>{batch_, shared_->table}); !s.ok()) return s;
     return machine_.fetch(lengths_, batch_.n);
   }
@@ -348,7 +350,8 @@ class SessionOn final : public Session {
   static constexpr std::uint32_t kWatched = 4;
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
-    if (shared_->table.mirror.uses == nullptr || number % kWatched != 0) return;
+    std::uint32_t const* const noted = Ops::kCachesBuckets ? shared_->table.buckets.uses : shared_->table.mirror.uses;
+    if (noted == nullptr || number % kWatched != 0) return;
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;
@@ -479,6 +482,11 @@ class EngineOn final : public Engine {
     if constexpr (Ops::kMirrored) {
       if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
     }
+    if constexpr (Ops::kCachesBuckets) {
+      Status const s =
+          state_.buckets.lay_out(machine, state_.options, before, state_.table, slots, state_.mirror_report);
+      if (!s.ok()) return s;
+    }
     if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
     state_.table.claims = state_.claims.data();
     if (Status s = machine.fill(state_.claims.data(), 0, (slots + 31) / 32); !s.ok()) return s;
@@ -497,7 +505,17 @@ class EngineOn final : public Engine {
     return {};
   }
 
+  Status choose_cache() override {
+    if constexpr (Ops::kCachesBuckets) {
+      if (!state_.buckets.has_maps()) return {Code::no_space, "there is no memory for " + state_.mirror_report.lacks};
+      return given_up(state_.buckets.choose(state_.machines, state_.options, state_.table));
+    }
+    return {};
+  }
+
   Status empty_cache() override {
+    if constexpr (Ops::kCachesBuckets)
+      return given_up(state_.buckets.invalidate(state_.options, state_.table, state_.mirror_report));
     if (Ops::kMirrored && !state_.options.mirrored)
       return {Code::unsupported, "the record cache needs residency mirrored"};
     if constexpr (Ops::kMirrored) {
@@ -521,6 +539,14 @@ class EngineOn final : public Engine {
       report.corrupt = counts.value()[exec::Counts::corrupt];
       report.records -= report.corrupt;
       std::lock_guard const lock(state_.mutex);
+      report.bytes = state_.mirror_report.cache_bytes;
+      state_.mirror_report.cache_records = report.records;
+    }
+    if constexpr (Ops::kCachesBuckets) {
+      auto const records = state_.buckets.fetch(state_.table, state_.options.base);
+      if (!records) return given_up(records.status());
+      std::lock_guard const lock(state_.mutex);
+      report.records = records.value();
       report.bytes = state_.mirror_report.cache_bytes;
       state_.mirror_report.cache_records = report.records;
     }
@@ -590,6 +616,12 @@ class EngineOn final : public Engine {
   [[nodiscard]] std::string describe() const override { return state_.machines.describe(); }
 
  private:
+  /// A load of the bucket cache that fails holds no memory.
+  Status given_up(Status status) {
+    if (!status.ok()) state_.buckets.give_up();
+    return status;
+  }
+
   EngineState<Machine> state_;
 };
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "store/bucket_cache.hpp"
 #include "store/engine.hpp"
 #include "store/gather_choice.hpp"
 #include "store/record_map.hpp"
@@ -54,6 +55,7 @@ struct EngineState {
   RetiredMirror<Machine> retired;
   MirrorReport mirror_report;
   CacheBuffers<Machine> cache;
+  BucketCacheOn<Machine> buckets;  // layout `in_place` only
   RecordMap records;
   typename Machine::template Buffer<std::uint32_t> record_bits;
   typename Machine::template Buffer<std::uint8_t> record_lent;

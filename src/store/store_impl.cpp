@@ -453,6 +453,7 @@ void Store::Impl::add(Counts const& counts) {
   displacements_ += counts[Counts::displaced];
   accesses_.pm_reads += counts[Counts::reads];
   accesses_.pm_writes += counts[Counts::writes];
+  accesses_.cache_hits += counts[Counts::cached];
   if (options.count_accesses) accesses_.orders += counts[Counts::orders];
 }
 
@@ -504,26 +505,34 @@ void Store::Impl::reset_counts() {
   accesses_ = {};
 }
 
-/// Emptied alone, so that no get that saw the old contents still reads them; filled while gets go on, and
-/// no writer changes a record that is being copied.
+/// Emptied alone, so that no get that saw the old contents still reads them; chosen and filled while gets go on, and
+/// no writer changes what is being copied.
 Result<CacheReport> Store::Impl::load_cache() {
   if (options.cache_bytes == 0)
     return Status{Code::unsupported, "pool " + path + " was opened without a record cache: set cache_bytes"};
-  if (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0)
+  bool const of_buckets = pool_.header().layout == static_cast<std::uint8_t>(Layout::in_place);
+  if (!of_buckets && (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0))
     return Status{Code::unsupported,
                   "pool " + path + " has records of varying sizes, which the record cache does not take"};
   if (holds_world(transaction_thread_)) return held_by_this_thread();
   auto const begin = Clock::now();
-  std::lock_guard const no_writers(writers_);
+  auto const not_loaded = [&](Status const& s) {
+    return Status{s.code(), "pool " + path + ": its cache is not loaded: " + s.message()};
+  };
+  std::lock_guard const no_writers(writers_);  // nor does anyone close the store
+  {
+    std::shared_lock const world(world_);
+    if (Status s = check_open(false); !s.ok()) return s;
+    if (Status s = engine_->choose_cache(); !s.ok()) return not_loaded(s);
+  }
   {
     std::lock_guard const queue(turn_);
     std::unique_lock const alone(world_);
-    if (Status s = check_open(false); !s.ok()) return s;
-    if (Status s = engine_->empty_cache(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+    if (Status s = engine_->empty_cache(); !s.ok()) return not_loaded(s);
   }
   std::shared_lock const world(world_);
   auto report = engine_->fill_cache();
-  if (!report) return Status{report.status().code(), "pool " + path + ": " + report.status().message()};
+  if (!report) return not_loaded(report.status());
   report->seconds = seconds_since(begin);
   return report;
 }

@@ -22,6 +22,7 @@
 #include "base/annotate.hpp"
 #include "base/hash.hpp"
 #include "base/offset.hpp"
+#include "index/gphash/bucket_cache.hpp"
 #include "index/gphash/mirror.hpp"
 #include "pm/format.hpp"
 
@@ -38,6 +39,7 @@ struct TableView {
   Level level[pm::kMaxLevels];   // highest first
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
   Mirror mirror;                    // residency `mirrored` only
+  BucketCache buckets;              // layout `in_place` with a cache only
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
   std::uint32_t hashes = 0;
