@@ -68,6 +68,8 @@ class Session {
   /// The batch with its columns in host memory, if it was begun to keep them; valid until the next begin().
   virtual Result<Call> kept() = 0;
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;
+  /// The records that prepare() or prepare_lent() came with: by position where any fits, else by operation.
+  virtual Result<std::span<std::uint64_t const>> reserved() = 0;
   virtual Result<Outcome> outcome() = 0;
   /// Results are where the caller wants them.
   virtual Status finish() = 0;

@@ -83,7 +83,8 @@ class SessionOn final : public Session {
         return s;
       batch_.kinds = kinds_.data();
     }
-    return counts_.resize(1);
+    if (Status s = counts_.resize(1); !s.ok()) return s;
+    return counts_.need_twin(1);
   }
 
   Status get() override {
@@ -123,6 +124,8 @@ class SessionOn final : public Session {
 
   Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) override {
     if (Status s = send(reserved_, reserved); !s.ok()) return s;
+    if (Status s = unlinked_.need_twin(batch_.n); !s.ok()) return s;  // for outcome()
+    if (Status s = used_.need_twin(batch_.n); !s.ok()) return s;
     return sort_operations(any_fits, sequence);
   }
 
@@ -173,6 +176,8 @@ class SessionOn final : public Session {
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
+
+  Result<std::span<std::uint64_t const>> reserved() override { return machine_.fetch(reserved_, batch_.n); }
 
   Result<Outcome> outcome() override {
     auto used = machine_.fetch(used_, batch_.n);
@@ -274,6 +279,7 @@ class SessionOn final : public Session {
     if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;
     if (Status s = used_.resize(batch_.n); !s.ok()) return s;
     if (Status s = settled_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = room_for_the_rest(); !s.ok()) return s;
     batch_.settled = settled_.data();
     batch_.order = order_.data();
     batch_.plans = plans_.data();
@@ -283,6 +289,16 @@ class SessionOn final : public Session {
     if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine_.sort(order_.data(), batch_.n);
+  }
+
+  /// What planning and the end of the batch will need: in between, nothing may fail for want of memory.
+  Status room_for_the_rest() {
+    if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
+    if constexpr (Ops::kMirrored) {
+      if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
+      if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    }
+    return {};
   }
 
   /// To the operations that may write; the others get none.
@@ -333,8 +349,6 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> plan_in_squads() {
-    if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
     SquadPlanBody<Ops> const squad{batch_, shared_->table, entries_.data(), deferred_count_.data()};
     auto planned = launch<Warp>(squad, squads(batch_.n));
@@ -478,16 +492,22 @@ class EngineOn final : public Engine {
   Status set_table(gphash::TableView const& view, std::uint64_t slots) override {
     Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok())
+      return {s.code(), "one bit for each of " + std::to_string(slots) + " slots: " + s.message()};
     gphash::TableView const before = std::exchange(state_.table, view);
     if constexpr (Ops::kMirrored) {
       if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
+      // There was no memory for it the last time: it knows nothing of the levels that stay.
+      bool const is_back = before.levels != 0 && before.mirror.words == nullptr && state_.table.mirror.words != nullptr;
+      if (is_back) {
+        if (Status s = refresh(); !s.ok()) return s;
+      }
     }
     if constexpr (Ops::kCachesBuckets) {
       Status const s =
           state_.buckets.lay_out(machine, state_.options, before, state_.table, slots, state_.mirror_report);
       if (!s.ok()) return s;
     }
-    if (Status s = state_.claims.resize((slots + 31) / 32); !s.ok()) return s;
     state_.table.claims = state_.claims.data();
     if (Status s = machine.fill(state_.claims.data(), 0, (slots + 31) / 32); !s.ok()) return s;
     return machine.wait();

@@ -80,7 +80,8 @@ struct EngineState {
     if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
       if (s.code() != Code::no_space) return s;
       now.mirror = {};
-      mirror_report = {0, s.message(), 0, 0};
+      bool const says_what = s.message().starts_with("everything");
+      mirror_report = {0, says_what ? s.message() : "everything: " + s.message(), mirror_report.cache_bytes, 0};
       fresh.reset();
     }
     for (std::uint32_t i = 0; i < now.levels; ++i) {
@@ -161,9 +162,14 @@ struct EngineState {
     std::uint32_t const identity = gphash::identity_bytes(table.key_bytes, table.value_bytes);
     std::uint64_t const more = slots * identity;
     if (identity != 0 && more <= budget - report.bytes) {
-      if (Status s = zeroed(machine, fresh.identities, more, made.identities); !s.ok()) return s;
-      made.identity_bytes = identity;
-      report.bytes += more;
+      Status const s = zeroed(machine, fresh.identities, more, made.identities);
+      if (!s.ok() && s.code() != Code::no_space) return s;
+      if (s.ok()) {
+        made.identity_bytes = identity;
+        report.bytes += more;
+      } else {
+        report.lacks = "keys and checksums of records: " + s.message();
+      }
     } else if (identity != 0) {
       report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
                      " bytes more; the memory budget leaves " + std::to_string(budget - report.bytes);

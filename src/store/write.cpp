@@ -71,8 +71,8 @@ Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses
     auto session = take_session();
     if (!session) return session.status();
     batch.session = std::move(*session);
-    if (Status s = batch.session->begin(call, *first); !s.ok()) return s;
-    return batch.session->prepare(batch.reserved, batch.any_fits, sequence);
+    if (Status s = batch.session->begin(call, *first); !s.ok()) return of_batch(s, call.keys.count);
+    return of_batch(batch.session->prepare(batch.reserved, batch.any_fits, sequence), call.keys.count);
   };
   Status const begun = begin();
   if (!begun.ok()) release_all(batch.reserved);
@@ -92,8 +92,11 @@ Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses
   auto session = take_session();
   if (!session) return session.status();
   batch.session = std::move(*session);
-  if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
-  Status const taken = take_lent(records, [&] { return batch.session->prepare_lent(records, sequence); });
+  if (Status s = batch.session->begin(call, {}); !s.ok()) return of_batch(s, call.keys.count);
+  Status const taken = take_lent(records, [&]() -> Result<bool> {
+    auto prepared = batch.session->prepare_lent(records, sequence);
+    return prepared ? prepared : Result<bool>(of_batch(prepared.status(), call.keys.count));
+  });
   if (taken.code() == Code::no_space) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     give_session(std::move(batch.session));
@@ -133,7 +136,9 @@ Status Store::Impl::lend_records() {
     loan_ = std::move(loan);
   else
     heap_.take_back(loan);
-  return borrowed;
+  if (borrowed.code() != Code::no_space) return borrowed;
+  return {borrowed.code(), "pool " + path + ": the map of its free records: " + borrowed.message() +
+                               "; free memory of the device, or reopen the pool with residency pm"};
 }
 
 Status Store::Impl::take_records_back() {
@@ -166,16 +171,20 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
   give_session(std::move(batch.session));
-  if (batch.full)
-    return {
-        Code::no_space,
-        "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
-  return {};
+  if (!batch.full) return {};
+  std::string const why = batch.not_grown.message().empty() ? "" : " (" + batch.not_grown.message() + ")";
+  return {Code::no_space, "pool " + path + ": the table is full and could not grow" + why +
+                              "; some operations took no effect (see their statuses)"};
 }
 
 /// Records that were unlinked, or not used: the batch has committed.
 Status Store::Impl::finish_records(Running& batch) {
-  if (batch.lent) return batch.session->give_back_lent();
+  if (batch.lent && loan_) return batch.session->give_back_lent();
+  if (batch.lent) {  // the heap has its superblocks back, for there was no memory to lend them again after a growth
+    auto reserved = batch.session->reserved();
+    if (!reserved) return reserved.status();
+    batch.reserved.assign(reserved->begin(), reserved->end());
+  }
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
@@ -204,6 +213,7 @@ Status Store::Impl::run_rounds(Running& batch) {
       Status const s = options.grow ? grow() : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
+      batch.not_grown = s;
     } else if (pending >= waited || round > kMaxRounds / 2) {
       // Displacements of the last round may have held slots whose keys need no room: those come now.
       if (!displace) break;
@@ -315,7 +325,8 @@ Status Store::Impl::grow() {
   if (Status s = take_records_back(); !s.ok()) return s;
   Status const grown = grow_table();
   if (lent) {
-    if (Status s = lend_records(); !s.ok()) return s;
+    // Without memory for it the heap keeps them: see finish_records().
+    if (Status s = lend_records(); !s.ok() && s.code() != Code::no_space) return s;
   }
   return grown;
 }
@@ -325,19 +336,15 @@ Status Store::Impl::grow_table() {
     if (Status s = table_.begin_growth(workers_); !s.ok()) return s;
   }
   for (;;) {
-    if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
+    if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return abandon_growth(s);
     auto moved =
         engine_->rehash(table_.retiring(), table_.retiring_slots() - (mutated(Mutant::rehash_skips_last_slot) ? 1 : 0));
-    if (!moved) return moved.status();
+    if (!moved) return abandon_growth(moved.status());
     add(*moved);
     if ((*moved)[Counts::full] == 0 || mutated(Mutant::rehash_ignores_full)) break;
     if (Status s = check_worth_growing(); !s.ok()) return s;
-    if (Status s = table_.begin_growth(workers_); !s.ok()) {  // extreme shapes only: a larger top level
-      table_.abandon_growth();
-      Status set = engine_->set_table(table_.view(), table_.slots());
-      if (set.ok()) set = engine_->refresh();
-      return set.ok() ? s : set;
-    }
+    // Extreme shapes only: a larger top level.
+    if (Status s = table_.begin_growth(workers_); !s.ok()) return abandon_growth(s);
   }
   table_.finish_growth();
   ++generation_;
@@ -346,6 +353,17 @@ Status Store::Impl::grow_table() {
     ++growths_;
   }
   return engine_->set_table(table_.view(), table_.slots());
+}
+
+/// Of a growth for which there is no space, of the medium or of the device's memory. Anything else is left for
+/// recovery, which begins it again.
+Status Store::Impl::abandon_growth(Status const& why) {
+  if (why.code() != Code::no_space) return why;
+  table_.abandon_growth();
+  Status set = engine_->set_table(table_.view(), table_.slots());
+  if (set.ok()) set = engine_->refresh();
+  if (set.ok()) return why;
+  return {Code::device_error, why.message() + "; then, going back to the table as it was: " + set.message()};
 }
 
 Status Store::Impl::next_sequence(std::uint64_t& sequence) {
