@@ -123,7 +123,7 @@ class Bench {
     open.residency = residency_named(o_.residency);
     open.gather = gather_named(o_.gather);
     open.memory_budget = o_.memory_budget;
-    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, o_.key_bytes, o_.value_bytes);
+    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, make);
     open.cache_policy = cache_policy_named(o_.cache_policy);
     return require(Store::create(pool_.path(), make, open), "create " + pool_.path());
   }
@@ -333,7 +333,8 @@ Command add_batches(CLI::App& program) {
       ->capture_default_str()
       ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host", "shared"}));
   app->add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
-  app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
+  app->add_option("--cache", o->cache,
+                  "Share of the records (layout in_place: of the buckets) that the cache has room for")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 2.0));
   app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));

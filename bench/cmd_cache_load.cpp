@@ -1,6 +1,6 @@
-// `perdure-bench cache-load`: gets that go on while the record cache is loaded anew (GPHash's figure 15). One
-// thread gets batch after batch; another loads the cache a few times. Of each batch it notes when it ended, how
-// long it took, and whether a load was under way.
+// `perdure-bench cache-load`: gets that go on while the cache is loaded anew (GPHash's figure 15): of records, or of
+// buckets in layout in_place. One thread gets batch after batch; another loads the cache a few times. Of each batch
+// it notes when it ended, how long it took, and whether a load was under way.
 //
 // Invariant: a batch's time runs from the call to its return, and every value is compared after it.
 #include <algorithm>
@@ -27,6 +27,7 @@ struct Options {
   double theta = 0.99;
   double cache = 0.2;
   std::string cache_policy = "lfu";
+  std::string layout = "word";
   std::string device = "cpu";
   std::uint32_t threads = 0;
   std::uint32_t loads = 3;
@@ -55,12 +56,14 @@ Store create(Options const& o, std::string const& path) {
   create.key_bytes = o.key_bytes;
   create.value_bytes = o.value_bytes;
   create.expected_records = o.records;
+  create.layout = layout_named(o.layout);
   OpenOptions open;
   open.device = device_named(o.device);
   open.threads = o.threads;
   open.verify_reads = o.verify_reads;
-  open.residency = Residency::mirrored;  // only a mirrored store has a cache
-  open.cache_bytes = cache_bytes(o.cache, o.records, o.key_bytes, o.value_bytes);
+  bool const of_records = create.layout == Layout::word;  // which stand beside a mirror alone
+  open.residency = of_records ? Residency::mirrored : Residency::pm;
+  open.cache_bytes = cache_bytes(o.cache, o.records, create);
   open.cache_policy = cache_policy_named(o.cache_policy);
   return require(Store::create(path, create, open), "create " + path);
 }
@@ -158,6 +161,7 @@ class Bench {
                          {"machine", store_.stats().machine},
                          {"records", o_.records},
                          {"batch", o_.batch},
+                         {"layout", o_.layout},
                          {"cache", o_.cache},
                          {"cache_policy", o_.cache_policy},
                          {"mops_before", before},
@@ -189,13 +193,14 @@ class Bench {
 
 Command add_cache_load(CLI::App& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("cache-load", "Gets beside loads of the record cache");
+  CLI::App* const app = program.add_subcommand("cache-load", "Gets beside loads of the cache");
   app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--batch", o->batch, "Gets a batch")->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
   app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--theta", o->theta, "Skew of the gets")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
-  app->add_option("--cache", o->cache, "Share of the records that the record cache has room for")
+  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
+  app->add_option("--cache", o->cache, "Share of the records (layout in_place: of the buckets) that it has room for")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 2.0));
   app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));

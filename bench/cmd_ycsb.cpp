@@ -4,7 +4,8 @@
 // them in host memory; on a CPU there is one place, one measurement, and the two figures are equal.
 // Accesses are counted in a pass of their own, so that counting slows nothing that is timed. With a
 // record cache, it is loaded after a pass that warms it, and again before the counted pass; of workload c
-// the counts are then exact about it: of a mirrored store a get reads PM once, and never where its record is cached.
+// the counts are then exact about it: of a mirrored store a get reads PM once, and never where its record is cached;
+// of layout in_place it reads the record alone where its bucket is cached.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -49,6 +50,7 @@ constexpr std::uint64_t kCountedOps = 1 << 20;
 struct Accesses {
   std::uint64_t ops = 0;
   std::uint64_t batches = 0;
+  std::uint64_t gets = 0;  // 0: some are mixed with writes, and their hits not counted
   AccessCounts counts;
 };
 
@@ -86,6 +88,15 @@ class Run {
   [[nodiscard]] RequestStream stream(Workload workload) const {
     return RequestStream(workload, o_.records, o_.theta, mix(o_.seed));
   }
+  [[nodiscard]] CreateOptions create_options() const {
+    CreateOptions create;
+    create.key_bytes = o_.key_bytes;
+    create.value_bytes = o_.value_bytes;
+    create.expected_records = o_.expected_records == 0 ? o_.records : o_.expected_records;
+    create.layout = layout_named(o_.layout);
+    create.shape = shape_named(o_.shape);
+    return create;
+  }
   [[nodiscard]] OpenOptions open_options(bool counting) const {
     OpenOptions open;
     open.device = device_;
@@ -93,7 +104,7 @@ class Run {
     open.verify_reads = o_.verify_reads;
     open.count_accesses = counting;
     open.residency = residency_named(o_.residency);
-    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, o_.key_bytes, o_.value_bytes);
+    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, create_options());
     open.cache_policy = cache_policy_named(o_.cache_policy);
     // Gathering in order fetches a record that a batch names twice but once, and choosing how to gather takes
     // its time: as they come, counts are a record's.
@@ -102,14 +113,8 @@ class Run {
   }
 
   [[nodiscard]] Store create(bool counting) {
-    CreateOptions create;
-    create.key_bytes = o_.key_bytes;
-    create.value_bytes = o_.value_bytes;
-    create.expected_records = o_.expected_records == 0 ? o_.records : o_.expected_records;
-    create.layout = layout_named(o_.layout);
-    create.shape = shape_named(o_.shape);
     pool_.remove();  // ours, from an earlier repeat
-    return require(Store::create(pool_.path(), create, open_options(counting)), "create " + pool_.path());
+    return require(Store::create(pool_.path(), create_options(), open_options(counting)), "create " + pool_.path());
   }
 
   void note(Store const& store) {
@@ -180,7 +185,8 @@ class Run {
   void count(Store& store, RequestStream& requests, std::uint64_t ops) {
     store.reset_counts();
     Pass const pass = Driver(dataset_, o_.batch, Place::host).run(store, requests, ops);
-    outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), store.stats().accesses};
+    std::uint64_t const gets = workload_ == Workload::c ? pass.gets : 0;
+    outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), gets, store.stats().accesses};
     outcome_.checks.add(pass);
   }
 
@@ -213,7 +219,8 @@ void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& s
 
 void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   if (!accesses) {
-    for (char const* key : {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch"}) json[key] = nullptr;
+    for (char const* key : {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
+      json[key] = nullptr;
     return;
   }
   auto const per = [](std::uint64_t count, std::uint64_t of) {
@@ -222,6 +229,7 @@ void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   json["pm_reads_per_op"] = per(accesses->counts.pm_reads, accesses->ops);
   json["pm_writes_per_op"] = per(accesses->counts.pm_writes, accesses->ops);
   json["orders_per_batch"] = per(accesses->counts.orders, accesses->batches);
+  json["cache_hits_per_get"] = accesses->gets == 0 ? Json() : Json(per(accesses->counts.cache_hits, accesses->gets));
   json["counted_ops"] = accesses->ops;
 }
 
@@ -343,7 +351,9 @@ Command add_ycsb(CLI::App& program) {
   app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
   app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
   app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));
-  app->add_option("--cache", o->cache, "Share of the records that the record cache has room for; needs a mirror")
+  app->add_option("--cache", o->cache,
+                  "Share of the records (layout in_place: of the buckets) that the cache has room for; of word it "
+                  "needs a mirror")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 2.0));
   app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));

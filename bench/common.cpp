@@ -93,9 +93,20 @@ CachePolicy cache_policy_named(std::string const& text) {
   throw Failure("--cache-policy '" + text + "': choose lfu, lru or random");
 }
 
-std::uint64_t cache_bytes(double share, std::uint64_t records, std::uint32_t key_bytes, std::uint32_t value_bytes) {
-  std::uint64_t const entry = (std::uint64_t{24} + key_bytes + value_bytes + 31) / 32 * 32 + 8;
-  return static_cast<std::uint64_t>(share * static_cast<double>(records)) * entry;
+std::uint64_t cache_bytes(double share, std::uint64_t records, CreateOptions const& made) {
+  auto const sectors = [](std::uint64_t bytes) { return (bytes + 31) / 32 * 32; };
+  std::uint64_t const key = made.key_bytes;
+  bool const buckets = made.layout == Layout::in_place;
+  std::uint64_t const entry =
+      buckets ? sectors(made.shape.slots * (16 + (key + 7) / 8 * 8)) + 4 : sectors(24 + key + made.value_bytes) + 8;
+  return static_cast<std::uint64_t>(share * static_cast<double>(buckets ? buckets_of(made) : records)) * entry;
+}
+
+std::uint64_t buckets_of(CreateOptions const& made) {
+  Shape const& shape = made.shape;
+  std::uint64_t buckets = (std::uint64_t{1} << shape.levels) - 1;
+  while (static_cast<double>(buckets * shape.slots) * 0.9 < static_cast<double>(made.expected_records)) buckets *= 2;
+  return buckets;
 }
 
 PoolFile::PoolFile(std::string path) : path_(std::move(path)) {

@@ -48,9 +48,10 @@ template <class T>
 [[nodiscard]] CachePolicy cache_policy_named(std::string const& text);
 
 /// Room for that share of the records in the record cache: header, key and value, in whole sectors, and a word for
-/// each.
-[[nodiscard]] std::uint64_t cache_bytes(double share, std::uint64_t records, std::uint32_t key_bytes,
-                                        std::uint32_t value_bytes);
+/// each. Of layout `in_place`: of the buckets of the table that the pool is made with.
+[[nodiscard]] std::uint64_t cache_bytes(double share, std::uint64_t records, CreateOptions const& made);
+/// Buckets of that table.
+[[nodiscard]] std::uint64_t buckets_of(CreateOptions const& made);
 
 /// A path for a pool of this process, by default on tmpfs. The file there is removed when this
 /// object goes, and when a signal ends the process. A file that was there before is never touched.

@@ -17,7 +17,7 @@ if(PERDURE_CUDA)
   foreach(header IN ITEMS
       base/annotate.hpp base/hash.hpp base/mutants.hpp base/offset.hpp
       exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_warp.cuh exec/traps.hpp
-      index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
+      index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
       pm/format.hpp pm/memory.hpp pm/record.hpp pm/watch.hpp
       store/device_table.hpp store/record_map.hpp)
     cmake_path(GET header PARENT_PATH room)

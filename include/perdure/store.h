@@ -62,7 +62,8 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 /// 64 GiB; beyond, values are gathered in order, and Stats::residency_note says so where that was not asked for.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
-/// Which records a load of the cache takes: those got most often or most lately since the last one, or any.
+/// Which records a load of the cache takes: those got most often or most lately since the last one, or any. Of layout
+/// `in_place` it takes buckets, by the gets that found their key there, or looked there in vain.
 enum class CachePolicy : std::uint8_t { lfu, lru, random };
 
 struct OpenOptions {
@@ -80,7 +81,7 @@ struct OpenOptions {
   Residency residency = Residency::automatic;
   Gather gather = Gather::automatic;
   std::uint64_t memory_budget = 0;  // bytes of the device's memory for mirror and cache; 0 = 7/8 of what is free
-  std::uint64_t cache_bytes = 0;    // of it, for whole records (fixed sizes only); filled by load_cache()
+  std::uint64_t cache_bytes = 0;  // of it, for whole records (fixed sizes only), or buckets; filled by load_cache()
   CachePolicy cache_policy = CachePolicy::lfu;
 };
 
@@ -89,7 +90,7 @@ struct RecoveryReport {
   bool resize_resumed = false;
   std::uint64_t records = 0;  // reachable after recovery
   std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
-  std::uint64_t undone = 0;      // slots set back, for a transaction that had not committed
+  std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
   std::string why_dropped;  // empty when nothing was dropped
   std::uint64_t replayed = 0;  // durability power: batches taken from the log
@@ -104,6 +105,7 @@ struct AccessCounts {  // since open or the last reset; zero unless count_access
   std::uint64_t pm_reads = 0;  // bucket rows and records touched
   std::uint64_t pm_writes = 0;  // records and slot words written
   std::uint64_t orders = 0;  // ordering points
+  std::uint64_t cache_hits = 0;  // gets that the record cache answered, or whose key the bucket cache found
 };
 
 struct Stats {
@@ -128,9 +130,9 @@ struct Stats {
   Medium medium = Medium::tmpfs;
   Residency residency = Residency::pm;
   std::uint64_t mirror_bytes = 0;  // of the device's memory
-  std::string residency_note;      // what the mirror lacks, and why; empty when it lacks nothing
-  std::uint64_t cache_records = 0;  // taken by the last load; those changed since are read from the pool
-  std::uint64_t cache_bytes = 0;    // of the device's memory
+  std::string residency_note;  // what the mirror lacks, and why; empty when it lacks nothing
+  std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
+  std::uint64_t cache_bytes = 0;  // of the device's memory; of a bucket cache, with what buckets are chosen by
   std::uint64_t log_used_bytes = 0;  // durability power; not yet covered by both checkpoints
   std::uint64_t checkpoints = 0;  // durability power; since open
   std::string log_method;  // durability power, for example "io_uring, O_DIRECT, registered buffers"
@@ -163,7 +165,7 @@ struct ScanPage {
 struct CacheReport {
   std::uint64_t records = 0;
   std::uint64_t corrupt = 0;  // left out, for their checksum does not match
-  std::uint64_t bytes = 0;    // of the device's memory
+  std::uint64_t bytes = 0;  // of the device's memory
   double seconds = 0;
 };
 
@@ -263,6 +265,8 @@ class Store {
   /// Fills the record cache anew, with what was got since the last time and cache_policy says. Until the next
   /// load its contents are frozen (GPHash, section 3.3); a record that is changed leaves it. Gets go on
   /// meanwhile, writers wait. Code::unsupported without cache_bytes or without a mirror.
+  /// Layout `in_place` caches buckets, as GPHash does, and has no mirror: a key that is found there costs its record
+  /// alone. A bucket that is changed stays, and its copy is changed with it; a resize empties the cache.
   Result<CacheReport> load_cache();
 
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);

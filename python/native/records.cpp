@@ -176,6 +176,7 @@ void bind_stats(nb::module_& module) {
       .field("pm_reads", &AccessCounts::pm_reads)
       .field("pm_writes", &AccessCounts::pm_writes)
       .field("orders", &AccessCounts::orders)
+      .field("cache_hits", &AccessCounts::cache_hits)
       .done();
   Record<CacheReport>(module, "CacheReport")
       .field("records", &CacheReport::records)

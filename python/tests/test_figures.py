@@ -81,9 +81,9 @@ def test_a_breakdown_adds_up_to_the_call():
     assert throughput.breakdown(row | {"mops_kernel": None}, "word") == {"whole call": 1024.0}
 
 
-def test_hit_rates_are_what_is_left_of_one_read_a_get():
-    assert cache.hit_rate({"cache": 0.2, "pm_reads_per_op": 0.25}) == 0.75
-    assert cache.hit_rate({"cache": 0, "pm_reads_per_op": 0.98}) == 0
+def test_hit_rates_are_those_counted():
+    assert cache.hit_rate({"cache": 0.2, "cache_hits_per_get": 0.75}) == 0.75
+    assert cache.hit_rate({"cache": 0, "cache_hits_per_get": 0.0}) == 0
 
 
 # --- traces -------------------------------------------------------------------------------------
@@ -148,12 +148,13 @@ def test_a_breakdown_on_a_gpu(cli, tmp_path):
 
 
 @needs_bench
-def test_hit_rates_grow_with_the_cache(tmp_path):
+@pytest.mark.parametrize("layout", ["in_place", "word"])
+def test_hit_rates_grow_with_the_cache(tmp_path, layout):
     setup = setting(tmp_path)
     runs = {run.name: run for run in cache.plan_policies(setup)}
     rates = []
     for size in (0.05, 0.4):
-        found = runner.run_one(BENCH, runs[f"c lfu {size}"], tmp_path / "result.json")
+        found = runner.run_one(BENCH, runs[f"c {layout} lfu {size}"], tmp_path / "result.json")
         rates.append(cache.hit_rate(found))
     assert 0.4 < rates[0] < rates[1] < 1
 

@@ -65,6 +65,11 @@ enum class Mutant : std::uint8_t {
   superblock_header_missing,
   record_handed_out_twice,
   clean_flag_stays,
+  // Bucket cache.
+  bucket_copy_keeps_place,
+  bucket_copy_keeps_state,
+  bucket_copy_emptied_by_store,
+  evicted_bucket_not_invalidated,
   // Transactions.
   undo_entry_skipped,
   undo_check_ignored,

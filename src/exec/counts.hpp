@@ -22,6 +22,7 @@ struct Counts {
     displaced,
     corrupt,
     left,
+    cached,
     kNames
   };
   std::uint64_t value[kNames] = {};

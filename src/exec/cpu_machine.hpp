@@ -18,6 +18,7 @@
 
 #include "exec/counts.hpp"
 #include "exec/cpu_warp.hpp"
+#include "exec/faults.hpp"
 #include "exec/sort.hpp"
 #include "exec/workers.hpp"
 #include "perdure/batch.h"
@@ -44,14 +45,13 @@ class CpuMachine {
   template <class T>
   class Buffer {
    public:
+    /// On failure it is as it was.
     Status resize(std::size_t n) {
-      if (n > capacity_) {
-        data_.reset(static_cast<T*>(allocate(n * sizeof(T))));
-        capacity_ = data_ ? n : 0;
-        if (!data_)
-          return {Code::no_space,
-                  "out of memory for a batch of " + std::to_string(n) + " operations; use smaller batches"};
-      }
+      if (n <= capacity_) return {};
+      auto* const fresh = failing_allocation.strikes() ? nullptr : static_cast<T*>(allocate(n * sizeof(T)));
+      if (fresh == nullptr) return {Code::no_space, "out of memory for " + std::to_string(n * sizeof(T)) + " bytes"};
+      data_.reset(fresh);
+      capacity_ = n;
       return {};
     }
     [[nodiscard]] T* data() const { return data_.get(); }
@@ -143,6 +143,7 @@ class CpuMachine {
 
   template <class F>
   Status threads(std::size_t n, F body) {
+    if (lost_device.strikes()) return lost();
     workers_->for_chunks(n, 4 * kChunk, [&](std::size_t b, std::size_t e) {
       for (std::size_t i = b; i < e; ++i) body(i);
     });
@@ -151,7 +152,8 @@ class CpuMachine {
 
   template <class W, class M, class F>
   Status warps(std::size_t n, F body, M mem, Counts* total) {
-    workers_->for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+    bool const is_lost = lost_device.strikes();  // half way
+    workers_->for_chunks(is_lost ? n / 2 : n, kChunk, [&](std::size_t begin, std::size_t end) {
       W warp;
       M mine = mem;
       Counts counts;
@@ -169,7 +171,7 @@ class CpuMachine {
         if (counts.value[k] != 0) __atomic_fetch_add(&total->value[k], counts.value[k], __ATOMIC_RELAXED);
       }
     });
-    return {};
+    return is_lost ? lost() : Status{};
   }
 
   Status sort(Sorted* items, std::size_t n) {
@@ -208,6 +210,8 @@ class CpuMachine {
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
 
  private:
+  static Status lost() { return {Code::device_error, "the device was lost while it ran a batch"}; }
+
   template <int kStage, class W, class M, class F, class State>
   HWY_INLINE void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state,
                              Counts& counts) {

@@ -16,6 +16,7 @@
 #include "exec/cuda_staging.cuh"
 #include "exec/cuda_status.cuh"
 #include "exec/cuda_warp.cuh"
+#include "exec/faults.hpp"
 #include "exec/traps.hpp"
 #include "exec/workers.hpp"
 #include "perdure/batch.h"
@@ -121,10 +122,9 @@ class CudaMachine {
       data_ = nullptr;
       capacity_ = 0;
       std::size_t const room = n == 0 ? 1 : n;
-      if (Status s =
-              cuda_status(cudaMalloc(&data_, room * sizeof(T)), "allocating a batch's buffers (use smaller batches)");
-          !s.ok())
-        return s;
+      std::size_t const bytes = room * sizeof(T);
+      cudaError_t const error = failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
+      if (Status s = cuda_allocated(error, bytes, "device memory"); !s.ok()) return s;
       capacity_ = room;
       return {};
     }
@@ -132,9 +132,11 @@ class CudaMachine {
       if (n <= twin_capacity_ && twin_ != nullptr) return {};
       cudaFreeHost(twin_);
       twin_ = nullptr;
-      if (Status s = cuda_status(cudaMallocHost(&twin_, n * sizeof(T)), "allocating pinned memory for results");
-          !s.ok())
-        return s;
+      twin_capacity_ = 0;
+      std::size_t const bytes = n * sizeof(T);
+      cudaError_t const error =
+          failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMallocHost(&twin_, bytes);
+      if (Status s = cuda_allocated(error, bytes, "pinned memory"); !s.ok()) return s;
       twin_capacity_ = n;
       return {};
     }
@@ -303,12 +305,14 @@ class CudaMachine {
 
   template <class F>
   Status threads(std::size_t n, F body) {
+    if (lost_device.strikes()) return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
     run_threads<<<blocks(n, 256), 256, 0, stream_>>>(n, body);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
   template <class W, class M, class F>
   Status warps(std::size_t n, F body, M mem, Counts* total) {
+    if (lost_device.strikes()) return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
     std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
     kernel_launched();
     constexpr bool kFew = requires { F::kWaitsForLink; };

@@ -102,7 +102,7 @@ class CudaStaging {
     cudaFreeHost(piece.data);
     piece.data = nullptr;
     piece.capacity = 0;
-    if (Status s = cuda_status(cudaMallocHost(&piece.data, bytes), "allocating pinned memory for copies"); !s.ok())
+    if (Status s = cuda_allocated(cudaMallocHost(&piece.data, bytes), bytes, "pinned memory for copies"); !s.ok())
       return s;
     piece.capacity = bytes;
     return {};

@@ -10,6 +10,7 @@ struct Machine {
   bool stage_by_stage = false;
   bool mirrored = false;
   std::uint32_t window_bits = 15;  // of the tables
+  bool cached = false;  // a cache of a few buckets, loaded before each batch
 };
 inline thread_local Machine machine;
 

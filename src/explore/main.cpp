@@ -76,10 +76,10 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
                 a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
-                a.options.bounds.full_medium ? " --full-medium" : "",
+                a.options.bounds.full_medium ? " --full-medium" : "", a.options.bounds.cached ? " --cached" : "",
                 a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
                 a.mutant.c_str(), replay_text(f).c_str());
   }
@@ -173,10 +173,12 @@ int try_mutants(Arguments a) {
       bounds.mirrored = what == "mirrored";
       bounds.device_ops = what == "device";
       bounds.full_medium = what == "full";
-      bool const special = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium;
+      bounds.cached = what == "cached";
+      bool const of_word = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium;
+      bool const special = of_word || bounds.cached;
       char const* const name = special ? m.layouts : layout == Layout::word ? "word" : "in_place";
       if (what != "both" && what != name) continue;
-      if (special && layout != Layout::word) continue;
+      if (special && layout != (of_word ? Layout::word : Layout::in_place)) continue;
       std::string how;
       bool const gone = killed(a, m, layout, how);
       ++all;
@@ -214,6 +216,7 @@ int run(int argc, char** argv) {
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
   program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
   program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
+  program.add_flag("--cached", o.bounds.cached, "a bucket cache, loaded before each batch (layout in_place)");
   program.add_flag("--device-ops", o.bounds.device_ops,
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
@@ -247,6 +250,10 @@ int run(int argc, char** argv) {
   }
   if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops)) {
     std::fprintf(stderr, "perdure-explore: --full-medium is for plain batches\n");
+    return 2;
+  }
+  if (o.bounds.cached && o.layout != Layout::in_place) {
+    std::fprintf(stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
     return 2;
   }
   if (a.all_mutants) return try_mutants(a);

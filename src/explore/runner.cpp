@@ -19,6 +19,7 @@ using exec::SimSwitch;
 
 constexpr char const* kPath = "arena";
 constexpr std::uint32_t kMostWarps = 16;
+constexpr std::uint64_t kCacheBytes = 500;  // of tables with about as many slots as keys: half of it, or a bit more
 
 /// The scheduler and the observer of this thread, for as long as this stands.
 class Simulated {
@@ -40,6 +41,10 @@ OpenOptions open_options(bool grows = true) {
   o.threads = 1;
   o.grow = grows;
   o.residency = machine.mirrored ? Residency::mirrored : Residency::pm;
+  if (machine.cached) {
+    o.cache_bytes = kCacheBytes;
+    o.cache_policy = CachePolicy::random;  // loads evict, though nobody gets
+  }
   return o;
 }
 
@@ -421,8 +426,12 @@ Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedul
     } else if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
       if (auto wrong = run_transaction(*store, scenario, contents)) return wrong;
     } else {
-      for (Batch const& batch : scenario.batches)
+      for (Batch const& batch : scenario.batches) {
+        if (scenario.machine.cached) {
+          if (auto const loaded = store->load_cache(); !loaded) return "load_cache: " + loaded.status().message();
+        }
         if (auto wrong = run_batch(*store, batch, contents)) return wrong;
+      }
     }
     forward.taken = scheduler.taken();
     forward.others = scheduler.others();

@@ -66,7 +66,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.shape = kShapes[random.below(std::size(kShapes))];
-  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops};
+  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops, bounds.cached};
   s.grows = true;
   auto const& pairs = look_alikes();
   for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);
@@ -105,7 +105,8 @@ std::string Scenario::describe() const {
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
                      std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps, windows of 2^" +
                      std::to_string(machine.window_bits) + " buckets, " +
-                     (machine.stage_by_stage ? "stage by stage" : "item by item") + kWriting[static_cast<int>(writing)];
+                     (machine.stage_by_stage ? "stage by stage" : "item by item") +
+                     (machine.cached ? ", bucket cache" : "") + kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list) {
     for (Batch const& batch : list) {
       text += std::string("\n  ") + name + (batch.rmw == Rmw::add ? " (updates add)" : "");

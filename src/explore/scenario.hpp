@@ -54,6 +54,7 @@ struct Bounds {
   bool atomic = false;            // batches are atomic, or make up one transaction
   bool mirrored = false;          // probes go to a mirror of the slots
   bool full_medium = false;       // tables soon find no room to grow
+  bool cached = false;            // layout in_place: a bucket cache, loaded before each batch
   bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 

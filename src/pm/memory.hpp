@@ -37,6 +37,18 @@ class Memory {
     return warp.rows(groups, slots, [&](std::uint32_t g) { return word(row_of(g)); });
   }
 
+  /// The same where near(g) may know a copy of the row in the machine's own memory, or null: those are no access.
+  template <class W, class RowOf, class Near>
+  PERDURE_FN auto rows_or_copies(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of, Near near) {
+    if constexpr (kCounted) {
+      for (std::uint32_t g = 0; g < groups; ++g) tally_.reads += near(g) == nullptr;
+    }
+    return warp.rows(groups, slots, [&](std::uint32_t g) {
+      std::uint64_t const* const copy = near(g);
+      return copy != nullptr ? copy : word(row_of(g));
+    });
+  }
+
   /// One bucket row for a thread by itself.
   template <std::uint32_t kSlots, class W>
   PERDURE_FN auto row(W& warp, Offset at) {

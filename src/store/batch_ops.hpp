@@ -71,8 +71,26 @@ struct GetBody {
     } else {
       if (!s.live) return;
       auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+      if constexpr (Ops::kCachesBuckets) note_buckets(warp, s.where, found, counts);
       answer(warp, mem, i, found, counts);
     }
+  }
+
+  /// What the bucket cache's next load goes by: where the key was found, or all the places where it was not. And, where
+  /// it is asked for, whether the cache had it.
+  template <class W>
+  PERDURE_FN void note_buckets(W& warp, Where const& where, gphash::Found const& found, Counts& counts) const {
+    if (found.cached) ++counts[Counts::cached];
+    if (batch.uses == BatchView::Uses::ignored) return;
+    warp.once([&] {
+      if (found.hit) {
+        batch.note_use<W>(table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
+      } else {
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+          batch.note_use<W>(table.buckets.uses + Ops::bucket(table, where, g));
+      }
+      return std::uint64_t{0};
+    });
   }
 
   template <class W, class M>

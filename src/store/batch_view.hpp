@@ -39,7 +39,7 @@ struct BatchView {
   std::uint64_t* lengths = nullptr;   // and its value's bytes
   std::int64_t const* out_offsets = nullptr;
   enum class Uses : std::uint8_t { ignored, counted, stamped };
-  Uses uses = Uses::ignored;        // of records that a get finds
+  Uses uses = Uses::ignored;        // of what a get finds
   std::uint32_t stamp = 0;
 
   static constexpr std::uint8_t kExcluded = 0xff;
@@ -60,11 +60,11 @@ struct BatchView {
   /// Of a get: whether operation i is to be answered.
   PERDURE_FN bool takes_part(std::uint64_t i) const { return all_pending || status[i] == kPending; }
 
-  /// For the record cache's next load.
+  /// For the cache's next load: of a slot, or of a bucket.
   template <class W>
-  PERDURE_FN void note_use(gphash::Mirror const& mirror, std::uint64_t slot) const {
-    if (uses == Uses::counted) W::fetch_add(mirror.uses + slot, 1u);
-    if (uses == Uses::stamped) W::store(mirror.uses + slot, stamp);
+  PERDURE_FN void note_use(std::uint32_t* noted) const {
+    if (uses == Uses::counted) W::fetch_add(noted, 1u);
+    if (uses == Uses::stamped) W::store(noted, stamp);
   }
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }

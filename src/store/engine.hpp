@@ -69,6 +69,8 @@ class Session {
   /// The batch with its columns in host memory, if it was begun to keep them; valid until the next begin().
   virtual Result<Call> kept() = 0;
   virtual Result<std::span<std::uint8_t const>> statuses() = 0;
+  /// The records that prepare() or prepare_lent() came with: by position where any fits, else by operation.
+  virtual Result<std::span<std::uint64_t const>> reserved() = 0;
   virtual Result<Outcome> outcome() = 0;
   /// Results are where the caller wants them.
   virtual Status finish() = 0;
@@ -118,9 +120,10 @@ class Engine {
   virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
   /// The host changed slot words by itself: the mirror, if there is one, follows. No session is running.
   virtual Status refresh() = 0;
-  /// Empties the record cache, or makes it; no session is running.
+  /// A load of the cache is these three; from the first to the last of them writes may not run. Gets may, but for
+  /// empty_cache(), which lets go of what will not stay, or makes the cache: no session is running.
+  virtual Status choose_cache() = 0;
   virtual Status empty_cache() = 0;
-  /// Fills the empty record cache. Gets may run, writes may not.
   virtual Result<CacheReport> fill_cache() = 0;
   /// Whether sessions may take records themselves, once the heap has lent its superblocks.
   [[nodiscard]] virtual bool can_borrow() const = 0;

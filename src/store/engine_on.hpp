@@ -83,7 +83,8 @@ class SessionOn final : public Session {
         return s;
       batch_.kinds = kinds_.data();
     }
-    return counts_.resize(1);
+    if (Status s = counts_.resize(1); !s.ok()) return s;
+    return counts_.need_twin(1);
   }
 
   Status get() override {
@@ -91,6 +92,7 @@ class SessionOn final : public Session {
       if constexpr (Ops::kMirrored) {
         if (Ops::mirrored(shared_->table)) return get_timed();
       }
+      note_uses();
       return launch_gets(batch_.n, GetBody<Ops, GetMode::copy>{batch_, shared_->table});
     }();
     if (!got.ok() || call_.device_statuses == nullptr) return got;
@@ -104,6 +106,7 @@ class SessionOn final : public Session {
     batch_.lengths = lengths_.data();
     if (Status s = machine_.fill(located_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.fill(lengths_.data(), 0, batch_.n); !s.ok()) return s;
+    if constexpr (Ops::kCachesBuckets) note_uses();
     if (Status s = launch_gets(batch_.n, GetBody<Ops, GetMode::locate>{batch_, shared_->table}); !s.ok()) return s;
     return machine_.fetch(lengths_, batch_.n);
   }
@@ -121,6 +124,8 @@ class SessionOn final : public Session {
 
   Status prepare(std::span<std::uint64_t const> reserved, bool any_fits, std::uint64_t sequence) override {
     if (Status s = send(reserved_, reserved); !s.ok()) return s;
+    if (Status s = unlinked_.need_twin(batch_.n); !s.ok()) return s;  // for outcome()
+    if (Status s = used_.need_twin(batch_.n); !s.ok()) return s;
     return sort_operations(any_fits, sequence);
   }
 
@@ -171,6 +176,8 @@ class SessionOn final : public Session {
   }
 
   Result<std::span<std::uint8_t const>> statuses() override { return machine_.fetch(status_, batch_.n); }
+
+  Result<std::span<std::uint64_t const>> reserved() override { return machine_.fetch(reserved_, batch_.n); }
 
   Result<Outcome> outcome() override {
     auto used = machine_.fetch(used_, batch_.n);
@@ -279,6 +286,7 @@ class SessionOn final : public Session {
     if (Status s = unlinked_.resize(batch_.n); !s.ok()) return s;
     if (Status s = used_.resize(batch_.n); !s.ok()) return s;
     if (Status s = settled_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = room_for_the_rest(); !s.ok()) return s;
     batch_.settled = settled_.data();
     batch_.order = order_.data();
     batch_.plans = plans_.data();
@@ -288,6 +296,16 @@ class SessionOn final : public Session {
     if (Status s = machine_.fill(used_.data(), 0, batch_.n); !s.ok()) return s;
     if (Status s = machine_.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine_.sort(order_.data(), batch_.n);
+  }
+
+  /// What planning and the end of the batch will need: in between, nothing may fail for want of memory.
+  Status room_for_the_rest() {
+    if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
+    if constexpr (Ops::kMirrored) {
+      if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
+      if (Status s = deferred_count_.resize(1); !s.ok()) return s;
+    }
+    return {};
   }
 
   /// To the operations that may write; the others get none.
@@ -346,8 +364,6 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> plan_in_squads() {
-    if (Status s = entries_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
     SquadPlanBody<Ops> const squad{batch_, shared_->table, entries_.data(), deferred_count_.data()};
     auto planned = launch<Warp>(squad, squads(batch_.n));
@@ -364,7 +380,8 @@ class SessionOn final : public Session {
   static constexpr std::uint32_t kWatched = 4;
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
-    if (shared_->table.mirror.uses == nullptr || nth_hash(number, 1) % kWatched != 0) return;
+    std::uint32_t const* const noted = Ops::kCachesBuckets ? shared_->table.buckets.uses : shared_->table.mirror.uses;
+    if (noted == nullptr || nth_hash(number, 1) % kWatched != 0) return;
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;
@@ -533,13 +550,20 @@ class EngineOn final : public Engine {
   Status set_table(gphash::TableView const& view, std::uint64_t slots) override {
     Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    if (Status s = state_.need_bits(view, slots); !s.ok()) return s;
     gphash::TableView const before = std::exchange(state_.table, view);
     bool const had_none = state_.mirror == nullptr && before.levels != 0;
     if constexpr (Ops::kMirrored) {
       if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
     }
+    if constexpr (Ops::kCachesBuckets) {
+      Status const s =
+          state_.buckets.lay_out(machine, state_.options, before, state_.table, slots, state_.mirror_report);
+      if (!s.ok()) return s;
+    }
     if (Status s = state_.lay_out_bits(machine, slots); !s.ok()) return s;
-    return had_none ? refresh() : Status{};  // there may be room for one now
+    // There may be room for a mirror now, and it knows nothing of the levels that stay.
+    return had_none ? refresh() : Status{};
   }
 
   Status refresh() override {
@@ -554,7 +578,17 @@ class EngineOn final : public Engine {
     return {};
   }
 
+  Status choose_cache() override {
+    if constexpr (Ops::kCachesBuckets) {
+      if (!state_.buckets.has_maps()) return {Code::no_space, "there is no memory for " + state_.mirror_report.lacks};
+      return given_up(state_.buckets.choose(state_.machines, state_.options, state_.table));
+    }
+    return {};
+  }
+
   Status empty_cache() override {
+    if constexpr (Ops::kCachesBuckets)
+      return given_up(state_.buckets.invalidate(state_.options, state_.table, state_.mirror_report));
     if (Ops::kMirrored && !state_.options.mirrored)
       return {Code::unsupported, "the record cache needs residency mirrored"};
     if constexpr (Ops::kMirrored) {
@@ -578,6 +612,14 @@ class EngineOn final : public Engine {
       report.corrupt = counts.value()[exec::Counts::corrupt];
       report.records -= report.corrupt;
       std::lock_guard const lock(state_.mutex);
+      report.bytes = state_.mirror_report.cache_bytes;
+      state_.mirror_report.cache_records = report.records;
+    }
+    if constexpr (Ops::kCachesBuckets) {
+      auto const records = state_.buckets.fetch(state_.table, state_.options.base);
+      if (!records) return given_up(records.status());
+      std::lock_guard const lock(state_.mutex);
+      report.records = records.value();
       report.bytes = state_.mirror_report.cache_bytes;
       state_.mirror_report.cache_records = report.records;
     }
@@ -670,6 +712,11 @@ class EngineOn final : public Engine {
   Mine& mover() {
     if (mover_ == nullptr) mover_ = std::make_unique<Mine>(state_);
     return *mover_;
+  }
+  /// A load of the bucket cache that fails holds no memory.
+  Status given_up(Status status) {
+    if (!status.ok()) state_.buckets.give_up();
+    return status;
   }
 
   EngineState<Machine> state_;

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/mutants.hpp"
+#include "store/bucket_cache.hpp"
 #include "store/engine.hpp"
 #include "store/gather_choice.hpp"
 #include "store/record_map.hpp"
@@ -47,6 +48,7 @@ struct EngineState {
   std::uint64_t mirror_slots = 0;
   MirrorReport mirror_report;
   CacheBuffers<Machine> cache;
+  BucketCacheOn<Machine> buckets;  // layout `in_place` only
   RecordMap records;
   typename Machine::template Buffer<std::uint32_t> record_bits;
   typename Machine::template Buffer<std::uint8_t> record_lent;
@@ -72,7 +74,8 @@ struct EngineState {
     if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
       if (s.code() != Code::no_space) return s;
       now.mirror = {};
-      mirror_report = {0, s.message(), 0, 0};
+      bool const says_what = s.message().starts_with("everything");
+      mirror_report = {0, says_what ? s.message() : "everything: " + s.message(), mirror_report.cache_bytes, 0};
       fresh.reset();
     }
     for (std::uint32_t i = 0; i < now.all_levels(); ++i) {
@@ -87,12 +90,20 @@ struct EngineState {
     return {};
   }
 
-  /// Brings what grows with the table beside its slots: claims, all let go, and what is said of its units.
+  /// Memory for what grows with the table beside its slots.
+  Status need_bits(gphash::TableView const& view, std::uint64_t slots) {
+    std::uint64_t const unit_words = ((std::uint64_t{1} << view.unit_bits) + 31) / 32;
+    Status s = claims.resize((slots + 31) / 32);
+    if (s.ok()) s = refused.resize(unit_words);
+    if (s.ok()) s = moved.resize(unit_words);
+    if (s.ok()) return s;
+    return {s.code(), "one bit for each of " + std::to_string(slots) + " slots: " + s.message()};
+  }
+
+  /// Brings it: claims, all let go, and what is said of the table's units.
   Status lay_out_bits(Machine& machine, std::uint64_t slots) {
     std::uint64_t const claim_words = (slots + 31) / 32;
     std::uint64_t const unit_words = (unit_count() + 31) / 32;
-    if (Status s = claims.resize(claim_words); !s.ok()) return s;
-    if (Status s = refused.resize(unit_words); !s.ok()) return s;
     if (Status s = machine.fill(claims.data(), 0, claim_words); !s.ok()) return s;
     if (Status s = machine.fill(refused.data(), 0, unit_words); !s.ok()) return s;
     table.claims = claims.data();
@@ -182,9 +193,14 @@ struct EngineState {
     std::uint32_t const identity = gphash::identity_bytes(table.key_bytes, table.value_bytes);
     std::uint64_t const more = slots * identity;
     if (identity != 0 && more <= budget - report.bytes) {
-      if (Status s = zeroed(machine, fresh.identities, more, made.identities); !s.ok()) return s;
-      made.identity_bytes = identity;
-      report.bytes += more;
+      Status const s = zeroed(machine, fresh.identities, more, made.identities);
+      if (!s.ok() && s.code() != Code::no_space) return s;
+      if (s.ok()) {
+        made.identity_bytes = identity;
+        report.bytes += more;
+      } else {
+        report.lacks = "keys and checksums of records: " + s.message();
+      }
     } else if (identity != 0) {
       report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
                      " bytes more; the memory budget leaves " + std::to_string(budget - report.bytes);

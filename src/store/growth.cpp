@@ -49,7 +49,8 @@ Status Store::Impl::make_level(std::function<Status()> const& make) {
   if (Status s = take_records_back(); !s.ok()) return s;
   Status const made = make();
   if (lent) {
-    if (Status s = lend_records(); !s.ok()) return s;
+    // Without memory for it the heap keeps them: see finish_records().
+    if (Status s = lend_records(); !only_no_space(s)) return s;
   }
   return made;
 }
@@ -63,7 +64,21 @@ Status Store::Impl::begin_growth() {
     std::lock_guard const lock(stats_mutex_);
     ++growths_;
   }
-  return engine_->set_table(table_.view(), table_.slots());
+  Status const set = engine_->set_table(table_.view(), table_.slots());
+  return set.code() == Code::no_space ? abandon_growth(set) : set;
+}
+
+/// The device has no memory for the larger table: back to the one before, of which nothing has moved.
+Status Store::Impl::abandon_growth(Status const& why) {
+  table_.give_up({});
+  {
+    std::lock_guard const lock(stats_mutex_);
+    --growths_;
+  }
+  Status back = engine_->set_table(table_.view(), table_.slots());
+  if (back.ok()) back = engine_->refresh();
+  if (back.ok()) return why;
+  return {Code::device_error, why.message() + "; then, going back to the table as it was: " + back.message()};
 }
 
 /// Before a write batch: its share of a growth that is under way.

@@ -156,7 +156,7 @@ struct MirrorGetBody {
       if (!live(i)) return;
       KeyRef const key{batch.keys.at(i), table.key_bytes, s.hash[lane]};
       hits[lane] = search().template look_up<W>(s.where[lane], key, s.candidates[lane], needed);
-      if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror, hits[lane].slot);
+      if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror.uses + hits[lane].slot);
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });
     auto const which = [&](Source source) {
@@ -164,7 +164,9 @@ struct MirrorGetBody {
     };
     auto const to = [&](std::uint32_t lane) { return batch.out + (first + lane) * table.value_bytes; };
     auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
-    warp.copy_each(which(Source::entry), table.value_bytes, to, cached, nullptr);
+    std::uint32_t const in_cache = which(Source::entry);
+    if constexpr (M::counted) counts[Counts::cached] += exec::popcount(in_cache);
+    warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {
       put_aside(warp, on_pm, first, hits);

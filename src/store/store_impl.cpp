@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kStartLoad = 0.9;               // levels are sized so that the expected records reach it
 constexpr std::uint64_t kManyRecords = 1u << 20;  // variable sizes: from here on superblocks of 4 MiB
+constexpr char const* kReopen = "; close it and reopen it, on this device or on device cpu";
 constexpr std::uint32_t kMaxFixedKey = 128;
 constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 
@@ -200,7 +201,10 @@ Status Store::Impl::start() {
   } else {
     engine_ = make_cpu_engine(e);
   }
-  return engine_->set_table(table_.view(), table_.slots());
+  Status const s = engine_->set_table(table_.view(), table_.slots());
+  if (s.code() != Code::no_space) return s;
+  return {s.code(), "pool " + path + ": its device has no memory for " + s.message() +
+                        "; free some of it, or open the pool with device cpu"};
 }
 
 Status Store::Impl::recover() {
@@ -274,6 +278,10 @@ Status Store::Impl::close() {
 Status Store::Impl::check_open(bool writing) const {
   if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
   if (device_session_) return held_by_this_thread();  // the others wait
+  // A level whose entries are on their way is not looked through; and of an atomic batch there may be a part.
+  if (!failed_.ok() && (half_undoable_ || table_.growing()))
+    return {Code::closed, "pool " + path + " was left in the middle of a change by an earlier failure (" +
+                              failed_.message() + "); close and reopen it"};
   if (!writing) return {};
   if (!failed_.ok())
     return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() +
@@ -287,8 +295,18 @@ Status Store::Impl::check_open(bool writing) const {
 
 // The state of what was in flight is unknown: it may or may not be published. Recovery at the next
 // open sorts that out; until then further writes could build on either.
-Status Store::Impl::fail(Status status) {
+Status Store::Impl::fail(Status const& status) {
   failed_ = status;
+  std::string const named = status.message().starts_with("pool ") ? "" : "pool " + path + ": ";
+  return {status.code(), named + status.message() +
+                             "; it refuses writes until it is closed and reopened, on this device or on device cpu"};
+}
+
+Status Store::Impl::of_batch(Status const& status, std::size_t n) const {
+  if (status.code() == Code::no_space)
+    return {status.code(), "pool " + path + ": a batch of " + std::to_string(n) + " operations: " + status.message() +
+                               "; use smaller batches"};
+  if (status.code() == Code::device_error) return {status.code(), "pool " + path + ": " + status.message() + kReopen};
   return status;
 }
 
@@ -386,7 +404,7 @@ Status Store::Impl::read(Call const& call, std::span<KeyStatus> statuses) {
   };
   Status const s = run();
   give_session(std::move(*session));
-  return s;
+  return of_batch(s, call.keys.count);
 }
 
 Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<KeyStatus> statuses) {
@@ -422,6 +440,7 @@ Result<VariableValues> Store::Impl::read_variable(Call const& call, std::span<Ke
   };
   auto result = run();
   give_session(std::move(*session));
+  if (!result) return of_batch(result.status(), call.keys.count);
   return result;
 }
 
@@ -456,6 +475,7 @@ void Store::Impl::add(Counts const& counts) {
   displacements_ += counts[Counts::displaced];
   accesses_.pm_reads += counts[Counts::reads];
   accesses_.pm_writes += counts[Counts::writes];
+  accesses_.cache_hits += counts[Counts::cached];
   if (options.count_accesses) accesses_.orders += counts[Counts::orders];
 }
 
@@ -508,26 +528,37 @@ void Store::Impl::reset_counts() {
   accesses_ = {};
 }
 
-/// Emptied alone, so that no get that saw the old contents still reads them; filled while gets go on, and
-/// no writer changes a record that is being copied.
+/// Emptied alone, so that no get that saw the old contents still reads them; chosen and filled while gets go on, and
+/// no writer changes what is being copied.
 Result<CacheReport> Store::Impl::load_cache() {
   if (options.cache_bytes == 0)
     return Status{Code::unsupported, "pool " + path + " was opened without a record cache: set cache_bytes"};
-  if (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0)
+  bool const of_buckets = pool_.header().layout == static_cast<std::uint8_t>(Layout::in_place);
+  if (!of_buckets && (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0))
     return Status{Code::unsupported,
                   "pool " + path + " has records of varying sizes, which the record cache does not take"};
   if (holds_world(transaction_thread_)) return held_by_this_thread();
   auto const begin = Clock::now();
-  std::lock_guard const no_writers(writers_);
+  auto const not_loaded = [&](Status const& s) {
+    char const* const way_out = s.code() == Code::no_space       ? "; open it with a smaller cache_bytes"
+                                : s.code() == Code::device_error ? kReopen
+                                                                 : "";
+    return Status{s.code(), "pool " + path + ": its cache is not loaded: " + s.message() + way_out};
+  };
+  std::lock_guard const no_writers(writers_);  // nor does anyone close the store
+  {
+    std::shared_lock const world(world_);
+    if (Status s = check_open(false); !s.ok()) return s;
+    if (Status s = engine_->choose_cache(); !s.ok()) return not_loaded(s);
+  }
   {
     std::lock_guard const queue(turn_);
     std::unique_lock const alone(world_);
-    if (Status s = check_open(false); !s.ok()) return s;
-    if (Status s = engine_->empty_cache(); !s.ok()) return Status{s.code(), "pool " + path + ": " + s.message()};
+    if (Status s = engine_->empty_cache(); !s.ok()) return not_loaded(s);
   }
   std::shared_lock const world(world_);
   auto report = engine_->fill_cache();
-  if (!report) return Status{report.status().code(), "pool " + path + ": " + report.status().message()};
+  if (!report) return not_loaded(report.status());
   report->seconds = seconds_since(begin);
   return report;
 }

@@ -83,6 +83,7 @@ struct Store::Impl {
     std::unique_ptr<Session> session;
     exec::Counts done;
     bool full = false;  // the table is, and some operations wait
+    Status not_grown;   // why it stayed so
   };
   /// On failure nothing has happened.
   Status prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch);
@@ -104,6 +105,7 @@ struct Store::Impl {
   Status check_worth_growing();
   Status make_level(std::function<Status()> const& make);
   Status begin_growth();
+  Status abandon_growth(Status const& why);
   Status advance_growth(std::uint64_t operations);
   Status make_room();
   Status complete_growth();
@@ -140,7 +142,9 @@ struct Store::Impl {
   // Device sessions.
   Status check_device_session(bool anywhere) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
-  Status fail(Status status);  // after this the store refuses writes
+  Status fail(Status const& status);  // after this the store refuses writes
+  /// What a session says of a batch of n operations that did not happen, with the way out.
+  [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
 
   Result<std::unique_ptr<Session>> take_session();
   void give_session(std::unique_ptr<Session> session);
@@ -157,6 +161,7 @@ struct Store::Impl {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
+  bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
   log::UndoLog undo_;
   std::vector<std::uint32_t> stuck_units_;  // of a growth: they found no room, and wait for more to be made
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records

@@ -73,7 +73,9 @@ Status Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) 
 /// Either way the epoch ends, so that entries of this transaction count no more.
 Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
   if (!commit) {
+    half_undoable_ = true;
     if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return fail(s);
+    half_undoable_ = false;
   }
   undo_.end();
   if (options.count_accesses) {
@@ -130,6 +132,7 @@ Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<Key
     std::lock_guard const lock(stats_mutex_);
     records_before = records_;
   }
+  half_undoable_ = true;
   if (Status s = run_undoable_rounds(tx, batch); !s.ok()) return fail(s);
   auto status = batch.session->statuses();
   if (!status) return fail(status.status());
@@ -150,6 +153,7 @@ Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<Key
     release_all(batch.reserved);
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
+  half_undoable_ = false;
   give_session(std::move(batch.session));
   return result;
 }

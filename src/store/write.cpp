@@ -70,8 +70,8 @@ Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses
     auto session = take_session();
     if (!session) return session.status();
     batch.session = std::move(*session);
-    if (Status s = batch.session->begin(call, *first); !s.ok()) return s;
-    return batch.session->prepare(batch.reserved, batch.any_fits, sequence);
+    if (Status s = batch.session->begin(call, *first); !s.ok()) return of_batch(s, call.keys.count);
+    return of_batch(batch.session->prepare(batch.reserved, batch.any_fits, sequence), call.keys.count);
   };
   Status const begun = begin();
   if (!begun.ok()) release_all(batch.reserved);
@@ -91,8 +91,11 @@ Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses
   auto session = take_session();
   if (!session) return session.status();
   batch.session = std::move(*session);
-  if (Status s = batch.session->begin(call, {}); !s.ok()) return s;
-  Status const taken = take_lent(records, [&] { return batch.session->prepare_lent(records, sequence); });
+  if (Status s = batch.session->begin(call, {}); !s.ok()) return of_batch(s, call.keys.count);
+  Status const taken = take_lent(records, [&]() -> Result<bool> {
+    auto prepared = batch.session->prepare_lent(records, sequence);
+    return prepared ? prepared : Result<bool>(of_batch(prepared.status(), call.keys.count));
+  });
   if (taken.code() == Code::no_space) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
     give_session(std::move(batch.session));
@@ -130,7 +133,9 @@ Status Store::Impl::lend_records() {
     loan_ = std::move(loan);
   else
     heap_.take_back(loan);
-  return borrowed;
+  if (borrowed.code() != Code::no_space) return borrowed;
+  return {borrowed.code(), "pool " + path + ": the map of its free records: " + borrowed.message() +
+                               "; free memory of the device, or reopen the pool with residency pm"};
 }
 
 Status Store::Impl::take_records_back() {
@@ -164,16 +169,20 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);
   give_session(std::move(batch.session));
-  if (batch.full)
-    return {
-        Code::no_space,
-        "pool " + path + ": the table is full and could not grow; some operations took no effect (see their statuses)"};
-  return {};
+  if (!batch.full) return {};
+  std::string const why = batch.not_grown.message().empty() ? "" : " (" + batch.not_grown.message() + ")";
+  return {Code::no_space, "pool " + path + ": the table is full and could not grow" + why +
+                              "; some operations took no effect (see their statuses)"};
 }
 
 /// Records that were unlinked, or not used: the batch has committed.
 Status Store::Impl::finish_records(Running& batch) {
-  if (batch.lent) return batch.session->give_back_lent();
+  if (batch.lent && loan_) return batch.session->give_back_lent();
+  if (batch.lent) {  // the heap has its superblocks back, for there was no memory to lend them again after a growth
+    auto reserved = batch.session->reserved();
+    if (!reserved) return reserved.status();
+    batch.reserved.assign(reserved->begin(), reserved->end());
+  }
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
@@ -202,6 +211,7 @@ Status Store::Impl::run_rounds(Running& batch) {
       Status const s = options.grow ? make_room() : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
+      batch.not_grown = s;
     } else if (pending >= waited || round > kMaxRounds / 2) {
       // Displacements of the last round may have held slots whose keys need no room: those come now.
       if (!displace) break;

@@ -13,7 +13,7 @@ _MIXED = (
     " a checksum on each get, and the peers have none."
 )
 _CURVES = "throughput and latency of micro-benchmark and YCSB over batch sizes"
-_CACHE = "ours caches whole records of the mirrored word layout; the paper caches buckets"
+_CACHE = "in_place caches buckets, as the paper does; beside it, word mirrored caches whole records"
 
 _ALL = (
     Figure(
@@ -83,7 +83,7 @@ _ALL = (
         "throughput and hit rate by policy and cache size, YCSB A and C",
         cache.plan_policies,
         cache.read_policies,
-        f"{_CACHE[0].upper()}{_CACHE[1:]}. Hit rates of YCSB A are left out: counts tell them of gets alone.",
+        f"{_CACHE}. Hit rates of YCSB A are left out: counts tell them of gets alone.",
     ),
     Figure(
         "gphash-12",

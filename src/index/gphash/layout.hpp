@@ -27,6 +27,7 @@
 #include "base/hash.hpp"
 #include "base/mutants.hpp"
 #include "base/offset.hpp"
+#include "index/gphash/bucket_cache.hpp"
 #include "index/gphash/mirror.hpp"
 #include "pm/format.hpp"
 #include "pm/record.hpp"
@@ -47,6 +48,7 @@ struct TableView {
   std::uint32_t* refused = nullptr;      // volatile, one bit a unit: some key of it found no room
   Mirror mirror;                    // residency `mirrored` only
   pm::RecordShape records;
+  BucketCache buckets;              // layout `in_place` with a cache only
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
   std::uint32_t retiring = 0;    // 1 = level[levels] retires

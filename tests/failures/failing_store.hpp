@@ -1,0 +1,167 @@
+// What the tests of failures share: stores of every kind that has memory of its own, steps that a fault strikes, and
+// what must hold after it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/faults.hpp"
+#include "support/store_driver.hpp"
+
+namespace perdure::test {
+
+constexpr std::uint64_t kHeld = 400;  // keys 0 .. kHeld-1 are there before every step
+
+struct Kind {
+  Config config;
+  std::uint64_t cache_bytes = 0;
+};
+inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.config.name; }
+
+inline std::vector<Kind> kinds() {
+  auto const kind = [](char const* name, Layout layout, std::uint32_t key, std::uint32_t value, Residency residency,
+                       std::uint64_t cache_bytes) {
+    return Kind{{name, Device::cpu, layout, {2, 2, 8}, key, value, false, 2, residency, Gather::at_once}, cache_bytes};
+  };
+  return {kind("word", Layout::word, 8, 64, Residency::pm, 0),
+          kind("mirrored", Layout::word, 8, 64, Residency::mirrored, 20'000),
+          kind("mirrored_variable", Layout::word, 0, 0, Residency::mirrored, 0),
+          kind("in_place", Layout::in_place, 8, 64, Residency::pm, 4'000),
+          kind("in_place_variable", Layout::in_place, 0, 0, Residency::pm, 4'000)};
+}
+
+class FailingStore : public testing::TestWithParam<Kind> {
+ protected:
+  ~FailingStore() override { no_faults(); }
+  static void no_faults() {
+    exec::failing_allocation.plant(0);
+    exec::lost_device.plant(0);
+  }
+
+  [[nodiscard]] Config const& config() const { return GetParam().config; }
+  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
+  [[nodiscard]] OpenOptions options() const {
+    OpenOptions o = config().open();
+    o.cache_bytes = GetParam().cache_bytes;
+    return o;
+  }
+  [[nodiscard]] Result<Store> create() const {
+    CreateOptions create = config().create(2 * kHeld);
+    create.overwrite = true;
+    return Store::create(path(), create, options());
+  }
+  void make() {
+    driver_.reset();
+    auto store = create();
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    driver_ = std::make_unique<Driver>(config(), std::move(*store));
+    driver_->run_put(keys(0, kHeld), values(0, kHeld));
+    ASSERT_TRUE(driver_->store().close().ok());
+    reopen(options());  // so that no memory of an earlier batch serves the next one
+  }
+  /// By the same device, or by a CPU that knows of no mirror.
+  void reopen(OpenOptions const& how) {
+    auto store = Store::open(path(), how);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    driver_->replace(std::move(*store));
+  }
+  [[nodiscard]] Store& store() { return driver_->store(); }
+
+  [[nodiscard]] std::vector<Bytes> keys(std::uint64_t from, std::uint64_t to) const {
+    std::vector<Bytes> out;
+    for (std::uint64_t n = from; n < to; ++n) out.push_back(config().key(n));
+    return out;
+  }
+  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) const {
+    std::vector<Bytes> out;
+    for (std::uint64_t n = from; n < to; ++n) out.push_back(config().value(n, version));
+    return out;
+  }
+
+  /// A put of which some operations may be refused: what took effect, by the statuses, the model has too.
+  Status put(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
+    std::vector<KeyStatus> statuses;
+    auto const wanted = keys(from, to);
+    auto const fresh = values(from, to, version);
+    Status const s = driver_->put(wanted, fresh, statuses);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (s.ok()) {
+        EXPECT_EQ(statuses[i], KeyStatus::ok);
+      }
+      if (statuses[i] == KeyStatus::ok) driver_->model.held[wanted[i]] = fresh[i];
+    }
+    return s;
+  }
+  Status erase(std::uint64_t from, std::uint64_t to) {
+    std::vector<KeyStatus> statuses;
+    auto const wanted = keys(from, to);
+    Status const s = driver_->erase(wanted, statuses);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (statuses[i] == KeyStatus::ok) driver_->model.held.erase(wanted[i]);
+    return s;
+  }
+  Status get() {
+    std::vector<Answer> answers;
+    Status const s = driver_->get(keys(0, kHeld), answers);
+    for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].value, config().value(i)) << i;
+    return s;
+  }
+
+  struct Step {
+    char const* name;
+    std::function<Status()> run;
+  };
+  std::vector<Step> steps() {
+    std::vector<Step> all{
+        {"get", [this] { return get(); }},
+        {"put", [this] { return put(kHeld / 2, kHeld * 5 / 4, 1); }},
+        {"erase", [this] { return erase(0, kHeld / 4); }},
+        {"put until it grows", [this] { return put(0, 12 * kHeld, 2); }},
+        {"mixed batch", [this] { return mixed(); }},
+    };
+    if (config().layout == Layout::word) {
+      all.push_back({"atomic batch", [this] {
+                       driver_->how.atomic = true;
+                       Status const s = put(kHeld / 2, kHeld * 5 / 4, 3);
+                       driver_->how.atomic = false;
+                       return s;
+                     }});
+    }
+    if (GetParam().cache_bytes != 0) {
+      all.push_back({"load of the cache", [this] { return store().load_cache().status(); }});
+      all.push_back({"second load of the cache", [this] {
+                       Status const first = store().load_cache().status();
+                       Status const s = put(0, 50, 4);
+                       if (!first.ok()) return first;
+                       return s.ok() ? store().load_cache().status() : s;
+                     }});
+    }
+    return all;
+  }
+
+  std::unique_ptr<Driver> driver_;
+
+ private:
+  Status mixed() {
+    std::vector<Op> ops;
+    for (std::uint64_t n = 0; n < kHeld; ++n) {
+      OpKind const kind = n % 3 == 0 ? OpKind::put : n % 3 == 1 ? OpKind::erase : OpKind::update;
+      ops.push_back({kind, config().key(n), config().value(n, 5)});
+    }
+    std::vector<Answer> answers;
+    Status const s = driver_->mixed(ops, Rmw::replace, Element::u8, answers);
+    for (std::size_t i = 0; s.ok() && i < ops.size(); ++i) driver_->model.apply(ops[i], Rmw::replace, Element::u8);
+    return s;
+  }
+
+  ScratchDir scratch_;
+};
+
+}  // namespace perdure::test
