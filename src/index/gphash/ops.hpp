@@ -417,10 +417,15 @@ struct InPlaceOps {
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
     if (!cached(t)) return rows_on_pm(warp, mem, t, where);
-    return warp.rows(Where::groups(t), Shape::slots(t), [&](std::uint32_t g) {
+    auto const lanes = warp.rows(Where::groups(t), Shape::slots(t), [&](std::uint32_t g) {
       std::uint32_t const entry = W::load(t.buckets.entry_of + bucket(t, where, g));
       return t.buckets.states(entry == BucketCache::kNone ? t.buckets.capacity : entry);
     });
+    std::uint32_t const elsewhere = warp.match(lanes, ~std::uint64_t{0}, in_place::kInsert);
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
+      if ((elsewhere >> (g * Shape::slots(t)) & 1) != 0) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+    }
+    return lanes;
   }
 
   template <class W, class M>
