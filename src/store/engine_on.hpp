@@ -18,6 +18,7 @@
 #include "pm/memory.hpp"
 #include "store/batch_ops.hpp"
 #include "store/cache_ops.hpp"
+#include "store/choose_engine.hpp"
 #include "store/device_run.hpp"
 #include "store/engine.hpp"
 #include "store/engine_state.hpp"
@@ -723,38 +724,11 @@ class EngineOn final : public Engine {
   std::unique_ptr<Mine> mover_;
 };
 
-/// Picks the instantiation. Counting builds and unusual shapes share the generic shape's code.
 template <class Machine>
 std::unique_ptr<Engine> make_engine_on(EngineOptions const& options, typename Machine::Shared machine) {
-  using gphash::InPlaceOps;
-  using gphash::Shape228;
-  using gphash::ShapeAny;
-  using gphash::WordOps;
-  if (options.in_place) {
-    if (options.count_accesses)
-      return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, true>>(options, std::move(machine));
-    if (options.default_shape)
-      return std::make_unique<EngineOn<Machine, InPlaceOps<Shape228>, false>>(options, std::move(machine));
-    return std::make_unique<EngineOn<Machine, InPlaceOps<ShapeAny>, false>>(options, std::move(machine));
-  }
-  // Where the pool is far, `word` is always of the kind that may have a mirror; elsewhere only tests ask for one.
-  if (options.mirrored || Machine::kPoolIsFar) {
-    if (options.count_accesses)
-      return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, true>>(options, std::move(machine));
-    if constexpr (Machine::kPoolIsFar) {
-      if (options.default_shape)
-        return std::make_unique<EngineOn<Machine, WordOps<Shape228, true>, false>>(options, std::move(machine));
-    }
-    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny, true>, false>>(options, std::move(machine));
-  }
-  if constexpr (!Machine::kPoolIsFar) {
-    if (options.count_accesses)
-      return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, true>>(options, std::move(machine));
-    if (options.default_shape)
-      return std::make_unique<EngineOn<Machine, WordOps<Shape228>, false>>(options, std::move(machine));
-    return std::make_unique<EngineOn<Machine, WordOps<ShapeAny>, false>>(options, std::move(machine));
-  }
-  return nullptr;
+  return choose_engine<Machine::kPoolIsFar>(options, [&]<class Ops, bool kCounted>() -> std::unique_ptr<Engine> {
+    return std::make_unique<EngineOn<Machine, Ops, kCounted>>(options, std::move(machine));
+  });
 }
 
 }  // namespace perdure

@@ -93,11 +93,13 @@ struct EngineState {
   /// Memory for what grows with the table beside its slots.
   Status need_bits(gphash::TableView const& view, std::uint64_t slots) {
     std::uint64_t const unit_words = ((std::uint64_t{1} << view.unit_bits) + 31) / 32;
-    Status s = claims.resize((slots + 31) / 32);
-    if (s.ok()) s = refused.resize(unit_words);
-    if (s.ok()) s = moved.resize(unit_words);
-    if (s.ok()) return s;
-    return {s.code(), "one bit for each of " + std::to_string(slots) + " slots: " + s.message()};
+    auto const refuse = [&](Status const& s) {
+      return Status{s.code(), "one bit for each of " + std::to_string(slots) + " slots: " + s.message()};
+    };
+    if (Status s = claims.resize((slots + 31) / 32); !s.ok()) return refuse(s);
+    if (Status s = refused.resize(unit_words); !s.ok()) return refuse(s);
+    if (Status s = moved.resize(unit_words); !s.ok()) return refuse(s);
+    return {};
   }
 
   /// Brings it: claims, all let go, and what is said of the table's units.

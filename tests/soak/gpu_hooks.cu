@@ -1,9 +1,12 @@
-// The CUDA engine's own source once more, its trap points alive (PERDURE_TRAPS), and the hooks to arm them.
+// The CUDA engines' own source once more, its trap points alive (PERDURE_TRAPS), and the hooks to arm them.
 // Linked into the soak in place of the library's: nothing else traps.
 #include "soak/gpu_hooks.hpp"
 
 #include "exec/cuda_traps.cuh"
-#include "store/on_cuda.cu"
+#include "store/on_cuda_counted.cu"
+#include "store/on_cuda_in_place.cu"
+#include "store/on_cuda_word.cu"
+#include "store/on_cuda_word_any.cu"
 
 namespace perdure::test {
 

@@ -1,0 +1,11 @@
+// The CUDA engines of layout `in_place`.
+#include "store/cuda_engine.cuh"
+
+namespace perdure {
+
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::Shape228>, false>(
+    EngineOptions const&);
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::ShapeAny>, false>(
+    EngineOptions const&);
+
+}  // namespace perdure

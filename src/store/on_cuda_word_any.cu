@@ -1,0 +1,9 @@
+// The CUDA engine of layout `word` in any shape.
+#include "store/cuda_engine.cuh"
+
+namespace perdure {
+
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::WordOps<gphash::ShapeAny, true>, false>(
+    EngineOptions const&);
+
+}  // namespace perdure
