@@ -376,13 +376,12 @@ class SessionOn final : public Session {
     return rest;
   }
 
-  /// One batch in so many is watched: enough to tell what is got often, at a fraction of the cost. Which ones follows
+  /// One batch in four is watched: enough to tell what is got often, at a fraction of the cost. Which ones follows
   /// no pattern, for callers' batches may.
-  static constexpr std::uint32_t kWatched = 4;
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
     std::uint32_t const* const noted = Ops::kCachesBuckets ? shared_->table.buckets.uses : shared_->table.mirror.uses;
-    if (noted == nullptr || nth_hash(number, 1) % kWatched != 0) return;
+    if (noted == nullptr || nth_hash(number, 1) >> 62 != 0) return;
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;
