@@ -139,7 +139,7 @@ bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
     Totals totals;
     auto runs = a.options;  // some faults show without a crash, in one run of many
     runs.crashes = false;
-    runs.scenarios = 400;
+    runs.scenarios = runs.bounds.cached ? 3000 : 400;  // races for a slot's copy are rare
     work(runs, totals);
     if (totals.findings.empty()) work(a.options, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
