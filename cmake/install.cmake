@@ -18,7 +18,7 @@ if(PERDURE_CUDA)
       base/annotate.hpp base/hash.hpp base/mutants.hpp base/offset.hpp
       exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_warp.cuh exec/traps.hpp
       index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
-      pm/format.hpp pm/memory.hpp pm/record.hpp pm/watch.hpp
+      pm/format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp pm/watch.hpp
       store/device_table.hpp store/record_map.hpp)
     cmake_path(GET header PARENT_PATH room)
     install(FILES "${PROJECT_SOURCE_DIR}/src/${header}"
