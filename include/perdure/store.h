@@ -59,7 +59,7 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 /// How gets of a mirrored store fetch values: as they come, in the order of their addresses, by the host's threads
 /// into memory that the device reads in one go, or some in order and some by the host at the same time (`shared`).
 /// `automatic`: whatever is fastest here for so many, measured while running. The host takes part for pools up to
-/// 64 GiB; beyond, values are gathered in order, and Stats::residency_note says so where that was not asked for.
+/// 64 GiB; beyond, values are gathered in order, and Stats::residency_note says so if the host was asked for.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one, or any. Of layout
