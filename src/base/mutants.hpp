@@ -86,6 +86,7 @@ enum class Mutant : std::uint8_t {
   identity_outlives_record,
   kept_record_handed_out_twice,
   squad_keeps_first_writer,
+  long_run_keeps_first_writer,
   squad_publishes_with_record,
   squad_overwrites_record,
   rehash_forgets_left,

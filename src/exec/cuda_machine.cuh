@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -78,6 +79,10 @@ struct ZipBody {
   std::uint64_t const* hashes;
   std::uint32_t const* indices;
   __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
+};
+
+struct ByHash {
+  __device__ bool operator()(Sorted const& a, Sorted const& b) const { return a.hash < b.hash; }
 };
 
 struct OrderingBody {
@@ -321,43 +326,38 @@ class CudaMachine {
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
-  /// CUB's radix sort is stable, and `items` come in array order.
+  /// By hash, stably, for `items` come in array order. Of few, a merge takes a launch or five where sorting by digits
+  /// takes a dozen.
   Status sort(Sorted* items, std::size_t n) {
+    if (n <= kMerged) {
+      return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+        return cub::DeviceMergeSort::StableSortKeys(room, bytes, items, n, ByHash{}, stream_);
+      });
+    }
     for (int i = 0; i < 2; ++i) {
       if (Status s = hashes_[i].resize(n); !s.ok()) return s;
       if (Status s = indices_[i].resize(n); !s.ok()) return s;
     }
     if (Status s = threads(n, UnzipBody{items, hashes_[0].data(), indices_[0].data()}); !s.ok()) return s;
-    auto const radix_sort = [&](void* room, std::size_t& bytes) {
+    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
       return cub::DeviceRadixSort::SortPairs(room, bytes, hashes_[0].data(), hashes_[1].data(), indices_[0].data(),
                                              indices_[1].data(), static_cast<int>(n), 0, 64, stream_);
-    };
-    std::size_t bytes = 0;
-    if (Status s = cuda_status(radix_sort(nullptr, bytes), "sizing the sort"); !s.ok()) return s;
-    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
-    if (Status s = cuda_status(radix_sort(sort_room_.data(), bytes), "sorting a batch"); !s.ok()) return s;
-    return threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()});
+    });
+    return sorted.ok() ? threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()}) : sorted;
   }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
-    auto const scan = [&](void* room, std::size_t& bytes) {
+    return with_room("summing up", [&](void* room, std::size_t& bytes) {
       return cub::DeviceScan::ExclusiveSum(room, bytes, in, out, n, stream_);
-    };
-    std::size_t bytes = 0;
-    if (Status s = cuda_status(scan(nullptr, bytes), "sizing a sum"); !s.ok()) return s;
-    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
-    return cuda_status(scan(sort_room_.data(), bytes), "summing up");
+    });
   }
 
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t* spare, std::size_t n, int begin, int end) {
     cub::DoubleBuffer<std::uint64_t> buffers(words, spare);
-    auto const radix_sort = [&](void* room, std::size_t& bytes) {
+    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
       return cub::DeviceRadixSort::SortKeys(room, bytes, buffers, n, begin, end, stream_);
-    };
-    std::size_t bytes = 0;
-    if (Status s = cuda_status(radix_sort(nullptr, bytes), "sizing the sort"); !s.ok()) return s;
-    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
-    if (Status s = cuda_status(radix_sort(sort_room_.data(), bytes), "sorting a batch"); !s.ok()) return s;
+    });
+    if (!sorted.ok()) return sorted;
     return buffers.Current();
   }
 
@@ -413,6 +413,16 @@ class CudaMachine {
     return column.data != nullptr && column.place == Place::device && column.count * column.width > 0;
   }
 
+  /// Runs one of CUB's algorithms, which says with no room how much it needs.
+  template <class F>
+  Status with_room(char const* doing, F run) {
+    std::size_t bytes = 0;
+    if (Status s = cuda_status(run(nullptr, bytes), doing); !s.ok()) return s;
+    if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
+    return cuda_status(run(sort_room_.data(), bytes), doing);
+  }
+
+  static constexpr std::size_t kMerged = 1u << 14;
   static constexpr unsigned kBlock = 128;  // a limit of 64 registers, for twice the warps, cost a third of the inserts
   static constexpr unsigned kBlocksPerMultiprocessor = 16;
   static constexpr unsigned kFewBlocks = 4;  // likewise

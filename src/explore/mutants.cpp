@@ -103,6 +103,8 @@ constexpr MutantInfo kMutants[] = {
      "the mirror keeps the key of a slot that another took"},
     {Mutant::kept_record_handed_out_twice, "kept_record_handed_out_twice", "mirrored",
      "the machine's map does not note which records were taken"},
+    {Mutant::long_run_keeps_first_writer, "long_run_keeps_first_writer", "both",
+     "of a long run on one key, later pieces change nothing"},
     {Mutant::squad_keeps_first_writer, "squad_keeps_first_writer", "mirrored",
      "of several writes to one key the first one's value stays"},
     {Mutant::squad_publishes_with_record, "squad_publishes_with_record", "mirrored",

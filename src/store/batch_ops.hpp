@@ -15,6 +15,7 @@
 #include "log/undo.hpp"
 #include "store/batch_view.hpp"
 #include "store/groups.hpp"
+#include "store/long_runs.hpp"
 
 namespace perdure {
 
@@ -259,28 +260,23 @@ struct PlanBody {
     return apart <= table.records.reach(table.max_record);
   }
 
-  /// Calls f(operation) for each pending operation on this key, in array order.
+  /// Calls f(operation) for each pending operation on this key, in array order. True: pending operations on another key
+  /// have this hash.
   template <class W, class F>
-  PERDURE_FN void for_group(W& warp, std::uint64_t j, KeyRef const& key, F f) const {
+  PERDURE_FN bool for_group(W& warp, std::uint64_t j, KeyRef const& key, F f) const {
+    bool others = false;
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
       if (k > j) {
         if (!batch.template pending<W>(i)) continue;
-        if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
+        if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) {
+          others = true;
+          continue;
+        }
       }
       f(i);
     }
-  }
-
-  /// Another key of the same hash follows in this run: its turn comes in the next round.
-  template <class W>
-  PERDURE_FN bool others_wait(W& warp, std::uint64_t j, KeyRef const& key) const {
-    for (std::uint64_t k = j + 1; k < batch.n && batch.order[k].hash == key.hash; ++k) {
-      std::uint64_t const i = batch.order[k].index;
-      if (!batch.template pending<W>(i)) continue;
-      if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) return true;
-    }
-    return false;
+    return others;
   }
 
   /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
@@ -334,7 +330,7 @@ struct PlanBody {
       if (writes) batch.used[mine] = 1;
       return std::uint64_t{0};
     });
-    counts[Counts::pending] += others_wait(warp, j, s.key);
+    counts[Counts::pending] += s.folded.others_wait;
     counts[Counts::used] += writes;
     counts[Counts::inserted] += change == Change::insert;
     counts[Counts::erased] += change == Change::erase;
@@ -355,21 +351,21 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void refuse(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
     ++counts[Counts::corrupt];
-    for_group(warp, j, key, [&](std::uint64_t i) {
+    counts[Counts::pending] += for_group(warp, j, key, [&](std::uint64_t i) {
       warp.once([&] {
         batch.status[i] = code(KeyStatus::corrupt);
         W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
       });
     });
-    counts[Counts::pending] += others_wait(warp, j, key);
     warp.once([&] { return leave(batch, j); });
   }
 
   template <class W>
   PERDURE_FN Folded fold(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found) const {
     Folded folded = unchanged(found);
-    for_group(warp, j, key, [&](std::uint64_t i) { step(batch, folded, i); });
+    if (runs_long(batch, j)) return for_pieces(warp, batch, j, key, folded, [](auto const&, Folded const&) {});
+    folded.others_wait = for_group(warp, j, key, [&](std::uint64_t i) { step(batch, folded, i); });
     return folded;
   }
 
@@ -397,6 +393,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found, Folded const& folded,
                          bool gets, Counts& counts) const {
+    if (runs_long(batch, j)) return answer_long(warp, j, key, found, folded, gets, counts);
     Folded walk = unchanged(found);
     for_group(warp, j, key, [&](std::uint64_t i) {
       bool const get = batch.kind_of(i) == OpKind::get;
@@ -414,6 +411,33 @@ struct PlanBody {
         batch.status[i] = code(status);
         W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
+      });
+    });
+  }
+
+  template <class W>
+  PERDURE_FN void answer_long(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
+                              Folded const& folded, bool gets, Counts& counts) const {
+    bool const damaged = folded.gives && batch.verify && !pm::intact(warp, found.record);
+    std::uint32_t const stored_bytes = found.hit ? found.record.header.value_bytes : 0;
+    for_pieces(warp, batch, j, key, unchanged(found), [&](RunPiece<W> const& piece, Folded const& before) {
+      std::uint32_t const corrupt = damaged ? piece.stored_gets() : 0;
+      counts[Counts::corrupt] += exec::popcount(corrupt);
+      if (gets) {
+        auto const to = [&](std::uint32_t lane) { return batch.out + piece.operation(lane) * table.value_bytes; };
+        warp.copy_each(
+            piece.stored_gets() & ~corrupt, stored_bytes < table.value_bytes ? stored_bytes : table.value_bytes, to,
+            [&](std::uint32_t) { return found.record.value; }, nullptr);
+        auto const writers = piece.writers(warp, before);
+        warp.copy_each(
+            piece.fresh_gets(), table.value_bytes, to,
+            [&](std::uint32_t lane) { return batch.values.at(writers[lane]); }, nullptr);
+      }
+      warp.each([&](std::uint32_t lane) {
+        if ((piece.members() >> lane & 1) == 0) return;
+        std::uint64_t const i = piece.operation(lane);
+        batch.status[i] = code((corrupt >> lane & 1) != 0 ? KeyStatus::corrupt : piece.status(lane));
+        W::store(batch.settled + i, batch.round);
       });
     });
   }

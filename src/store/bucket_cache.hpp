@@ -37,14 +37,12 @@ class BucketCacheOn {
                  gphash::TableView& table, std::uint64_t slots, MirrorReport& report) {
     if (options.cache_bytes == 0) return {};
     bool same = maps_ != nullptr && before.levels == table.levels;
-    for (std::uint32_t i = 0; same && i < table.levels; ++i) {
-      same = before.level[i].base == table.level[i].base && before.level[i].log2_buckets == table.level[i].log2_buckets;
-    }
+    for (std::uint32_t i = 0; same && i < table.levels; ++i) same = same_level(before.level[i], table.level[i]);
+    buckets_ = slots / table.slots;
     if (same) {
       table.buckets = before.buckets;
       return {};
     }
-    buckets_ = slots / table.slots;
     report.cache_records = 0;
     Status s = make_maps(machine, options, table);
     if (s.code() == Code::no_space) {
@@ -104,8 +102,8 @@ class BucketCacheOn {
       if (Status s = kept_.resize(capacity); !s.ok()) return s;
       if (Status s = count_.resize(1); !s.ok()) return s;
       if (Status s = counts_.resize(1); !s.ok()) return s;
-      auto const all =
-          counted_items(squads(buckets), ListBucketsBody{table, listed_.data(), count_.data(), buckets, counted, seed});
+      ListMembersBody<BucketMembers> const list{{table}, listed_.data(), count_.data(), buckets, counted, seed};
+      auto const all = counted_items(squads(buckets), list);
       if (!all) return all.status();
       std::uint64_t const n = std::min<std::uint64_t>(all.value(), capacity);
       auto sorted = machine_.sort_words(listed_.data(), spare_.data(), all.value(), 32, 64);

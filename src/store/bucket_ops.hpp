@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "store/mirror_ops.hpp"
+#include "store/cache_ops.hpp"
 
 namespace perdure {
 
@@ -15,40 +15,14 @@ PERDURE_FN gphash::Level const& level_of_bucket(gphash::TableView const& table, 
   return table.level[l];
 }
 
-/// Lists the buckets of all live levels, each below its score: what gets counted, or something random.
-struct ListBucketsBody {
-  static constexpr int kStages = 1;
+/// Of the bucket cache: the buckets of all live levels.
+struct BucketMembers {
   gphash::TableView table;
-  std::uint64_t* listed = nullptr;
-  std::uint64_t* count = nullptr;
-  std::uint64_t buckets = 0;
-  bool counted = false;
-  std::uint64_t seed = 0;
-  template <class W>
-  struct State {};
-
-  template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return exists(squad * kSquad + lane); });
-    append_each(warp, mask, listed, count, [&](std::uint32_t lane) {
-      std::uint64_t const bucket = squad * kSquad + lane;
-      std::uint64_t const entry = score<W>(bucket) << 32 | bucket;
-      // The next load goes by what is got from here on; stamps grow by themselves.
-      if (counted) W::store(table.buckets.uses + bucket, 0u);
-      return entry;
-    });
-  }
-
- private:
+  PERDURE_FN std::uint32_t* uses() const { return table.buckets.uses; }
   /// Numbers between two levels may be nobody's.
-  PERDURE_FN bool exists(std::uint64_t bucket) const {
-    if (bucket >= buckets) return false;
+  PERDURE_FN bool worth(std::uint64_t bucket) const {
     gphash::Level const& level = level_of_bucket(table, bucket);
     return bucket - level.first_slot / table.slots < std::uint64_t{1} << level.log2_buckets;
-  }
-  template <class W>
-  PERDURE_FN std::uint64_t score(std::uint64_t bucket) const {
-    return table.buckets.uses == nullptr ? nth_hash(bucket + seed, 1) >> 32 : W::load(table.buckets.uses + bucket);
   }
 };
 

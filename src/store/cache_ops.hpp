@@ -9,15 +9,15 @@
 
 namespace perdure {
 
-/// Lists the slots that lead to a record, each below its score: what gets counted, or something random.
-template <class Ops>
-struct ListSlotsBody {
+/// Lists what a load may choose from, each below its score: what gets counted or stamped, or, where they note
+/// nothing, something random.
+template <class Members>
+struct ListMembersBody {
   static constexpr int kStages = 1;
-  gphash::TableView table;
-  std::uint64_t* entries = nullptr;
+  Members members;  // which numbers below n are worth choosing, and where their uses are noted
+  std::uint64_t* listed = nullptr;
   std::uint64_t* count = nullptr;
-  std::uint64_t slots = 0;
-  bool random = false;
+  std::uint64_t n = 0;
   bool counted = false;
   std::uint64_t seed = 0;
   template <class W>
@@ -25,24 +25,33 @@ struct ListSlotsBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return worth(squad * kSquad + lane); });
-    append_each(warp, mask, entries, count, [&](std::uint32_t lane) {
-      std::uint64_t const slot = squad * kSquad + lane;
-      std::uint64_t const entry = score<W>(slot) << 32 | slot;
+    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) {
+      std::uint64_t const member = squad * kSquad + lane;
+      return member < n && members.worth(member);
+    });
+    append_each(warp, mask, listed, count, [&](std::uint32_t lane) {
+      std::uint64_t const member = squad * kSquad + lane;
+      std::uint64_t const entry = score<W>(member) << 32 | member;
       // The next load goes by what is got from here on; stamps grow by themselves.
-      if (counted) W::store(table.mirror.uses + slot, 0u);
+      if (counted) W::store(members.uses() + member, 0u);
       return entry;
     });
   }
 
  private:
-  PERDURE_FN bool worth(std::uint64_t slot) const {
-    return slot < slots && table.mirror.words[slot] != gphash::word::kEmpty &&
-           table.may_hold_all(gphash::word::record(table.mirror.words[slot]));
-  }
   template <class W>
-  PERDURE_FN std::uint64_t score(std::uint64_t slot) const {
-    return random ? nth_hash(slot + seed, 1) >> 32 : W::load(table.mirror.uses + slot);
+  PERDURE_FN std::uint64_t score(std::uint64_t member) const {
+    return members.uses() == nullptr ? nth_hash(member + seed, 1) >> 32 : W::load(members.uses() + member);
+  }
+};
+
+/// Of the record cache: slots that lead to a record.
+struct SlotMembers {
+  gphash::TableView table;
+  PERDURE_FN std::uint32_t* uses() const { return table.mirror.uses; }
+  PERDURE_FN bool worth(std::uint64_t slot) const {
+    std::uint64_t const word = table.mirror.words[slot];
+    return word != gphash::word::kEmpty && table.may_hold_all(gphash::word::record(word));
   }
 };
 

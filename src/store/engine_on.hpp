@@ -210,15 +210,13 @@ class SessionOn final : public Session {
     if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = counts_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    CachePolicy const policy = shared_->options.cache_policy;
     gphash::TableView const& table = shared_->table;
-    ListSlotsBody<Ops> const list{table,
-                                  entries_.data(),
-                                  deferred_count_.data(),
-                                  slots,
-                                  policy == CachePolicy::random,
-                                  policy == CachePolicy::lfu,
-                                  shared_->batches.load(std::memory_order_relaxed)};
+    ListMembersBody<SlotMembers> const list{{table},
+                                            entries_.data(),
+                                            deferred_count_.data(),
+                                            slots,
+                                            shared_->options.cache_policy == CachePolicy::lfu,
+                                            shared_->batches.load(std::memory_order_relaxed)};
     if (Status s = machine_.template warps<Warp>(squads(slots), list, memory_, nullptr); !s.ok()) return s;
     auto count = machine_.fetch(deferred_count_, 1);
     if (!count) return count.status();

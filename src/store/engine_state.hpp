@@ -167,10 +167,6 @@ struct EngineState {
     shown.homes = cache.homes.data();
   }
 
-  static bool same_level(gphash::Level const& a, gphash::Level const& b) {
-    return a.base == b.base && a.log2_buckets == b.log2_buckets;
-  }
-
   /// What the budget leaves for the mirror; the record cache has the rest.
   [[nodiscard]] std::uint64_t mirror_budget(Machine& machine) const {
     if (options.memory_budget == 0) return machine.free_bytes() / 8 * 7;

@@ -23,6 +23,7 @@ struct Folded {
   bool changed = false;          // its record is another one
   bool arithmetic = false;       // some update computed
   bool gives = false;            // a get is answered with the stored value
+  bool others_wait = false;      // operations on another key have this hash: their turn comes in the next round
   std::uint32_t bytes;           // of the value afterwards
   std::uint64_t writer = 0;      // last operation that changed the value
 

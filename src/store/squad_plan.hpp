@@ -1,7 +1,7 @@
 // Phase one of a write batch over a mirrored table that knows its keys: 32 positions of `order` an item. Each lane
 // folds its own group, finds its key and claims a slot in the mirror; then all lanes together write the records of
-// all 32. What wants more is left to PlanBody: arithmetic, gets, keys the mirror does not know, full rows
-// (for displacement), slots that another has claimed.
+// all 32. What wants more is left to PlanBody: arithmetic, gets, long runs on one key, keys the mirror does not know,
+// full rows (for displacement), slots that another has claimed.
 // Invariant: as PlanBody's; what is left has neither claimed nor written anything.
 #pragma once
 
@@ -63,7 +63,6 @@ struct SquadPlanBody {
     std::uint64_t unlinked = 0;
     bool was_there = false;
     bool left = false;
-    bool others_wait = false;  // of another key with this hash
   };
 
   PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; }
@@ -75,11 +74,13 @@ struct SquadPlanBody {
   template <class W>
   PERDURE_FN void settle(std::uint64_t j, KeyRef const& key, Where const& where, std::uint32_t candidates,
                          Settled& s) const {
+    s.left = runs_long(batch, j);
+    if (s.left) return;
     MirrorHit const hit = search().template look_up<W>(where, key, candidates, gphash::kKeyKnown);
     s.was_there = hit.source != Source::none;
     s.folded = {s.was_there, s.was_there ? table.value_bytes : 0};
     bool gets = false;
-    s.others_wait = for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
+    s.folded.others_wait = for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
       gets |= batch.kind_of(i) == OpKind::get;
       step(batch, s.folded, i);
     });
@@ -124,7 +125,7 @@ struct SquadPlanBody {
       return exec::popcount(warp.vote([&](std::uint32_t lane) { return in(mine, lane) && of(settled[lane]); }));
     };
     counts[Counts::left] += exec::popcount(leaves);
-    counts[Counts::pending] += number([](Settled const& l) { return l.others_wait; });
+    counts[Counts::pending] += number([](Settled const& l) { return l.folded.others_wait; });
     counts[Counts::used] += number([](Settled const& l) { return writes(l); });
     counts[Counts::inserted] += number([](Settled const& l) { return l.plan.change == Change::insert; });
     counts[Counts::erased] += number([](Settled const& l) { return l.plan.change == Change::erase; });

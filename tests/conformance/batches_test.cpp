@@ -86,6 +86,31 @@ TEST_P(Conformance, MixedBatchesOnFewKeysActInArrayOrder) {
   driver_->check_all();
 }
 
+/// Some keys have far more operations than a warp has lanes, others few; now all of one kind, now any.
+TEST_P(Conformance, LongRunsOnHotKeysActInArrayOrder) {
+  constexpr OpKind kWriting[] = {OpKind::put, OpKind::update, OpKind::erase};
+  for (int batch = 0; batch < 10; ++batch) {
+    std::vector<Op> ops(30 + random_() % 800);
+    bool const mixed = batch % 2 == 0;
+    OpKind const alone = kWriting[random_() % 3];
+    for (Op& op : ops) {
+      std::uint64_t const n = random_() % 4 != 0 ? random_() % 2 : random_() % 40;
+      std::uint64_t const kind = random_() % 16;
+      op.kind = !mixed      ? alone
+                : kind < 7  ? OpKind::get
+                : kind < 12 ? OpKind::update
+                : kind < 14 ? OpKind::put
+                            : OpKind::erase;
+      if (op.kind == OpKind::get && !fixed_values()) op.kind = OpKind::update;
+      op.key = key(n);
+      if (op.kind == OpKind::put || op.kind == OpKind::update) op.value = value(n, random_());
+    }
+    ASSERT_NO_FATAL_FAILURE(driver_->run_mixed(ops, Rmw::replace, Element::u8)) << "batch " << batch;
+    ASSERT_NO_FATAL_FAILURE(driver_->check_held()) << "batch " << batch;
+  }
+  driver_->check_all();
+}
+
 TEST_P(Conformance, AMixedBatchNeedsNoValuesForGetsAndErases) {
   if (!fixed_values()) GTEST_SKIP() << "gets of a mixed batch need fixed-width values";
   ASSERT_NO_FATAL_FAILURE(fill(0, 4));
@@ -229,6 +254,21 @@ TEST_P(Conformance, KeysOfEqualHashAreKeptApart) {
   std::vector<Bytes> twice = k;
   twice.insert(twice.end(), k.begin(), k.end());
   ASSERT_NO_FATAL_FAILURE(driver_->run_erase(twice));
+  driver_->check_all();
+}
+
+TEST_P(Conformance, KeysOfEqualHashAreKeptApartInALongRun) {
+  std::uint32_t const bytes = fixed_keys() ? GetParam().key_bytes : 16;
+  if (bytes < 10) GTEST_SKIP() << "short keys of equal hash are not known";
+  if (GetParam().shape.levels * GetParam().shape.slots < 2) GTEST_SKIP() << "no two keys of equal hash find room";
+  auto const twins = colliding_keys(bytes, 2);
+  std::vector<Op> ops(300);
+  for (Op& op : ops) {
+    op.kind = random_() % 3 == 0 ? OpKind::erase : OpKind::put;
+    op.key = twins[random_() % 2];
+    if (op.kind == OpKind::put) op.value = value(1, random_());
+  }
+  ASSERT_NO_FATAL_FAILURE(driver_->run_mixed(ops, Rmw::replace, Element::u8));
   driver_->check_all();
 }
 

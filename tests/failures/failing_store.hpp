@@ -27,24 +27,35 @@ inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.config.n
 
 inline std::vector<Kind> kinds() {
   auto const kind = [](char const* name, Layout layout, std::uint32_t key, std::uint32_t value, Residency residency,
-                       std::uint64_t cache_bytes) {
-    return Kind{{name, Device::cpu, layout, {2, 2, 8}, key, value, false, 2, residency, Gather::at_once}, cache_bytes};
+                       std::uint64_t cache_bytes, Device device = Device::cpu) {
+    return Kind{{name, device, layout, {2, 2, 8}, key, value, false, 2, residency, Gather::at_once}, cache_bytes};
   };
   return {kind("word", Layout::word, 8, 64, Residency::pm, 0),
           kind("mirrored", Layout::word, 8, 64, Residency::mirrored, 20'000),
           kind("mirrored_variable", Layout::word, 0, 0, Residency::mirrored, 0),
           kind("in_place", Layout::in_place, 8, 64, Residency::pm, 4'000),
-          kind("in_place_variable", Layout::in_place, 0, 0, Residency::pm, 4'000)};
+          kind("in_place_variable", Layout::in_place, 0, 0, Residency::pm, 4'000),
+          kind("mirrored_cuda", Layout::word, 8, 64, Residency::mirrored, 20'000, Device::cuda),
+          kind("in_place_cuda", Layout::in_place, 8, 64, Residency::pm, 4'000, Device::cuda)};
 }
 
 class FailingStore : public testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!available(config().device, why_not)) GTEST_SKIP() << why_not;
+  }
   ~FailingStore() override { no_faults(); }
   static void no_faults() {
     exec::failing_allocation.plant(0);
     exec::lost_device.plant(0);
   }
 
+  /// The fault to plant after the n-th: the next one, or where each takes long one of the next few.
+  [[nodiscard]] std::uint64_t next_fault(std::uint64_t n) const {
+    bool const slow = volume(100) < 100 || config().device == Device::cuda;
+    return n + (slow ? 5 : 1);
+  }
   [[nodiscard]] Config const& config() const { return GetParam().config; }
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   [[nodiscard]] OpenOptions options() const {

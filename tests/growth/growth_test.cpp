@@ -74,7 +74,11 @@ struct FullPool {
 
 class Growth : public testing::TestWithParam<Config> {
  protected:
-  void SetUp() override { full_ = &full_pool(GetParam()); }
+  void SetUp() override {
+    std::string why_not;
+    if (!available(GetParam().device, why_not)) GTEST_SKIP() << why_not;
+    full_ = &full_pool(GetParam());
+  }
 
   /// Made once for each configuration.
   static FullPool& full_pool(Config const& config) {
@@ -214,6 +218,7 @@ TEST_P(Growth, IsFinishedByTheOpenAfterAKill) {
 }
 
 TEST_P(Growth, SurvivesSigkillInItsMidst) {
+  if (GetParam().device == Device::cuda) GTEST_SKIP() << "a forked child cannot use the GPU; soak kills stores there";
   auto driver = open_full();  // for the model; the child has the pool
   ASSERT_TRUE(driver->store().close().ok());
   ::pid_t const child = ::fork();
@@ -382,9 +387,14 @@ TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
 
 std::vector<Config> configs() {
   Shape const shape{1, 2, 2};
-  return {{"word", Device::cpu, Layout::word, shape, 8, 16, false, 2},
-          {"mirrored", Device::cpu, Layout::word, shape, 8, 16, false, 2, Residency::mirrored},
-          {"in_place", Device::cpu, Layout::in_place, shape, 8, 16, false, 2}};
+  std::vector<Config> all;
+  for (Device const device : {Device::cpu, Device::cuda}) {
+    std::string const suffix = device == Device::cuda ? "_cuda" : "";
+    all.push_back({"word" + suffix, device, Layout::word, shape, 8, 16, false, 2});
+    all.push_back({"mirrored" + suffix, device, Layout::word, shape, 8, 16, false, 2, Residency::mirrored});
+    all.push_back({"in_place" + suffix, device, Layout::in_place, shape, 8, 16, false, 2});
+  }
+  return all;
 }
 INSTANTIATE_TEST_SUITE_P(Tables, Growth, testing::ValuesIn(configs()),
                          [](testing::TestParamInfo<Config> const& config) { return config.param.name; });

@@ -1,8 +1,6 @@
 // The bucket cache of layout `in_place`: what a load takes, what it saves, and that copies say what their buckets say.
 #include <algorithm>
-#include <atomic>
 #include <random>
-#include <thread>
 
 #include "mirror/mirrored_store.hpp"
 
@@ -47,7 +45,7 @@ class BucketCache : public MirroredStore {
   OpenOptions options_;
 };
 
-TEST_F(BucketCache, OfAllBucketsLeavesAHitOneAccessAndAMissNone) {
+TEST_P(BucketCache, OfAllBucketsLeavesAHitOneAccessAndAMissNone) {
   make_all_cached();
   put(0, kRecords);
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 7 * kRecords) << "four rows, key, place, record";
@@ -61,7 +59,7 @@ TEST_F(BucketCache, OfAllBucketsLeavesAHitOneAccessAndAMissNone) {
   EXPECT_EQ(miss.cache_hits, 0u);
 }
 
-TEST_F(BucketCache, TakesTheBucketsThatWereUsedMostOften) {
+TEST_P(BucketCache, TakesTheBucketsThatWereUsedMostOften) {
   make_cached(150);
   put(0, kRecords);
   gets(64, 1000, 1100);
@@ -71,7 +69,7 @@ TEST_F(BucketCache, TakesTheBucketsThatWereUsedMostOften) {
   EXPECT_LT(hits(keys(2000, 3000)), 400u);
 }
 
-TEST_F(BucketCache, ForgetsWhatWasUsedBeforeTheLastLoad) {
+TEST_P(BucketCache, ForgetsWhatWasUsedBeforeTheLastLoad) {
   make_cached(100);
   put(0, kRecords);
   gets(64, 1000, 1100);
@@ -83,7 +81,7 @@ TEST_F(BucketCache, ForgetsWhatWasUsedBeforeTheLastLoad) {
   EXPECT_LT(hits(keys(1000, 1100)), 60u);
 }
 
-TEST_F(BucketCache, TakesTheBucketsThatWereUsedLast) {
+TEST_P(BucketCache, TakesTheBucketsThatWereUsedLast) {
   make_cached(100, CachePolicy::lru);
   put(0, kRecords);
   gets(64, 0, kRecords);
@@ -92,7 +90,7 @@ TEST_F(BucketCache, TakesTheBucketsThatWereUsedLast) {
   EXPECT_EQ(hits(keys(3000, 3100)), 100u);
 }
 
-TEST_F(BucketCache, TakesAnyBucketsAndCountsNothing) {
+TEST_P(BucketCache, TakesAnyBucketsAndCountsNothing) {
   make_cached(1, CachePolicy::random);
   make_cached(all_buckets() / 2, CachePolicy::random);
   put(0, kRecords);
@@ -102,7 +100,7 @@ TEST_F(BucketCache, TakesAnyBucketsAndCountsNothing) {
   EXPECT_NEAR(static_cast<double>(records), kRecords / 2.0, kRecords / 10.0);
 }
 
-TEST_F(BucketCache, OfKeysThatAreNotThereTakesAllTheBucketsThatWereLookedThrough) {
+TEST_P(BucketCache, OfKeysThatAreNotThereTakesAllTheBucketsThatWereLookedThrough) {
   make_cached(450);
   put(0, kRecords);
   gets(32, 1'000'000, 1'000'100);
@@ -110,7 +108,7 @@ TEST_F(BucketCache, OfKeysThatAreNotThereTakesAllTheBucketsThatWereLookedThrough
   EXPECT_EQ(get(keys(1'000'000, 1'000'100)).pm_reads, 0u);
 }
 
-TEST_F(BucketCache, IsFrozenBetweenLoads) {
+TEST_P(BucketCache, IsFrozenBetweenLoads) {
   make_cached(100);
   put(0, kRecords);
   gets(16, 1000, 1100);
@@ -120,7 +118,7 @@ TEST_F(BucketCache, IsFrozenBetweenLoads) {
   EXPECT_EQ(hits(keys(1000, 1100)), 100u);
 }
 
-TEST_F(BucketCache, AChangedBucketStays) {
+TEST_P(BucketCache, AChangedBucketStays) {
   make_all_cached();
   put(0, kRecords / 2);
   load();
@@ -137,7 +135,7 @@ TEST_F(BucketCache, AChangedBucketStays) {
   driver_->check_all();
 }
 
-TEST_F(BucketCache, SparesWritesTheRowsThatTheyLookFor) {
+TEST_P(BucketCache, SparesWritesTheRowsThatTheyLookFor) {
   make_all_cached();
   put(0, kRecords);
   load();
@@ -146,7 +144,7 @@ TEST_F(BucketCache, SparesWritesTheRowsThatTheyLookFor) {
   EXPECT_EQ(update.pm_writes, 2000u) << "the fresh record, and its place";
 }
 
-TEST_F(BucketCache, AResizeEmptiesIt) {
+TEST_P(BucketCache, AResizeEmptiesIt) {
   make_cached(200, CachePolicy::lfu, 1);
   put(0, 500);
   gets(8, 0, 500);
@@ -167,7 +165,7 @@ TEST_F(BucketCache, AResizeEmptiesIt) {
   driver_->check_all();
 }
 
-TEST_F(BucketCache, WithAnyShapeAndSizesGivesTheModelsAnswers) {
+TEST_P(BucketCache, WithAnyShapeAndSizesGivesTheModelsAnswers) {
   struct Kind {
     Shape shape;
     std::uint32_t key_bytes, value_bytes;
@@ -200,46 +198,16 @@ TEST_F(BucketCache, WithAnyShapeAndSizesGivesTheModelsAnswers) {
   }
 }
 
-TEST_F(BucketCache, LoadsWhileOthersGetAndPut) {
+TEST_P(BucketCache, LoadsWhileOthersGetAndPut) {
   config_.count_accesses = false;
   make_cached(150);
   put(0, 2000);
-  std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> wrong{0};
-  std::vector<std::thread> threads;
-  for (std::uint64_t t = 0; t < 2; ++t) {
-    threads.emplace_back([&, t] {
-      // Nobody changes these. What is wanted moves on, so that every load evicts.
-      std::vector<std::byte> out(200 * 128);
-      std::vector<KeyStatus> statuses(200);
-      for (std::uint64_t i = 0; i < 60 || !stop; ++i) {
-        if (i > 4000) break;
-        std::uint64_t const first = (i / 16 * 100 + t * 300) % 800;
-        Packed const packed(keys(first, first + 200), 8);
-        Status const s = driver_->store().get(packed.column(), {out.data(), 128, 200, Place::host}, statuses);
-        auto const got = unpack(out, 128);
-        for (std::size_t k = 0; k < 200; ++k)
-          wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(first + k) ? 1 : 0;
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    Packed const packed(keys(1000, 2000), 8);
-    for (std::uint64_t version = 1; version < 40; ++version) {
-      std::vector<Bytes> const fresh = values(1000, 2000, version);
-      Packed const operands(fresh, 128);
-      wrong += driver_->store().put(packed.column(), operands.column()).ok() ? 0 : 1;
-    }
-    stop = true;
+  use_while([&] {
+    for (int i = 0; i < 40; ++i) load();
   });
-  for (int i = 0; i < 40; ++i) load();
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(wrong.load(), 0u);
-  for (std::uint64_t n = 1000; n < 2000; ++n) driver_->model.held[config_.key(n)] = config_.value(n, 39);
-  driver_->check_all();
 }
 
-TEST_F(BucketCache, NeedsRoomForItsMapsAndOneBucket) {
+TEST_P(BucketCache, NeedsRoomForItsMapsAndOneBucket) {
   make(100);
   auto const expect = [&](Code code, char const* part) {
     auto const report = driver_->store().load_cache();
@@ -263,6 +231,8 @@ TEST_F(BucketCache, NeedsRoomForItsMapsAndOneBucket) {
   EXPECT_EQ(driver_->store().stats().cache_bytes, 0u);
   expect(Code::no_space, "the memory budget is 100");
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, BucketCache, testing::ValuesIn(kMachines), machine_name);
 
 }  // namespace
 }  // namespace perdure::test

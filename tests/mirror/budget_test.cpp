@@ -6,7 +6,7 @@ namespace {
 
 using Budget = MirroredStore;
 
-TEST_F(Budget, WithoutRoomForIdentitiesRecordsAreReadForTheirKeys) {
+TEST_P(Budget, WithoutRoomForIdentitiesRecordsAreReadForTheirKeys) {
   OpenOptions small;
   small.memory_budget = 6144 * 10;
   make(3000, small);
@@ -20,7 +20,7 @@ TEST_F(Budget, WithoutRoomForIdentitiesRecordsAreReadForTheirKeys) {
   driver_->check_all();
 }
 
-TEST_F(Budget, WithoutRoomForWordsProbesGoToTheMedium) {
+TEST_P(Budget, WithoutRoomForWordsProbesGoToTheMedium) {
   OpenOptions none;
   none.memory_budget = 1000;
   make(3000, none);
@@ -32,7 +32,7 @@ TEST_F(Budget, WithoutRoomForWordsProbesGoToTheMedium) {
   driver_->check_all();
 }
 
-TEST_F(Budget, ATableThatOutgrowsItGoesOnWithoutAMirror) {
+TEST_P(Budget, ATableThatOutgrowsItGoesOnWithoutAMirror) {
   OpenOptions some;
   some.memory_budget = 200'000;
   make(1, some);
@@ -42,6 +42,8 @@ TEST_F(Budget, ATableThatOutgrowsItGoesOnWithoutAMirror) {
   EXPECT_FALSE(driver_->store().stats().residency_note.empty());
   driver_->check_all();
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, Budget, testing::ValuesIn(kMachines), machine_name);
 
 }  // namespace
 }  // namespace perdure::test

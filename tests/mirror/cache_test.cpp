@@ -1,7 +1,5 @@
 // The record cache: what a load takes, what it saves, and that no answer comes from what has changed since.
-#include <atomic>
 #include <fstream>
-#include <thread>
 
 #include "mirror/mirrored_store.hpp"
 
@@ -26,7 +24,7 @@ class Cache : public MirroredStore {
   OpenOptions options_;
 };
 
-TEST_F(Cache, ThatHoldsEverythingSavesEveryAccess) {
+TEST_P(Cache, ThatHoldsEverythingSavesEveryAccess) {
   make_cached(kRecords);
   put(0, kRecords);
   CacheReport const report = load();
@@ -36,7 +34,7 @@ TEST_F(Cache, ThatHoldsEverythingSavesEveryAccess) {
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
 }
 
-TEST_F(Cache, TakesWhatWasGotMostOften) {
+TEST_P(Cache, TakesWhatWasGotMostOften) {
   make_cached(500);
   put(0, kRecords);
   for (int i = 0; i < 64; ++i) get(keys(1000, 1500));
@@ -46,7 +44,7 @@ TEST_F(Cache, TakesWhatWasGotMostOften) {
   EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 500u);
 }
 
-TEST_F(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
+TEST_P(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
   make_cached(500);
   put(0, kRecords);
   for (int i = 0; i < 64; ++i) get(keys(1000, 1500));
@@ -57,7 +55,7 @@ TEST_F(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
   EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 500u);
 }
 
-TEST_F(Cache, TakesWhatWasGotLast) {
+TEST_P(Cache, TakesWhatWasGotLast) {
   make_cached(500, CachePolicy::lru);
   put(0, kRecords);
   for (int i = 0; i < 64; ++i) get(keys(0, kRecords));
@@ -66,14 +64,14 @@ TEST_F(Cache, TakesWhatWasGotLast) {
   EXPECT_EQ(get(keys(3000, 3500)).pm_reads, 0u);
 }
 
-TEST_F(Cache, TakesSomethingAtRandom) {
+TEST_P(Cache, TakesSomethingAtRandom) {
   make_cached(1000, CachePolicy::random);
   put(0, kRecords);
   EXPECT_EQ(load().records, 1000u);
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, kRecords - 1000);
 }
 
-TEST_F(Cache, AChangedRecordLeavesIt) {
+TEST_P(Cache, AChangedRecordLeavesIt) {
   make_cached(kRecords);
   put(0, kRecords);
   load();
@@ -88,7 +86,7 @@ TEST_F(Cache, AChangedRecordLeavesIt) {
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
 }
 
-TEST_F(Cache, SurvivesGrowthAndDisplacement) {
+TEST_P(Cache, SurvivesGrowthAndDisplacement) {
   make_cached(2000, CachePolicy::lfu, 1);
   put(0, 2000);
   load();
@@ -101,7 +99,7 @@ TEST_F(Cache, SurvivesGrowthAndDisplacement) {
   driver_->check_all();
 }
 
-TEST_F(Cache, SurvivesAnAbortedTransaction) {
+TEST_P(Cache, SurvivesAnAbortedTransaction) {
   make_cached(kRecords);
   put(0, 1000);
   load();
@@ -118,7 +116,7 @@ TEST_F(Cache, SurvivesAnAbortedTransaction) {
   driver_->check_all();
 }
 
-TEST_F(Cache, LeavesOutADamagedRecord) {
+TEST_P(Cache, LeavesOutADamagedRecord) {
   make_cached(kRecords);
   put(0, 1000);
   {
@@ -138,43 +136,16 @@ TEST_F(Cache, LeavesOutADamagedRecord) {
   EXPECT_EQ(answers[0].status, KeyStatus::corrupt);
 }
 
-TEST_F(Cache, LoadsWhileOthersGetAndPut) {
+TEST_P(Cache, LoadsWhileOthersGetAndPut) {
   config_.count_accesses = false;
   make_cached(1000);
   put(0, 2000);
-  std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 2; ++t) {
-    threads.emplace_back([&] {
-      std::vector<Bytes> const wanted = keys(0, 1000);  // nobody changes these
-      Packed const packed(wanted, 8);
-      std::vector<std::byte> out(wanted.size() * 128);
-      std::vector<KeyStatus> statuses(wanted.size());
-      for (int i = 0; i < 60 || !stop; ++i) {
-        if (i > 2000) break;
-        Status const s = driver_->store().get(packed.column(), {out.data(), 128, wanted.size(), Place::host}, statuses);
-        auto const got = unpack(out, 128);
-        for (std::size_t k = 0; k < wanted.size(); ++k)
-          wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(k) ? 1 : 0;
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    Packed const packed(keys(1000, 2000), 8);
-    for (std::uint64_t version = 1; version < 40; ++version) {
-      std::vector<Bytes> const fresh = values(1000, 2000, version);
-      Packed const operands(fresh, 128);
-      wrong += driver_->store().put(packed.column(), operands.column()).ok() ? 0 : 1;
-    }
-    stop = true;
+  use_while([&] {
+    for (int i = 0; i < 20; ++i) load();
   });
-  for (int i = 0; i < 20; ++i) load();
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(wrong.load(), 0u);
 }
 
-TEST_F(Cache, NeedsAMirrorRoomAndFixedSizes) {
+TEST_P(Cache, NeedsAMirrorRoomAndFixedSizes) {
   make(100);
   auto const expect = [&](Code code, char const* part) {
     auto const report = driver_->store().load_cache();
@@ -195,6 +166,8 @@ TEST_F(Cache, NeedsAMirrorRoomAndFixedSizes) {
   make(100, options_);
   expect(Code::unsupported, "varying sizes");
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, Cache, testing::ValuesIn(kMachines), machine_name);
 
 }  // namespace
 }  // namespace perdure::test

@@ -11,14 +11,14 @@ constexpr std::uint64_t kRecords = 3000;
 
 using Mirrored = MirroredStore;
 
-TEST_F(Mirrored, AHitCostsOneAccessAndAMissNone) {
+TEST_P(Mirrored, AHitCostsOneAccessAndAMissNone) {
   make(kRecords);
   put(0, kRecords);
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, kRecords);
   EXPECT_EQ(get(keys(kRecords, 3 * kRecords)).pm_reads, 0u);
 }
 
-TEST_F(Mirrored, WritesReadNothingAndWriteARecordAndAWord) {
+TEST_P(Mirrored, WritesReadNothingAndWriteARecordAndAWord) {
   make(kRecords);
   AccessCounts const insert = cost([&] { put(0, kRecords); });
   EXPECT_EQ(insert.pm_reads, 0u);
@@ -33,7 +33,7 @@ TEST_F(Mirrored, WritesReadNothingAndWriteARecordAndAWord) {
   driver_->check_all();
 }
 
-TEST_F(Mirrored, AfterOpeningARecordIsReadWholeOnceThenKnown) {
+TEST_P(Mirrored, AfterOpeningARecordIsReadWholeOnceThenKnown) {
   make(kRecords);
   put(0, kRecords);
   reopen();
@@ -43,7 +43,7 @@ TEST_F(Mirrored, AfterOpeningARecordIsReadWholeOnceThenKnown) {
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, kRecords);
 }
 
-TEST_F(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
+TEST_P(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
   config_.gather = Gather::in_order;
   make(kRecords);
   put(0, kRecords);
@@ -52,7 +52,7 @@ TEST_F(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
   EXPECT_LE(get(wanted).pm_reads, 10u + 3200 / 32);
 }
 
-TEST_F(Mirrored, AnArithmeticResultIsReadOnceThenKnown) {
+TEST_P(Mirrored, AnArithmeticResultIsReadOnceThenKnown) {
   make(kRecords);
   put(0, 100);
   add(0, 100);
@@ -60,7 +60,7 @@ TEST_F(Mirrored, AnArithmeticResultIsReadOnceThenKnown) {
   EXPECT_EQ(get(keys(0, 100)).pm_reads, 100u);
 }
 
-TEST_F(Mirrored, GrowthKeepsWhatIsKnownOfTheLevelsThatStay) {
+TEST_P(Mirrored, GrowthKeepsWhatIsKnownOfTheLevelsThatStay) {
   make(1);
   for (std::uint64_t at = 0; at < 20'000; at += 500) put(at, at + 500);
   EXPECT_GT(driver_->store().stats().growths, 3u);
@@ -69,7 +69,7 @@ TEST_F(Mirrored, GrowthKeepsWhatIsKnownOfTheLevelsThatStay) {
   driver_->check_all();
 }
 
-TEST_F(Mirrored, AnAbortedTransactionLeavesTheMirrorAsItWas) {
+TEST_P(Mirrored, AnAbortedTransactionLeavesTheMirrorAsItWas) {
   make(kRecords);
   put(0, 1000);
   auto transaction = driver_->store().begin();
@@ -86,7 +86,7 @@ TEST_F(Mirrored, AnAbortedTransactionLeavesTheMirrorAsItWas) {
 }
 
 // The pool has room for the records and one batch: what batches replaced must come back.
-TEST_F(Mirrored, RecordsThatWereReplacedAreUsedAgain) {
+TEST_P(Mirrored, RecordsThatWereReplacedAreUsedAgain) {
   CreateOptions create = config_.create(2000);
   create.max_bytes = 4u << 20;
   create.overwrite = true;
@@ -103,7 +103,7 @@ TEST_F(Mirrored, RecordsThatWereReplacedAreUsedAgain) {
   EXPECT_LE(driver_->store().stats().pool_bytes, 4u << 20);
 }
 
-TEST_F(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
+TEST_P(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
   CreateOptions create = config_.create(1000);
   create.max_bytes = 5u << 20;
   create.overwrite = true;
@@ -120,7 +120,7 @@ TEST_F(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
   driver_->check_all();
 }
 
-TEST_F(Mirrored, ADamagedValueIsCorruptThoughItsKeyIsKnown) {
+TEST_P(Mirrored, ADamagedValueIsCorruptThoughItsKeyIsKnown) {
   config_.count_accesses = false;
   for (Gather const gather : {Gather::at_once, Gather::in_order, Gather::by_host, Gather::shared}) {
     config_.gather = gather;
@@ -143,12 +143,14 @@ TEST_F(Mirrored, ADamagedValueIsCorruptThoughItsKeyIsKnown) {
   }
 }
 
-TEST_F(Mirrored, LayoutInPlaceIsNeverMirrored) {
+TEST_P(Mirrored, LayoutInPlaceIsNeverMirrored) {
   config_.layout = Layout::in_place;
   auto const store = Store::create(path(), config_.create(100), config_.open());
   EXPECT_EQ(store.status().code(), Code::invalid_argument);
   EXPECT_NE(store.status().message().find("residency pm"), std::string::npos) << store.status().message();
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, Mirrored, testing::ValuesIn(kMachines), machine_name);
 
 }  // namespace
 }  // namespace perdure::test

@@ -3,17 +3,30 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
 
-class MirroredStore : public testing::Test {
+inline constexpr Device kMachines[] = {Device::cpu, Device::cuda};
+inline std::string machine_name(testing::TestParamInfo<Device> const& machine) {
+  return machine.param == Device::cpu ? "cpu" : "cuda";
+}
+
+class MirroredStore : public testing::TestWithParam<Device> {
  protected:
+  void SetUp() override {
+    std::string why_not;
+    if (!available(GetParam(), why_not)) GTEST_SKIP() << why_not;
+    config_.device = GetParam();
+  }
   void make(std::uint64_t expected_records, OpenOptions const& more = {}) {
     CreateOptions create = config_.create(expected_records);
     create.overwrite = true;
@@ -63,6 +76,42 @@ class MirroredStore : public testing::Test {
       EXPECT_EQ(answers[i].value, there ? held->second : answers[i].value) << i;
     }
     return driver_->store().stats().accesses;
+  }
+  /// Runs it while threads get keys 0 to 999 and one puts keys 1000 to 1999, of 2000 that are there. What is wanted
+  /// moves on, so that loads of a small cache evict.
+  void use_while(std::function<void()> const& f) {
+    constexpr std::uint64_t kWanted = 200, kPuts = 40;
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> wrong{0};
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<std::byte> out(kWanted * config_.value_bytes);
+        std::vector<KeyStatus> statuses(kWanted);
+        for (std::uint64_t i = 0; (i < 300 || !stop) && i < 4000; ++i) {
+          std::uint64_t const first = (i / 16 * 100 + t * 300) % (1000 - kWanted + 1);
+          Packed const packed(keys(first, first + kWanted), 8);
+          Status const s =
+              driver_->store().get(packed.column(), {out.data(), config_.value_bytes, kWanted, Place::host}, statuses);
+          auto const got = unpack(out, config_.value_bytes);
+          for (std::size_t k = 0; k < kWanted; ++k)
+            wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(first + k) ? 1 : 0;
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      Packed const packed(keys(1000, 2000), 8);
+      for (std::uint64_t version = 1; version <= kPuts; ++version) {
+        Packed const operands(values(1000, 2000, version), config_.value_bytes);
+        wrong += driver_->store().put(packed.column(), operands.column()).ok() ? 0 : 1;
+      }
+      stop = true;
+    });
+    f();
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0u);
+    for (std::uint64_t n = 1000; n < 2000; ++n) driver_->model.held[config_.key(n)] = config_.value(n, kPuts);
+    driver_->check_all();
   }
   template <class F>
   AccessCounts cost(F f) {

@@ -40,6 +40,11 @@ struct Level {
   std::uint32_t log2_buckets = 0;
 };
 
+/// The same buckets, whatever numbers their slots have.
+PERDURE_FN bool same_level(Level const& a, Level const& b) {
+  return a.base == b.base && a.log2_buckets == b.log2_buckets;
+}
+
 /// What the algorithms need to know of a table; plain data that travels to any machine.
 struct TableView {
   Level level[pm::kMaxLevels + 1];  // highest first; behind them the retiring one, if there is one

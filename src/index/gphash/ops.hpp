@@ -668,6 +668,7 @@ struct InPlaceOps {
     KeyRef key{};
     if (t.key_bytes != 0) {
       key = {mem.read(in_place::key(t, retiring, slot)), t.key_bytes, 0};
+      pm::will_read(key.data, key.bytes);
     } else {
       if (!t.may_hold(at)) return Verdict::done;
       pm::RecordView const r = t.record(mem, at);
