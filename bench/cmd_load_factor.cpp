@@ -119,16 +119,15 @@ class Filling {
   }
 
   [[nodiscard]] Filled filled(std::vector<Batch> const& done) const {
+    // The middle batch's: in some of them the pool itself grows.
     auto const rate = [&](double from, double to) {
-      std::uint64_t n = 0;
-      double seconds = 0;
+      std::vector<double> each;
       for (Batch const& batch : done) {
         double const at = static_cast<double>(batch.first) / static_cast<double>(slots_);
-        if (at < from || at >= to || batch.n != timed_size()) continue;
-        n += batch.n;
-        seconds += batch.seconds;
+        if (at >= from && at < to && batch.n == timed_size())
+          each.push_back(static_cast<double>(batch.n) / batch.seconds * 1e-6);
       }
-      return n == 0 ? 0.0 : static_cast<double>(n) / seconds * 1e-6;
+      return each.empty() ? 0.0 : median(each);
     };
     return {load(), rate(0.45, 0.55), rate(0.9 * load(), 1)};
   }

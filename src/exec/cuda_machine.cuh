@@ -121,27 +121,26 @@ class CudaMachine {
       cudaFree(data_);
       cudaFreeHost(twin_);
     }
+    /// On failure it is as it was: who goes back to what was before needs no memory for it.
     Status resize(std::size_t n) {
       if (n <= capacity_ && data_ != nullptr) return {};
-      cudaFree(data_);
-      data_ = nullptr;
-      capacity_ = 0;
       std::size_t const room = n == 0 ? 1 : n;
       std::size_t const bytes = room * sizeof(T);
-      cudaError_t const error = failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
+      T* fresh = nullptr;
+      cudaError_t const error = failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMalloc(&fresh, bytes);
       if (Status s = cuda_allocated(error, bytes, "device memory"); !s.ok()) return s;
+      cudaFree(std::exchange(data_, fresh));
       capacity_ = room;
       return {};
     }
     Status need_twin(std::size_t n) {
       if (n <= twin_capacity_ && twin_ != nullptr) return {};
-      cudaFreeHost(twin_);
-      twin_ = nullptr;
-      twin_capacity_ = 0;
       std::size_t const bytes = n * sizeof(T);
+      T* fresh = nullptr;
       cudaError_t const error =
-          failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMallocHost(&twin_, bytes);
+          failing_allocation.strikes() ? cudaErrorMemoryAllocation : cudaMallocHost(&fresh, bytes);
       if (Status s = cuda_allocated(error, bytes, "pinned memory"); !s.ok()) return s;
+      cudaFreeHost(std::exchange(twin_, fresh));
       twin_capacity_ = n;
       return {};
     }
@@ -422,7 +421,7 @@ class CudaMachine {
     return cuda_status(run(sort_room_.data(), bytes), doing);
   }
 
-  static constexpr std::size_t kMerged = 1u << 14;
+  static constexpr std::size_t kMerged = 1u << 18;  // beyond it, digits are as fast
   static constexpr unsigned kBlock = 128;  // a limit of 64 registers, for twice the warps, cost a third of the inserts
   static constexpr unsigned kBlocksPerMultiprocessor = 16;
   static constexpr unsigned kFewBlocks = 4;  // likewise

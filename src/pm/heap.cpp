@@ -52,15 +52,21 @@ void RecordHeap::guard_superblocks(bool on) {
   if (!on) superblocks_.clear();
 }
 
-RecordHeap::Mark RecordHeap::mark(Offset record) {
+RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
-  if (index >= superblocks_.size()) return Mark::invalid;
+  if (index >= superblocks_.size()) return {};
   Superblock& s = superblocks_[index];
   if (s.stride == 0) __atomic_store_n(&s.led_into, 1, __ATOMIC_RELAXED);
   std::uint64_t i = 0;
-  if (!index_of(record, i)) return Mark::invalid;
-  std::uint64_t const bit = std::uint64_t{1} << (i % 64);
-  return (__atomic_fetch_or(&s.bitmap[i / 64], bit, __ATOMIC_RELAXED) & bit) != 0 ? Mark::again : Mark::first;
+  if (!index_of(record, i)) return {};
+  MarkSpot const spot{&s.bitmap[i / 64], std::uint64_t{1} << (i % 64)};
+  __builtin_prefetch(spot.word, 1);
+  return spot;
+}
+
+RecordHeap::Mark RecordHeap::mark(MarkSpot spot) {
+  if (spot.word == nullptr) return Mark::invalid;
+  return (__atomic_fetch_or(spot.word, spot.bit, __ATOMIC_RELAXED) & spot.bit) != 0 ? Mark::again : Mark::first;
 }
 
 void RecordHeap::finish_recovery() {

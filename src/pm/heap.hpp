@@ -31,8 +31,15 @@ class RecordHeap {
   /// Recovery, step 1: finds the heap superblocks among those the index does not use.
   void find_superblocks();
   enum class Mark : std::uint8_t { first, again, invalid };
-  /// Recovery, step 2, from any number of threads: this record is in use.
-  Mark mark(Offset record);
+  /// Where it is noted that a record is in use.
+  struct MarkSpot {
+    std::uint64_t* word = nullptr;  // null: there can be no record
+    std::uint64_t bit = 0;
+  };
+  /// Recovery, step 2, from any number of threads: brings the spot near, for records lie anywhere,
+  MarkSpot spot_to_mark(Offset record);
+  /// and notes that the record is in use.
+  static Mark mark(MarkSpot spot);
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
 

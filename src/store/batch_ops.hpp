@@ -72,7 +72,7 @@ struct GetBody {
     } else {
       if (!s.live) return;
       auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
-      if constexpr (Ops::kCachesBuckets) note_buckets(warp, s.where, found, counts);
+      if constexpr (Ops::kCachesBuckets) note_buckets(warp, i, s.where, found, counts);
       answer(warp, mem, i, found, counts);
     }
   }
@@ -80,15 +80,16 @@ struct GetBody {
   /// What the bucket cache's next load goes by: where the key was found, or all the places where it was not. And, where
   /// it is asked for, whether the cache had it.
   template <class W>
-  PERDURE_FN void note_buckets(W& warp, Where const& where, gphash::Found const& found, Counts& counts) const {
+  PERDURE_FN void note_buckets(W& warp, std::uint64_t i, Where const& where, gphash::Found const& found,
+                               Counts& counts) const {
     if (found.cached) ++counts[Counts::cached];
     if (batch.uses == BatchView::Uses::ignored) return;
     warp.once([&] {
       if (found.hit) {
-        batch.note_use<W>(table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
+        batch.note_use<W>(i, table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
       } else {
         for (std::uint32_t g = 0; g < Where::groups(table); ++g)
-          batch.note_use<W>(table.buckets.uses + Ops::bucket(table, where, g));
+          batch.note_use<W>(i, table.buckets.uses + Ops::bucket(table, where, g));
       }
       return std::uint64_t{0};
     });

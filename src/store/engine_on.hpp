@@ -374,12 +374,12 @@ class SessionOn final : public Session {
     return rest;
   }
 
-  /// One batch in four is watched: enough to tell what is got often, at a fraction of the cost. Which ones follows
-  /// no pattern, for callers' batches may.
+  /// Which quarter of each batch is watched follows no pattern, for callers' batches may.
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
     std::uint32_t const* const noted = Ops::kCachesBuckets ? shared_->table.buckets.uses : shared_->table.mirror.uses;
-    if (noted == nullptr || nth_hash(number, 1) >> 62 != 0) return;
+    if (noted == nullptr) return;
+    batch_.watched = static_cast<std::uint32_t>(nth_hash(number, 1) >> 62);
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;
@@ -406,64 +406,68 @@ class SessionOn final : public Session {
   Status get_aside() {
     PlacesSorted const order = PlacesSorted::in(shared_->table);
     bool const few = batch_.n <= kFewAside;
-    if (Status s = entries_.resize(batch_.n + 1); !s.ok()) return s;
+    if (Status s = entries_.resize(batch_.n + 2); !s.ok()) return s;
+    if (Status s = spare_.resize(batch_.n); !s.ok()) return s;
     if (Status s = located_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = deferred_count_.resize(1); !s.ok()) return s;
-    std::uint64_t* const count = few ? entries_.data() + batch_.n : deferred_count_.data();
-    if (Status s = machine_.fill(count, 0, 1); !s.ok()) return s;
-    Deferred const deferred{entries_.data(), count, located_.data(), order.shift};
+    if (Status s = deferred_count_.resize(2); !s.ok()) return s;
+    std::uint64_t* const counts = few ? entries_.data() + batch_.n : deferred_count_.data();
+    if (Status s = machine_.fill(counts, 0, 2); !s.ok()) return s;
+    Deferred deferred{entries_.data(), counts, located_.data(), order.shift};
+    deferred.upper = spare_.data();
+    if (!few) {
+      auto const all = static_cast<double>(shared_->table.pool_bytes / pm::kRecordAlign >> order.shift);
+      deferred.pivot = static_cast<std::uint64_t>(all * shared_->gather.pivot(batch_.n));
+    }
     if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
       return s;
-    auto fetched = few ? machine_.fetch(entries_, batch_.n + 1) : machine_.fetch(deferred_count_, 1);
+    auto fetched = few ? machine_.fetch(entries_, batch_.n + 2) : machine_.fetch(deferred_count_, 2);
     if (!fetched) return fetched.status();
-    std::uint64_t const n = fetched->back();
-    if (n == 0) return {};
-    auto const trial = shared_->gather.aside(shared_->options.gather, n, order.shift == 0);
+    Aside const aside{fetched->end()[-2], fetched->end()[-1], few ? fetched->data() : nullptr, order.bits};
+    if (aside.n() == 0) return {};
+    auto const trial = shared_->gather.aside(shared_->options.gather, aside.n(), order.shift == 0);
     auto const start = Clock::now();
-    std::span<std::uint64_t const> const known = few ? fetched->first(n) : std::span<std::uint64_t const>{};
-    if (Status s = gather(GatherChoice::kAside[trial.way], deferred, n, known, order); !s.ok() || !trial.timed)
-      return s;
+    if (Status s = gather(GatherChoice::kAside[trial.way], deferred, aside); !s.ok()) return s;
+    if (!few) shared_->gather.parted(batch_.n, aside.below, aside.above);
+    if (!trial.timed) return {};
     if (Status s = machine_.wait(); !s.ok()) return s;
-    shared_->gather.noted(trial, n, since(start));
+    shared_->gather.noted(trial, aside.n(), since(start));
     return {};
   }
 
-  /// `known`: the n entries, if the host has them already.
-  Status gather(Gather way, Deferred deferred, std::uint64_t n, std::span<std::uint64_t const> known,
-                PlacesSorted const& order) {
-    if (way == Gather::by_host) {
-      if (!known.empty()) return gather_by_host(deferred, known);
-      auto entries = machine_.fetch(entries_, n);
-      return entries ? gather_by_host(deferred, *entries) : entries.status();
-    }
-    auto sorted = sort_aside(deferred.entries, n, order);
-    if (!sorted) return sorted.status();
-    deferred.entries = *sorted;
-    if (way == Gather::in_order) return gather_in_order(deferred, n);
-    return gather_shared(deferred, n);
+  /// What was put aside: so many below the pivot, in entries_, and above it, in spare_.
+  struct Aside {
+    std::uint64_t below, above;
+    std::uint64_t const* known;  // to the host already, for all lie below; or null
+    int place_bits;
+    [[nodiscard]] std::uint64_t n() const { return below + above; }
+  };
+
+  Status gather(Gather way, Deferred deferred, Aside const& aside) {
+    if (way == Gather::shared && aside.above > 0) return gather_shared(deferred, aside);
+    if (Status s = machine_.copy(entries_.data() + aside.below, spare_.data(), aside.above); !s.ok()) return s;
+    if (way == Gather::in_order) return gather_in_order(deferred, entries_.data(), spare_.data(), aside.n(), aside);
+    if (aside.known != nullptr) return gather_by_host(deferred, {aside.known, aside.n()});
+    auto entries = machine_.fetch(entries_, aside.n());
+    return entries ? gather_by_host(deferred, *entries) : entries.status();
   }
 
-  /// The lower part of the pool by the host, the upper one by the device at the same time: it pays for each page that
-  /// it touches, however little of it.
-  Status gather_shared(Deferred const& deferred, std::uint64_t n) {
-    std::uint64_t const by_host = shared_->gather.host_share(n);
-    Buffer<std::uint64_t>& sorted = deferred.entries == entries_.data() ? entries_ : spare_;
-    auto entries = machine_.fetch(sorted, by_host);
+  Status gather_shared(Deferred const& deferred, Aside const& aside) {
+    Status const beside = machine_.beside(
+        [&] { return gather_in_order(deferred, spare_.data(), entries_.data() + aside.below, aside.above, aside); });
+    if (!beside.ok()) return beside;
+    auto entries = machine_.fetch(entries_, aside.below);
     if (!entries) return entries.status();
-    Deferred upper = deferred;
-    upper.entries += by_host;
-    if (Status s = machine_.beside([&] { return gather_in_order(upper, n - by_host); }); !s.ok()) return s;
     if (Status s = gather_by_host(deferred, *entries); !s.ok()) return s;
     return machine_.rejoin();
   }
 
-  Result<std::uint64_t*> sort_aside(std::uint64_t* entries, std::uint64_t n, PlacesSorted const& order) {
-    if (Status s = spare_.resize(n); !s.ok()) return s;
-    return machine_.sort_words(entries, spare_.data(), n, 32, 32 + order.bits);
-  }
-
-  Status gather_in_order(Deferred const& sorted, std::uint64_t n) {
-    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, sorted, n});
+  /// n of them; `room` is for as many.
+  Status gather_in_order(Deferred deferred, std::uint64_t* entries, std::uint64_t* room, std::uint64_t n,
+                         Aside const& aside) {
+    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.place_bits);
+    if (!sorted) return sorted.status();
+    deferred.entries = *sorted;
+    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
   }
 
   /// The host's threads read PM at random without the price of a device's address translation. Piece by piece,
@@ -609,6 +613,7 @@ class EngineOn final : public Engine {
       if (!counts) return counts.status();
       report.corrupt = counts.value()[exec::Counts::corrupt];
       report.records -= report.corrupt;
+      state_.gather.forget();  // what is put aside from here on lies elsewhere
       std::lock_guard const lock(state_.mutex);
       report.bytes = state_.mirror_report.cache_bytes;
       state_.mirror_report.cache_records = report.records;

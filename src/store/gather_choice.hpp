@@ -17,6 +17,9 @@
 
 namespace perdure {
 
+/// Sizes within a factor of two.
+inline std::size_t class_of(std::uint64_t n) { return static_cast<std::size_t>(std::bit_width(n)) - 1; }
+
 /// Picks one of kWays, by size class, from how long each took.
 template <std::size_t kWays>
 class Contest {
@@ -54,12 +57,16 @@ class Contest {
     return classes_[class_of(n)].took[way].middle();
   }
 
+  void forget() {
+    std::lock_guard const lock(mutex_);
+    classes_ = {};
+  }
+
   static constexpr std::uint64_t kTrials = 4;  // of each way; the first, which makes buffers, is not timed
   static constexpr std::uint64_t kTurns = kWays * kTrials;
 
  private:
   static constexpr std::uint64_t kPeriod = 4096;  // batches
-  static std::size_t class_of(std::uint64_t n) { return static_cast<std::size_t>(std::bit_width(n)) - 1; }
 
   class Times {
    public:
@@ -109,17 +116,40 @@ class GatherChoice {
   }
   void noted(Aside::Trial trial, std::uint64_t n, double seconds) { aside_.noted(trial, n, seconds); }
 
-  /// How many of n the host fetches, so that it and the device are done at one time.
-  std::uint64_t host_share(std::uint64_t n) {
-    double const device = aside_.middle(0, n), host = aside_.middle(1, n);
-    double const share = device > 0 && host > 0 ? device / (device + host) : 0.5;
-    return static_cast<std::uint64_t>(static_cast<double>(n) * share);
+  /// Everything is tried again.
+  void forget() {
+    values_.forget();
+    aside_.forget();
+  }
+
+  /// Where to part what n keys put aside, as a share of the pool: the host fetches what lies below, the device the
+  /// rest, which pays for each page that it touches, however little of it.
+  double pivot(std::uint64_t n) {
+    std::lock_guard const lock(mutex_);
+    return pivots_[class_of(n)];
+  }
+  /// So many lay below it and above. The next batch is parted so that both are done at one time.
+  void parted(std::uint64_t n, std::uint64_t below, std::uint64_t above) {
+    if (below + above == 0) return;
+    double const device = aside_.middle(0, below + above), host = aside_.middle(1, below + above);
+    double const wanted = device > 0 && host > 0 ? device / (device + host) : 0.5;
+    double const had = static_cast<double>(below) / static_cast<double>(below + above);
+    std::lock_guard const lock(mutex_);
+    double& pivot = pivots_[class_of(n)];
+    pivot = std::clamp(pivot + (wanted - had) / 2, 0.01, 1.0);
   }
 
  private:
   static constexpr std::uint64_t kFewest = 1u << 10;  // below it a launch costs more than any way could save
+  static constexpr std::array<double, 64> even() {
+    std::array<double, 64> all{};
+    all.fill(0.5);
+    return all;
+  }
   Values values_{Aside::kTurns};
   Aside aside_{0};
+  std::mutex mutex_;
+  std::array<double, 64> pivots_ = even();
 };
 
 }  // namespace perdure

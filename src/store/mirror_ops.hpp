@@ -16,12 +16,15 @@ inline constexpr std::uint32_t kSquad = 32;
 
 PERDURE_FN constexpr std::uint64_t squads(std::uint64_t n) { return (n + kSquad - 1) / kSquad; }
 
-/// Gets put aside, to be sorted: place on PM (in units of 16 bytes << shift) above, operation below.
+/// Gets put aside: place on PM (in units of 16 bytes << shift) above, operation below. Those from place `pivot` on go
+/// to a list of their own.
 struct Deferred {
   std::uint64_t* entries = nullptr;  // null: nothing is put aside
-  std::uint64_t* count = nullptr;
+  std::uint64_t* count = nullptr;    // two: of those below the pivot, of the others
   std::uint64_t* slots = nullptr;    // by operation
   std::uint32_t shift = 0;
+  std::uint64_t pivot = ~std::uint64_t{0};
+  std::uint64_t* upper = nullptr;
 
   PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
   PERDURE_FN static std::uint64_t place(std::uint64_t entry) { return entry >> 32; }
@@ -156,7 +159,7 @@ struct MirrorGetBody {
       if (!live(i)) return;
       KeyRef const key{batch.keys.at(i), table.key_bytes, s.hash[lane]};
       hits[lane] = search().template look_up<W>(s.where[lane], key, s.candidates[lane], needed);
-      if (hits[lane].source != Source::none) batch.note_use<W>(table.mirror.uses + hits[lane].slot);
+      if (hits[lane].source != Source::none) batch.note_use<W>(i, table.mirror.uses + hits[lane].slot);
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });
     auto const which = [&](Source source) {
@@ -197,11 +200,15 @@ struct MirrorGetBody {
 
   template <class W, class Hits>
   PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits) const {
-    append_each(warp, mask, deferred.entries, deferred.count, [&](std::uint32_t lane) {
-      std::uint64_t const place = hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
+    auto const place = [&](std::uint32_t lane) { return hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift; };
+    auto const entry = [&](std::uint32_t lane) {
       deferred.slots[first + lane] = hits[lane].slot;
-      return place << 32 | (first + lane);
-    });
+      return place(lane) << 32 | (first + lane);
+    };
+    std::uint32_t const above =
+        warp.vote([&](std::uint32_t lane) { return (mask >> lane & 1) != 0 && place(lane) >= deferred.pivot; });
+    append_each(warp, mask & ~above, deferred.entries, deferred.count, entry);
+    append_each(warp, above, deferred.upper, deferred.count + 1, entry);
   }
 
   /// The key stands perhaps in a record the mirror does not know: the whole warp reads it, and tells the mirror.

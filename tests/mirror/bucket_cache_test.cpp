@@ -62,7 +62,7 @@ TEST_P(BucketCache, OfAllBucketsLeavesAHitOneAccessAndAMissNone) {
 TEST_P(BucketCache, TakesTheBucketsThatWereUsedMostOften) {
   make_cached(150);
   put(0, kRecords);
-  gets(64, 1000, 1100);
+  gets(160, 1000, 1100);
   gets(16, 0, kRecords);
   load();
   EXPECT_EQ(hits(keys(1000, 1100)), 100u);
@@ -75,7 +75,7 @@ TEST_P(BucketCache, ForgetsWhatWasUsedBeforeTheLastLoad) {
   gets(64, 1000, 1100);
   load();
   EXPECT_EQ(hits(keys(1000, 1100)), 100u);
-  gets(16, 2000, 2100);
+  gets(40, 2000, 2100);
   load();
   EXPECT_EQ(hits(keys(2000, 2100)), 100u);
   EXPECT_LT(hits(keys(1000, 1100)), 60u);
@@ -85,7 +85,7 @@ TEST_P(BucketCache, TakesTheBucketsThatWereUsedLast) {
   make_cached(100, CachePolicy::lru);
   put(0, kRecords);
   gets(64, 0, kRecords);
-  gets(8, 3000, 3100);
+  gets(40, 3000, 3100);
   load();
   EXPECT_EQ(hits(keys(3000, 3100)), 100u);
 }

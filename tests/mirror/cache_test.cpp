@@ -49,7 +49,7 @@ TEST_P(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
   put(0, kRecords);
   for (int i = 0; i < 64; ++i) get(keys(1000, 1500));
   load();
-  for (int i = 0; i < 16; ++i) get(keys(2000, 2500));
+  for (int i = 0; i < 40; ++i) get(keys(2000, 2500));
   load();
   EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 0u);
   EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 500u);
@@ -59,7 +59,7 @@ TEST_P(Cache, TakesWhatWasGotLast) {
   make_cached(500, CachePolicy::lru);
   put(0, kRecords);
   for (int i = 0; i < 64; ++i) get(keys(0, kRecords));
-  for (int i = 0; i < 8; ++i) get(keys(3000, 3500));
+  for (int i = 0; i < 40; ++i) get(keys(3000, 3500));
   load();
   EXPECT_EQ(get(keys(3000, 3500)).pm_reads, 0u);
 }

@@ -52,6 +52,21 @@ TEST_P(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
   EXPECT_LE(get(wanted).pm_reads, 10u + 3200 / 32);
 }
 
+/// So many that the lists of what is put aside are parted, again and again until the parts suit.
+TEST_P(Mirrored, LargeBatchesAnswerTheSameHoweverTheyAreGathered) {
+  constexpr std::uint64_t kMany = 20000;
+  config_.count_accesses = false;
+  for (Gather const gather : {Gather::at_once, Gather::in_order, Gather::by_host, Gather::shared, Gather::automatic}) {
+    config_.gather = gather;
+    make(kMany);
+    put(0, kMany);
+    for (int round = 0; round < (gather == Gather::automatic ? 30 : 6); ++round) {
+      std::uint64_t const first = static_cast<std::uint64_t>(round) * 1000 % 5000;
+      get(keys(first, first + kMany));
+    }
+  }
+}
+
 TEST_P(Mirrored, AnArithmeticResultIsReadOnceThenKnown) {
   make(kRecords);
   put(0, 100);

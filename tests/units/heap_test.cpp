@@ -44,13 +44,13 @@ void check_recovery(Pool& pool, Held const& held) {
   for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
   fresh.find_superblocks();
   for (auto const& [at, stride] : held) {
-    RC_ASSERT(fresh.mark(Offset{at}) == RecordHeap::Mark::first);
-    RC_ASSERT(fresh.mark(Offset{at}) == RecordHeap::Mark::again);
-    RC_ASSERT(fresh.mark(Offset{at + 8}) == RecordHeap::Mark::invalid);
+    RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{at})) == RecordHeap::Mark::first);
+    RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{at})) == RecordHeap::Mark::again);
+    RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{at + 8})) == RecordHeap::Mark::invalid);
   }
-  RC_ASSERT(fresh.mark(Offset{0}) == RecordHeap::Mark::invalid);
-  RC_ASSERT(fresh.mark(Offset{pool.bytes()}) == RecordHeap::Mark::invalid);
-  RC_ASSERT(fresh.mark(Offset{~std::uint64_t{15}}) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{0})) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{pool.bytes()})) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{~std::uint64_t{15}})) == RecordHeap::Mark::invalid);
   fresh.finish_recovery();
   check(fresh, pool, held);
 }
@@ -134,7 +134,7 @@ TEST(RecordHeap, ADamagedSuperblockThatSlotsLeadIntoIsLeftAlone) {
   pool.base()[kMinSuperblock + 4] ^= std::byte{1};
   RecordHeap heap(pool);
   heap.find_superblocks();
-  EXPECT_EQ(heap.mark(Offset{at}), RecordHeap::Mark::invalid);
+  EXPECT_EQ(heap.mark(heap.spot_to_mark(Offset{at})), RecordHeap::Mark::invalid);
   heap.finish_recovery();
   std::uint64_t other = 0;
   EXPECT_EQ(heap.reserve(64, 1, &other).code(), Code::no_space) << "the only superblock may hold records";

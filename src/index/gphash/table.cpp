@@ -409,6 +409,22 @@ Recovered Table::recover(exec::Workers& workers) {
       mutated(Mutant::recovery_skips_last_level) ? view_.level[view_.levels - 1].first_slot : slots_;
   workers.for_chunks(slots, 1 << 16, [&](std::size_t begin, std::size_t end) {
     std::uint64_t my_records = 0, my_half = 0, my_astray = 0;
+    constexpr std::size_t kAhead = 32;
+    std::array<std::pair<std::uint64_t, pm::RecordHeap::MarkSpot>, kAhead> near;
+    std::size_t waiting = 0;
+    auto const mark_all = [&] {
+      for (std::size_t i = 0; i < waiting; ++i) {
+        switch (pm::RecordHeap::mark(near[i].second)) {
+          case pm::RecordHeap::Mark::first: ++my_records; break;
+          case pm::RecordHeap::Mark::invalid: ++my_astray; break;
+          case pm::RecordHeap::Mark::again: {
+            std::lock_guard const lock(mutex);
+            again.push_back(near[i].first);
+          }
+        }
+      }
+      waiting = 0;
+    };
     for (std::uint64_t number = begin; number < end; ++number) {
       SlotAt const at = locate(number);
       std::uint64_t const word = word_at(at);
@@ -418,15 +434,10 @@ Recovered Table::recover(exec::Workers& workers) {
         ++my_half;
         continue;
       }
-      switch (heap_->mark(record_at(at))) {
-        case pm::RecordHeap::Mark::first: ++my_records; break;
-        case pm::RecordHeap::Mark::invalid: ++my_astray; break;
-        case pm::RecordHeap::Mark::again: {
-          std::lock_guard const lock(mutex);
-          again.push_back(number);
-        }
-      }
+      near[waiting++] = {number, heap_->spot_to_mark(record_at(at))};
+      if (waiting == kAhead) mark_all();
     }
+    mark_all();
     records += my_records;
     half += my_half;
     astray += my_astray;
