@@ -41,7 +41,7 @@ struct BatchView {
   enum class Uses : std::uint8_t { ignored, counted, stamped };
   Uses uses = Uses::ignored;        // of what a get finds
   std::uint32_t stamp = 0;
-  std::uint32_t watched = 0;        // which quarter of its operations, for uses
+  std::uint32_t watched = 0;        // which of its operations, for uses: anything
 
   static constexpr std::uint8_t kExcluded = 0xff;
 
@@ -61,15 +61,17 @@ struct BatchView {
   /// Of a get: whether operation i is to be answered.
   PERDURE_FN bool takes_part(std::uint64_t i) const { return all_pending || status[i] == kPending; }
 
-  /// For the cache's next load: operation i got it, a slot or a bucket. One in four is watched, 32 side by side: enough
-  /// to tell what is got often. And counts end where more of them would change no choice, for every get of a hot
-  /// key's waits for the one before.
+  /// For the cache's next load: operation i got it, a slot or a bucket. Some operations are watched, 32 side by side:
+  /// one in four, or of large batches one in sixteen, which counts fourfold; enough to tell what is got often. And
+  /// counts end where more of them would change no choice, for every get of a hot key's waits for the one before.
   template <class W>
   PERDURE_FN void note_use(std::uint64_t i, std::uint32_t* noted) const {
-    if (uses == Uses::ignored || (i / 32 + watched) % 4 != 0) return;
+    std::uint32_t const every = n < kLarge ? 4 : 16;
+    if (uses == Uses::ignored || (i / 32 + watched) % every != 0) return;
     if (uses == Uses::stamped) return W::store(noted, stamp);
-    if (W::load(noted) < kEnough) W::fetch_add(noted, 1u);
+    if (W::load(noted) < kEnough) W::fetch_add(noted, every / 4);
   }
+  static constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
   static constexpr std::uint32_t kEnough = 4096;
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const { return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind; }

@@ -374,12 +374,12 @@ class SessionOn final : public Session {
     return rest;
   }
 
-  /// Which quarter of each batch is watched follows no pattern, for callers' batches may.
+  /// Which operations of a batch are watched follows no pattern, for callers' batches may.
   void note_uses() {
     std::uint32_t const number = shared_->batches.fetch_add(1, std::memory_order_relaxed);
     std::uint32_t const* const noted = Ops::kCachesBuckets ? shared_->table.buckets.uses : shared_->table.mirror.uses;
     if (noted == nullptr) return;
-    batch_.watched = static_cast<std::uint32_t>(nth_hash(number, 1) >> 62);
+    batch_.watched = static_cast<std::uint32_t>(nth_hash(number, 1) >> 60);
     bool const lru = shared_->options.cache_policy == CachePolicy::lru;
     batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
     batch_.stamp = number + 1;

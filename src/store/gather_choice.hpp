@@ -39,7 +39,9 @@ class Contest {
     if (turn == 0) c.took = {};  // what was measured long ago is forgotten
     if (turn < settling_) return {kWays - 1, false};
     std::uint64_t const trial = turn - settling_;
-    if (trial < kWays * kTrials) return {trial % kWays, trial >= kWays};
+    // All trials of a way follow each other, for it may need the host's threads awake; the first, which wakes them and
+    // makes buffers, is not timed.
+    if (trial < kWays * kTrials) return {trial / kTrials, trial % kTrials != 0};
     std::size_t best = 0;
     for (std::size_t way = 1; way < kWays; ++way)
       if (c.took[way].middle() < c.took[best].middle()) best = way;
@@ -62,7 +64,7 @@ class Contest {
     classes_ = {};
   }
 
-  static constexpr std::uint64_t kTrials = 4;  // of each way; the first, which makes buffers, is not timed
+  static constexpr std::uint64_t kTrials = 4;  // of each way
   static constexpr std::uint64_t kTurns = kWays * kTrials;
 
  private:
