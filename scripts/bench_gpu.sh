@@ -44,7 +44,7 @@ bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeat
 bench fill fill --records "$records" --batch 1048576 --subject word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
 bench reopen reopen --records "$large" --batch 1048576
-bench peers peers --records "$records" --ops 65536 --batch 65536 --repeat 3 --no-count-accesses \
+bench peers peers --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --no-count-accesses \
   --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --subject word,in_place,slabhash-gpm,clevel-gpm
 python3 scripts/gpu_table.py "$figures"
 echo "all of it took $SECONDS s"
