@@ -92,10 +92,7 @@ class Filling {
   [[nodiscard]] std::uint64_t most() const { return std::min<std::uint64_t>(slots_ / 32, 1 << 20); }
   [[nodiscard]] double load() const { return static_cast<double>(records_) / static_cast<double>(slots_); }
   [[nodiscard]] std::uint64_t timed_size() const { return std::clamp<std::uint64_t>(slots_ / 2048, 1, most()); }
-  [[nodiscard]] std::uint64_t next_size() const {
-    bool const small = (load() >= 0.45 && load() < 0.55) || load() >= 0.75;
-    return small ? timed_size() : most();
-  }
+  [[nodiscard]] std::uint64_t next_size() const { return load() >= 0.45 ? timed_size() : most(); }
 
   /// False: some of it was refused.
   bool put(Batch& batch) {

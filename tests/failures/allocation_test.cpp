@@ -19,9 +19,11 @@ class Allocation : public FailingStore {
     return struck;
   }
 
-  static void expect_named(Status const& s) {
+  void expect_named(Status const& s) const {
+    bool const gpu = config().device == Device::cuda;
     EXPECT_EQ(s.code(), Code::no_space) << s.message();
     EXPECT_NE(s.message().find("pool "), std::string::npos) << s.message();
+    EXPECT_NE(s.message().find(gpu ? "GPU: allocating " : "out of memory for "), std::string::npos) << s.message();
     EXPECT_NE(s.message().find("out of memory"), std::string::npos) << s.message();
   }
 
