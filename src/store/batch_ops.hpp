@@ -416,6 +416,7 @@ struct PlanBody {
     });
   }
 
+  /// As answer(), a piece at a time; the stored record is checked once.
   template <class W>
   PERDURE_FN void answer_long(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
                               Folded const& folded, bool gets, Counts& counts) const {

@@ -41,7 +41,7 @@ struct BatchView {
   enum class Uses : std::uint8_t { ignored, counted, stamped };
   Uses uses = Uses::ignored;        // of what a get finds
   std::uint32_t stamp = 0;
-  std::uint32_t watched = 0;        // which of its operations, for uses: anything
+  std::uint32_t watched = 0;        // any number: shifts which of its operations are watched for uses
 
   static constexpr std::uint8_t kExcluded = 0xff;
 

@@ -1,9 +1,11 @@
 #include "index/gphash/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/mutants.hpp"
