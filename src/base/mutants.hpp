@@ -98,6 +98,18 @@ enum class Mutant : std::uint8_t {
   device_no_order_before_word,
   device_no_order_after_word,
   device_mirror_before_order,
+  // libGPM's logs and checkpoints.
+  gpm_entry_not_ordered,
+  gpm_check_without_words,
+  gpm_check_without_transaction,
+  gpm_size_not_ordered,
+  gpm_removal_not_ordered,
+  gpm_clear_not_ordered,
+  gpm_copy_not_ordered,
+  gpm_header_not_ordered,
+  gpm_header_check_ignored,
+  gpm_same_copy,
+  gpm_same_header,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

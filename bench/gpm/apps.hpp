@@ -1,0 +1,40 @@
+// All applications, for a machine. Each is added here, and nowhere else.
+#pragma once
+
+#include <array>
+
+#include "hotspot.hpp"
+
+namespace perdure::bench::gpm {
+
+template <class Grid>
+inline constexpr std::array kApps{
+    App<Grid>{"hotspot", "checkpointing", &run_hotspot<Grid>},
+};
+
+/// The machine's applications, opened on it: each machine is compiled by itself (on_cpu.cpp, on_cuda.cu).
+struct Machine {
+  std::string description;
+  std::function<AppReport(std::string const& app, AppOptions const& options)> run;
+};
+[[nodiscard]] Machine open_cpu(std::uint32_t threads);
+[[nodiscard]] Machine open_cuda();
+/// Builds with PERDURE_TRAPS: the next kernels abort at the n-th ordering point that their threads pass.
+void arm_trap(std::uint64_t nth);
+
+/// name -> kind.
+[[nodiscard]] inline std::vector<std::pair<std::string, std::string>> app_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (auto const& app : kApps<perdure::gpm::Cpu>) names.emplace_back(app.name, app.kind);
+  return names;
+}
+
+template <class Grid>
+[[nodiscard]] AppReport run_app(Grid& grid, std::string const& name, AppOptions const& options) {
+  for (App<Grid> const& app : kApps<Grid>) {
+    if (name == app.name) return app.run(grid, options);
+  }
+  throw Failure("no application " + name + "; --list names them");
+}
+
+}  // namespace perdure::bench::gpm

@@ -1,0 +1,121 @@
+// perdure-gpmbench: GPMbench's applications on a machine and a path to durability, and what they cost. Exit status 0 when
+// the result was right, 1 when it was not, 2 for wrong usage or a run that failed.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "apps.hpp"
+
+namespace perdure::bench::gpm {
+namespace {
+
+struct Wanted {
+  std::string app;
+  std::string device = "cpu";
+  std::string path = "gpm";
+  std::string json;
+  std::uint32_t threads = 0;
+  std::uint64_t trap = 0;
+  bool list = false;
+  AppOptions options;
+};
+
+void add_options(CLI::App& program, Wanted& wanted) {
+  std::map<std::string, Size> const sizes{{"tiny", Size::tiny}, {"small", Size::small}, {"paper", Size::paper}};
+  std::map<std::string, perdure::gpm::LogKind> const logs{{"hcl", perdure::gpm::LogKind::hcl},
+                                                          {"conventional", perdure::gpm::LogKind::conventional}};
+  std::vector<std::string> paths;
+  for (auto const& [path, text] : perdure::gpm::kGpmPaths) paths.emplace_back(text);
+  program.add_option("app", wanted.app, "The application");
+  program.add_flag("--list", wanted.list, "List the applications");
+  program.add_option("--device", wanted.device, "Who computes")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  program.add_option("--path", wanted.path, "How results become durable")->check(CLI::IsMember(paths))->capture_default_str();
+  program.add_option("--size", wanted.options.size, "tiny, small, paper: how large a problem")
+      ->transform(CLI::CheckedTransformer(sizes, CLI::ignore_case));
+  program.add_option("--log", wanted.options.log, "hcl, conventional: how transactions log")
+      ->transform(CLI::CheckedTransformer(logs, CLI::ignore_case));
+  program.add_option("--files", wanted.options.files, "What the names of its durable files begin with")->capture_default_str();
+  program.add_option("--data", wanted.options.data, "Folder with real inputs, unpacked; else they are generated");
+  program.add_flag("--resume", wanted.options.resume, "Go on with the files that are there");
+  program.add_option("--iterations", wanted.options.iterations, "Iterations, or batches; 0: the application's own number");
+  program.add_option("--every", wanted.options.every, "Iterations from checkpoint to checkpoint")
+      ->check(CLI::PositiveNumber)->capture_default_str();
+  program.add_option("--threads", wanted.threads, "Threads of device cpu; 0: all");
+  program.add_option("--flush-threads", wanted.options.flush_threads, "CPU threads that flush; 0: all");
+  program.add_option("--seed", wanted.options.seed, "Of generated inputs")->capture_default_str();
+  program.add_option("--json", wanted.json, "Write the result as JSON to this file; - is standard output");
+#if defined(PERDURE_TRAPS)
+  program.add_option("--trap", wanted.trap, "Abort a kernel at the n-th ordering point that its threads pass");
+#endif
+}
+
+Json to_json(Wanted const& wanted, std::string const& machine, AppReport const& report) {
+  Json json{{"app", wanted.app},
+            {"device", machine},
+            {"path", wanted.path},
+            {"digest", report.digest},
+            {"right", report.right},
+            {"began_at", report.began_at},
+            {"steps", report.steps},
+            {"operations", report.operations},
+            {"run_s", report.run_s},
+            {"durable_s", report.durable_s},
+            {"recovery_s", report.recovery_s},
+            {"durable_bytes", report.durable_bytes}};
+  for (auto const& [name, value] : report.more) json[name] = value;
+  return json;
+}
+
+int run(Wanted wanted) {
+  if (wanted.list) {
+    for (auto const& [name, kind] : app_names()) std::printf("%-12s %s\n", name.c_str(), kind.c_str());
+    return kGood;
+  }
+  if (wanted.app.empty()) throw Failure("name an application; --list names them");
+  wanted.options.path = *perdure::gpm::gpm_path(wanted.path);
+  Machine const machine = wanted.device == "cuda" ? open_cuda() : open_cpu(wanted.threads);
+#if defined(PERDURE_TRAPS)
+  if (wanted.device == "cuda") arm_trap(wanted.trap);
+#endif
+  AppReport const report = machine.run(wanted.app, wanted.options);
+  std::FILE* const out = wanted.json == "-" ? stderr : stdout;
+  std::fprintf(out, "%s on %s, path %s: %.3f s for %llu steps from %llu; of it %.3f s in making durable; recovery %.4f s; "
+               "digest %016llx; %s\n",
+               wanted.app.c_str(), machine.description.c_str(), wanted.path.c_str(), report.run_s,
+               static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(report.began_at),
+               report.durable_s, report.recovery_s, static_cast<unsigned long long>(report.digest),
+               report.right ? "right" : "WRONG");
+  if (!wanted.json.empty()) {
+    std::string const text = to_json(wanted, machine.description, report).dump(2) + "\n";
+    if (wanted.json == "-") {
+      std::cout << text;
+    } else if (!(std::ofstream(wanted.json) << text)) {
+      throw Failure("cannot write " + wanted.json);
+    }
+  }
+  return report.right ? kGood : kFaults;
+}
+
+}  // namespace
+}  // namespace perdure::bench::gpm
+
+int main(int argc, char** argv) {
+  using namespace perdure::bench;
+  gpm::Wanted wanted;
+  CLI::App program("Runs an application of GPMbench, crash-consistently, and says what durability cost it.",
+                   "perdure-gpmbench");
+  gpm::add_options(program, wanted);
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return program.exit(error) == 0 ? kGood : kUsage;
+  }
+  try {
+    return gpm::run(std::move(wanted));
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "perdure-gpmbench: %s\n", error.what());
+    return kUsage;
+  }
+}

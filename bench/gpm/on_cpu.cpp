@@ -1,0 +1,18 @@
+// The applications on the host's threads.
+#include "apps.hpp"
+
+namespace perdure::bench::gpm {
+
+Machine open_cpu(std::uint32_t threads) {
+  auto grid = std::make_shared<perdure::gpm::Cpu>(threads);
+  return {grid->describe(), [grid](std::string const& app, AppOptions const& options) {
+            auto const before = grid->tally();
+            AppReport report = run_app(*grid, app, options);
+            report.more.emplace_back("stores", static_cast<double>(grid->tally().stores - before.stores));
+            report.more.emplace_back("stored_bytes", static_cast<double>(grid->tally().bytes - before.bytes));
+            report.more.emplace_back("ordering_points", static_cast<double>(grid->tally().orders - before.orders));
+            return report;
+          }};
+}
+
+}  // namespace perdure::bench::gpm

@@ -1,0 +1,18 @@
+// The applications on a GPU. Compiled with PERDURE_TRAPS it can abort a kernel at its n-th ordering point, which is what
+// perdure-gpmbench-traps is for.
+#include "apps.hpp"
+
+namespace perdure::bench::gpm {
+
+Machine open_cuda() {
+  std::shared_ptr<perdure::gpm::Cuda> grid = require(perdure::gpm::Cuda::open(), "GPU");
+  return {grid->describe(), [grid](std::string const& app, AppOptions const& options) {
+            return run_app(*grid, app, options);
+          }};
+}
+
+#if defined(PERDURE_TRAPS)
+void arm_trap(std::uint64_t nth) { require(perdure::gpm::arm_trap(nth), "arming the trap"); }
+#endif
+
+}  // namespace perdure::bench::gpm

@@ -1,0 +1,97 @@
+// libGPM for C++ programs (GPM, ASPLOS'22): kernels that persist, log and checkpoint by themselves, written once and run on
+// a GPU or on the host's threads. The C names of the paper are in perdure/gpm.h. Compile with the target perdure::gpm,
+// which brings the engine's headers that this one includes; for a GPU, with nvcc.
+//
+//   struct Add {                                            // a kernel: see exec/grid.hpp
+//     static constexpr int kPhases = 1;
+//     using Shared = perdure::gpm::NoShared;
+//     using State = perdure::gpm::NoState;
+//     perdure::gpm::LogView log;
+//     std::uint64_t* counters;                              // durable memory
+//     template <int, class T> PERDURE_FN void run(T& thread, Shared&, State&) const {
+//       std::uint64_t* const mine = &counters[thread.global()];
+//       perdure::gpm::insert(thread, log, mine, sizeof *mine);      // what is there, before it goes
+//       thread.store(mine, *mine + 1);
+//       thread.persist();
+//     }
+//   };
+//   perdure::gpm::Cpu grid;                                 // or *perdure::gpm::Cuda::open()
+//   auto counters = perdure::gpm::Memory<perdure::gpm::Cpu>::open(grid, "/dev/shm/counters", 8 << 20, {});
+//   auto log = perdure::gpm::Log<perdure::gpm::Cpu>::create(grid, "/dev/shm/counters.log", 64 << 20,
+//                                                           {perdure::gpm::LogKind::hcl, 4096, 256});
+//   grid.launch({4096, 256}, Add{log->view(), ...}); grid.order(); log->clear();        // committed
+//
+// What of it survives what: docs/survival.md.
+#pragma once
+
+#include "exec/grid.hpp"
+#include "exec/grid_cpu.hpp"
+#include "log/gpm_checkpoint_on.hpp"
+#include "log/gpm_log_on.hpp"
+#include "log/gpm_memory_on.hpp"
+#if defined(__CUDACC__)
+#include "exec/grid_cuda.cuh"
+#if defined(PERDURE_TRAPS)
+#include "exec/cuda_traps.cuh"
+#endif
+#endif
+
+namespace perdure::gpm {
+
+using exec::grid_of;
+using exec::GridShape;
+using exec::GridTally;
+using exec::NoShared;
+using exec::NoState;
+using exec::Persist;
+
+/// Machines: the host's threads; a GPU.
+using Cpu = exec::CpuGrid;
+#if defined(__CUDACC__)
+using Cuda = exec::CudaGrid;
+#if defined(PERDURE_TRAPS)
+/// Test builds: this translation unit's kernels abort at the n-th ordering point that their threads pass; 0 = never.
+inline Status arm_trap(std::uint64_t nth) { return exec::arm_trap(exec::TrapPoint::ordering, nth); }
+#endif
+#endif
+
+/// Ways to durable results, and a file's bytes on one of them.
+using Path = log::GpmPath;
+using log::gpm_path;
+using log::kGpmPaths;
+using log::persist_on;
+using log::stores_directly;
+template <class Grid>
+using Memory = log::DurableMemory<Grid>;
+
+/// Logs: hierarchical coalesced, or conventional. insert(), read(), remove() and clear() are for kernels.
+using LogKind = log::GpmLogKind;
+using LogGeometry = log::GpmLogGeometry;
+using LogView = log::GpmLogView;
+using LogError = log::GpmLogError;
+template <class Grid>
+using Log = log::GpmLogOn<Grid>;
+
+template <class T>
+PERDURE_FN LogError insert(T& thread, LogView const& log, void const* entry, std::size_t size,
+                           std::int64_t partition = -1) {
+  return log::gpm_insert(thread, log, entry, size, partition);
+}
+template <class T>
+PERDURE_FN LogError read(T& thread, LogView const& log, void* entry, std::size_t size, std::int64_t partition = -1) {
+  return log::gpm_read(thread, log, entry, size, partition);
+}
+template <class T>
+PERDURE_FN LogError remove(T& thread, LogView const& log, std::size_t size, std::int64_t partition = -1) {
+  return log::gpm_remove(thread, log, size, partition);
+}
+template <class T>
+PERDURE_FN LogError clear(T& thread, LogView const& log, std::int64_t partition = -1) {
+  return log::gpm_clear(thread, log, partition);
+}
+
+/// Groups of registered memory, checkpointed and restored together.
+template <class Grid>
+using Checkpoint = log::GpmCheckpointOn<Grid>;
+
+}  // namespace perdure::gpm

@@ -1,0 +1,227 @@
+// Grids on a GPU (exec/grid.hpp): a CUDA kernel of the same shape, phases parted by the block's barrier. Machine memory
+// is the GPU's. Invariant: a grid's work is in order on one stream; launch() returns before it is done, order() after.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/annotate.hpp"
+#include "exec/cuda_status.cuh"
+#include "exec/grid.hpp"
+#include "exec/traps.hpp"
+
+namespace perdure::exec {
+
+class CudaThread {
+ public:
+  __device__ explicit CudaThread(Persist persist) : persists_(persist == Persist::here) {}
+
+  __device__ std::uint32_t block() const { return blockIdx.x; }
+  __device__ std::uint32_t thread() const { return threadIdx.x; }
+  __device__ std::uint32_t blocks() const { return gridDim.x; }
+  __device__ std::uint32_t threads() const { return blockDim.x; }
+  __device__ std::uint64_t global() const { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+  __device__ std::uint64_t total() const { return std::uint64_t{gridDim.x} * blockDim.x; }
+
+  template <class T>
+  __device__ void store(T* at, std::type_identity_t<T> value) {
+    static_assert(kStorable<T>);
+    *at = value;
+    passes(TrapPoint::word);
+  }
+  template <class T>
+  __device__ T load(T const* at) const {
+    return *const_cast<T const volatile*>(at);
+  }
+  __device__ void persist() {
+    if (!persists_) return;
+    passes(TrapPoint::ordering);
+    __threadfence_system();
+  }
+
+  template <class T>
+  __device__ static T add(T* at, std::type_identity_t<T> more) {
+    return back<T>(atomicAdd(word(at), as_word<T>(more)));
+  }
+  template <class T>
+  __device__ static T least(T* at, std::type_identity_t<T> other) {
+    return back<T>(atomicMin(word(at), as_word<T>(other)));
+  }
+  template <class T>
+  __device__ static T greatest(T* at, std::type_identity_t<T> other) {
+    return back<T>(atomicMax(word(at), as_word<T>(other)));
+  }
+  template <class T>
+  __device__ static T cas(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+    return back<T>(atomicCAS(word(at), as_word<T>(expected), as_word<T>(desired)));
+  }
+  template <class T>
+  __device__ static T exchange(T* at, std::type_identity_t<T> value) {
+    return back<T>(atomicExch(word(at), as_word<T>(value)));
+  }
+  __device__ static void pause() { __nanosleep(64); }
+
+ private:
+  /// CUDA's atomics know unsigned long long, not std::uint64_t, which is another type of the same size.
+  template <class T>
+  using Word = std::conditional_t<sizeof(T) == 8 && std::is_unsigned_v<T>, unsigned long long, T>;
+  template <class T>
+  __device__ static Word<T>* word(T* at) {
+    return reinterpret_cast<Word<T>*>(at);
+  }
+  template <class T>
+  __device__ static Word<T> as_word(T value) {
+    return static_cast<Word<T>>(value);
+  }
+  template <class T>
+  __device__ static T back(Word<T> value) {
+    return static_cast<T>(value);
+  }
+
+  bool persists_;
+};
+
+namespace grid_detail {
+
+template <int kPhase, class K>
+__device__ void phases_from(K const& kernel, CudaThread& thread, typename K::Shared& shared, typename K::State& state) {
+  kernel.template run<kPhase>(thread, shared, state);
+  if constexpr (kPhase + 1 < K::kPhases) {
+    __syncthreads();
+    phases_from<kPhase + 1>(kernel, thread, shared, state);
+  }
+}
+
+template <class K>
+__global__ void __launch_bounds__(kMostGridThreads) run_grid(__grid_constant__ K const kernel, Persist persist) {
+  __shared__ typename K::Shared shared;
+  typename K::State state{};
+  CudaThread thread(persist);
+  phases_from<0>(kernel, thread, shared, state);
+}
+
+}  // namespace grid_detail
+
+template <class T>
+class CudaBuffer {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+  CudaBuffer() = default;
+  CudaBuffer(CudaBuffer&& other) noexcept { *this = std::move(other); }
+  CudaBuffer& operator=(CudaBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~CudaBuffer() { cudaFree(data_); }
+
+  /// What it held is gone, unless it was large enough; on failure it is as it was.
+  Status resize(std::size_t n) {
+    if (n <= capacity_) return {};
+    void* fresh = nullptr;
+    if (Status s = cuda_allocated(cudaMalloc(&fresh, n * sizeof(T)), n * sizeof(T), "GPU memory"); !s.ok()) return s;
+    cudaFree(data_);
+    data_ = static_cast<T*>(fresh);
+    capacity_ = n;
+    return {};
+  }
+  [[nodiscard]] T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+class CudaGrid {
+ public:
+  using Thread = CudaThread;
+  template <class T>
+  using Buffer = CudaBuffer<T>;
+  static constexpr bool kPinsPools = true;
+
+  static Result<std::unique_ptr<CudaGrid>> open(std::uint32_t = 0) {
+    int count = 0;
+    if (cudaError_t const error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+      static_cast<void>(cudaGetLastError());
+      return Status{Code::unsupported, std::string("no GPU here (") +
+                                           (error == cudaSuccess ? "none is visible" : cudaGetErrorString(error)) +
+                                           "); use device cpu"};
+    }
+    auto grid = std::make_unique<CudaGrid>();
+    if (Status s = cuda_status(cudaStreamCreateWithFlags(&grid->stream_, cudaStreamNonBlocking), "making a stream");
+        !s.ok())
+      return s;
+    return grid;
+  }
+  CudaGrid() = default;
+  CudaGrid(CudaGrid const&) = delete;
+  CudaGrid& operator=(CudaGrid const&) = delete;
+  ~CudaGrid() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, 0) != cudaSuccess) return "cuda";
+    return std::string("cuda ") + properties.name;
+  }
+  [[nodiscard]] static std::uint32_t host_threads() { return std::thread::hardware_concurrency(); }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
+  template <class K>
+  Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {
+    if (shape.blocks == 0) return {};
+    grid_detail::run_grid<K><<<shape.blocks, shape.threads, 0, stream_>>>(kernel, persist);
+    return cuda_status(cudaGetLastError(), "launching a kernel");
+  }
+  /// What was launched has ended, and comes before whatever is stored afterwards.
+  Status order() { return cuda_status(cudaStreamSynchronize(stream_), "waiting for kernels"); }
+
+  /// The host array may be used again when it returns.
+  template <class T>
+  Status send(T* to, T const* from, std::size_t n) {
+    return copied(to, from, n * sizeof(T), cudaMemcpyHostToDevice, "copying to the GPU");
+  }
+  template <class T>
+  Status fetch(T* to, T const* from, std::size_t n) {
+    return copied(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, "copying from the GPU");
+  }
+  /// Within what kernels reach.
+  template <class T>
+  Status copy(T* to, T const* from, std::size_t n) {
+    return cuda_status(cudaMemcpyAsync(to, from, n * sizeof(T), cudaMemcpyDefault, stream_), "copying");
+  }
+  template <class T>
+  Status fill(T* to, int byte, std::size_t n) {
+    return cuda_status(cudaMemsetAsync(to, byte, n * sizeof(T), stream_), "filling GPU memory");
+  }
+  /// Whether kernels can reach it: the GPU's memory, or the host's where it is registered.
+  Status reaches(void const* at, std::size_t bytes) const {
+    for (auto const* end : {static_cast<char const*>(at), static_cast<char const*>(at) + (bytes == 0 ? 0 : bytes - 1)}) {
+      cudaPointerAttributes attributes{};
+      cudaError_t const error = cudaPointerGetAttributes(&attributes, end);
+      static_cast<void>(cudaGetLastError());
+      if (error != cudaSuccess || attributes.devicePointer == nullptr) {
+        return {Code::invalid_argument,
+                "an address that the GPU cannot reach; pass memory from cudaMalloc, or register host memory first"};
+      }
+    }
+    return {};
+  }
+  /// Kernels on a GPU are not counted.
+  [[nodiscard]] static GridTally tally() { return {}; }
+
+ private:
+  Status copied(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, char const* doing) {
+    if (Status s = cuda_status(cudaMemcpyAsync(to, from, bytes, kind, stream_), doing); !s.ok()) return s;
+    return cuda_status(cudaStreamSynchronize(stream_), doing);
+  }
+
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace perdure::exec

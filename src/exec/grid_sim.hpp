@@ -1,0 +1,123 @@
+// Grids on the simulated machine: a few fibers of one thread share the blocks out, and another may go on at every access
+// to durable or shared memory (exec/sim_scheduler.hpp); what happens to durable memory is reported to the observer.
+#pragma once
+
+#include <string>
+
+#include "exec/grid_cpu.hpp"
+#include "exec/sim_observer.hpp"
+#include "exec/sim_scheduler.hpp"
+
+namespace perdure::exec {
+
+class SimThread {
+ public:
+  SimThread(GridShape shape, Persist persist, GridTally& tally) : shape_(shape), persist_(persist), tally_(&tally) {}
+  void be(std::uint32_t thread) { thread_ = thread; }
+  void be_block(std::uint32_t block) { block_ = block; }
+
+  [[nodiscard]] std::uint32_t block() const { return block_; }
+  [[nodiscard]] std::uint32_t thread() const { return thread_; }
+  [[nodiscard]] std::uint32_t blocks() const { return shape_.blocks; }
+  [[nodiscard]] std::uint32_t threads() const { return shape_.threads; }
+  [[nodiscard]] std::uint64_t global() const { return std::uint64_t{block_} * shape_.threads + thread_; }
+  [[nodiscard]] std::uint64_t total() const { return std::uint64_t{shape_.blocks} * shape_.threads; }
+
+  template <class T>
+  void store(T* at, std::type_identity_t<T> value) {
+    static_assert(kStorable<T>);
+    sim_point();
+    *at = value;
+    if (sim_observer != nullptr) sim_observer->wrote(at, sizeof(T));
+    ++tally_->stores;
+    tally_->bytes += sizeof(T);
+  }
+  template <class T>
+  [[nodiscard]] T load(T const* at) const {
+    sim_point();
+    if (sim_observer != nullptr) sim_observer->will_read(at, sizeof(T));
+    return *at;
+  }
+  void persist() {
+    if (persist_ == Persist::later) return;
+    sim_point();
+    if (sim_observer != nullptr) sim_observer->fence();
+    ++tally_->orders;
+  }
+
+  template <class T>
+  static T add(T* at, std::type_identity_t<T> more) {
+    return changed(at, [=](T found) { return found + more; });
+  }
+  template <class T>
+  static T least(T* at, std::type_identity_t<T> other) {
+    return changed(at, [=](T found) { return found < other ? found : other; });
+  }
+  template <class T>
+  static T greatest(T* at, std::type_identity_t<T> other) {
+    return changed(at, [=](T found) { return found > other ? found : other; });
+  }
+  template <class T>
+  static T cas(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+    return changed(at, [=](T found) { return found == expected ? desired : found; });
+  }
+  template <class T>
+  static T exchange(T* at, std::type_identity_t<T> value) {
+    return changed(at, [=](T) { return value; });
+  }
+  static void pause() {
+    if (sim_scheduler != nullptr) sim_scheduler->give_way();
+  }
+
+ private:
+  template <class T, class F>
+  static T changed(T* at, F next) {
+    sim_point();
+    if (sim_observer != nullptr) sim_observer->will_read(at, sizeof(T));
+    T const found = *at;
+    *at = next(found);
+    if (sim_observer != nullptr) sim_observer->wrote(at, sizeof(T));
+    return found;
+  }
+
+  GridShape shape_;
+  std::uint32_t block_ = 0;
+  std::uint32_t thread_ = 0;
+  Persist persist_;
+  GridTally* tally_;
+};
+
+class SimGrid : public HostMemoryGrid {
+ public:
+  using Thread = SimThread;
+
+  explicit SimGrid(std::uint32_t fibers = 4) : fibers_(fibers) {}
+  [[nodiscard]] std::string describe() const { return "sim x" + std::to_string(fibers_); }
+  [[nodiscard]] static std::uint32_t host_threads() { return 1; }
+
+  /// Runs under this thread's scheduler.
+  template <class K>
+  Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {
+    std::uint32_t const fibers = std::min(fibers_, shape.blocks);
+    if (fibers == 0) return {};
+    bool const done = sim_scheduler->launch(fibers, [&](std::uint32_t me) {
+      SimThread thread(shape, persist, tally_);
+      BlockRun<SimThread, K> run(thread, kernel, shape.threads);
+      for (std::uint32_t b = me; b < shape.blocks; b += fibers) {
+        thread.be_block(b);
+        run.all_phases();
+      }
+    });
+    if (!done) return {Code::device_error, "the simulated threads make no progress"};
+    return {};
+  }
+  Status order() {
+    if (sim_observer != nullptr) sim_observer->order();
+    return {};
+  }
+
+ private:
+  std::uint32_t fibers_;
+};
+
+}  // namespace perdure::exec

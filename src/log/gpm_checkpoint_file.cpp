@@ -1,0 +1,142 @@
+#include "log/gpm_checkpoint_file.hpp"
+
+#include <cstring>
+
+#include "log/gpm_log_file.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::log {
+namespace {
+
+std::uint64_t header_check(GpmCheckpointHeader const& header) {
+  return hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmCheckpointHeader, check));
+}
+
+std::uint64_t group_check(GpmGroupHeader const& header, std::span<std::uint64_t const> sizes) {
+  std::uint64_t const own = hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmGroupHeader, check));
+  return own ^ nth_hash(hash_bytes(reinterpret_cast<std::byte const*>(sizes.data()), sizes.size_bytes()), 1);
+}
+
+/// Of one group header with its sizes.
+std::uint64_t group_header_bytes(std::uint32_t elements) {
+  return gpm_lines(sizeof(GpmGroupHeader) + elements * sizeof(std::uint64_t));
+}
+
+std::uint64_t pages(std::uint64_t bytes) { return (bytes + kGpmPage - 1) / kGpmPage * kGpmPage; }
+
+std::uint64_t copies_begin(GpmCheckpointHeader const& h) {
+  return kGpmPage + pages(2 * h.groups * group_header_bytes(h.elements));
+}
+
+std::uint64_t bytes_needed(GpmCheckpointHeader const& h) {
+  return gpm_file_bytes(copies_begin(h) + 2 * h.groups * pages(h.copy_bytes));
+}
+
+Status damaged(std::string const& path, std::string const& what) {
+  return {Code::corrupt, "checkpoint " + path + " " + what + "; restore it from a copy, or make a new one"};
+}
+
+}  // namespace
+
+Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std::uint64_t bytes,
+                                                    std::uint32_t elements, std::uint32_t groups, bool gpu) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  if (bytes == 0 || bytes > kMost || elements == 0 || elements > 1u << 16 || groups == 0 || groups > 1u << 16) {
+    return Status{Code::invalid_argument, "checkpoint " + path + ": " + std::to_string(bytes) + " bytes, " +
+                                              std::to_string(elements) + " elements, " + std::to_string(groups) +
+                                              " groups; ask for 1 byte to 1 TiB, and 1 to 65,536 of each"};
+  }
+  GpmCheckpointHeader header{};
+  std::memcpy(header.magic, kGpmCheckpointMagic, sizeof header.magic);
+  header.version = kGpmVersion;
+  header.groups = groups;
+  header.elements = elements;
+  header.copy_bytes = gpm_lines(bytes) + (elements - 1) * kGpmLine;  // each element may end within a line
+  header.file_bytes = bytes_needed(header);
+  header.check = header_check(header);
+  auto mapping = pm::Mapping::create(path, header.file_bytes, header.file_bytes, true, {.gpu = gpu});
+  if (!mapping.ok()) return mapping.status();
+  pm::write_bytes(mapping->data(), &header, sizeof header);
+  pm::order();
+  if (Status s = mapping->keep(); !s.ok()) return s;
+  return GpmCheckpointFile(path, std::move(mapping.value()));
+}
+
+Result<GpmCheckpointFile> GpmCheckpointFile::open(std::string const& path, bool gpu) {
+  auto mapping = pm::Mapping::open(path, {.gpu = gpu});
+  if (!mapping.ok()) return mapping.status();
+  GpmCheckpointFile file(path, std::move(mapping.value()));
+  if (Status s = file.check(); !s.ok()) return s;
+  return file;
+}
+
+Status GpmCheckpointFile::check() const {
+  pm::will_read(mapping_.data(), sizeof(GpmCheckpointHeader));
+  GpmCheckpointHeader const& h = header();
+  if (std::memcmp(h.magic, kGpmCheckpointMagic, sizeof h.magic) != 0)
+    return damaged(path_, "is no libGPM checkpoint");
+  if (h.version != kGpmVersion) {
+    return {Code::unsupported, "checkpoint " + path_ + " is of format version " + std::to_string(h.version) +
+                                   "; this build reads " + std::to_string(kGpmVersion)};
+  }
+  if (h.check != header_check(h) || h.file_bytes != bytes_needed(h)) return damaged(path_, "has a damaged header");
+  if (h.file_bytes > mapping_.size()) {
+    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " + std::to_string(h.file_bytes) +
+                              " bytes are there");
+  }
+  return {};
+}
+
+std::byte* GpmCheckpointFile::header_bytes(std::uint32_t group, std::uint32_t place) const {
+  return mapping_.data() + kGpmPage + (2 * std::uint64_t{group} + place) * group_header_bytes(header().elements);
+}
+
+std::byte const* GpmCheckpointFile::copy(std::uint32_t group, std::uint32_t which) const {
+  return mapping_.data() + copies_begin(header()) + (2 * std::uint64_t{group} + which) * pages(header().copy_bytes);
+}
+
+/// Nothing if that header was never written, or not wholly.
+std::optional<GpmCheckpointFile::Newest> GpmCheckpointFile::header_at(std::uint32_t group, std::uint32_t place) const {
+  std::byte const* const at = header_bytes(group, place);
+  Newest found{{}, {}, place};
+  pm::read_bytes(&found.header, at, sizeof found.header);
+  if (found.header.epoch == 0 || found.header.elements > header().elements || found.header.copy > 1 ||
+      found.header.bytes > header().copy_bytes)
+    return std::nullopt;
+  found.sizes.resize(found.header.elements);
+  pm::read_bytes(found.sizes.data(), at + sizeof found.header, found.sizes.size() * sizeof(std::uint64_t));
+  if (found.header.check != group_check(found.header, found.sizes) && !mutated(Mutant::gpm_header_check_ignored))
+    return std::nullopt;
+  return found;
+}
+
+std::optional<GpmCheckpointFile::Newest> GpmCheckpointFile::newest(std::uint32_t group) const {
+  auto first = header_at(group, 0);
+  auto second = header_at(group, 1);
+  if (!first || !second) return first ? first : second;
+  return first->header.epoch > second->header.epoch ? first : second;
+}
+
+std::byte* GpmCheckpointFile::next_copy(std::uint32_t group) const {
+  auto const now = newest(group);
+  std::uint32_t const which = now ? 1 - now->header.copy : 0;
+  return const_cast<std::byte*>(copy(group, mutated(Mutant::gpm_same_copy) ? 0 : which));
+}
+
+void GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word, std::span<std::uint64_t const> sizes) {
+  auto const now = newest(group);
+  GpmGroupHeader next{};
+  next.epoch = now ? now->header.epoch + 1 : 1;
+  next.word = word;
+  next.copy = now ? 1 - now->header.copy : 0;
+  next.elements = static_cast<std::uint32_t>(sizes.size());
+  for (std::uint64_t const size : sizes) next.bytes += gpm_lines(size);
+  next.check = group_check(next, sizes);
+  std::uint32_t const place = now && !mutated(Mutant::gpm_same_header) ? 1 - now->place : 0;
+  std::byte* const at = header_bytes(group, place);
+  pm::write_bytes(at, &next, sizeof next);
+  pm::write_bytes(at + sizeof next, sizes.data(), sizes.size_bytes());
+  if (!mutated(Mutant::gpm_header_not_ordered)) pm::order();
+}
+
+}  // namespace perdure::log

@@ -1,0 +1,100 @@
+#include "log/gpm_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "log/gpm_log_file.hpp"
+
+namespace perdure::log {
+namespace {
+
+Status failed(std::string const& path, char const* doing) {
+  Code const code = errno == ENOENT ? Code::not_found : errno == ENOSPC ? Code::no_space : Code::io_error;
+  return {code, std::string("file ") + path + ": " + doing + ": " + std::strerror(errno)};
+}
+
+Status too_short(std::string const& path, std::uint64_t has, std::uint64_t wanted) {
+  return {Code::corrupt, "file " + path + " is truncated: " + std::to_string(has) + " of " + std::to_string(wanted) +
+                             " bytes are there; restore it from a copy, or make it anew"};
+}
+
+}  // namespace
+
+GpmFile& GpmFile::operator=(GpmFile&& other) noexcept {
+  path_ = std::move(other.path_);
+  std::swap(mapping_, other.mapping_);
+  std::swap(fd_, other.fd_);
+  bytes_ = other.bytes_;
+  return *this;
+}
+
+GpmFile::~GpmFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<GpmFile> GpmFile::map(std::string const& path, std::uint64_t bytes, bool create, bool gpu) {
+  std::uint64_t const file_bytes = gpm_file_bytes(bytes);
+  auto mapping = create ? pm::Mapping::create(path, file_bytes, file_bytes, true, {.gpu = gpu})
+                        : pm::Mapping::open(path, {.gpu = gpu});
+  if (!mapping.ok()) return mapping.status();
+  if (create) {
+    if (Status s = mapping->keep(); !s.ok()) return s;
+  }
+  if (mapping->size() < bytes) return too_short(path, mapping->size(), bytes);
+  GpmFile file;
+  file.path_ = path;
+  file.bytes_ = mapping->size();
+  file.mapping_ = std::move(mapping.value());
+  return file;
+}
+
+Result<GpmFile> GpmFile::plain(std::string const& path, std::uint64_t bytes, bool create) {
+  GpmFile file;
+  file.path_ = path;
+  file.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_TRUNC : 0), 0644);
+  if (file.fd_ < 0) return failed(path, "cannot open it");
+  file.bytes_ = gpm_file_bytes(bytes);
+  if (create) {
+    if (int const error = ::posix_fallocate(file.fd_, 0, static_cast<off_t>(file.bytes_)); error != 0) {
+      errno = error;
+      return failed(path, "cannot back it");
+    }
+    return file;
+  }
+  struct stat st{};
+  if (::fstat(file.fd_, &st) != 0) return failed(path, "cannot look at it");
+  auto const has = static_cast<std::uint64_t>(st.st_size);
+  if (has < file.bytes_) return too_short(path, has, file.bytes_);
+  file.bytes_ = has;
+  return file;
+}
+
+Status GpmFile::write_and_sync(std::uint64_t from, std::byte const* data, std::uint64_t bytes) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    ssize_t const n = ::pwrite(fd_, data + done, bytes - done, static_cast<off_t>(from + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return failed(path_, "writing");
+    done += static_cast<std::uint64_t>(n);
+  }
+  return sync();
+}
+
+Status GpmFile::sync() { return ::fsync(fd_) == 0 ? Status{} : failed(path_, "syncing"); }
+
+Status GpmFile::read(std::uint64_t from, std::byte* data, std::uint64_t bytes) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    ssize_t const n = ::pread(fd_, data + done, bytes - done, static_cast<off_t>(from + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return failed(path_, "reading");
+    done += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+}  // namespace perdure::log

@@ -1,0 +1,130 @@
+#include "log/gpm_log_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/workers.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::log {
+namespace {
+
+constexpr std::uint64_t kMostPartitions = std::uint64_t{1} << 32;
+
+std::uint64_t header_check(GpmLogHeader const& header) {
+  return hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmLogHeader, check));
+}
+
+Status damaged(std::string const& path, std::string const& what) {
+  return {Code::corrupt, "log " + path + " " + what + "; restore it from a copy, or make a new one"};
+}
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+std::uint64_t gpm_file_bytes(std::uint64_t bytes) { return std::max(round_up(bytes, kGpmPage), 3 * kGpmPage); }
+
+Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t bytes, GpmLogGeometry const& geometry,
+                                      bool gpu) {
+  bool const hcl = geometry.kind == GpmLogKind::hcl;
+  std::uint64_t const partitions =
+      hcl ? std::uint64_t{geometry.blocks} * geometry.threads : geometry.partitions;
+  if (partitions == 0 || partitions > kMostPartitions) {
+    return Status{Code::invalid_argument,
+                  "log " + path + ": " + std::to_string(partitions) + " partitions; ask for 1 to 2^32" +
+                      (hcl ? " threads" : "")};
+  }
+  std::uint64_t const words = bytes / 4 / partitions;
+  if (words < 2) {
+    return Status{Code::invalid_argument, "log " + path + ": " + std::to_string(bytes) + " bytes give each of " +
+                                              std::to_string(partitions) + " partitions less than an entry; ask for " +
+                                              std::to_string(partitions * 8) + " at least"};
+  }
+  std::uint64_t const places = hcl ? round_up(partitions, kHclLanes) : partitions;
+  std::uint64_t const file_bytes = gpm_file_bytes(kGpmPage + places * words * 4);
+  auto mapping = pm::Mapping::create(path, file_bytes, file_bytes, true, {.gpu = gpu});
+  if (!mapping.ok()) return mapping.status();
+
+  GpmLogHeader header{};
+  std::memcpy(header.magic, kGpmLogMagic, sizeof header.magic);
+  header.version = kGpmVersion;
+  header.kind = geometry.kind;
+  header.file_bytes = file_bytes;
+  header.partitions = partitions;
+  header.blocks = hcl ? geometry.blocks : 0;
+  header.threads = hcl ? geometry.threads : 0;
+  header.words = words;
+  header.data = kGpmPage;
+  header.transaction = 1;
+  header.check = header_check(header);
+  pm::write_bytes(mapping->data(), &header, sizeof header);
+  pm::order();
+  if (Status s = mapping->keep(); !s.ok()) return s;
+  return GpmLogFile(path, std::move(mapping.value()));
+}
+
+Result<GpmLogFile> GpmLogFile::open(std::string const& path, bool gpu) {
+  auto mapping = pm::Mapping::open(path, {.gpu = gpu});
+  if (!mapping.ok()) return mapping.status();
+  GpmLogFile file(path, std::move(mapping.value()));
+  if (Status s = file.check(); !s.ok()) return s;
+  return file;
+}
+
+Status GpmLogFile::check() const {
+  pm::will_read(mapping_.data(), sizeof(GpmLogHeader));
+  GpmLogHeader const& h = header();
+  if (std::memcmp(h.magic, kGpmLogMagic, sizeof h.magic) != 0) return damaged(path_, "is no libGPM log");
+  if (h.version != kGpmVersion) {
+    return {Code::unsupported, "log " + path_ + " is of format version " + std::to_string(h.version) +
+                                   "; this build reads " + std::to_string(kGpmVersion)};
+  }
+  if (h.check != header_check(h)) return damaged(path_, "has a damaged header");
+  if (h.file_bytes > mapping_.size()) {
+    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " + std::to_string(h.file_bytes) +
+                              " bytes are there");
+  }
+  return {};
+}
+
+/// Words of the entry that begins there; 0: none does.
+std::uint32_t GpmLogFile::entry_at(std::uint64_t partition, std::uint64_t first) const {
+  GpmLogHeader const& h = header();
+  auto const word = [&](std::uint64_t number) {
+    auto const* const at = reinterpret_cast<std::uint32_t const*>(
+        mapping_.data() + gpm_word_at(h.kind, h.data, h.words, partition, number));
+    pm::will_read(at, sizeof *at);
+    return *at;
+  };
+  GpmCheck check(partition, first);
+  for (std::uint32_t words = 1; words <= kMostEntryWords && first + words < h.words; ++words) {
+    check.add(word(first + words - 1));
+    if (h.sizes[words - 1] != 0 && word(first + words) == check.of(h.transaction)) return words;
+  }
+  return 0;
+}
+
+std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
+  std::vector<std::uint32_t> tails(header().partitions, 0);
+  bool const any = std::any_of(std::begin(header().sizes), std::end(header().sizes), [](auto said) { return said != 0; });
+  if (!any) return tails;
+  auto const some = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin; p < end; ++p)
+      while (std::uint32_t const words = entry_at(p, tails[p])) tails[p] += words + 1;
+  };
+  constexpr std::size_t kChunk = 4096;
+  if (host_threads <= 1) {
+    some(0, tails.size());
+  } else {
+    exec::Workers(host_threads).for_chunks(tails.size(), kChunk, some);
+  }
+  return tails;
+}
+
+void GpmLogFile::clear() {
+  pm::store_word(&reinterpret_cast<GpmLogHeader*>(mapping_.data())->transaction, header().transaction + 1);
+  if (!mutated(Mutant::gpm_clear_not_ordered)) pm::order();
+}
+
+}  // namespace perdure::log

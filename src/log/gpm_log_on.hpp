@@ -1,0 +1,82 @@
+// A libGPM log on a machine: its file, and what kernels need beside it in machine memory. Invariant: the view that
+// kernels have is that of the last open() or clear(); nothing of a log is cleared while a kernel uses it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "log/gpm_log.hpp"
+#include "log/gpm_log_file.hpp"
+
+namespace perdure::log {
+
+template <class Grid>
+class GpmLogOn {
+ public:
+  static Result<GpmLogOn> create(Grid& grid, std::string const& path, std::uint64_t bytes,
+                                 GpmLogGeometry const& geometry) {
+    auto file = GpmLogFile::create(path, bytes, geometry, Grid::kPinsPools);
+    if (!file.ok()) return file.status();
+    return over(grid, std::move(file.value()));
+  }
+  /// Entries that were durable are there again.
+  static Result<GpmLogOn> open(Grid& grid, std::string const& path) {
+    auto file = GpmLogFile::open(path, Grid::kPinsPools);
+    if (!file.ok()) return file.status();
+    return over(grid, std::move(file.value()));
+  }
+
+  [[nodiscard]] GpmLogView view() const {
+    GpmLogHeader const& h = file_.header();
+    return {file_.data(),  h.kind,        h.data,        h.words,       h.partitions,
+            h.transaction, tails_.data(), locks_.data(), known_.data(), lost_.data()};
+  }
+  /// Ends all entries at once, durably; the next ones are another transaction's.
+  Status clear() {
+    if (Status s = grid_->order(); !s.ok()) return s;
+    file_.clear();
+    return grid_->fill(tails_.data(), 0, file_.header().partitions);
+  }
+  /// Entries that found no room since the log was opened.
+  Result<std::uint64_t> overflows() {
+    std::uint64_t lost = 0;
+    if (Status s = grid_->fetch(&lost, lost_.data(), 1); !s.ok()) return s;
+    return lost;
+  }
+  /// Partitions that hold entries.
+  Result<std::uint64_t> in_use() {
+    std::vector<std::uint32_t> tails(file_.header().partitions);
+    if (Status s = grid_->fetch(tails.data(), tails_.data(), tails.size()); !s.ok()) return s;
+    return static_cast<std::uint64_t>(std::count_if(tails.begin(), tails.end(), [](auto tail) { return tail != 0; }));
+  }
+  [[nodiscard]] GpmLogFile const& file() const { return file_; }
+
+ private:
+  GpmLogOn(Grid& grid, GpmLogFile file) : grid_(&grid), file_(std::move(file)) {}
+
+  static Result<GpmLogOn> over(Grid& grid, GpmLogFile file) {
+    GpmLogOn log(grid, std::move(file));
+    GpmLogHeader const& h = log.file_.header();
+    std::uint64_t const locks = h.kind == GpmLogKind::conventional ? h.partitions : 1;
+    for (Status s : {log.tails_.resize(h.partitions), log.locks_.resize(locks), log.known_.resize(kMostEntryWords),
+                     log.lost_.resize(1)})
+      if (!s.ok()) return s;
+    for (Status s : {grid.fill(log.locks_.data(), 0, locks), grid.fill(log.lost_.data(), 0, 1)})
+      if (!s.ok()) return s;
+    std::vector<std::uint32_t> const tails = log.file_.scan(grid.host_threads());
+    if (Status s = grid.send(log.tails_.data(), tails.data(), tails.size()); !s.ok()) return s;
+    if (Status s = grid.send(log.known_.data(), h.sizes, kMostEntryWords); !s.ok()) return s;
+    return log;
+  }
+
+  Grid* grid_;
+  GpmLogFile file_;
+  typename Grid::template Buffer<std::uint32_t> tails_, locks_, known_;
+  typename Grid::template Buffer<std::uint64_t> lost_;
+};
+
+}  // namespace perdure::log
