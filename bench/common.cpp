@@ -35,10 +35,6 @@ void remove_on_signal(std::string const& path) {
 
 }  // namespace
 
-void require(Status const& status, std::string const& what) {
-  if (!status.ok()) throw Failure(what + ": " + std::string(name(status.code())) + ": " + status.message());
-}
-
 Shape shape_named(std::string const& text) {
   Shape shape;
   char end = 0;

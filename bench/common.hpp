@@ -4,34 +4,15 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "failure.hpp"
 #include "perdure/store.h"
 
 namespace perdure::bench {
 
 using Json = nlohmann::ordered_json;
-
-/// The benchmark cannot go on: exit status 2, for it was asked or set up wrongly. (Wrong results of
-/// the store are not failures in this sense: they are counted, printed, and end in exit status 1.)
-class Failure : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-constexpr int kGood = 0;
-constexpr int kFaults = 1;
-constexpr int kUsage = 2;
-
-/// Throws Failure("what: the status's message") unless the status is ok.
-void require(Status const& status, std::string const& what);
-
-template <class T>
-[[nodiscard]] T require(Result<T> result, std::string const& what) {
-  require(result.status(), what);
-  return std::move(result).value();
-}
 
 /// From "2L-2H-8S".
 [[nodiscard]] Shape shape_named(std::string const& text);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common.hpp"
+#include "failure.hpp"
 #include "perdure/gpm.hpp"
 
 namespace perdure::bench::gpm {

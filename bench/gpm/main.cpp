@@ -7,6 +7,7 @@
 #include <map>
 
 #include "apps.hpp"
+#include "common.hpp"
 
 namespace perdure::bench::gpm {
 namespace {

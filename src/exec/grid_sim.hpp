@@ -27,42 +27,43 @@ class SimThread {
   void store(T* at, std::type_identity_t<T> value) {
     static_assert(kStorable<T>);
     sim_point();
+    watched([&](SimObserver& observer) { observer.will_write(at, sizeof(T)); });
     *at = value;
-    if (sim_observer != nullptr) sim_observer->wrote(at, sizeof(T));
+    watched([&](SimObserver& observer) { observer.wrote(at, sizeof(T)); });
     ++tally_->stores;
     tally_->bytes += sizeof(T);
   }
   template <class T>
   [[nodiscard]] T load(T const* at) const {
     sim_point();
-    if (sim_observer != nullptr) sim_observer->will_read(at, sizeof(T));
+    watched([&](SimObserver& observer) { observer.will_read(at, sizeof(T)); });
     return *at;
   }
   void persist() {
     if (persist_ == Persist::later) return;
     sim_point();
-    if (sim_observer != nullptr) sim_observer->fence();
+    watched([](SimObserver& observer) { observer.fence(); });
     ++tally_->orders;
   }
 
   template <class T>
-  static T add(T* at, std::type_identity_t<T> more) {
+  T add(T* at, std::type_identity_t<T> more) const {
     return changed(at, [=](T found) { return found + more; });
   }
   template <class T>
-  static T least(T* at, std::type_identity_t<T> other) {
+  T least(T* at, std::type_identity_t<T> other) const {
     return changed(at, [=](T found) { return found < other ? found : other; });
   }
   template <class T>
-  static T greatest(T* at, std::type_identity_t<T> other) {
+  T greatest(T* at, std::type_identity_t<T> other) const {
     return changed(at, [=](T found) { return found > other ? found : other; });
   }
   template <class T>
-  static T cas(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+  T cas(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> desired) const {
     return changed(at, [=](T found) { return found == expected ? desired : found; });
   }
   template <class T>
-  static T exchange(T* at, std::type_identity_t<T> value) {
+  T exchange(T* at, std::type_identity_t<T> value) const {
     return changed(at, [=](T) { return value; });
   }
   static void pause() {
@@ -70,13 +71,24 @@ class SimThread {
   }
 
  private:
+  /// Tells the observer, if there is one, what this thread does.
+  template <class F>
+  void watched(F tell) const {
+    if (sim_observer == nullptr) return;
+    sim_actor = 1 + global();
+    tell(*sim_observer);
+    sim_actor = 0;
+  }
   template <class T, class F>
-  static T changed(T* at, F next) {
+  T changed(T* at, F next) const {
     sim_point();
-    if (sim_observer != nullptr) sim_observer->will_read(at, sizeof(T));
+    watched([&](SimObserver& observer) {
+      observer.will_read(at, sizeof(T));
+      observer.will_write(at, sizeof(T));
+    });
     T const found = *at;
     *at = next(found);
-    if (sim_observer != nullptr) sim_observer->wrote(at, sizeof(T));
+    watched([&](SimObserver& observer) { observer.wrote(at, sizeof(T)); });
     return found;
   }
 

@@ -10,6 +10,7 @@ class SimObserver {
  public:
   virtual ~SimObserver() = default;
   virtual void will_read(void const* at, std::size_t bytes) = 0;  // may change what stands there
+  virtual void will_write(void const*, std::size_t) {}  // for those who keep what was there
   virtual void wrote(void const* at, std::size_t bytes) = 0;
   virtual void fence() = 0;  // by the running warp, or by host code where none runs
   virtual void order() = 0;  // by host code: all that was written before is there after a crash

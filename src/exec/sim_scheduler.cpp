@@ -92,7 +92,7 @@ std::uint32_t SimScheduler::choose(std::uint32_t others) {
 
 void SimScheduler::point() {
   if (!running_) return;
-  if (++launch_points_ > kMostPoints) {  // the fibers are given up where they stand, with what they own
+  if (++launch_points_ > schedule_.most_points) {  // the fibers are given up where they stand, with what they own
     stuck_ = true;
     swapcontext(&fibers[current_]->context, &main_);
   }

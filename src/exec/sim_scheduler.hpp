@@ -22,13 +22,13 @@ struct SimSwitch {
 struct SimSchedule {
   std::uint64_t seed = 0;
   std::uint32_t one_in = 0;  // a random switch at one in so many points; 0 = only those listed
-  std::vector<SimSwitch> switches;
+  std::vector<SimSwitch> switches = {};
+  std::uint64_t most_points = 200000;  // of one launch; more is a livelock
 };
 
 class SimScheduler {
  public:
   static constexpr std::uint64_t kPatience = 2000;    // points in a row before another warp must go on
-  static constexpr std::uint64_t kMostPoints = 200000;  // of one launch; more is a livelock
 
   explicit SimScheduler(SimSchedule schedule) : schedule_(std::move(schedule)), random_(schedule_.seed) {}
   SimScheduler(SimScheduler const&) = delete;
@@ -73,6 +73,10 @@ class SimScheduler {
   bool running_ = false;
   bool stuck_ = false;
 };
+
+/// Which of a grid's threads does what is reported next, from 1 on; 0 = the fiber that runs stands for itself. A fiber
+/// runs many such threads, and what one of them has fenced says nothing of another.
+inline thread_local std::uint64_t sim_actor = 0;
 
 /// The scheduler of this thread's simulated runs.
 inline thread_local SimScheduler* sim_scheduler = nullptr;

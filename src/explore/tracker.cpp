@@ -7,7 +7,10 @@
 namespace perdure::explore {
 namespace {
 
-std::uint32_t running_thread() { return exec::sim_scheduler == nullptr ? 0 : exec::sim_scheduler->thread(); }
+std::uint32_t running_thread() {
+  if (exec::sim_actor != 0) return static_cast<std::uint32_t>(exec::sim_actor) | 1u << 31;
+  return exec::sim_scheduler == nullptr ? 0 : exec::sim_scheduler->thread();
+}
 
 }  // namespace
 

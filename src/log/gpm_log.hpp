@@ -64,18 +64,18 @@ PERDURE_FN void name_size(T& thread, GpmLogView const& log, std::uint32_t words)
   if (thread.load(&log.known[words - 1]) != 0) return;
   thread.store(reinterpret_cast<GpmLogHeader*>(log.base)->sizes + (words - 1), 1);
   if (!mutated(Mutant::gpm_size_not_ordered)) thread.persist();
-  T::exchange(&log.known[words - 1], 1);
+  thread.exchange(&log.known[words - 1], 1);
 }
 
 template <class T>
-PERDURE_FN void lock(GpmLogView const& log, std::uint64_t partition) {
+PERDURE_FN void lock(T& thread, GpmLogView const& log, std::uint64_t partition) {
   if (log.kind != GpmLogKind::conventional) return;
-  while (T::cas(&log.locks[partition], 0, 1) != 0) T::pause();
+  while (thread.cas(&log.locks[partition], 0, 1) != 0) thread.pause();
 }
 
 template <class T>
-PERDURE_FN void unlock(GpmLogView const& log, std::uint64_t partition) {
-  if (log.kind == GpmLogKind::conventional) T::exchange(&log.locks[partition], 0);
+PERDURE_FN void unlock(T& thread, GpmLogView const& log, std::uint64_t partition) {
+  if (log.kind == GpmLogKind::conventional) thread.exchange(&log.locks[partition], 0);
 }
 
 /// The words of an entry of `size` bytes.
@@ -100,9 +100,9 @@ template <class T>
 PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entry, std::size_t size,
                               std::uint64_t partition) {
   std::uint32_t const words = words_of(size);
-  std::uint32_t const first = T::add(&log.tails[partition], 0);
+  std::uint32_t const first = thread.add(&log.tails[partition], 0);
   if (first + words + 1 > log.words) {
-    T::add(log.lost, 1);
+    thread.add(log.lost, 1);
     return GpmLogError::overflow;
   }
   name_size(thread, log, words);
@@ -114,7 +114,7 @@ PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entr
   }
   thread.store(word_of(log, partition, first + words), check.of(log.transaction));
   if (!mutated(Mutant::gpm_entry_not_ordered)) thread.persist();
-  T::exchange(&log.tails[partition], first + words + 1);
+  thread.exchange(&log.tails[partition], first + words + 1);
   return GpmLogError::none;
 }
 
@@ -122,7 +122,7 @@ PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entr
 template <class T>
 PERDURE_FN GpmLogError newest(T& thread, GpmLogView const& log, std::size_t size, std::uint64_t partition,
                               std::uint32_t& first) {
-  std::uint32_t const tail = T::add(&log.tails[partition], 0);
+  std::uint32_t const tail = thread.add(&log.tails[partition], 0);
   std::uint32_t const words = words_of(size);
   if (tail == 0) return GpmLogError::empty;
   if (tail < words + 1) return GpmLogError::mismatch;
@@ -136,7 +136,7 @@ PERDURE_FN void take_off(T& thread, GpmLogView const& log, std::uint64_t partiti
                          std::uint32_t words) {
   thread.store(word_of(log, partition, first + words), 0u);
   if (!mutated(Mutant::gpm_removal_not_ordered)) thread.persist();
-  T::exchange(&log.tails[partition], first);
+  thread.exchange(&log.tails[partition], first);
 }
 
 /// The words of the last entry before `tail`, whatever its size; 0: there is none.
@@ -157,9 +157,9 @@ PERDURE_FN GpmLogError locked(T& thread, GpmLogView const& log, std::size_t size
   if (size == 0 || words_of(size) > kMostEntryWords) return GpmLogError::size;
   std::uint64_t const partition = partition_of(thread, which);
   if (partition >= log.partitions) return GpmLogError::partition;
-  lock<T>(log, partition);
+  lock(thread, log, partition);
   GpmLogError const answer = act(partition);
-  unlock<T>(log, partition);
+  unlock(thread, log, partition);
   return answer;
 }
 
@@ -202,7 +202,7 @@ PERDURE_FN GpmLogError gpm_remove(T& thread, GpmLogView const& log, std::size_t 
 template <class T>
 PERDURE_FN GpmLogError gpm_clear(T& thread, GpmLogView const& log, std::int64_t which = -1) {
   return gpm_detail::locked(thread, log, 1, which, [&](std::uint64_t partition) {
-    while (std::uint32_t const tail = T::add(&log.tails[partition], 0)) {
+    while (std::uint32_t const tail = thread.add(&log.tails[partition], 0)) {
       std::uint32_t const words = gpm_detail::last_words(thread, log, partition, tail);
       if (words == 0) return GpmLogError::mismatch;
       gpm_detail::take_off(thread, log, partition, tail - words - 1, words);

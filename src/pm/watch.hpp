@@ -19,6 +19,9 @@ namespace perdure::pm {
 inline void will_read(void const* at, std::size_t bytes) {
   if (exec::sim_observer != nullptr) exec::sim_observer->will_read(at, bytes);
 }
+inline void will_write(void const* at, std::size_t bytes) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->will_write(at, bytes);
+}
 inline void wrote(void const* at, std::size_t bytes) {
   if (exec::sim_observer != nullptr) exec::sim_observer->wrote(at, bytes);
 }
@@ -27,21 +30,25 @@ inline void ordered() {
 }
 #else
 PERDURE_FN void will_read(void const*, std::size_t) {}
+PERDURE_FN void will_write(void const*, std::size_t) {}
 PERDURE_FN void wrote(void const*, std::size_t) {}
 inline void ordered() {}
 #endif
 
 inline void write_bytes(std::byte* to, void const* from, std::size_t bytes) {
+  will_write(to, bytes);
   std::memcpy(to, from, bytes);
   wrote(to, bytes);
 }
 
 inline void zero_bytes(std::byte* to, std::size_t bytes) {
+  will_write(to, bytes);
   std::memset(to, 0, bytes);
   wrote(to, bytes);
 }
 
 inline void store_word(std::uint64_t* to, std::uint64_t value) {
+  will_write(to, sizeof value);
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
   wrote(to, sizeof value);
 }
