@@ -5,12 +5,14 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "apps.hpp"
-#include "common.hpp"
 
 namespace perdure::bench::gpm {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct Wanted {
   std::string app;
