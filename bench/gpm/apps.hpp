@@ -24,12 +24,8 @@ struct Machine {
 /// Builds with PERDURE_TRAPS: the next kernels abort at the n-th ordering point that their threads pass.
 void arm_trap(std::uint64_t nth);
 
-/// name -> kind.
-[[nodiscard]] inline std::vector<std::pair<std::string, std::string>> app_names() {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (auto const& app : kApps<perdure::gpm::Cpu>) names.emplace_back(app.name, app.kind);
-  return names;
-}
+/// name, kind
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> app_names();
 
 template <class Grid>
 [[nodiscard]] AppReport run_app(Grid& grid, std::string const& name, AppOptions const& options) {

@@ -3,6 +3,12 @@
 
 namespace perdure::bench::gpm {
 
+std::vector<std::pair<std::string, std::string>> app_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (auto const& app : kApps<perdure::gpm::Cpu>) names.emplace_back(app.name, app.kind);
+  return names;
+}
+
 Machine open_cpu(std::uint32_t threads) {
   auto grid = std::make_shared<perdure::gpm::Cpu>(threads);
   return {grid->describe(), [grid](std::string const& app, AppOptions const& options) {

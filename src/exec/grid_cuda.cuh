@@ -155,7 +155,7 @@ class CudaGrid {
     if (Status s = cuda_status(cudaStreamCreateWithFlags(&grid->stream_, cudaStreamNonBlocking), "making a stream");
         !s.ok())
       return s;
-    return grid;
+    return Result<std::unique_ptr<CudaGrid>>(std::move(grid));
   }
   CudaGrid() = default;
   CudaGrid(CudaGrid const&) = delete;

@@ -131,7 +131,7 @@ class GpmCheckpointOn {
       made.workers_ = std::make_unique<exec::Workers>(options.flush_threads != 0 ? options.flush_threads
                                                                                  : grid.host_threads());
     }
-    return made;
+    return Result<GpmCheckpointOn>(std::move(made));
   }
 
   [[nodiscard]] std::string name(std::uint32_t group) const {

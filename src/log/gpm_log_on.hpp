@@ -70,7 +70,7 @@ class GpmLogOn {
     std::vector<std::uint32_t> const tails = log.file_.scan(grid.host_threads());
     if (Status s = grid.send(log.tails_.data(), tails.data(), tails.size()); !s.ok()) return s;
     if (Status s = grid.send(log.known_.data(), h.sizes, kMostEntryWords); !s.ok()) return s;
-    return log;
+    return Result<GpmLogOn>(std::move(log));
   }
 
   Grid* grid_;

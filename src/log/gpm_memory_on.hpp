@@ -34,10 +34,10 @@ class DurableMemory {
                          : GpmFile::plain(file, bytes, options.create);
     if (!opened.ok()) return opened.status();
     memory.file_ = std::move(opened.value());
-    if (stores_directly(options.path)) return memory;
+    if (stores_directly(options.path)) return Result<DurableMemory>(std::move(memory));
     if (Status s = memory.near_.resize(memory.file_.bytes()); !s.ok()) return s;
     if (Status s = memory.bring(); !s.ok()) return s;
-    return memory;
+    return Result<DurableMemory>(std::move(memory));
   }
 
   /// Where kernels read and write.
