@@ -14,6 +14,21 @@
 
 namespace perdure::log {
 
+/// Takes off the entries of one partition; one thread.
+struct GpmClearKernel {
+  static constexpr int kPhases = 1;
+  using Shared = exec::NoShared;
+  using State = exec::NoState;
+  GpmLogView log;
+  std::int64_t partition;
+  GpmLogError* answer;
+
+  template <int, class T>
+  PERDURE_FN void run(T& thread, Shared&, State&) const {
+    *answer = gpm_clear(thread, log, partition);
+  }
+};
+
 template <class Grid>
 class GpmLogOn {
  public:
@@ -40,6 +55,22 @@ class GpmLogOn {
     if (Status s = grid_->order(); !s.ok()) return s;
     file_.clear();
     return grid_->fill(tails_.data(), 0, file_.header().partitions);
+  }
+  /// The same for one partition, entry by entry.
+  Status clear(std::uint64_t partition) {
+    if (partition >= file_.header().partitions) {
+      return {Code::invalid_argument, "log " + file_.path() + " has no partition " + std::to_string(partition) +
+                                          "; there are " + std::to_string(file_.header().partitions)};
+    }
+    typename Grid::template Buffer<GpmLogError> answer;
+    if (Status s = answer.resize(1); !s.ok()) return s;
+    GpmClearKernel const kernel{view(), static_cast<std::int64_t>(partition), answer.data()};
+    if (Status s = grid_->launch({1, 1}, kernel); !s.ok()) return s;
+    GpmLogError error = GpmLogError::none;
+    if (Status s = grid_->fetch(&error, answer.data(), 1); !s.ok()) return s;
+    if (error == GpmLogError::none) return {};
+    return {Code::corrupt, "log " + file_.path() + ", partition " + std::to_string(partition) +
+                               " was written by somebody else meanwhile; open it again"};
   }
   /// Entries that found no room since the log was opened.
   Result<std::uint64_t> overflows() {
