@@ -1,5 +1,5 @@
-// GPMbench: the nine applications of GPM's table 1, written once for every machine (perdure/gpm.hpp). An application is a
-// function that runs from the beginning, or goes on from what a crash left, and answers with a digest of its result.
+// GPMbench: the nine applications of GPM's table 1, written once for every machine (perdure/gpm.hpp). An application is
+// a function that runs from the beginning, or goes on from what a crash left, and answers with a digest of its result.
 //
 // Invariant: with the same options, a run that was crashed anywhere and resumed has the digest of one that was not.
 #pragma once
@@ -27,24 +27,25 @@ struct AppOptions {
   Path path = Path::gpm;
   perdure::gpm::LogKind log = perdure::gpm::LogKind::hcl;
   std::string files = "/dev/shm/perdure-gpm";  // what is durable: names begin with it
-  std::string data;                            // folder with real inputs, unpacked; empty: generated ones
-  bool resume = false;                         // go on with the files that are there
-  std::uint32_t iterations = 0;                // or batches; 0 = the application's own number for its size
-  std::uint32_t every = 10;                    // iterations from checkpoint to checkpoint
-  std::uint32_t flush_threads = 0;             // of the CPU, where it flushes; 0 = all
+  std::string data;  // folder with real inputs, unpacked; empty: generated ones
+  bool resume = false;  // go on with the files that are there
+  std::uint32_t iterations = 0;  // or batches; 0 = the application's own number for its size
+  std::uint32_t every = 10;  // iterations from checkpoint to checkpoint
+  std::uint32_t flush_threads = 0;  // of the CPU, where it flushes; 0 = all
   std::uint64_t seed = 1;
 };
 
 struct AppReport {
-  std::uint64_t digest = 0;       // of the result
-  std::uint64_t began_at = 0;     // iteration, batch or level that the run began with
-  std::uint64_t steps = 0;        // of them it ran
-  std::uint64_t operations = 0;   // what it did: sets, rows, options, edges, ...
-  double run_s = 0;               // kernels and what recurs with them, without making inputs and files
-  double durable_s = 0;           // of these, in checkpoint() and commit(); paths that persist in kernels have it there
-  double recovery_s = 0;          // restoring a checkpoint, or undoing a batch that was about to commit
-  std::uint64_t durable_bytes = 0;  // stored to durable memory by kernels (cpu and sim count), or made durable by the host
-  bool right = true;              // the result agrees with what a plain loop says, where the application checks it
+  std::uint64_t digest = 0;  // of the result
+  std::uint64_t began_at = 0;  // iteration, batch or level that the run began with
+  std::uint64_t steps = 0;  // of them it ran
+  std::uint64_t operations = 0;  // what it did: sets, rows, options, edges, ...
+  double run_s = 0;  // kernels and what recurs with them, without making inputs and files
+  double durable_s = 0;  // of these, in checkpoint() and commit(); paths that persist in kernels have it there
+  double recovery_s = 0;  // restoring a checkpoint, or undoing a batch that was about to commit
+  std::uint64_t durable_bytes =
+      0;  // stored to durable memory by kernels (cpu and sim count), or made durable by the host
+  bool right = true;  // the result agrees with what a plain loop says, where the application checks it
   std::vector<std::pair<std::string, double>> more;  // figures of the application's own
 };
 
@@ -104,6 +105,8 @@ template <class T>
 }
 
 /// The n-th random number of a seed, the same on every machine and in any order.
-PERDURE_FN std::uint64_t random_at(std::uint64_t seed, std::uint64_t n) { return nth_hash(seed * 0x9e3779b97f4a7c15u + n, 3); }
+PERDURE_FN std::uint64_t random_at(std::uint64_t seed, std::uint64_t n) {
+  return nth_hash(seed * 0x9e3779b97f4a7c15u + n, 3);
+}
 
 }  // namespace perdure::bench::gpm

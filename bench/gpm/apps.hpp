@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "hotspot.hpp"
+#include "micro.hpp"
 
 namespace perdure::bench::gpm {
 
@@ -14,18 +15,20 @@ inline constexpr std::array kApps{
     App<Grid>{"hotspot", "checkpointing", &run_hotspot<Grid>},
 };
 
-/// The machine's applications, opened on it: each machine is compiled by itself (on_cpu.cpp, on_cuda.cu).
+/// What runs on a machine: each machine is compiled by itself (on_cpu.cpp, on_cuda.cu).
 struct Machine {
   std::string description;
   std::function<AppReport(std::string const& app, AppOptions const& options)> run;
+  std::function<std::vector<MicroRow>(std::string const& name, MicroOptions const& options)> run_micro;
 };
 [[nodiscard]] Machine open_cpu(std::uint32_t threads);
 [[nodiscard]] Machine open_cuda();
 /// Builds with PERDURE_TRAPS: the next kernels abort at the n-th ordering point that their threads pass.
 void arm_trap(std::uint64_t nth);
 
-/// name, kind
+/// name and kind, and of the micro-benchmarks name and what they measure
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> app_names();
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> micro_names();
 
 template <class Grid>
 [[nodiscard]] AppReport run_app(Grid& grid, std::string const& name, AppOptions const& options) {

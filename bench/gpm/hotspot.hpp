@@ -53,10 +53,10 @@ struct HotspotStep {
 template <class Grid>
 AppReport run_hotspot(Grid& grid, AppOptions const& options) {
   std::uint32_t const side = options.size == Size::tiny ? 16 : options.size == Size::small ? 512 : 16384;
-  std::uint32_t const steps = options.iterations != 0           ? options.iterations
-                              : options.size == Size::paper     ? 4000
-                              : options.size == Size::small     ? 200
-                                                                : 12;
+  std::uint32_t const steps = options.iterations != 0       ? options.iterations
+                              : options.size == Size::paper ? 4000
+                              : options.size == Size::small ? 200
+                                                            : 12;
   std::size_t const cells = std::size_t{side} * side;
   std::vector<float> temperature(cells), power(cells);
   if (options.data.empty()) {
@@ -75,8 +75,14 @@ AppReport run_hotspot(Grid& grid, AppOptions const& options) {
   float const capacitance = 0.5f * 1.75e6f * thick * edge * edge;
   float const resistance_x = edge / (2.0f * 100.0f * thick * edge), resistance_z = thick / (100.0f * edge * edge);
   float const step_s = 0.001f / (3.0e6f / (0.5f * thick * 1.75e6f));
-  HotspotStep kernel{nullptr, watts.data(), nullptr, side, step_s / capacitance, 1.0f / resistance_x,
-                     1.0f / resistance_x, 1.0f / resistance_z};
+  HotspotStep kernel{nullptr,
+                     watts.data(),
+                     nullptr,
+                     side,
+                     step_s / capacitance,
+                     1.0f / resistance_x,
+                     1.0f / resistance_x,
+                     1.0f / resistance_z};
   GridShape const shape = perdure::gpm::grid_of(std::min<std::size_t>(cells, std::size_t{1} << 22), 256);
   // One array holds the temperatures between iterations, whichever they are: two steps an iteration.
   AppReport report = iterate(grid, options, steps, {{now.data(), now.bytes()}}, [&](std::uint32_t) {

@@ -1,6 +1,6 @@
-// What iterating applications share (GPM section 4.2): they run kernels again and again, and checkpoint registered memory
-// with the number of the iteration. Invariant: a resumed run begins after the iteration that the newest checkpoint
-// names, with the memory as it was then; so it repeats at most `every` iterations.
+// What iterating applications share (GPM section 4.2): they run kernels again and again, and checkpoint registered
+// memory with the number of the iteration. Invariant: a resumed run begins after the iteration that the newest
+// checkpoint names, with the memory as it was then; so it repeats at most `every` iterations.
 #pragma once
 
 #include <unistd.h>
@@ -27,10 +27,10 @@ AppReport iterate(Grid& grid, AppOptions const& options, std::uint32_t iteration
   typename Checkpoint::Options const how{options.path, options.flush_threads};
   std::string const file = file_of(options, "checkpoint");
   bool const goes_on = options.resume && access(file.c_str(), F_OK) == 0;
-  auto checkpoint = require(goes_on ? Checkpoint::open(grid, file, how)
-                                    : Checkpoint::create(grid, file, bytes, static_cast<std::uint32_t>(elements.size()),
-                                                         1, how),
-                            "checkpoint");
+  auto checkpoint =
+      require(goes_on ? Checkpoint::open(grid, file, how)
+                      : Checkpoint::create(grid, file, bytes, static_cast<std::uint32_t>(elements.size()), 1, how),
+              "checkpoint");
   for (Element const& element : elements) require(checkpoint.add(element.at, element.bytes, 0), "checkpoint");
 
   AppReport report;

@@ -1,5 +1,5 @@
-// perdure-gpmbench: GPMbench's applications on a machine and a path to durability, and what they cost. Exit status 0 when
-// the result was right, 1 when it was not, 2 for wrong usage or a run that failed.
+// perdure-gpmbench: GPMbench's applications on a machine and a path to durability, and what they cost. Exit status 0
+// when the result was right, 1 when it was not, 2 for wrong usage or a run that failed.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -23,6 +23,7 @@ struct Wanted {
   std::uint64_t trap = 0;
   bool list = false;
   AppOptions options;
+  MicroOptions micro;
 };
 
 void add_options(CLI::App& program, Wanted& wanted) {
@@ -31,24 +32,40 @@ void add_options(CLI::App& program, Wanted& wanted) {
                                                           {"conventional", perdure::gpm::LogKind::conventional}};
   std::vector<std::string> paths;
   for (auto const& [path, text] : perdure::gpm::kGpmPaths) paths.emplace_back(text);
-  program.add_option("app", wanted.app, "The application");
-  program.add_flag("--list", wanted.list, "List the applications");
-  program.add_option("--device", wanted.device, "Who computes")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  program.add_option("--path", wanted.path, "How results become durable")->check(CLI::IsMember(paths))->capture_default_str();
+  program.add_option("app", wanted.app, "The application, or micro-benchmark");
+  program.add_flag("--list", wanted.list, "List them");
+  program.add_option("--device", wanted.device, "Who computes")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  program.add_option("--path", wanted.path, "How results become durable")
+      ->check(CLI::IsMember(paths))
+      ->capture_default_str();
   program.add_option("--size", wanted.options.size, "tiny, small, paper: how large a problem")
       ->transform(CLI::CheckedTransformer(sizes, CLI::ignore_case));
   program.add_option("--log", wanted.options.log, "hcl, conventional: how transactions log")
       ->transform(CLI::CheckedTransformer(logs, CLI::ignore_case));
-  program.add_option("--files", wanted.options.files, "What the names of its durable files begin with")->capture_default_str();
+  program.add_option("--files", wanted.options.files, "What the names of its durable files begin with")
+      ->capture_default_str();
   program.add_option("--data", wanted.options.data, "Folder with real inputs, unpacked; else they are generated");
   program.add_flag("--resume", wanted.options.resume, "Go on with the files that are there");
-  program.add_option("--iterations", wanted.options.iterations, "Iterations, or batches; 0: the application's own number");
+  program.add_option("--iterations", wanted.options.iterations,
+                     "Iterations, or batches; 0: the application's own number");
   program.add_option("--every", wanted.options.every, "Iterations from checkpoint to checkpoint")
-      ->check(CLI::PositiveNumber)->capture_default_str();
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   program.add_option("--threads", wanted.threads, "Threads of device cpu; 0: all");
   program.add_option("--flush-threads", wanted.options.flush_threads, "CPU threads that flush; 0: all");
   program.add_option("--seed", wanted.options.seed, "Of generated inputs")->capture_default_str();
   program.add_option("--json", wanted.json, "Write the result as JSON to this file; - is standard output");
+  program.add_option("--bytes", wanted.micro.bytes, "Micro-benchmarks: bytes that each measurement moves, about")
+      ->check(CLI::Range(std::uint64_t{1} << 16, std::uint64_t{1} << 36))
+      ->capture_default_str();
+  program.add_option("--kernel-threads", wanted.micro.threads, "Micro-benchmarks: the most threads of a kernel")
+      ->check(CLI::Range(32u, 1u << 24))
+      ->capture_default_str();
+  program.add_option("--repeats", wanted.micro.repeats, "Micro-benchmarks: medians of so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 #if defined(PERDURE_TRAPS)
   program.add_option("--trap", wanted.trap, "Abort a kernel at the n-th ordering point that its threads pass");
 #endif
@@ -71,9 +88,54 @@ Json to_json(Wanted const& wanted, std::string const& machine, AppReport const& 
   return json;
 }
 
+void write_json(std::string const& to, Json const& json) {
+  if (to.empty()) return;
+  std::string const text = json.dump(2) + "\n";
+  if (to == "-") {
+    std::cout << text;
+  } else if (!(std::ofstream(to) << text)) {
+    throw Failure("cannot write " + to);
+  }
+}
+
+/// For people: standard output, unless JSON goes there.
+std::FILE* people(Wanted const& wanted) { return wanted.json == "-" ? stderr : stdout; }
+
+int run_micro(Wanted const& wanted, Machine const& machine) {
+  Json rows = Json::array();
+  for (MicroRow const& row : machine.run_micro(wanted.app, wanted.micro)) {
+    std::string line;
+    Json& json = rows.emplace_back(Json::object());
+    for (auto const& [name, value] : row) {
+      char text[96];
+      std::snprintf(text, sizeof text, "  %s %.6g", name.c_str(), value);
+      line += text;
+      json[name] = value;
+    }
+    std::fprintf(people(wanted), "%s:%s\n", wanted.app.c_str(), line.c_str());
+  }
+  write_json(wanted.json, {{"micro", wanted.app}, {"device", machine.description}, {"rows", rows}});
+  return kGood;
+}
+
+int run_app(Wanted const& wanted, Machine const& machine) {
+  AppReport const report = machine.run(wanted.app, wanted.options);
+  std::fprintf(people(wanted),
+               "%s on %s, path %s: %.3f s for %llu steps from %llu; of it %.3f s in making durable; recovery %.4f s; "
+               "digest %016llx; %s\n",
+               wanted.app.c_str(), machine.description.c_str(), wanted.path.c_str(), report.run_s,
+               static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(report.began_at),
+               report.durable_s, report.recovery_s, static_cast<unsigned long long>(report.digest),
+               report.right ? "right" : "WRONG");
+  write_json(wanted.json, to_json(wanted, machine.description, report));
+  return report.right ? kGood : kFaults;
+}
+
 int run(Wanted wanted) {
+  auto const micros = micro_names();
   if (wanted.list) {
-    for (auto const& [name, kind] : app_names()) std::printf("%-12s %s\n", name.c_str(), kind.c_str());
+    for (auto const& [name, kind] : app_names()) std::printf("%-14s %s\n", name.c_str(), kind.c_str());
+    for (auto const& [name, what] : micros) std::printf("%-14s micro-benchmark: %s\n", name.c_str(), what.c_str());
     return kGood;
   }
   if (wanted.app.empty()) throw Failure("name an application; --list names them");
@@ -82,23 +144,9 @@ int run(Wanted wanted) {
 #if defined(PERDURE_TRAPS)
   if (wanted.device == "cuda") arm_trap(wanted.trap);
 #endif
-  AppReport const report = machine.run(wanted.app, wanted.options);
-  std::FILE* const out = wanted.json == "-" ? stderr : stdout;
-  std::fprintf(out, "%s on %s, path %s: %.3f s for %llu steps from %llu; of it %.3f s in making durable; recovery %.4f s; "
-               "digest %016llx; %s\n",
-               wanted.app.c_str(), machine.description.c_str(), wanted.path.c_str(), report.run_s,
-               static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(report.began_at),
-               report.durable_s, report.recovery_s, static_cast<unsigned long long>(report.digest),
-               report.right ? "right" : "WRONG");
-  if (!wanted.json.empty()) {
-    std::string const text = to_json(wanted, machine.description, report).dump(2) + "\n";
-    if (wanted.json == "-") {
-      std::cout << text;
-    } else if (!(std::ofstream(wanted.json) << text)) {
-      throw Failure("cannot write " + wanted.json);
-    }
-  }
-  return report.right ? kGood : kFaults;
+  bool const micro =
+      std::any_of(micros.begin(), micros.end(), [&](auto const& known) { return known.first == wanted.app; });
+  return micro ? run_micro(wanted, machine) : run_app(wanted, machine);
 }
 
 }  // namespace

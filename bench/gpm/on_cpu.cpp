@@ -9,16 +9,24 @@ std::vector<std::pair<std::string, std::string>> app_names() {
   return names;
 }
 
+std::vector<std::pair<std::string, std::string>> micro_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (auto const& micro : kMicros<perdure::gpm::Cpu>) names.emplace_back(micro.name, micro.what);
+  return names;
+}
+
 Machine open_cpu(std::uint32_t threads) {
   auto grid = std::make_shared<perdure::gpm::Cpu>(threads);
-  return {grid->describe(), [grid](std::string const& app, AppOptions const& options) {
+  return {grid->describe(),
+          [grid](std::string const& app, AppOptions const& options) {
             auto const before = grid->tally();
             AppReport report = run_app(*grid, app, options);
             report.more.emplace_back("stores", static_cast<double>(grid->tally().stores - before.stores));
             report.more.emplace_back("stored_bytes", static_cast<double>(grid->tally().bytes - before.bytes));
             report.more.emplace_back("ordering_points", static_cast<double>(grid->tally().orders - before.orders));
             return report;
-          }};
+          },
+          [grid](std::string const& name, MicroOptions const& options) { return run_micro(*grid, name, options); }};
 }
 
 }  // namespace perdure::bench::gpm

@@ -1,14 +1,14 @@
-// The applications on a GPU. Compiled with PERDURE_TRAPS it can abort a kernel at its n-th ordering point, which is what
-// perdure-gpmbench-traps is for.
+// The applications on a GPU. Compiled with PERDURE_TRAPS it can abort a kernel at its n-th ordering point, which is
+// what perdure-gpmbench-traps is for.
 #include "apps.hpp"
 
 namespace perdure::bench::gpm {
 
 Machine open_cuda() {
   std::shared_ptr<perdure::gpm::Cuda> grid = require(perdure::gpm::Cuda::open(), "GPU");
-  return {grid->describe(), [grid](std::string const& app, AppOptions const& options) {
-            return run_app(*grid, app, options);
-          }};
+  return {grid->describe(),
+          [grid](std::string const& app, AppOptions const& options) { return run_app(*grid, app, options); },
+          [grid](std::string const& name, MicroOptions const& options) { return run_micro(*grid, name, options); }};
 }
 
 #if defined(PERDURE_TRAPS)

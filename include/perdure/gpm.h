@@ -1,15 +1,16 @@
-// libGPM by the names and argument orders of its paper (GPM, ASPLOS'22, table 2), so that programs written for it compile:
-// with nvcc and the target perdure::gpm. Behind them: perdure/gpm.hpp, which also has these calls for kernels that run on
-// the host's threads. Blocks of kernels that log have one dimension.
+// libGPM by the names and argument orders of its paper (GPM, ASPLOS'22, table 2), so that programs written for it
+// compile: with nvcc and the target perdure::gpm. Behind them: perdure/gpm.hpp, which also has these calls for kernels
+// that run on the host's threads. Blocks of kernels that log have one dimension.
 //
-//   host     gpm_map, gpm_unmap, gpm_persist_begin, gpm_persist_end, gpmlog_create_conv, gpmlog_create_hcl, gpmlog_open,
+//   host     gpm_map, gpm_unmap, gpm_persist_begin, gpm_persist_end, gpmlog_create_conv, gpmlog_create_hcl,
+//   gpmlog_open,
 //            gpmlog_close, gpmlog_clear, gpmcp_create, gpmcp_open, gpmcp_close, gpmcp_register, gpmcp_checkpoint,
 //            gpmcp_restore
 //   kernels  gpm_persist, gpmlog_insert, gpmlog_read, gpmlog_remove, gpmlog_clear
 //
-// Calls that make something return null, and the others a value other than GPM_OK, where they fail; gpm_error() says what
-// failed and what to do. Without a GPU a build for CUDA fails them all; a build without CUDA does what the host can.
-// Calls of the host may come from several threads, but not two for one log or checkpoint at once.
+// Calls that make something return null, and the others a value other than GPM_OK, where they fail; gpm_error() says
+// what failed and what to do. Without a GPU a build for CUDA fails them all; a build without CUDA does what the host
+// can. Calls of the host may come from several threads, but not two for one log or checkpoint at once.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +41,9 @@ enum gpm_result : int {
 [[nodiscard]] void* gpm_map(char const* path, std::size_t size, bool create);
 gpm_result gpm_unmap(char const* path, void* address, std::size_t size);
 
-/// Around kernels that persist. On the paper's platform they switch DDIO off and on (section 5.1). Here there is no such
-/// switch, and nothing is done: stores that gpm_persist() has waited for are in host memory. gpm_survives() says what
-/// that outlives.
+/// Around kernels that persist. On the paper's platform they switch DDIO off and on (section 5.1). Here there is no
+/// such switch, and nothing is done: stores that gpm_persist() has waited for are in host memory. gpm_survives() says
+/// what that outlives.
 void gpm_persist_begin();
 void gpm_persist_end();
 /// For example "kernel abort, process kill, GPU reset (declared)", of a mapped file; null if `address` is not mapped.
@@ -52,7 +53,8 @@ struct gpmlog;  // kernels get it by pointer
 /// `size` bytes of entries for `partitions` partitions, each behind a lock. A log that is there is replaced.
 [[nodiscard]] gpmlog* gpmlog_create_conv(char const* path, std::size_t size, std::uint32_t partitions);
 /// The same for kernels of `blocks` blocks of `threads` threads, each with a place of its own.
-[[nodiscard]] gpmlog* gpmlog_create_hcl(char const* path, std::size_t size, std::uint32_t blocks, std::uint32_t threads);
+[[nodiscard]] gpmlog* gpmlog_create_hcl(char const* path, std::size_t size, std::uint32_t blocks,
+                                        std::uint32_t threads);
 /// Its durable entries are there again.
 [[nodiscard]] gpmlog* gpmlog_open(char const* path);
 gpm_result gpmlog_close(gpmlog* log);

@@ -1,6 +1,6 @@
-// libGPM for C++ programs (GPM, ASPLOS'22): kernels that persist, log and checkpoint by themselves, written once and run on
-// a GPU or on the host's threads. The C names of the paper are in perdure/gpm.h. Compile with the target perdure::gpm,
-// which brings the engine's headers that this one includes; for a GPU, with nvcc.
+// libGPM for C++ programs (GPM, ASPLOS'22): kernels that persist, log and checkpoint by themselves, written once and
+// run on a GPU or on the host's threads. The C names of the paper are in perdure/gpm.h. Compile with the target
+// perdure::gpm, which brings the engine's headers that this one includes; for a GPU, with nvcc.
 //
 //   struct Add {                                            // a kernel: see exec/grid.hpp
 //     static constexpr int kPhases = 1;

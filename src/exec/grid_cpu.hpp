@@ -185,7 +185,8 @@ class CpuGrid : public HostMemoryGrid {
  public:
   using Thread = CpuThread;
 
-  explicit CpuGrid(std::uint32_t threads = 0) : workers_(threads != 0 ? threads : std::thread::hardware_concurrency()) {}
+  explicit CpuGrid(std::uint32_t threads = 0)
+      : workers_(threads != 0 ? threads : std::thread::hardware_concurrency()) {}
   static Result<std::unique_ptr<CpuGrid>> open(std::uint32_t threads = 0) { return std::make_unique<CpuGrid>(threads); }
 
   [[nodiscard]] std::string describe() const { return "cpu x" + std::to_string(workers_.threads()); }

@@ -201,7 +201,8 @@ class CudaGrid {
   }
   /// Whether kernels can reach it: the GPU's memory, or the host's where it is registered.
   Status reaches(void const* at, std::size_t bytes) const {
-    for (auto const* end : {static_cast<char const*>(at), static_cast<char const*>(at) + (bytes == 0 ? 0 : bytes - 1)}) {
+    for (auto const* end :
+         {static_cast<char const*>(at), static_cast<char const*>(at) + (bytes == 0 ? 0 : bytes - 1)}) {
       cudaPointerAttributes attributes{};
       cudaError_t const error = cudaPointerGetAttributes(&attributes, end);
       static_cast<void>(cudaGetLastError());

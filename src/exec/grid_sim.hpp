@@ -1,5 +1,6 @@
-// Grids on the simulated machine: a few fibers of one thread share the blocks out, and another may go on at every access
-// to durable or shared memory (exec/sim_scheduler.hpp); what happens to durable memory is reported to the observer.
+// Grids on the simulated machine: a few fibers of one thread share the blocks out, and another may go on at every
+// access to durable or shared memory (exec/sim_scheduler.hpp); what happens to durable memory is reported to the
+// observer.
 #pragma once
 
 #include <string>

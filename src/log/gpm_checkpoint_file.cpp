@@ -73,8 +73,7 @@ Result<GpmCheckpointFile> GpmCheckpointFile::open(std::string const& path, bool 
 Status GpmCheckpointFile::check() const {
   pm::will_read(mapping_.data(), sizeof(GpmCheckpointHeader));
   GpmCheckpointHeader const& h = header();
-  if (std::memcmp(h.magic, kGpmCheckpointMagic, sizeof h.magic) != 0)
-    return damaged(path_, "is no libGPM checkpoint");
+  if (std::memcmp(h.magic, kGpmCheckpointMagic, sizeof h.magic) != 0) return damaged(path_, "is no libGPM checkpoint");
   if (h.version != kGpmVersion) {
     return {Code::unsupported, "checkpoint " + path_ + " is of format version " + std::to_string(h.version) +
                                    "; this build reads " + std::to_string(kGpmVersion)};

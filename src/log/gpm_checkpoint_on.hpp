@@ -1,6 +1,7 @@
-// A libGPM checkpoint on a machine (GPM section 5.3): registered memory of kernels is copied to the file by a kernel (or
-// on another of the paths of gpm_path.hpp), and back by the machine's copy. Invariant: a group's elements keep the order in which they were registered, which is
-// how a restore knows them; a checkpoint that fails leaves the one before it.
+// A libGPM checkpoint on a machine (GPM section 5.3): registered memory of kernels is copied to the file by a kernel
+// (or on another of the paths of gpm_path.hpp), and back by the machine's copy. Invariant: a group's elements keep the
+// order in which they were registered, which is how a restore knows them; a checkpoint that fails leaves the one before
+// it.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +76,8 @@ class GpmCheckpointOn {
     return {};
   }
 
-  /// Durable when it returns, as far as the path makes it so, with `word`, which is the application's: its iteration, say.
+  /// Durable when it returns, as far as the path makes it so, with `word`, which is the application's: its iteration,
+  /// say.
   Status checkpoint(std::uint32_t group, std::uint64_t word) {
     if (Status s = registered(group); !s.ok()) return s;
     std::byte* to = file_.next_copy(group);
@@ -128,8 +130,8 @@ class GpmCheckpointOn {
       if (!plain.ok()) return plain.status();
       made.plain_ = std::move(plain.value());
     } else if (options.path == GpmPath::ndp || options.path == GpmPath::cap_mm) {
-      made.workers_ = std::make_unique<exec::Workers>(options.flush_threads != 0 ? options.flush_threads
-                                                                                 : grid.host_threads());
+      made.workers_ =
+          std::make_unique<exec::Workers>(options.flush_threads != 0 ? options.flush_threads : grid.host_threads());
     }
     return Result<GpmCheckpointOn>(std::move(made));
   }
@@ -160,10 +162,9 @@ class GpmCheckpointOn {
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (sizes[i] == elements[i].bytes) continue;
-      return {Code::invalid_argument, name(group) + ", element " + std::to_string(i) + " holds " +
-                                          std::to_string(sizes[i]) + " bytes, but " +
-                                          std::to_string(elements[i].bytes) +
-                                          " are registered; register elements in the order of its writing"};
+      return {Code::invalid_argument,
+              name(group) + ", element " + std::to_string(i) + " holds " + std::to_string(sizes[i]) + " bytes, but " +
+                  std::to_string(elements[i].bytes) + " are registered; register elements in the order of its writing"};
     }
     return {};
   }
@@ -174,9 +175,10 @@ class GpmCheckpointOn {
     constexpr std::uint64_t kMostBlocks = 1024;  // a few a multiprocessor; each takes words in turn
     std::uint64_t const words = element.bytes / sizeof(Word);
     auto const blocks = std::min<std::uint64_t>((words + kThreads - 1) / kThreads, kMostBlocks);
-    return grid_->launch({static_cast<std::uint32_t>(blocks), kThreads},
-                         GpmCopyKernel<Word>{reinterpret_cast<Word*>(to), reinterpret_cast<Word const*>(element.at), words},
-                         persist_on(options_.path));
+    return grid_->launch(
+        {static_cast<std::uint32_t>(blocks), kThreads},
+        GpmCopyKernel<Word>{reinterpret_cast<Word*>(to), reinterpret_cast<Word const*>(element.at), words},
+        persist_on(options_.path));
   }
   /// By the largest words that its address and size allow.
   Status store(std::byte* to, Element const& element) {
@@ -205,7 +207,7 @@ class GpmCheckpointOn {
   Grid* grid_;
   Options options_;
   std::unique_ptr<exec::Workers> workers_;  // that flush
-  GpmFile plain_;                           // cap-fs: the same file, for write()
+  GpmFile plain_;  // cap-fs: the same file, for write()
   std::vector<std::byte> bounce_;
   GpmCheckpointFile file_;
   std::vector<std::vector<Element>> elements_;

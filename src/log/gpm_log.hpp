@@ -1,6 +1,6 @@
 // libGPM's logs as kernels use them (GPM section 5.2): every thread, or partition, is a stack of entries. Hierarchical
-// coalesced (hcl): a thread appends to a place of its own without a lock, 4 bytes a lane, so that 32 threads side by side
-// fill whole lines. Conventional: partitions behind a lock.
+// coalesced (hcl): a thread appends to a place of its own without a lock, 4 bytes a lane, so that 32 threads side by
+// side fill whole lines. Conventional: partitions behind a lock.
 //
 // Invariants: an entry is durable when insert() returns, after one ordering point; of a partition's entries the durable
 // ones are the first so many; an entry that finds no room changes nothing and says so.
@@ -18,11 +18,11 @@ namespace perdure::log {
 /// What a log's calls inside a kernel answer.
 enum class GpmLogError : std::uint32_t {
   none = 0,
-  overflow,   // the partition has no room for it: nothing was written; make the log larger, or clear it
-  size,       // of 0, or more than 256 bytes
+  overflow,  // the partition has no room for it: nothing was written; make the log larger, or clear it
+  size,  // of 0, or more than 256 bytes
   partition,  // no such partition
-  empty,      // there is no entry
-  mismatch,   // the newest entry is of another size
+  empty,  // there is no entry
+  mismatch,  // the newest entry is of another size
 };
 
 /// A log as a kernel gets it, by value. `tails`, `locks`, `known` and `lost` are machine memory.
@@ -33,10 +33,10 @@ struct GpmLogView {
   std::uint64_t words = 0;
   std::uint64_t partitions = 0;
   std::uint64_t transaction = 0;
-  std::uint32_t* tails = nullptr;   // words in use, a partition
-  std::uint32_t* locks = nullptr;   // conventional: 1 = taken
-  std::uint32_t* known = nullptr;   // [w-1]: the file's header names entries of w words, durably
-  std::uint64_t* lost = nullptr;    // entries that found no room
+  std::uint32_t* tails = nullptr;  // words in use, a partition
+  std::uint32_t* locks = nullptr;  // conventional: 1 = taken
+  std::uint32_t* known = nullptr;  // [w-1]: the file's header names entries of w words, durably
+  std::uint64_t* lost = nullptr;  // entries that found no room
 };
 
 namespace gpm_detail {

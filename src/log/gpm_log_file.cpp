@@ -28,12 +28,10 @@ std::uint64_t gpm_file_bytes(std::uint64_t bytes) { return std::max(round_up(byt
 Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t bytes, GpmLogGeometry const& geometry,
                                       bool gpu) {
   bool const hcl = geometry.kind == GpmLogKind::hcl;
-  std::uint64_t const partitions =
-      hcl ? std::uint64_t{geometry.blocks} * geometry.threads : geometry.partitions;
+  std::uint64_t const partitions = hcl ? std::uint64_t{geometry.blocks} * geometry.threads : geometry.partitions;
   if (partitions == 0 || partitions > kMostPartitions) {
-    return Status{Code::invalid_argument,
-                  "log " + path + ": " + std::to_string(partitions) + " partitions; ask for 1 to 2^32" +
-                      (hcl ? " threads" : "")};
+    return Status{Code::invalid_argument, "log " + path + ": " + std::to_string(partitions) +
+                                              " partitions; ask for 1 to 2^32" + (hcl ? " threads" : "")};
   }
   std::uint64_t const words = bytes / 4 / partitions;
   if (words < 2) {
@@ -107,7 +105,8 @@ std::uint32_t GpmLogFile::entry_at(std::uint64_t partition, std::uint64_t first)
 
 std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
   std::vector<std::uint32_t> tails(header().partitions, 0);
-  bool const any = std::any_of(std::begin(header().sizes), std::end(header().sizes), [](auto said) { return said != 0; });
+  bool const any =
+      std::any_of(std::begin(header().sizes), std::end(header().sizes), [](auto said) { return said != 0; });
   if (!any) return tails;
   auto const some = [&](std::size_t begin, std::size_t end) {
     for (std::size_t p = begin; p < end; ++p)

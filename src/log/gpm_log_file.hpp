@@ -15,7 +15,7 @@ namespace perdure::log {
 /// Of a log: for hcl as many partitions as a kernel has threads.
 struct GpmLogGeometry {
   GpmLogKind kind = GpmLogKind::hcl;
-  std::uint32_t blocks = 0;   // hcl
+  std::uint32_t blocks = 0;  // hcl
   std::uint32_t threads = 0;  // hcl: of a block
   std::uint64_t partitions = 0;
 };

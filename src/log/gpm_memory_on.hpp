@@ -23,8 +23,8 @@ class DurableMemory {
  public:
   struct Options {
     GpmPath path = GpmPath::gpm;
-    bool create = true;                // replaces what was there
-    std::uint32_t flush_threads = 0;   // of the CPU; 0 = all
+    bool create = true;  // replaces what was there
+    std::uint32_t flush_threads = 0;  // of the CPU; 0 = all
   };
 
   static Result<DurableMemory> open(Grid& grid, std::string const& file, std::uint64_t bytes, Options const& options) {

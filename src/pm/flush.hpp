@@ -1,5 +1,5 @@
-// Writing cache lines back to memory from the CPU, by the best instruction it has (clwb, clflushopt, clflush), a range by
-// several threads. Invariant: when flush() returns, what was written to the range before it is in memory.
+// Writing cache lines back to memory from the CPU, by the best instruction it has (clwb, clflushopt, clflush), a range
+// by several threads. Invariant: when flush() returns, what was written to the range before it is in memory.
 #pragma once
 
 #include <cstddef>

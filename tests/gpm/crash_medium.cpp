@@ -19,9 +19,7 @@ std::uint64_t* word_of(void const* at) {
   return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(at) / 8 * 8);
 }
 
-std::uint64_t* end_of(void const* at, std::size_t bytes) {
-  return word_of(static_cast<char const*>(at) + bytes + 7);
-}
+std::uint64_t* end_of(void const* at, std::size_t bytes) { return word_of(static_cast<char const*>(at) + bytes + 7); }
 
 std::uint64_t actor() {
   if (exec::sim_actor != 0) return exec::sim_actor << 1;

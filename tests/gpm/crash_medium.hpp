@@ -1,7 +1,7 @@
-// Crashes of programs whose durable files are mapped ones: watches what simulated threads and host code do to memory, and
-// at chosen ordering points copies the files as a crash could leave them. Of the words that were not durable then, each
-// has one of the values that it had since it was; which, the seed says. A word's writes arrive in order, and what a thread
-// persisted is there.
+// Crashes of programs whose durable files are mapped ones: watches what simulated threads and host code do to memory,
+// and at chosen ordering points copies the files as a crash could leave them. Of the words that were not durable then,
+// each has one of the values that it had since it was; which, the seed says. A word's writes arrive in order, and what
+// a thread persisted is there.
 #pragma once
 
 #include <cstdint>
