@@ -33,6 +33,7 @@ struct AppOptions {
   std::uint32_t every = 10;  // iterations from checkpoint to checkpoint
   std::uint32_t flush_threads = 0;  // of the CPU, where it flushes; 0 = all
   std::uint64_t seed = 1;
+  bool count = false;  // on a GPU: stores and ordering points, which takes time
 };
 
 struct AppReport {

@@ -38,4 +38,17 @@ template <class Grid>
   throw Failure("no application " + name + "; --list names them");
 }
 
+/// The same, and what its kernels did to durable memory.
+template <class Grid>
+[[nodiscard]] AppReport run_counted(Grid& grid, std::string const& name, AppOptions const& options) {
+  require(grid.count(), "counting");
+  perdure::gpm::GridTally const before = require(grid.tally(), "counting");
+  AppReport report = run_app(grid, name, options);
+  perdure::gpm::GridTally const after = require(grid.tally(), "counting");
+  report.more.emplace_back("stores", static_cast<double>(after.stores - before.stores));
+  report.more.emplace_back("stored_bytes", static_cast<double>(after.bytes - before.bytes));
+  report.more.emplace_back("ordering_points", static_cast<double>(after.orders - before.orders));
+  return report;
+}
+
 }  // namespace perdure::bench::gpm

@@ -18,14 +18,7 @@ std::vector<std::pair<std::string, std::string>> micro_names() {
 Machine open_cpu(std::uint32_t threads) {
   auto grid = std::make_shared<perdure::gpm::Cpu>(threads);
   return {grid->describe(),
-          [grid](std::string const& app, AppOptions const& options) {
-            auto const before = grid->tally();
-            AppReport report = run_app(*grid, app, options);
-            report.more.emplace_back("stores", static_cast<double>(grid->tally().stores - before.stores));
-            report.more.emplace_back("stored_bytes", static_cast<double>(grid->tally().bytes - before.bytes));
-            report.more.emplace_back("ordering_points", static_cast<double>(grid->tally().orders - before.orders));
-            return report;
-          },
+          [grid](std::string const& app, AppOptions const& options) { return run_counted(*grid, app, options); },
           [grid](std::string const& name, MicroOptions const& options) { return run_micro(*grid, name, options); }};
 }
 

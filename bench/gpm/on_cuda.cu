@@ -7,7 +7,9 @@ namespace perdure::bench::gpm {
 Machine open_cuda() {
   std::shared_ptr<perdure::gpm::Cuda> grid = require(perdure::gpm::Cuda::open(), "GPU");
   return {grid->describe(),
-          [grid](std::string const& app, AppOptions const& options) { return run_app(*grid, app, options); },
+          [grid](std::string const& app, AppOptions const& options) {
+            return options.count ? run_counted(*grid, app, options) : run_app(*grid, app, options);
+          },
           [grid](std::string const& name, MicroOptions const& options) { return run_micro(*grid, name, options); }};
 }
 

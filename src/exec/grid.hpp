@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kMostGridThreads = 1024;
 /// Whether persist() does something during a launch: `later` where the host persists what was stored.
 enum class Persist : std::uint8_t { here, later };
 
-/// What a launch's threads did to durable memory; exact on cpu and sim, where counting costs no more than adding.
+/// What launches' threads did to durable memory, exactly. On a GPU it costs time, so that is counted only where asked.
 struct GridTally {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;

@@ -31,6 +31,8 @@ class CudaThread {
   __device__ void store(T* at, std::type_identity_t<T> value) {
     static_assert(kStorable<T>);
     *at = value;
+    ++stores_;
+    bytes_ += sizeof(T);
     passes(TrapPoint::word);
   }
   template <class T>
@@ -41,6 +43,13 @@ class CudaThread {
     if (!persists_) return;
     passes(TrapPoint::ordering);
     __threadfence_system();
+    ++orders_;
+  }
+  /// At the end of a launch that is counted.
+  __device__ void add_to(GridTally& tally) const {
+    atomicAdd(word(&tally.stores), stores_);
+    atomicAdd(word(&tally.bytes), bytes_);
+    atomicAdd(word(&tally.orders), orders_);
   }
 
   template <class T>
@@ -83,6 +92,7 @@ class CudaThread {
   }
 
   bool persists_;
+  std::uint32_t stores_ = 0, bytes_ = 0, orders_ = 0;
 };
 
 namespace grid_detail {
@@ -97,11 +107,13 @@ __device__ void phases_from(K const& kernel, CudaThread& thread, typename K::Sha
 }
 
 template <class K>
-__global__ void __launch_bounds__(kMostGridThreads) run_grid(__grid_constant__ K const kernel, Persist persist) {
+__global__ void __launch_bounds__(kMostGridThreads)
+    run_grid(__grid_constant__ K const kernel, Persist persist, GridTally* tally) {
   __shared__ typename K::Shared shared;
   typename K::State state{};
   CudaThread thread(persist);
   phases_from<0>(kernel, thread, shared, state);
+  if (tally != nullptr) thread.add_to(*tally);
 }
 
 }  // namespace grid_detail
@@ -175,7 +187,7 @@ class CudaGrid {
   template <class K>
   Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {
     if (shape.blocks == 0) return {};
-    grid_detail::run_grid<K><<<shape.blocks, shape.threads, 0, stream_>>>(kernel, persist);
+    grid_detail::run_grid<K><<<shape.blocks, shape.threads, 0, stream_>>>(kernel, persist, counted_.data());
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
   /// What was launched has ended, and comes before whatever is stored afterwards.
@@ -213,8 +225,18 @@ class CudaGrid {
     }
     return {};
   }
-  /// Kernels on a GPU are not counted.
-  [[nodiscard]] static GridTally tally() { return {}; }
+  /// From now on launches are counted, which takes time.
+  Status count() {
+    if (Status s = counted_.resize(1); !s.ok()) return s;
+    return fill(counted_.data(), 0, 1);
+  }
+  /// Zeros unless launches are counted.
+  Result<GridTally> tally() {
+    GridTally all;
+    if (counted_.data() == nullptr) return all;
+    if (Status s = fetch(&all, counted_.data(), 1); !s.ok()) return s;
+    return all;
+  }
 
  private:
   Status copied(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, char const* doing) {
@@ -223,6 +245,7 @@ class CudaGrid {
   }
 
   cudaStream_t stream_ = nullptr;
+  CudaBuffer<GridTally> counted_;  // where launches are counted
 };
 
 }  // namespace perdure::exec
