@@ -2,6 +2,7 @@
 // when the result was right, 1 when it was not, 2 for wrong usage or a run that failed.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -22,6 +23,7 @@ struct Wanted {
   std::uint32_t threads = 0;
   std::uint64_t trap = 0;
   bool list = false;
+  bool keep = false;
   AppOptions options;
   MicroOptions micro;
 };
@@ -47,6 +49,7 @@ void add_options(CLI::App& program, Wanted& wanted) {
   program.add_option("--files", wanted.options.files, "What the names of its durable files begin with")
       ->capture_default_str();
   program.add_option("--data", wanted.options.data, "Folder with real inputs, unpacked; else they are generated");
+  program.add_flag("--keep", wanted.keep, "Leave its durable files; else they go when it has ended in order");
   program.add_flag("--resume", wanted.options.resume, "Go on with the files that are there");
   program.add_option("--iterations", wanted.options.iterations,
                      "Iterations, or batches; 0: the application's own number");
@@ -74,10 +77,11 @@ void add_options(CLI::App& program, Wanted& wanted) {
 
 Json to_json(Wanted const& wanted, std::string const& machine, AppReport const& report) {
   Json json{{"app", wanted.app},
-            {"device", machine},
+            {"machine", machine},
             {"path", wanted.path},
             {"digest", report.digest},
             {"right", report.right},
+            {"checked", 1},
             {"began_at", report.began_at},
             {"steps", report.steps},
             {"operations", report.operations},
@@ -115,8 +119,19 @@ int run_micro(Wanted const& wanted, Machine const& machine) {
     }
     std::fprintf(people(wanted), "%s:%s\n", wanted.app.c_str(), line.c_str());
   }
-  write_json(wanted.json, {{"micro", wanted.app}, {"device", machine.description}, {"rows", rows}});
+  write_json(wanted.json, {{"app", wanted.app}, {"machine", machine.description}, {"checked", 0}, {"rows", rows}});
   return kGood;
+}
+
+/// The application's durable files: those whose names begin with --files and a dot.
+void remove_files(std::string const& beginning) {
+  namespace fs = std::filesystem;
+  fs::path const folder = fs::path(beginning).parent_path();
+  std::vector<fs::path> found;
+  for (auto const& entry : fs::directory_iterator(folder.empty() ? "." : folder))
+    if (entry.path().filename().string().starts_with(fs::path(beginning).filename().string() + "."))
+      found.push_back(entry.path());
+  for (fs::path const& file : found) fs::remove(file);
 }
 
 int run_app(Wanted const& wanted, Machine const& machine) {
@@ -129,6 +144,7 @@ int run_app(Wanted const& wanted, Machine const& machine) {
                report.durable_s, report.recovery_s, static_cast<unsigned long long>(report.digest),
                report.right ? "right" : "WRONG");
   write_json(wanted.json, to_json(wanted, machine.description, report));
+  if (!wanted.keep) remove_files(wanted.options.files);
   return report.right ? kGood : kFaults;
 }
 
