@@ -4,6 +4,7 @@
 // Invariant: the clock runs from a call of the store to its return; keys and values are made and moved
 // before, and the last batch of every row is checked, value by value, after.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -45,6 +46,7 @@ struct Options {
 
 constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
 constexpr std::size_t kWarmUps = 21;                        // batches, which settle how gets gather
+constexpr std::size_t kDrawn = std::size_t{1} << 14;         // records that one generator draws
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
 Gather gather_named(std::string const& text) {
@@ -52,18 +54,6 @@ Gather gather_named(std::string const& text) {
   if (text == "by_host") return Gather::by_host;
   if (text == "shared") return Gather::shared;
   return text == "at_once" ? Gather::at_once : Gather::in_order;
-}
-
-/// f(i) for i in [0, n), on all cores.
-template <class F>
-void on_all_cores(std::size_t n, F f) {
-  std::size_t const cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t c = 0; c < cores; ++c) {
-    threads.emplace_back([=] {
-      for (std::size_t i = n * c / cores; i < n * (c + 1) / cores; ++i) f(i);
-    });
-  }
 }
 
 struct Row {
@@ -84,8 +74,7 @@ class Bench {
         ids_(most_),
         keys_(most_, o.key_bytes, place_),
         values_(std::size_t{1} << o.write_batch, o.value_bytes, place_),
-        out_(most_, o.value_bytes, place_),
-        random_(mix(o.seed)) {
+        out_(most_, o.value_bytes, place_) {
     for (std::uint32_t t = 1; t < o.in_flight; ++t)
       more_outs_.push_back(std::make_unique<Array>(most_, o.value_bytes, place_));
   }
@@ -93,12 +82,12 @@ class Bench {
   int go() {
     Store store = create();
     insert(store);
-    auto const uniform = [&] { return below(random_, o_.records); };
+    auto const uniform = [&](Random& random) { return below(random, o_.records); };
     gets(store, "get, all hit, uniform", uniform, true);
-    gets(store, "get, all miss", [&] { return o_.records + below(random_, o_.records); }, false);
+    gets(store, "get, all miss", [&](Random& random) { return o_.records + below(random, o_.records); }, false);
     Zipf const zipf(o_.records, o_.theta);
     Scramble const scramble(o_.records);
-    gets(store, "get, Zipf", [&] { return scramble(zipf(random_)); }, true);
+    gets(store, "get, Zipf", [&](Random& random) { return scramble(zipf(random)); }, true);
     updates(store, uniform);
     erases(store);
     Stats const stats = store.stats();
@@ -133,6 +122,20 @@ class Bench {
     auto const begin = std::chrono::steady_clock::now();
     f();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  /// Each generator draws a fixed number, so that they do not depend on how many cores there are.
+  template <class Choose>
+  void draw_ids(std::size_t n, Choose const& choose) {
+    std::size_t const generators = (n + kDrawn - 1) / kDrawn;
+    on_all_cores(
+        generators,
+        [&](std::size_t g) {
+          Random random(mix(o_.seed + mix(generators_ + g)));
+          for (std::size_t i = g * kDrawn; i < std::min(n, (g + 1) * kDrawn); ++i) ids_[i] = choose(random);
+        },
+        2);
+    generators_ += generators;
   }
 
   void make_keys(std::size_t n) {
@@ -171,7 +174,7 @@ class Bench {
   template <class Choose>
   void gets(Store& store, std::string const& what, Choose choose, bool hit) {
     auto const draw = [&] {
-      for (auto& id : ids_) id = choose();
+      draw_ids(most_, choose);
       make_keys(most_);
     };
     if (o_.cache > 0 && hit) load_cache(store, draw);
@@ -222,11 +225,14 @@ class Bench {
   void check(Row& row, std::vector<KeyStatus> const& statuses, std::size_t first, bool hit) {
     out_.fetch(statuses.size());
     std::size_t const step = std::max<std::size_t>(1, statuses.size() / kMostChecked);
-    for (std::size_t i = 0; i < statuses.size(); i += step) {
+    std::atomic<std::uint64_t> faults = 0;
+    on_all_cores(statuses.size() / step, [&](std::size_t k) {
+      std::size_t const i = k * step;
       bool const good = hit ? statuses[i] == KeyStatus::ok && dataset_.holds(out_.host(i), ids_[first + i], 0)
                             : statuses[i] == KeyStatus::not_found;
-      row.faults += good ? 0 : 1;
-    }
+      if (!good) ++faults;
+    });
+    row.faults += faults;
   }
 
   template <class Choose>
@@ -234,7 +240,7 @@ class Bench {
     std::size_t const n = std::size_t{1} << o_.write_batch;
     Row row{"update", n, {}, 0};
     for (std::uint32_t r = 0; r <= o_.repeats; ++r) {
-      for (std::size_t i = 0; i < n; ++i) ids_[i] = choose();
+      draw_ids(n, choose);
       make_keys(n);
       make_values(n, 0);
       double const seconds = put(store, n);
@@ -301,7 +307,7 @@ class Bench {
   std::vector<std::uint64_t> ids_;
   Array keys_, values_, out_;
   std::vector<std::unique_ptr<Array>> more_outs_;
-  Random random_;
+  std::uint64_t generators_ = 0;  // that drew records so far
   std::vector<Row> rows_;
 };
 

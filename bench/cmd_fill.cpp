@@ -88,10 +88,10 @@ class Fill {
   }
 
   void make(std::uint64_t first, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
+    on_all_cores(count, [this, first](std::size_t i) {
       dataset_.write_key(first + i, keys_.host(i));
       dataset_.write_value(first + i, 0, values_.host(i));
-    }
+    });
     keys_.send(count);
     values_.send(count);
     std::fill(statuses_.begin(), statuses_.end(), KeyStatus::corrupt);
@@ -114,10 +114,12 @@ class Fill {
     values_.send(count);
     require(subject_->get(keys_.column(0, count), values_.output(count), std::span(statuses_).first(count)), "get");
     values_.fetch(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      bool const good = statuses_[i] == KeyStatus::ok && dataset_.holds(values_.host(i), first + i, 0);
-      faults_ += good ? 0 : 1;
-    }
+    on_all_cores(count, [this, first](std::size_t i) {
+      if (!dataset_.holds(values_.host(i), first + i, 0)) statuses_[i] = KeyStatus::corrupt;
+    });
+    faults_ += static_cast<std::uint64_t>(std::count_if(statuses_.begin(),
+                                                        statuses_.begin() + static_cast<std::ptrdiff_t>(count),
+                                                        [](KeyStatus s) { return s != KeyStatus::ok; }));
     checked_ += count;
   }
 

@@ -96,10 +96,10 @@ class Filling {
 
   /// False: some of it was refused.
   bool put(Batch& batch) {
-    for (std::size_t i = 0; i < batch.n; ++i) {
+    on_all_cores(batch.n, [&](std::size_t i) {
       dataset_.write_key(batch.first + i, keys_.host(i));
       dataset_.write_value(batch.first + i, 0, values_.host(i));
-    }
+    });
     keys_.send(batch.n);
     values_.send(batch.n);
     statuses_.assign(batch.n, KeyStatus::ok);

@@ -41,6 +41,8 @@ struct Options {
   std::string trace;
   double theta = 0.99;
   std::uint32_t repeats = 5;
+  double seconds = 0;
+  std::string place = "both";
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
   bool verify_reads = true;
@@ -51,6 +53,8 @@ struct Options {
 
 constexpr std::uint64_t kCountedRecords = 1 << 18;
 constexpr std::size_t kLoadBatch = std::size_t{1} << 18;
+constexpr std::uint64_t kWarmUps = 21;  // batches, which settle how gets gather; fewer where they take
+constexpr double kWarmSeconds = 1;      // so long
 
 enum class Action : std::uint8_t {
   insert,
@@ -73,6 +77,8 @@ constexpr std::uint64_t kTraceWrite = std::uint64_t{1} << 63;  // an update in a
 char const* name(Action action) { return kNames[static_cast<std::size_t>(action)]; }
 bool reads(Action action) { return action == Action::get_hit || action == Action::get_miss || action == Action::zipf; }
 bool is_mixture(Action action) { return action >= Action::ycsb_a; }
+/// What is inserted must be deleted again, whatever time it takes.
+bool may_end_early(Action action) { return action != Action::insert && action != Action::erase; }
 double share_of_writes(Action mixture) { return mixture == Action::ycsb_b || mixture == Action::ycsb_d ? 0.05 : 0.5; }
 
 /// The workloads asked for, in an order in which each finds the records that it needs. What is inserted must be
@@ -117,10 +123,10 @@ class Arrays {
   void fill(std::vector<std::uint64_t> const& ids, std::vector<std::uint32_t> const& versions, Place place) {
     count_ = ids.size();
     place_ = place;
-    for (std::size_t i = 0; i < count_; ++i) {
+    on_all_cores(count_, [&](std::size_t i) {
       dataset_.write_key(ids[i], keys_.data() + i * dataset_.key_bytes());
       dataset_.write_value(ids[i], versions[i], values_.data() + i * dataset_.value_bytes());
-    }
+    });
     std::fill_n(out_.begin(), count_ * dataset_.value_bytes(), std::byte{0});
     if (place == Place::host) return;
     there_[0]->upload({keys_.data(), count_ * dataset_.key_bytes()});
@@ -150,6 +156,7 @@ class Arrays {
 
 struct Timed {
   std::uint64_t ops = 0;
+  std::uint64_t batches = 0;
   double seconds = 0;
   double kernel_seconds = 0;  // 0: not told apart from the rest of a call
 };
@@ -168,6 +175,7 @@ class Bench {
         arrays_(dataset_, std::max(batch, kLoadBatch), device),
         records_(records),
         ops_(ops),
+        limit_(o.seconds),
         zipf_(records, o.theta),
         scramble_(records),
         random_(o.seed),
@@ -186,10 +194,11 @@ class Bench {
   Timed pass(Action action, std::size_t size, Place place) {
     Timed timed;
     subject_.reset_counts();
-    while (timed.ops < ops_) {
+    while (timed.ops < ops_ && !(limit_ > 0 && timed.seconds >= limit_ && may_end_early(action))) {
       std::uint64_t const count = std::min<std::uint64_t>(size, ops_ - timed.ops);
       step(action, timed.ops, count, place, timed);
       timed.ops += count;
+      ++timed.batches;
     }
     timed.kernel_seconds = subject_.stats().kernel_seconds;
     settle(action, place);
@@ -302,11 +311,14 @@ class Bench {
   void check(Action action) {
     KeyStatus const want = action == Action::get_miss ? KeyStatus::not_found : KeyStatus::ok;
     std::byte const* const out = reads(action) ? arrays_.fetch_out() : nullptr;
+    good_.resize(ids_.size());
+    on_all_cores(ids_.size(), [&](std::size_t i) {
+      good_[i] = statuses_[i] == want ? 1 : 0;
+      if (good_[i] != 0 && out != nullptr && want == KeyStatus::ok)
+        good_[i] = dataset_.holds(out + i * dataset_.value_bytes(), ids_[i], batch_versions_[i]) ? 1 : 0;
+    });
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      bool good = statuses_[i] == want;
-      if (good && out != nullptr && want == KeyStatus::ok)
-        good = dataset_.holds(out + i * dataset_.value_bytes(), ids_[i], batch_versions_[i]);
-      if (!good && faults_++ == 0)
+      if (good_[i] == 0 && faults_++ == 0)
         first_fault_ = std::string(name(action)) + " of record " + std::to_string(ids_[i]) + ": wrong answer";
       if (action == Action::update) versions_[ids_[i]] = batch_versions_[i];
     }
@@ -318,6 +330,7 @@ class Bench {
   Arrays arrays_;
   std::uint64_t records_;
   std::uint64_t ops_;
+  double limit_;  // seconds of a pass; 0 = none
   Zipf zipf_;
   Scramble scramble_;
   Random random_;
@@ -329,6 +342,7 @@ class Bench {
   std::uint64_t inserted_ = 0;               // by a mixture, from record records_ on
   std::vector<std::uint32_t> batch_versions_;
   std::vector<KeyStatus> statuses_;
+  std::vector<std::uint8_t> good_;  // answers, 1 or 0
   std::uint64_t checked_ = 0;
   std::uint64_t faults_ = 0;
   std::string first_fault_;
@@ -356,9 +370,17 @@ std::map<Action, Figures> measure(Options const& o, Bench& bench, std::size_t ba
   for (std::uint32_t repeat = 0; repeat <= o.repeats; ++repeat) {
     for (Place const place : {Place::device, Place::host}) {
       if (place == Place::device && !device) continue;
+      if (device && o.place != "both" && (place == Place::device) != (o.place == "near")) continue;
       for (Action const action : actions_of(o.workloads)) {
-        Timed const timed = bench.pass(action, batch, place);
-        if (repeat == 0) continue;  // warms up
+        Timed timed = bench.pass(action, batch, place);
+        if (repeat == 0) {  // warms up
+          while (timed.batches < kWarmUps && timed.seconds < kWarmSeconds && may_end_early(action)) {
+            Timed const more = bench.pass(action, batch, place);
+            timed.batches += more.batches;
+            timed.seconds += more.seconds;
+          }
+          continue;
+        }
         Figures& figures = all[action];
         bool const near = !device || place == Place::device;
         if (near) figures.near.push_back(mops(timed.ops, timed.seconds));
@@ -476,6 +498,7 @@ int run(Options const& o) {
                       {"value_bytes", o.value_bytes},
                       {"theta", o.theta},
                       {"repeats", o.repeats},
+                      {"seconds", o.seconds},
                       {"verify_reads", o.verify_reads},
                       {"subjects", all}});
   return good ? kGood : kFaults;
@@ -510,6 +533,13 @@ Command add_peers(CLI::App& program) {
                   "Of workload trace: little-endian 64-bit record numbers, with bit 63 set for an update");
   app->add_option("--theta", o->theta, "Skew of zipf and YCSB")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
   app->add_option("--repeat", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
+  app->add_option("--seconds", o->seconds,
+                  "A repeat of gets, updates or a mixture ends with the first batch after so many; 0 = after --ops")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--place", o->place, "Where arrays lie: near, host or both")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"near", "host", "both"}));
   app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
   app->add_option("--seed", o->seed)->capture_default_str();
   app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,

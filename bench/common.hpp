@@ -2,9 +2,12 @@
 // end, summaries of measurements, and output.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "failure.hpp"
@@ -66,6 +69,18 @@ class LogDirectory {
 [[nodiscard]] double median(std::vector<double> values);
 /// The smallest value that at least `share` of all are not above; 0 of none.
 [[nodiscard]] double percentile(std::vector<double> values, double share);
+
+/// f(i) for i in [0, n), on all cores where there are at least `fewest`: fewer are done before threads have started.
+template <class F>
+void on_all_cores(std::size_t n, F f, std::size_t fewest = std::size_t{1} << 15) {
+  std::size_t const cores = n < fewest ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  auto const part = [&f, n, cores](std::size_t c) {
+    for (std::size_t i = n * c / cores; i < n * (c + 1) / cores; ++i) f(i);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t c = 1; c < cores; ++c) others.emplace_back(part, c);
+  part(0);
+}
 
 /// Writes to a file, or to standard output for "-"; nothing for an empty path.
 void write_json(std::string const& path, Json const& json);

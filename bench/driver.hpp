@@ -60,6 +60,8 @@ class Driver {
   bool all_gets_ = false;
   bool all_puts_ = false;
   std::vector<KeyStatus> statuses_;
+  enum class Verdict : std::uint8_t { good, status, value };
+  std::vector<Verdict> verdicts_;  // of the answers
   std::vector<std::byte> keys_;
   std::vector<std::byte> values_;
   std::vector<std::byte> out_;

@@ -63,7 +63,8 @@ Zipf::Zipf(std::uint64_t n, double theta) : theta_(theta) {
 
 void Zipf::grow(std::uint64_t n) {
   if (n <= n_) return;
-  for (std::uint64_t i = n_ + 1; i <= n; ++i) zeta_ += std::pow(static_cast<double>(i), -theta_);
+  if (theta_ == 0) zeta_ = static_cast<double>(n);  // a sum of ones
+  for (std::uint64_t i = n_ + 1; theta_ != 0 && i <= n; ++i) zeta_ += std::pow(static_cast<double>(i), -theta_);
   n_ = n;
   derive();
 }

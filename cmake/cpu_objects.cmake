@@ -3,9 +3,9 @@
 # a program that runs without AVX-512. Sanitizer builds leave that step out, for it would hide symbols
 # they need, and so may have one copy only.
 
-# Compiles `source` as perdure_NAME with the options that follow, and adds it to the library `target`.
-function(perdure_cpu_object target name source keep)
-  add_library(perdure_${name} OBJECT ${source})
+# Compiles the list `sources` as perdure_NAME with the options that follow, and adds it to the library `target`.
+function(perdure_cpu_object target name sources keep)
+  add_library(perdure_${name} OBJECT ${sources})
   target_include_directories(perdure_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(perdure_${name} PRIVATE perdure_warnings perdure_dep_hwy)
   target_compile_options(perdure_${name} PRIVATE ${ARGN} -maes -mpclmul $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)  # unique symbols cannot be made local

@@ -56,7 +56,7 @@ def test_sizes_follow_the_records():
     small = scale_for("cpu", False, 5_000)
     assert (small.records, small.ops, small.batches) == (5_000, 5_000, (256, 1024, 4096))
     assert scale_for("cuda", False, 2_000).batches == (1024,)
-    assert scale_for("cuda", True, 2_000).batches == (2_000,)
+    assert scale_for("cuda", True, 1_000).batches == (1_000,)
 
 
 # --- what results come to -----------------------------------------------------------------------

@@ -1,13 +1,16 @@
-// The CPU engines. Compiled once per instruction set; all but the factory is local to its object.
-#include "exec/cpu_machine.hpp"
+// Which CPU engine a store gets; on_cpu_*.cpp have them.
+#include <hwy/highway.h>
+
+#include "store/choose_engine.hpp"
 #include "store/cpu_engines.hpp"
-#include "store/engine_on.hpp"
 
 namespace perdure::cpu_engines::HWY_NAMESPACE {
 
+template <class Ops, bool kCounted>
+std::unique_ptr<Engine> make_of(EngineOptions const& options);
+
 std::unique_ptr<Engine> make(EngineOptions const& options) {
-  using exec::HWY_NAMESPACE::CpuMachine;
-  return make_engine_on<CpuMachine>(options, CpuMachine::Shared{options.workers});
+  return choose_engine<false>(options, [&]<class Ops, bool kCounted>() { return make_of<Ops, kCounted>(options); });
 }
 
 }  // namespace perdure::cpu_engines::HWY_NAMESPACE

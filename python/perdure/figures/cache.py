@@ -172,6 +172,7 @@ def read_sensitivity(setting: Setting, results: Results) -> Drawn:
 # --- figure 15 ----------------------------------------------------------------------------------
 
 _LOADED = (0.05, 0.1, 0.2, 0.4)
+_LOADS = 5  # each is over after a few batches of gets
 
 
 def plan_loading(setting: Setting) -> list[Run]:
@@ -180,7 +181,14 @@ def plan_loading(setting: Setting) -> list[Run]:
     for layout in _WITH_CACHES:
         for size in _LOADED:
             load = ["cache-load", "--layout", layout, "--cache", size, "--device", setting.device]
-            sizes = ["--records", scale.records, "--batch", scale.batch, "--loads", scale.repeats]
+            sizes = [
+                "--records",
+                scale.records,
+                "--batch",
+                scale.batch,
+                "--loads",
+                max(scale.repeats, _LOADS),
+            ]
             runs.append(Run(f"{layout} {size}", [*load, *sizes]))
     return runs
 

@@ -9,8 +9,9 @@ PAPER = "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persisten
 
 _MIXED = (
     "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F goes to every"
-    " subject as two calls, gets then writes. No subject has a record cache here. Perdure checks"
-    " a checksum on each get, and the peers have none."
+    " subject as two calls, gets then writes, and on a GPU the ported peers get at most 65,536 operations"
+    " of those a batch: they take what goes to a hot key one after the other. No subject has a record cache"
+    " here. Perdure checks a checksum on each get, and the peers have none."
 )
 _CURVES = "throughput and latency of micro-benchmark and YCSB over batch sizes"
 _CACHE = "in_place caches buckets, as the paper does; beside it, word mirrored caches whole records"

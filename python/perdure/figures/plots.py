@@ -12,8 +12,10 @@ from perdure.figures.model import Kind, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 _COLUMNS = 3  # of panels, at most
+_FEW_POWERS = 100.0  # the span of a log axis that has labels between powers of ten
 # A subject has one colour in all panels, whichever others are beside it.
 _COLOURS = {"slabhash-gpm": "C0", "clevel-gpm": "C1", "cpu-assisted": "C2", "in_place": "C3", "word": "C4"}
 
@@ -53,8 +55,10 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     if panel.log_x:
         axes.set_xscale("log")
+        _label_log(axes.xaxis)
     if panel.log_y:
         axes.set_yscale("log")
+        _label_log(axes.yaxis)
     elif panel.kind is not Kind.scatter:
         axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
@@ -62,11 +66,22 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.legend(fontsize="x-small")
 
 
+def _label_log(axis: Axis) -> None:
+    """Labels at powers of ten, and where there are few of those between them too."""
+    from matplotlib import ticker
+
+    least, most = axis.get_view_interval()
+    subs = (1, 2, 5) if most < _FEW_POWERS * least else (1,)
+    axis.set_major_locator(ticker.LogLocator(subs=subs))
+    axis.set_major_formatter(ticker.StrMethodFormatter("{x:,.10g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
 def _lines(axes: Axes, panel: Panel) -> None:
+    others = (f"C{number}" for number in range(len(_COLOURS), 10))
     for name, points in panel.series.items():
-        axes.plot(
-            *_columns(points), marker="o", markersize=3, linewidth=1, label=name, color=_COLOURS.get(name)
-        )
+        colour = _COLOURS.get(name) or next(others, None)
+        axes.plot(*_columns(points), marker="o", markersize=3, linewidth=1, label=name, color=colour)
 
 
 def _dots(axes: Axes, panel: Panel) -> None:

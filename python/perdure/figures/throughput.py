@@ -18,6 +18,11 @@ MIXED = {"ycsb-a": "YCSB A", "ycsb-b": "YCSB B", "ycsb-d": "YCSB D", "ycsb-f": "
 WORKLOADS = SEARCH | WRITE | MIXED
 LOAD = "YCSB LOAD"
 
+# The GPM peers take the operations on a hot key one after the other, so that a batch with many writes takes
+# seconds on a GPU, and one four times as large far more than four times as long.
+_MOST_OF_MIXTURE = 1 << 16  # operations a batch there
+_SECONDS = 1  # a repeat
+
 Speeds = dict[tuple[str, str], dict[int, float]]  # (workload, subject): Mop/s by batch
 
 
@@ -26,12 +31,12 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def peers(setting: Setting, subject: str, key_bytes: int, workloads: Iterable[str], *more: str | int) -> Run:
-    """A run of `perdure-bench peers` of one subject."""
+    """A run of `perdure-bench peers` of one subject, with arrays where the device has them nearest."""
     scale = setting.scale
     arguments = ["peers", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
     arguments += ["--records", scale.records, "--ops", scale.ops, "--repeat", scale.repeats]
-    arguments += ["--workload", ",".join(workloads), "--no-count-accesses", *more]
-    return Run(subject, arguments)
+    arguments += ["--workload", ",".join(workloads), "--no-count-accesses", "--seconds", _SECONDS]
+    return Run(subject, [*arguments, *(more if "--place" in more else ("--place", "near", *more))])
 
 
 # --- figures 5 and 6 ----------------------------------------------------------------------------
@@ -42,8 +47,13 @@ def plan(key_bytes: int) -> Callable[[Setting], list[Run]]:
         scale = setting.scale
         listed = []
         for subject in SUBJECTS:
+            alone = SEARCH | WRITE
             batches = numbers(scale.batches)
-            listed.append(peers(setting, subject, key_bytes, WORKLOADS, "--batch", batches))
+            listed.append(peers(setting, subject, key_bytes, alone, "--batch", batches))
+            mixed = peers(
+                setting, subject, key_bytes, MIXED, "--batch", numbers(_mixed_batches(setting, subject))
+            )
+            listed.append(Run(f"{subject} mixed", mixed.arguments))
             for batch in scale.batches:
                 load = ["fill", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
                 load += ["--records", scale.records, "--batch", batch]
@@ -51,6 +61,11 @@ def plan(key_bytes: int) -> Callable[[Setting], list[Run]]:
         return listed
 
     return runs
+
+
+def _mixed_batches(setting: Setting, subject: str) -> list[int]:
+    bounded = subject in OTHER_GPM and setting.device == "cuda"
+    return [batch for batch in setting.scale.batches if not bounded or batch <= _MOST_OF_MIXTURE]
 
 
 def speeds_of(results: Results) -> Speeds:
@@ -160,7 +175,8 @@ _BROKEN_DOWN = ("get-hit", "insert", "update")
 
 
 def plan_breakdown(setting: Setting) -> list[Run]:
-    return [peers(setting, subject, 8, _BROKEN_DOWN, "--batch", setting.scale.batch) for subject in SUBJECTS]
+    more = ("--batch", setting.scale.batch, "--place", "both")
+    return [peers(setting, subject, 8, _BROKEN_DOWN, *more) for subject in SUBJECTS]
 
 
 def read_breakdown(setting: Setting, results: Results) -> Drawn:

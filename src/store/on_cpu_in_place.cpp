@@ -1,0 +1,10 @@
+// The CPU engines of layout `in_place`.
+#include "store/on_cpu.hpp"
+
+namespace perdure::cpu_engines::HWY_NAMESPACE {
+
+template std::unique_ptr<Engine> make_of<gphash::InPlaceOps<gphash::ShapeAny>, true>(EngineOptions const&);
+template std::unique_ptr<Engine> make_of<gphash::InPlaceOps<gphash::Shape228>, false>(EngineOptions const&);
+template std::unique_ptr<Engine> make_of<gphash::InPlaceOps<gphash::ShapeAny>, false>(EngineOptions const&);
+
+}  // namespace perdure::cpu_engines::HWY_NAMESPACE
