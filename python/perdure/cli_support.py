@@ -140,8 +140,8 @@ def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
     return parse_size("--log-bytes", log_bytes)
 
 
-def bench_program() -> Path:
-    return _installed_program("perdure-bench", "configure with -DPERDURE_BENCH=ON")
+def bench_program(name: str = "perdure-bench") -> Path:
+    return _installed_program(name, "configure with -DPERDURE_BENCH=ON")
 
 
 def explore_program() -> Path:

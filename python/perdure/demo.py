@@ -44,15 +44,15 @@ _NO_PLOT = "none"
 # --- where things are ---------------------------------------------------------------------------
 
 
-def find_data(given: Path | None, names: tuple[str, str] = (TRACE, ROADS)) -> Path:
-    """The folder that holds these two samples."""
+def find_data(given: Path | None, names: tuple[str, ...] = (TRACE, ROADS)) -> Path:
+    """The folder that holds these samples."""
     places = [given] if given else [Path(__file__).resolve().parents[2] / "data", Path.cwd() / "data"]
     for place in places:
         if all((place / name).is_file() for name in names):
             return place
     looked = ", ".join(map(str, places))
     raise Failure(
-        f"--data: {' and '.join(names)} are not both in {looked}: run this in a checkout of the repository,"
+        f"--data: {' and '.join(names)} are not all in {looked}: run this in a checkout of the repository,"
         " or name its data/ folder with --data"
     )
 

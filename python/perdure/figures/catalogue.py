@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perdure.figures import cache, real_world, tables, throughput
+from perdure.figures import cache, gpm, real_world, tables, throughput
 from perdure.figures.model import Figure
 
-PAPER = "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"
+_GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 
 _MIXED = (
     "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F goes to every"
@@ -15,6 +15,11 @@ _MIXED = (
 )
 _CURVES = "throughput and latency of micro-benchmark and YCSB over batch sizes"
 _CACHE = "in_place caches buckets, as the paper does; beside it, word mirrored caches whole records"
+
+_PATHS = (
+    "The medium is host memory (tmpfs) in place of Optane, so that flushes cost little, and the disk is an"
+    " ordinary one. Of checkpointing applications the time of checkpoints is compared."
+)
 
 _ALL = (
     Figure(
@@ -121,6 +126,95 @@ _ALL = (
         cache.plan_loading,
         cache.read_loading,
         "Loading without concurrent gets is left out: ours always lets them go on.",
+    ),
+    Figure(
+        "gpm-1",
+        "GPM over the CPU alone",
+        "1",
+        "applications on a GPU against the CPU's cores",
+        gpm.plan_cpu,
+        gpm.read_cpu,
+        "The paper's CPU programs are others (pmemKV, RocksDB, MatrixKV, OpenMP); here the same sources run on"
+        " all cores.",
+        devices=("cuda",),
+        why_device="it compares a GPU with the CPU",
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-3",
+        "Scaling of persistence",
+        "3.2",
+        "persists of 8 bytes by more and more threads, of the GPU and of the CPU",
+        gpm.plan_scaling,
+        gpm.read_scaling,
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-9",
+        "Paths to durability",
+        "6.1",
+        "applications with GPM, CAP-mm and CAP-fs (on tmpfs, and on a disk)",
+        gpm.plan_paths,
+        gpm.read_paths,
+        f"{_PATHS} GPUfs is left out: it exists as binaries alone.",
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-10",
+        "Persisting in kernels, and eADR",
+        "6.1",
+        "applications with GPM, without direct persistence, and as eADR would have it",
+        gpm.plan_direct,
+        gpm.read_direct,
+        f"{_PATHS} GPM-eADR is GPM here, for there is no DDIO switch to spare.",
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-11a",
+        "HCL in applications",
+        "6.1",
+        "transactional applications with HCL and with conventional logging",
+        gpm.plan_logging,
+        gpm.read_logging,
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-11b",
+        "Scaling of HCL",
+        "6.1",
+        "the time of one log entry of each thread, and what appending reaches",
+        gpm.plan_log_scaling,
+        gpm.read_log_scaling,
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-12",
+        "Write bandwidth",
+        "6.1",
+        "bytes that kernels store to durable memory, by time",
+        gpm.plan_bandwidth,
+        gpm.read_bandwidth,
+        "Of checkpointing applications while they checkpoint.",
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-table-4",
+        "Write amplification",
+        "6.1",
+        "bytes that CAP makes durable over those that GPM stores",
+        gpm.plan_amplification,
+        gpm.read_amplification,
+        paper=_GPM,
+    ),
+    Figure(
+        "gpm-table-5",
+        "Restoration latency",
+        "6.2",
+        "the time of recovery, of the run's",
+        gpm.plan_recovery,
+        gpm.read_recovery,
+        "At large sizes runs have fewer iterations than table 1's, which makes the shares larger.",
+        paper=_GPM,
     ),
 )
 

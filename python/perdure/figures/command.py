@@ -49,30 +49,29 @@ def figure(
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the sizes, about, and one repeat.")
     ] = False,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder with the samples of gphash-10.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")] = None,
     plot: Annotated[bool, typer.Option(help="Draw NAME.png.")] = True,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure figures of GPHash's evaluation again, and set what the paper reports beside it."""
+    """Measure figures of the evaluations of GPHash and GPM again, and set what the paper reports beside it."""
     if listing:
         _list(json_file)
         return
     wanted, description = _choose(names or [], device), _check_device(device)
-    program = bench_program()
+    bench_program()
     if plot:
         plots.check_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
     say = answers_to(json_file)
     done = []
-    for one in wanted:
-        with tempfile.TemporaryDirectory(prefix="perdure-figure-") as folder:
-            setting = Setting(scale_for(device.value, quick, records), device.value, Path(folder), data)
-            measured = _measure(program, one, setting, description)
-        _write(measured, out, plot)
-        say("\n".join(measured.lines()))
-        done.append(measured)
+    known: runner.Known = {}
+    with tempfile.TemporaryDirectory(prefix="perdure-figure-") as folder:
+        setting = Setting(scale_for(device.value, quick, records), device.value, Path(folder), data)
+        for one in wanted:
+            measured = _measure(one, setting, description, known)
+            _write(measured, out, plot)
+            say("\n".join(measured.lines()))
+            done.append(measured)
     checked = sum(measured.checked for measured in done)
     report(
         json_file,
@@ -84,7 +83,7 @@ def figure(
 def _list(json_file: str | None) -> None:
     say = answers_to(json_file)
     for one in FIGURES.values():
-        say(f"{one.name:10} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
+        say(f"{one.name:11} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
     listed = [
         {"figure": one.name, "title": one.title, "section": one.section, "devices": list(one.devices)}
         for one in FIGURES.values()
@@ -119,10 +118,10 @@ def _check_device(device: str) -> str:
     return info.description
 
 
-def _measure(program: Path, one: Figure, setting: Setting, description: str) -> Measured:
+def _measure(one: Figure, setting: Setting, description: str, known: runner.Known) -> Measured:
     runs = one.plan(setting)
     with progress(one.name, len(runs)) as show:
-        results = runner.run_all(program, runs, setting.folder, show)
+        results = runner.run_all(runs, setting.folder, show, known)
     return Measured(one, setting, runs, results, one.read(setting, results), description)
 
 

@@ -1,7 +1,7 @@
-"""GPM's evaluation (ASPLOS '22, sections 3.2 and 6): figures 1, 3, 9, 10, 11 and 12, tables 4 and 5, with perdure-gpmbench.
+"""GPM's evaluation (ASPLOS '22, sections 3.2 and 6): figures 1, 3, 9, 10, 11 and 12, tables 4 and 5.
 
-An application's figures come from runs with the same input on each path to durability; a run whose result differs from
-the others' ends the command.
+An application's figures come from runs with the same input on each path to durability; a run whose result
+differs from the others' ends the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _INPUTS = {
     "srad": ("srad_image.pgm",),
     "bfs": ("road-usa-NY.pace.gr",),
 }
-_OF_SIZE = {"bfs": ("tiny", "small"), "cfd": ("tiny", "small")}  # table 1's graph and mesh are larger: generated
+_OF_SIZE = {
+    "bfs": ("tiny", "small"),
+    "cfd": ("tiny", "small"),
+}  # table 1's graph and mesh are larger: generated
 
 # At table 1's sizes a few iterations tell what one costs; of bfs, levels.
 _ITERATIONS = {
@@ -104,7 +107,9 @@ def _times(results: Results, paths: Iterable[str]) -> dict[str, dict[str, float]
     return {path: {app: _seconds(app, results[f"{app} {path}"]) for app in APPS} for path in paths}
 
 
-def _over(times: dict[str, dict[str, float]], path: str, other: str, apps: Iterable[str]) -> dict[str, float | None]:
+def _over(
+    times: dict[str, dict[str, float]], path: str, other: str, apps: Iterable[str]
+) -> dict[str, float | None]:
     """How many times faster `path` is, a ratio an application."""
     return {app: times[other][app] / times[path][app] for app in apps}
 
@@ -131,18 +136,28 @@ def read_paths(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = _times(results, _NINE)
     shown = {
-        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS} for path in _NINE if path != "cap-fs"
+        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS}
+        for path in _NINE
+        if path != "cap-fs"
     }
     return Drawn(
         [_bars("speedup over cap-fs on tmpfs", "times", shown)],
         [
-            Claim("gpm over cap-fs (tmpfs), gpKVS", "7 to 8", _over(times, "gpm", "cap-fs", ("kvs", "kvs-95-5"))),
+            Claim(
+                "gpm over cap-fs (tmpfs), gpKVS", "7 to 8", _over(times, "gpm", "cap-fs", ("kvs", "kvs-95-5"))
+            ),
             Claim("gpm over cap-fs (disk), gpKVS", "7 to 8", _over(times, "gpm", _DISK, ("kvs", "kvs-95-5"))),
             Claim("gpm over cap-mm, gpKVS", 4.0, _over(times, "gpm", "cap-mm", ("kvs",))),
             Claim("gpm over cap-mm, gpDB insert", 3.6, _over(times, "gpm", "cap-mm", ("db-insert",))),
             Claim("gpm over cap-mm, gpDB update", 2.6, _over(times, "gpm", "cap-mm", ("db-update",))),
-            Claim("gpm over cap-fs (tmpfs), checkpoints", "11 to 18", _over(times, "gpm", "cap-fs", CHECKPOINTING)),
-            Claim("gpm over cap-fs (disk), checkpoints", "11 to 18", _over(times, "gpm", _DISK, CHECKPOINTING)),
+            Claim(
+                "gpm over cap-fs (tmpfs), checkpoints",
+                "11 to 18",
+                _over(times, "gpm", "cap-fs", CHECKPOINTING),
+            ),
+            Claim(
+                "gpm over cap-fs (disk), checkpoints", "11 to 18", _over(times, "gpm", _DISK, CHECKPOINTING)
+            ),
             Claim("gpm over cap-fs (tmpfs), native", "5 to 85", _over(times, "gpm", "cap-fs", NATIVE)),
             Claim("gpm over cap-fs (disk), native", "5 to 85", _over(times, "gpm", _DISK, NATIVE)),
         ],
@@ -162,13 +177,19 @@ def read_direct(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = _times(results, _TEN)
     shown = {
-        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS} for path in _TEN if path != "cap-fs"
+        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS}
+        for path in _TEN
+        if path != "cap-fs"
     }
     ratios = [times["cap-eadr"][app] / times["gpm-eadr"][app] for app in APPS]
     return Drawn(
         [_bars("speedup over cap-fs on tmpfs", "times", shown)],
         [
-            Claim("gpm over ndp, at most", 6.0, {"gpm": max(times["ndp"][app] / times["gpm"][app] for app in APPS)}),
+            Claim(
+                "gpm over ndp, at most",
+                6.0,
+                {"gpm": max(times["ndp"][app] / times["gpm"][app] for app in APPS)},
+            ),
             Claim(
                 "gpm-eadr over gpm, at most",
                 13.0,
@@ -197,7 +218,10 @@ def read_cpu(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = {app: results[f"{app} on the CPU"]["run_s"] / results[f"{app} gpm"]["run_s"] for app in _ONE}
     paper = {"kvs": "2.7 to 5.8", "db-insert": 3.1, "db-update": 6.9}
-    claims = [Claim(f"GPU over the CPU's cores, {app}", paper.get(app, "2.8 to 27"), {app: times[app]}) for app in _ONE]
+    claims = [
+        Claim(f"GPU over the CPU's cores, {app}", paper.get(app, "2.8 to 27"), {app: times[app]})
+        for app in _ONE
+    ]
     return Drawn([_bars("GPU over the CPU's cores", "times", {"gpm": times})], claims)
 
 
@@ -225,7 +249,12 @@ def read_scaling(setting: Setting, results: Results) -> Drawn:
         [
             Claim("CAP-mm, more threads over one, at most", 1.47, {"cap-mm": max(cap) / cap[0]}),
             Claim("GPM over CAP-mm with one thread", 4.0, {"gpm": best / cap[0]}),
-            Claim("GPM at the most threads, of streaming stores", "-", {"gpm": 100 * gpm[-1]["of_streaming"]}, "%"),
+            Claim(
+                "GPM at the most threads, of streaming stores",
+                "-",
+                {"gpm": 100 * gpm[-1]["of_streaming"]},
+                "%",
+            ),
         ],
     )
 
@@ -276,7 +305,10 @@ def read_log_scaling(setting: Setting, results: Results) -> Drawn:
             Claim(
                 "HCL append of 16 bytes, of streaming stores",
                 "-",
-                {"entries": 100 * append["payload_of_streaming"], "with checks": 100 * append["log_of_streaming"]},
+                {
+                    "entries": 100 * append["payload_of_streaming"],
+                    "with checks": 100 * append["log_of_streaming"],
+                },
                 "%",
             ),
         ],
@@ -300,7 +332,9 @@ def read_bandwidth(setting: Setting, results: Results) -> Drawn:
     paper = {"kvs": "well below the link", "db-update": "well below the link", "hotspot": "near the link"}
     whole = limit["write_bytes_per_s"] / 1e9
     claims = [
-        Claim(f"write bandwidth of {app}, of streaming stores", paper[app], {app: 100 * rates[app] / whole}, "%")
+        Claim(
+            f"write bandwidth of {app}, of streaming stores", paper[app], {app: 100 * rates[app] / whole}, "%"
+        )
         for app in paper
     ]
     panel = _bars(f"stores to durable memory (streaming: {whole:.1f} GB/s)", "GB/s", {"gpm": rates})
@@ -318,10 +352,14 @@ def read_amplification(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     apps = [name.removesuffix(" cap-mm") for name in results if name.endswith(" cap-mm")]
     more = {
-        app: results[f"{app} cap-mm"]["durable_bytes"] / results[f"{app} gpm --count"]["stored_bytes"] for app in apps
+        app: results[f"{app} cap-mm"]["durable_bytes"] / results[f"{app} gpm --count"]["stored_bytes"]
+        for app in apps
     }
     paper = {"kvs": 39.38, "db-insert": 1.27, "db-update": 19.88}
-    claims = [Claim(f"bytes that CAP persists over GPM's, {app}", paper.get(app, 1.0), {app: more[app]}) for app in apps]
+    claims = [
+        Claim(f"bytes that CAP persists over GPM's, {app}", paper.get(app, 1.0), {app: more[app]})
+        for app in apps
+    ]
     return Drawn([_bars("write amplification of CAP", "times", {"cap-mm": more})], claims)
 
 
@@ -349,4 +387,6 @@ def read_recovery(setting: Setting, results: Results) -> Drawn:
         Claim(f"recovery of the run's time, {app}", paper, {app: shares[app]}, "%")
         for app, paper in _RESTORATION.items()
     ]
-    return Drawn([_bars("recovery of the run's time", "%", {"paper": dict(_RESTORATION), "ours": shares})], claims)
+    return Drawn(
+        [_bars("recovery of the run's time", "%", {"paper": dict(_RESTORATION), "ours": shares})], claims
+    )

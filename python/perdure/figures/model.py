@@ -15,10 +15,11 @@ Results = dict[str, Any]  # the JSON of each run, by its name
 
 @dataclass(frozen=True)
 class Run:
-    """One run of perdure-bench. Its arguments are without --json, which the runner adds."""
+    """One run of a program of ours. Its arguments are without --json, which the runner adds."""
 
     name: str
     arguments: Sequence[str | int | float]
+    program: str = "perdure-bench"
 
     def command(self) -> list[str]:
         return [str(one) for one in self.arguments]
@@ -94,3 +95,4 @@ class Figure:
     differs: str = ""  # from the paper's measurement, beyond hardware and sizes
     devices: tuple[str, ...] = ("cpu", "cuda")
     why_device: str = ""  # where it is not both
+    paper: str = "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"

@@ -9,7 +9,6 @@ from typing import Any
 
 import perdure
 from perdure.cli_support import plural
-from perdure.figures.catalogue import PAPER
 from perdure.figures.model import Claim, Drawn, Figure, Results, Run
 from perdure.figures.runner import checked_answers, machines
 from perdure.figures.setting import Setting
@@ -34,7 +33,7 @@ class Measured:
         return {
             "figure": self.figure.name,
             "title": self.figure.title,
-            "paper": PAPER,
+            "paper": self.figure.paper,
             "section": self.figure.section,
             "differs": self.figure.differs,
             "note": self.note,

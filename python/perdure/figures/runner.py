@@ -1,7 +1,7 @@
-"""Runs perdure-bench, one process a run, and reads what it found.
+"""Runs perdure-bench or perdure-gpmbench, one process a run, and reads what it found.
 
-Invariant: a result is returned only if every answer that the run checked was right. perdure-bench checks each
-value that it reads, and says so by exit status 1.
+Invariant: a result is returned only if every answer that the run checked was right. The programs check what
+they read, and say so by exit status 1. A run that several figures want is made once.
 """
 
 from __future__ import annotations
@@ -12,22 +12,28 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from perdure.cli_support import FAULTS, Failure
+from perdure.cli_support import FAULTS, Failure, bench_program
 from perdure.figures.model import Results, Run
 
 _SAID_LINES = 3  # of perdure-bench's last words, in an error
 
 
-def run_all(program: Path, runs: Iterable[Run], folder: Path, show: Callable[[float], None]) -> Results:
+Known = dict[tuple[str, ...], Any]  # results by command
+
+
+def run_all(runs: Iterable[Run], folder: Path, show: Callable[[float], None], known: Known) -> Results:
     results: Results = {}
     for run in runs:
-        results[run.name] = run_one(program, run, folder / "result.json")
+        command = (run.program, *run.command())
+        if command not in known:
+            known[command] = run_one(run, folder / "result.json")
+        results[run.name] = known[command]
         show(len(results))
     return results
 
 
-def run_one(program: Path, run: Run, result: Path) -> Any:
-    command = [str(program), *run.command(), "--json", str(result)]
+def run_one(run: Run, result: Path) -> Any:
+    command = [str(bench_program(run.program)), *run.command(), "--json", str(result)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return json.loads(result.read_text())
@@ -41,7 +47,7 @@ def run_one(program: Path, run: Run, result: Path) -> Any:
 
 
 def _shown(run: Run) -> str:
-    return "perdure-bench " + " ".join(run.command())
+    return " ".join((run.program, *run.command()))
 
 
 def checked_answers(result: Any) -> int:
