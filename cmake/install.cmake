@@ -10,22 +10,34 @@ install(TARGETS perdure EXPORT perdureTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+# The public headers that include the engine's own, which lie below perdure/internal: perdure/gpm.hpp and gpm.h, and, for
+# kernels on a GPU, perdure/device.cuh. scripts/check_package.sh builds examples/ against them.
+install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/gpm.hpp"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+set(perdure_internal_headers
+  base/annotate.hpp base/hash.hpp base/mutants.hpp
+  exec/grid.hpp exec/grid_cpu.hpp exec/workers.hpp
+  log/gpm_checkpoint_file.hpp log/gpm_checkpoint_on.hpp log/gpm_file.hpp log/gpm_format.hpp log/gpm_log.hpp
+  log/gpm_log_file.hpp log/gpm_log_on.hpp log/gpm_memory_on.hpp log/gpm_path.hpp
+  pm/flush.hpp pm/mapping.hpp pm/watch.hpp)
 if(PERDURE_CUDA)
-  # What perdure/device.cuh includes, in turn. scripts/check_package.sh builds examples/ against it.
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
-  foreach(header IN ITEMS
-      base/annotate.hpp base/hash.hpp base/mutants.hpp base/offset.hpp
-      exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_warp.cuh exec/traps.hpp
-      index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
-      pm/format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp pm/watch.hpp
-      store/device_table.hpp store/record_map.hpp)
-    cmake_path(GET header PARENT_PATH room)
-    install(FILES "${PROJECT_SOURCE_DIR}/src/${header}"
-      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure/internal/${room}" COMPONENT cpp)
-  endforeach()
+  list(APPEND perdure_internal_headers
+    base/offset.hpp
+    exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_status.cuh exec/cuda_traps.cuh exec/cuda_warp.cuh
+    exec/grid_cuda.cuh exec/traps.hpp
+    index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
+    pm/format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
+    store/device_table.hpp store/record_map.hpp)
   install(TARGETS perdure_device EXPORT perdureTargets COMPONENT cpp)
 endif()
+foreach(header IN LISTS perdure_internal_headers)
+  cmake_path(GET header PARENT_PATH room)
+  install(FILES "${PROJECT_SOURCE_DIR}/src/${header}"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure/internal/${room}" COMPONENT cpp)
+endforeach()
+install(TARGETS perdure_gpm EXPORT perdureTargets COMPONENT cpp)
 install(EXPORT perdureTargets NAMESPACE perdure:: DESTINATION "${perdure_package_dir}" COMPONENT cpp)
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/perdureConfig.cmake.in"

@@ -18,6 +18,7 @@ cmake -G Ninja -S tests/package -B "$work/build" -DCMAKE_PREFIX_PATH="$work/move
   -DREADME_CPP="$work/readme.cpp" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
 cmake --build "$work/build"
 "$work/build/consumer" "$pool" "$work/log"
+"$work/build/consumer_gpm" "$pool"
 "$work/build/readme"
 [ -s "$pool-readme" ] || { echo "the README's C++ left no pool" >&2; exit 1; }
 
@@ -27,5 +28,7 @@ if grep -q '^set(perdure_WITH_CUDA ON)' "$work"/moved/lib*/cmake/perdure/perdure
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_COMPILER="$(of_build CMAKE_CUDA_COMPILER)" \
     -DCMAKE_CUDA_ARCHITECTURES="$(of_build CMAKE_CUDA_ARCHITECTURES)" >"$work/examples.log" || { cat "$work/examples.log"; exit 1; }
   cmake --build "$work/examples"
-  "$work/examples/device_kernel" "$pool-example" || [ $? -eq 77 ]  # no GPU here
+  for example in device_kernel gpm_counters; do
+    "$work/examples/$example" "$pool-example" || [ $? -eq 77 ]  # no GPU here
+  done
 fi

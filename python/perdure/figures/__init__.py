@@ -1,5 +1,5 @@
-"""`perdure bench figure`: the figures of GPHash's evaluation (section 4), measured again with perdure-bench, and
-of GPM's (sections 3.2 and 6), with perdure-gpmbench.
+"""`perdure bench figure`: the figures of GPHash's evaluation (section 4) and of GPM's (sections 3.2 and 6),
+measured again with perdure-bench and perdure-gpmbench.
 
 A figure plans its runs, and reads their JSON into panels to draw and claims to compare:
 

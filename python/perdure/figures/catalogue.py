@@ -134,8 +134,8 @@ _ALL = (
         "applications on a GPU against the CPU's cores",
         gpm.plan_cpu,
         gpm.read_cpu,
-        "The paper's CPU programs are others (pmemKV, RocksDB, MatrixKV, OpenMP); here the same sources run on"
-        " all cores.",
+        "The paper's CPU programs are others (pmemKV, RocksDB, MatrixKV, OpenMP); here the same sources run"
+        " on all cores.",
         devices=("cuda",),
         why_device="it compares a GPU with the CPU",
         paper=_GPM,
