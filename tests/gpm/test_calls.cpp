@@ -1,0 +1,117 @@
+// The host's calls of perdure/gpm.h: what a program written for libGPM sees, and what bad input is told.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "perdure/gpm.h"
+#include "perdure/store.h"
+
+namespace perdure {
+namespace {
+
+class GpmCalls : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (DeviceInfo const& device : devices())
+      if (device.device == Device::cuda && !device.available &&
+          device.why_not.find("without CUDA") == std::string::npos)
+        GTEST_SKIP() << "a build for CUDA, and no GPU here";
+  }
+  ~GpmCalls() override {
+    for (char const* what : {"a", "log", "cp"}) std::remove(file(what).c_str());
+  }
+  static std::string file(char const* what) {
+    return "/dev/shm/perdure-gpmcalls-" + std::to_string(::getpid()) + "." + what;
+  }
+  static bool said(char const* text) { return std::string(gpm_error()).find(text) != std::string::npos; }
+};
+
+TEST_F(GpmCalls, AMappedFileKeepsWhatWasWrittenAndSaysWhatThatSurvives) {
+  auto* const bytes = static_cast<char*>(gpm_map(file("a").c_str(), 100000, true));
+  ASSERT_NE(bytes, nullptr) << gpm_error();
+  std::strcpy(bytes + 99000, "kept");
+  EXPECT_NE(std::string(gpm_survives(bytes)).find("process kill"), std::string::npos);
+  ASSERT_EQ(gpm_unmap(file("a").c_str(), bytes, 100000), GPM_OK);
+  auto* const again = static_cast<char*>(gpm_map(file("a").c_str(), 100000, false));
+  ASSERT_NE(again, nullptr) << gpm_error();
+  EXPECT_STREQ(again + 99000, "kept");
+  EXPECT_EQ(gpm_unmap(file("a").c_str(), again, 100000), GPM_OK);
+  EXPECT_EQ(gpm_unmap(file("a").c_str(), again, 100000), GPM_FAILED);
+  EXPECT_TRUE(said("not an address of gpm_map"));
+}
+
+TEST_F(GpmCalls, AFileThatIsMissingOrTooShortIsNotMapped) {
+  EXPECT_EQ(gpm_map(file("a").c_str(), 4096, false), nullptr);
+  EXPECT_TRUE(said("no such file")) << gpm_error();
+  void* const small = gpm_map(file("a").c_str(), 20000, true);
+  ASSERT_NE(small, nullptr) << gpm_error();
+  gpm_unmap(file("a").c_str(), small, 20000);
+  EXPECT_EQ(gpm_map(file("a").c_str(), 1 << 20, false), nullptr);
+  EXPECT_TRUE(said("truncated")) << gpm_error();
+}
+
+TEST_F(GpmCalls, ALogIsMadeOpenedClearedAndClosed) {
+  gpmlog* log = gpmlog_create_hcl(file("log").c_str(), 1 << 16, 4, 64);
+  ASSERT_NE(log, nullptr) << gpm_error();
+  EXPECT_EQ(gpmlog_clear(log), GPM_OK);
+  EXPECT_EQ(gpmlog_clear(log, 255), GPM_OK);
+  EXPECT_EQ(gpmlog_clear(log, 256), GPM_FAILED);
+  EXPECT_TRUE(said("no partition 256")) << gpm_error();
+  EXPECT_EQ(gpmlog_overflows(log), 0u);
+  EXPECT_EQ(gpmlog_close(log), GPM_OK);
+  EXPECT_EQ(gpmlog_close(log), GPM_FAILED);
+  log = gpmlog_open(file("log").c_str());
+  ASSERT_NE(log, nullptr) << gpm_error();
+  EXPECT_EQ(gpmlog_close(log), GPM_OK);
+  EXPECT_EQ(gpmlog_create_conv(file("log").c_str(), 1 << 16, 0), nullptr);
+  EXPECT_TRUE(said("0 partitions")) << gpm_error();
+  EXPECT_EQ(gpmlog_create_hcl(file("log").c_str(), 1 << 10, 4, 64), nullptr);
+  EXPECT_TRUE(said("less than an entry")) << gpm_error();
+}
+
+TEST_F(GpmCalls, AFileOfAnotherKindIsRefusedByName) {
+  gpmcp* const checkpoint = gpmcp_create(file("cp").c_str(), 1 << 12, 1, 1);
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  ASSERT_EQ(gpmcp_close(checkpoint), GPM_OK);
+  EXPECT_EQ(gpmlog_open(file("cp").c_str()), nullptr);
+  EXPECT_TRUE(said("is no libGPM log")) << gpm_error();
+}
+
+/// Memory that kernels of this build reach: registered by gpm_map().
+TEST_F(GpmCalls, ACheckpointBringsBackMemoryAndItsWord) {
+  auto* const memory = static_cast<std::uint32_t*>(gpm_map(file("a").c_str(), 4096, true));
+  ASSERT_NE(memory, nullptr) << gpm_error();
+  gpmcp* checkpoint = gpmcp_create(file("cp").c_str(), 4096, 2, 3);
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory, 1000, 1), GPM_OK) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory + 500, 24, 1), GPM_OK) << gpm_error();
+  EXPECT_EQ(gpmcp_restore(checkpoint, 1), GPM_NONE_YET);
+  EXPECT_TRUE(said("no checkpoint yet")) << gpm_error();
+  memory[3] = 33;
+  memory[501] = 44;
+  ASSERT_EQ(gpmcp_checkpoint(checkpoint, 1, 77), GPM_OK) << gpm_error();
+  memory[3] = memory[501] = 0;
+  ASSERT_EQ(gpmcp_close(checkpoint), GPM_OK);
+
+  checkpoint = gpmcp_open(file("cp").c_str());
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory, 1000, 1), GPM_OK) << gpm_error();
+  std::uint64_t word = 0;
+  EXPECT_EQ(gpmcp_restore(checkpoint, 1, &word), GPM_FAILED);
+  EXPECT_TRUE(said("2 elements, but 1")) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory + 500, 24, 1), GPM_OK) << gpm_error();
+  ASSERT_EQ(gpmcp_restore(checkpoint, 1, &word), GPM_OK) << gpm_error();
+  EXPECT_EQ(word, 77u);
+  EXPECT_EQ(memory[3], 33u);
+  EXPECT_EQ(memory[501], 44u);
+  EXPECT_EQ(gpmcp_register(checkpoint, memory, 8, 9), GPM_FAILED);
+  EXPECT_TRUE(said("groups 0 to 2")) << gpm_error();
+  EXPECT_EQ(gpmcp_register(checkpoint, nullptr, 8, 0), GPM_FAILED);
+  EXPECT_EQ(gpmcp_close(checkpoint), GPM_OK);
+  gpm_unmap(file("a").c_str(), memory, 4096);
+}
+
+}  // namespace
+}  // namespace perdure
