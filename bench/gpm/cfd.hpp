@@ -1,8 +1,9 @@
 // Computational fluid dynamics (CFD): inviscid compressible flow, the Euler equations by finite volumes on an
 // unstructured mesh (after Rodinia's description: flux through each cell's faces with artificial dissipation, three
-// Runge-Kutta stages a step). Checkpoints the flow. GPM table 1: 0.2 M cells, 5,000 iterations. Input:
-// data/mesh-wing.metis.graph, three of it side by side at table 1's size; else a generated mesh of tetrahedra around a
-// block.
+// Runge-Kutta stages a step). Checkpoints the flow. GPM table 1: 0.2 M cells, 5,000 iterations.
+//
+// Input: data/mesh-wing.metis.graph, three of it side by side at table 1's size: a real mesh's connectivity, for which
+// normals are made up (GraphMesh); else a generated mesh of tetrahedra around a block.
 //
 // Invariant: what leaves a cell through a face enters the neighbour, for their normals are each other's negatives; so
 // mass changes by what passed the far field, which is state of the run too, and is checked against it.
@@ -436,7 +437,8 @@ class CfdCheck {
 
 [[nodiscard]] inline CellMesh cfd_mesh(AppOptions const& options) {
   bool const paper = options.size == Size::paper;
-  if (options.data.empty()) return BoxMesh::make(options.size == Size::tiny ? 4 : paper ? 32 : 22);
+  if (options.data.empty() || options.size == Size::tiny)
+    return BoxMesh::make(options.size == Size::tiny ? 4 : paper ? 32 : 22);
   return GraphMesh::make(options.data + "/mesh-wing.metis.graph", paper ? 3 : 1, options.seed + 1);
 }
 
