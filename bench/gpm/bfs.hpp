@@ -200,22 +200,35 @@ struct BfsRestore {
   BfsView bfs;
   std::uint32_t const* ends;  // of `levels` levels, in machine memory
   std::uint32_t levels;
+  std::uint32_t nodes;
   bool stores;
+  std::uint32_t* damages;  // what is no node, or there twice: the search's room is for each node once
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
     for (std::uint64_t i = thread.global(); i < ends[levels - 1]; i += thread.total()) {
-      std::uint32_t low = 0, high = levels - 1;  // the first level that ends after i
-      while (low < high) {
-        std::uint32_t const middle = (low + high) / 2;
-        if (ends[middle] > i)
-          high = middle;
-        else
-          low = middle + 1;
+      std::uint32_t const v = bfs.near[i], cost = level_of(i) + 1;
+      if (v >= nodes || thread.exchange(&bfs.seen[v], cost) != 0) {
+        thread.add(damages, 1);
+      } else if (stores) {
+        thread.store(&bfs.costs[v], cost);
       }
-      bfs.seen[bfs.near[i]] = low + 1;
-      if (stores) thread.store(&bfs.costs[bfs.near[i]], low + 1);
     }
+  }
+
+ private:
+  /// The first level that ends after i.
+  PERDURE_FN std::uint32_t level_of(std::uint64_t i) const {
+    std::uint32_t low = 0, high = levels - 1;
+    while (low < high) {
+      std::uint32_t const middle = (low + high) / 2;
+      if (ends[middle] > i) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
   }
 };
 
@@ -241,7 +254,8 @@ class Bfs {
   AppReport run() {
     AppReport report;
     Stopwatch watch;
-    BfsState at = file_.goes_on() ? resume() : begin();
+    if (!file_.goes_on()) begin();
+    BfsState at = resume();
     if (file_.goes_on()) report.recovery_s = watch.lap();
     report.began_at = at.level;
     std::uint32_t const nodes_before = at.end;
@@ -262,23 +276,22 @@ class Bfs {
  private:
   static constexpr std::uint32_t kUnread = 32;  // levels until the host looks how far the search is
 
+  static Failure damaged() { return Failure("bfs: its file is damaged; begin anew"); }
   static std::uint64_t problem(Graph const& graph) {
     return digest_of(graph.offsets, digest_of(graph.targets, graph.source));
   }
 
   /// The source is level 0.
-  BfsState begin() {
-    std::uint32_t const source = graph_.source;
-    file_.publish(costs_, source, 1);
-    file_.publish(sequence_, 0, source);
+  void begin() {
+    file_.publish(costs_, graph_.source, 1);
+    file_.publish(sequence_, 0, graph_.source);
     file_.publish(ends_, 0, 1);
     file_.begin();
-    seen_.fill(0);
-    return restored({1});
   }
 
   BfsState resume() {
     std::vector<std::uint32_t> const ends = durable_ends();
+    if (ends.empty()) throw damaged();
     file_.bring(near_, sequence_, ends.back());
     return restored(ends);
   }
@@ -288,7 +301,7 @@ class Bfs {
     for (std::uint64_t const most = 4096; ends.size() < ends_.n;) {
       for (std::uint32_t const end : file_.get(ends_, ends.size(), std::min(most, ends_.n - ends.size()))) {
         if (end == 0) return ends;
-        if (end > ends_.n || (!ends.empty() && end <= ends.back())) throw Failure("bfs: its file is damaged");
+        if (end > ends_.n || (!ends.empty() && end <= ends.back())) throw damaged();
         ends.push_back(end);
       }
     }
@@ -297,16 +310,15 @@ class Bfs {
 
   /// The state after these levels, whose nodes are in `near`.
   BfsState restored(std::vector<std::uint32_t> const& ends) {
-    if (ends.empty()) throw Failure("bfs: its file is damaged: it has no levels");
-    Array<Grid, std::uint32_t> const known(grid_, ends);
     auto const levels = static_cast<std::uint32_t>(ends.size());
     std::uint32_t const end = ends.back();
-    if (end == 1) near_.set({graph_.source});
-    require(grid_.launch(shape(end), BfsRestore{bfs_, known.data(), levels, !file_.kernels_persist()}, file_.persist()),
-            "restoring costs");
+    Array<Grid, std::uint32_t> known(grid_, ends), damages(grid_, 1);
+    damages.fill(0);
+    BfsRestore const restore{bfs_, known.data(), levels, graph_.nodes(), !file_.kernels_persist(), damages.data()};
+    require(grid_.launch(shape(end), restore, file_.persist()), "restoring costs");
+    if (damages.get()[0] != 0) throw damaged();
     BfsState const state{levels - 1, levels == 1 ? 0 : ends[levels - 2], end, end, 0};
     state_.set({state});
-    require(grid_.order(), "restoring costs");
     return state;
   }
 

@@ -69,9 +69,12 @@ PERDURE_FN bool last_of_blocks(T& thread, std::uint32_t* arrived) {
 template <class Grid>
 class NativeFile {
  public:
-  /// What is there if it is to be resumed and holds anything; else made anew. `problem`: of the options and the input.
+  /// What is there if it is to be resumed and holds anything; else made anew. `problem`: of the options and the input;
+  /// what is durable when also depends on whether kernels persist, so those files are another problem's.
   NativeFile(Grid& grid, AppOptions const& options, char const* what, NativeLayout const& layout, std::uint64_t problem)
-      : grid_(&grid), problem_(problem | 1), memory_(open(grid, options, file_of(options, what), layout.bytes())) {
+      : grid_(&grid),
+        problem_(nth_hash(problem, perdure::gpm::persist_on(options.path) == Persist::here ? 1 : 2) | 1),
+        memory_(open(grid, options, file_of(options, what), layout.bytes())) {
     std::uint64_t const found = get(kHeader, 0, 1)[0];
     if (found != 0 && found != problem_)
       throw Failure(file_of(options, what) +
