@@ -81,10 +81,9 @@ struct DbQuery {
   std::uint64_t number;  // of the transaction
   std::uint64_t from, to;
   std::uint32_t one_of;
+  std::uint32_t wanted;
 
-  PERDURE_FN bool wants(std::uint32_t where) const {
-    return where % one_of == static_cast<std::uint32_t>(random_at(seed + 8, number) % one_of);
-  }
+  PERDURE_FN bool wants(std::uint32_t where) const { return where % one_of == wanted; }
   /// Does not depend on what the row held, so that doing it twice does no harm.
   PERDURE_FN std::uint32_t value(std::uint64_t row) const {
     return static_cast<std::uint32_t>(random_at(seed + 9, number << 32 | row));
@@ -94,7 +93,7 @@ struct DbQuery {
 /// The query's rows, packed: a block writes its own side by side, in the place that it reserved.
 struct DbSelect {
   static constexpr int kPhases = 4;
-  static constexpr std::uint32_t kThreads = 256, kParts = 8, kPart = kThreads / kParts;
+  static constexpr std::uint32_t kThreads = 256, kPart = 32, kParts = kThreads / kPart;  // of a block, at most
   struct Shared {
     std::uint8_t hit[kThreads];
     std::uint32_t of_part[kParts];
@@ -114,7 +113,7 @@ struct DbSelect {
     if constexpr (kPhase == 0) {
       shared.hit[me] = row < query.to && query.wants(*near.at(row, DbQuery::kWhere)) ? 1 : 0;
     } else if constexpr (kPhase == 1) {
-      if (me % kPart == 0) shared.of_part[part] = hits(shared, me, me + kPart);
+      if (me % kPart == 0) shared.of_part[part] = hits(shared, me, least(me + kPart, thread.threads()));
     } else if constexpr (kPhase == 2) {
       if (me == 0) reserve(thread, shared);
     } else if (shared.hit[me] != 0) {
@@ -122,6 +121,7 @@ struct DbSelect {
       if (place < room) rows[place] = static_cast<std::uint32_t>(row);
     }
   }
+  PERDURE_FN static std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
   PERDURE_FN static std::uint32_t hits(Shared const& shared, std::uint32_t from, std::uint32_t to) {
     std::uint32_t sum = 0;
     for (std::uint32_t i = from; i < to; ++i) sum += shared.hit[i];
@@ -129,10 +129,11 @@ struct DbSelect {
   }
   template <class T>
   PERDURE_FN void reserve(T& thread, Shared& shared) const {
+    std::uint32_t const parts = (thread.threads() + kPart - 1) / kPart;
     std::uint32_t sum = 0;
-    for (std::uint32_t part = 0; part < kParts; ++part) sum += shared.of_part[part];
+    for (std::uint32_t part = 0; part < parts; ++part) sum += shared.of_part[part];
     std::uint32_t next = sum == 0 ? 0 : thread.add(found, sum);
-    for (std::uint32_t part = 0; part < kParts; ++part) {
+    for (std::uint32_t part = 0; part < parts; ++part) {
       shared.first[part] = next;
       next += shared.of_part[part];
     }
@@ -270,6 +271,7 @@ class DbInserts {
 
   AppReport run() {
     std::uint64_t const from = counted() / each_;
+    if (counted() != from * each_) throw Failure("db: its transactions were of another size; resume it as it was run");
     BatchWork work{[](std::uint64_t) {}, [&](std::uint64_t n) { insert(n); }, [&](std::uint64_t n) { commit(n); },
                    [](std::uint64_t) {}, [&] { static_cast<void>(counted()); }};  // rows behind the counter are none
     AppReport report = run_batches(grid_, from, problem_.transactions, work);
@@ -283,7 +285,7 @@ class DbInserts {
   }
 
  private:
-  /// A file that cannot be opened to go on was not made in full, and so holds nothing yet.
+  /// Where the file is written rather than mapped, one that is too short was not made in full, and holds nothing yet.
   void open() {
     std::string const file = file_of(options_, "table");
     std::uint64_t const bytes = kTableHeader + problem_.bytes_of(each_ * (problem_.transactions + 1));
@@ -294,7 +296,8 @@ class DbInserts {
         memory_.emplace(std::move(there.value()));
         return;
       }
-      if (there.status().code() != Code::not_found && there.status().code() != Code::corrupt)
+      Code const code = there.status().code();
+      if (code != Code::not_found && (code != Code::corrupt || options_.path != Path::cap_fs))
         require(there.status(), "table");
     }
     memory_.emplace(require(Memory::open(grid_, file, bytes, {options_.path, true, options_.flush_threads}), "table"));
@@ -311,7 +314,7 @@ class DbInserts {
   }
 
   void insert(std::uint64_t n) {
-    auto const shape = perdure::gpm::grid_of(each_, 256);
+    auto const shape = perdure::gpm::grid_of(each_, block_threads(options_.size));
     DbInsert const kernel{table(), table(), options_.seed, n * each_, (n + 1) * each_};
     require(grid_.launch(shape, kernel, memory_->persist()), "inserting");
   }
@@ -340,6 +343,7 @@ class DbUpdates {
   DbUpdates(Grid& grid, AppOptions const& options)
       : grid_(grid),
         problem_(db_problem(options, true)),
+        threads_(block_threads(options.size)),
         seed_(options.seed),
         checks_(options.size != Size::paper),
         store_(grid, options, {problem_.bytes_of(problem_.rows), most(), sizeof(DbEntry)}),
@@ -347,13 +351,13 @@ class DbUpdates {
         counts_(grid, 2) {}
 
   AppReport run() {
-    recover();
+    recover_or_fill();
     std::uint64_t const from = store_.committed();
     bool right = true;
     if (checks_) {
       column_ = db_column(seed_, problem_.rows);
       for (std::uint64_t n = 0; n < from; ++n) model(n);
-      right = !store_.logs() || agrees();
+      right = !store_.logs() || agrees();  // what is there now is what transactions [0, from) leave
     }
     BatchWork work{[](std::uint64_t) {},
                    [&](std::uint64_t n) { update(n); },
@@ -368,7 +372,7 @@ class DbUpdates {
     report.durable_bytes = store_.made_durable();
     report.digest = db_digest(grid_, table(), problem_.rows);
     report.right = right && report.digest == db_digest(grid_, near(), problem_.rows) && (!checks_ || agrees());
-    report.more.emplace_back("restart_undo_s", restart_undo_s_);
+    store_.add_to(report);
     return report;
   }
 
@@ -385,8 +389,12 @@ class DbUpdates {
   }
   [[nodiscard]] DbQuery query(std::uint64_t n) const {
     std::uint64_t const part = n % problem_.parts, each = problem_.tablet_rows();
-    return {seed_, n, first_tablet(part) * each, std::min(first_tablet(part + 1) * each, problem_.rows),
-            problem_.one_of};
+    return {seed_,
+            n,
+            first_tablet(part) * each,
+            std::min(first_tablet(part + 1) * each, problem_.rows),
+            problem_.one_of,
+            static_cast<std::uint32_t>(random_at(seed_ + 8, n) % problem_.one_of)};
   }
   /// Rows that a transaction may find: twice as many as there should be.
   [[nodiscard]] std::uint64_t most() const {
@@ -394,27 +402,22 @@ class DbUpdates {
     return std::max<std::uint64_t>(rows * 2 / problem_.one_of, 64);
   }
 
-  void recover() {
-    if (store_.goes_on()) {
-      Stopwatch watch;
-      store_.undo(DbUndo{table(), near()});
-      restart_undo_s_ = watch.lap();
-      store_.require_undone();
-      return;
-    }
+  void recover_or_fill() {
+    if (store_.goes_on()) return store_.recover(DbUndo{table(), near()});
     DbInsert const kernel{table(), near(), seed_, 0, problem_.rows};
-    require(grid_.launch(perdure::gpm::grid_of(problem_.rows, 256), kernel, store_.persist()), "filling the table");
+    require(grid_.launch(perdure::gpm::grid_of(problem_.rows, threads_), kernel, store_.persist()),
+            "filling the table");
     store_.begin();
   }
   void update(std::uint64_t n) {
     counts_.fill(0);
     DbQuery const asked = query(n);
     auto const room = static_cast<std::uint32_t>(rows_.size());
-    require(grid_.launch(perdure::gpm::grid_of(asked.to - asked.from, DbSelect::kThreads),
+    require(grid_.launch(perdure::gpm::grid_of(asked.to - asked.from, threads_),
                          DbSelect{near(), asked, rows_.data(), room, counts_.data()}),
             "selecting");
     DbUpdate const kernel{table(), near(), asked, rows_.data(), room, counts_.data(), counts_.data() + 1, store_.log()};
-    require(grid_.launch(perdure::gpm::grid_of(room, kBlockWriters), kernel, store_.persist()), "updating");
+    require(grid_.launch(perdure::gpm::grid_of(room, threads_), kernel, store_.persist()), "updating");
   }
   void commit(std::uint64_t n) {
     std::vector<std::uint32_t> const counts = counts_.get();
@@ -435,13 +438,13 @@ class DbUpdates {
 
   Grid& grid_;
   DbProblem problem_;
+  std::uint32_t threads_;  // of a block
   std::uint64_t seed_;
   bool checks_;
   Transactions<Grid> store_;
   Array<Grid, std::uint32_t> rows_;  // that a transaction updates
   Array<Grid, std::uint32_t> counts_;  // [0]: of these; [1]: of them that found no room in the log
   std::uint64_t updated_ = 0;
-  double restart_undo_s_ = 0;
   std::vector<std::uint32_t> column_;  // what a plain loop says
 };
 

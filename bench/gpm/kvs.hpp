@@ -174,6 +174,7 @@ struct KvsRound {
   std::uint64_t claims_mask;
   std::uint32_t* next;  // numbers of SETs for the next round
   std::uint32_t* counts;  // [0]: of these; [1]: SETs that found no room
+
   PERDURE_FN std::uint32_t set(std::uint64_t i) const {
     return which != nullptr ? which[i] : static_cast<std::uint32_t>(i);
   }
@@ -352,6 +353,7 @@ class Kvs {
   Kvs(Grid& grid, AppOptions const& options, bool mixed)
       : grid_(grid),
         problem_(kvs_problem(options.size, mixed)),
+        threads_(block_threads(options.size)),
         seed_(options.seed),
         checks_(options.size != Size::paper),
         until_(mixed ? zipf_until(problem_.ranks, 0.99) : std::vector<std::uint64_t>()),
@@ -370,18 +372,15 @@ class Kvs {
   }
 
   AppReport run() {
-    bool right = true;
     if (store_.goes_on()) {
-      Stopwatch watch;
-      store_.undo(KvsUndo{table(), near()});
-      restart_undo_s_ = watch.lap();
-      store_.require_undone();
+      store_.recover(KvsUndo{table(), near()});
     } else {
       preload();
       store_.begin();
     }
     std::uint64_t const from = store_.committed();
-    if (checks_) right = catch_up(from) && (!store_.logs() || agrees());
+    if (checks_) catch_up(from);
+    bool right = !checks_ || !store_.logs() || agrees();  // what is there now is what batches [0, from) leave
     BatchWork work{[&](std::uint64_t n) { make(n); },
                    [&](std::uint64_t n) { apply(batch(n)); },
                    [&](std::uint64_t) { store_.commit(0, store_.bytes()); },
@@ -394,13 +393,11 @@ class Kvs {
     report.digest = digest(table());
     report.right = right && report.digest == digest(near()) && (!checks_ || agrees());
     report.more.emplace_back("rounds", static_cast<double>(rounds_));
-    report.more.emplace_back("restart_undo_s", restart_undo_s_);
+    store_.add_to(report);
     return report;
   }
 
  private:
-  static constexpr std::uint32_t kThreads = 256;
-
   [[nodiscard]] std::uint32_t sets() const { return problem_.operations / problem_.every; }
   /// A preloading batch has nothing else.
   [[nodiscard]] std::uint32_t most_sets() const { return problem_.operations; }
@@ -418,7 +415,7 @@ class Kvs {
 
   void make(std::uint64_t number) {
     KvsMake const kernel{requests(until_near_.data()), number, keys_.data(), problem_.operations};
-    require(grid_.launch(perdure::gpm::grid_of(problem_.operations, kThreads), kernel), "making a batch");
+    require(grid_.launch(perdure::gpm::grid_of(problem_.operations, threads_), kernel), "making a batch");
   }
   void preload() {
     for (std::uint64_t done = 0; done < problem_.preloaded; done += problem_.operations) {
@@ -429,7 +426,7 @@ class Kvs {
   }
   void apply(KvsBatch const& batch) {
     if (batch.every > 1) {
-      require(grid_.launch(perdure::gpm::grid_of(batch.operations, kThreads), KvsGet{near(), batch, answers_.data()}),
+      require(grid_.launch(perdure::gpm::grid_of(batch.operations, threads_), KvsGet{near(), batch, answers_.data()}),
               "GETs");
     }
     set(batch);
@@ -447,7 +444,7 @@ class Kvs {
   /// How many SETs another round is needed for.
   std::uint32_t settle(KvsBatch const& batch, KvsRound const& round) {
     counts_.fill(0);
-    GridShape const shape = perdure::gpm::grid_of(round.left, kThreads);
+    GridShape const shape = perdure::gpm::grid_of(round.left, threads_);
     require(grid_.launch(shape, KvsSeek{near(), batch, round}), "SETs");
     require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()}, store_.persist()), "SETs");
     std::vector<std::uint32_t> const counts = counts_.get();
@@ -460,11 +457,10 @@ class Kvs {
   }
 
   /// The model has seen batches [0, n), and what was there before them.
-  bool catch_up(std::uint64_t n) {
+  void catch_up(std::uint64_t n) {
     for (std::uint64_t done = 0; done < problem_.preloaded; done += problem_.operations)
       model(KvsRequests::kPreload + done / problem_.operations);
     for (std::uint64_t b = 0; b < n; ++b) model(b);
-    return true;
   }
   [[nodiscard]] KvsBatch host_batch(std::uint64_t number) {
     KvsRequests const asks = requests(until_.data());
@@ -493,13 +489,14 @@ class Kvs {
   std::uint64_t digest(KvsTable const& of) {
     Array<Grid, std::uint64_t> sum(grid_, 1);
     sum.fill(0);
-    auto const shape = perdure::gpm::grid_of(std::min<std::uint64_t>(of.buckets, 1u << 16), kThreads);
+    auto const shape = perdure::gpm::grid_of(std::min<std::uint64_t>(of.buckets, 1u << 16), threads_);
     require(grid_.launch(shape, KvsDigest{of, sum.data()}), "digest");
     return sum.get()[0];
   }
 
   Grid& grid_;
   KvsProblem problem_;
+  std::uint32_t threads_;  // of a block
   std::uint64_t seed_;
   bool checks_;
   std::vector<std::uint64_t> until_;
@@ -510,7 +507,6 @@ class Kvs {
   Array<Grid, std::uint64_t> claims_;
   Array<Grid, std::uint32_t> counts_;
   std::uint32_t rounds_ = 0;
-  double restart_undo_s_ = 0;
   KvsModel model_;
   std::vector<std::uint64_t> host_keys_;
 };

@@ -14,6 +14,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -24,6 +25,9 @@ namespace perdure::bench::gpm {
 
 inline constexpr std::uint64_t kTableHeader = 4096;  // bytes of a table's file before the table
 inline constexpr std::uint32_t kBlockWriters = 256;  // of a conventional log's partition: a block of threads
+
+/// Threads of a block. Tiny problems, too, have several blocks, whose threads run at the same time.
+[[nodiscard]] inline std::uint32_t block_threads(Size size) { return size == Size::tiny ? 16 : 256; }
 
 /// The undo log as writing kernels get it.
 struct WriteLog {
@@ -78,6 +82,7 @@ class Transactions {
   Transactions(Grid& grid, AppOptions const& options, TransactionShape const& shape)
       : grid_(&grid),
         shape_(shape),
+        threads_(block_threads(options.size)),
         hcl_(options.log == perdure::gpm::LogKind::hcl),
         log_file_(file_of(options, "log")),
         goes_on_(options.resume && access(log_file_.c_str(), F_OK) == 0) {
@@ -126,17 +131,27 @@ class Transactions {
     require(memory_->commit(kTableHeader + from, bytes), "commit");
     require(log_->clear(), "commit");
   }
+  /// Undoes the batch that no commit counted, if there is one.
   template <class Undo>
   void undo(Undo const& undo) {
     if (!logs()) return;
-    auto const shape = perdure::gpm::grid_of(log_->file().header().partitions, hcl_ ? kBlockWriters : 32);
+    auto const shape =
+        perdure::gpm::grid_of(log_->file().header().partitions, hcl_ ? threads_ : std::min(threads_, 32u));
     require(grid_->launch(shape, UndoKernel<Undo>{log_->view(), undo}, persist()), "undoing");
     require(grid_->order(), "undoing");
   }
-  /// Undoing leaves no entries, unless some are not the application's.
-  void require_undone() {
+  /// The same for a table that was there. It leaves no entries, unless some are not the application's.
+  template <class Undo>
+  void recover(Undo const& how) {
+    Stopwatch watch;
+    undo(how);
+    undone_s_ = watch.lap();
     if (require(log_->in_use(), "log") != 0)
       throw Failure("log " + log_file_ + " holds what this application never logs");
+  }
+  void add_to(AppReport& report) const {
+    report.more.emplace_back("restart_undo_s", undone_s_);
+    report.more.emplace_back("restart_copy_s", brought_s_);
   }
   /// By commits.
   [[nodiscard]] std::uint64_t made_durable() const { return memory_->made_durable() - filled_; }
@@ -154,18 +169,22 @@ class Transactions {
   }
   void bring() {
     if (near() == table()) return;
+    Stopwatch watch;
     require(grid_->copy(near(), table(), bytes()), "table");
     require(grid_->order(), "table");
+    brought_s_ = watch.lap();
   }
 
   Grid* grid_;
   TransactionShape shape_;
+  std::uint32_t threads_;  // of a block
   bool hcl_;
   std::string log_file_;
   bool goes_on_;
   std::optional<perdure::gpm::Memory<Grid>> memory_;
   typename Grid::template Buffer<std::byte> near_;
   std::optional<Log> log_;
+  double undone_s_ = 0, brought_s_ = 0;
   std::uint64_t filled_ = 0;  // bytes made durable before the first batch
 };
 
