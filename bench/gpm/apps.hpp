@@ -5,14 +5,32 @@
 #include <functional>
 #include <memory>
 
+#include "bfs.hpp"
+#include "black_scholes.hpp"
+#include "cfd.hpp"
+#include "db.hpp"
+#include "dnn.hpp"
 #include "hotspot.hpp"
+#include "kvs.hpp"
 #include "micro.hpp"
+#include "prefix_sum.hpp"
+#include "srad.hpp"
 
 namespace perdure::bench::gpm {
 
 template <class Grid>
 inline constexpr std::array kApps{
+    App<Grid>{"kvs", "transactional", &run_kvs<Grid>},
+    App<Grid>{"kvs-95-5", "transactional", &run_kvs_mixed<Grid>},
+    App<Grid>{"db-insert", "transactional", &run_db_insert<Grid>},
+    App<Grid>{"db-update", "transactional", &run_db_update<Grid>},
+    App<Grid>{"dnn", "checkpointing", &run_dnn<Grid>},
+    App<Grid>{"cfd", "checkpointing", &run_cfd<Grid>},
+    App<Grid>{"black-scholes", "checkpointing", &run_black_scholes<Grid>},
     App<Grid>{"hotspot", "checkpointing", &run_hotspot<Grid>},
+    App<Grid>{"bfs", "native", &run_bfs<Grid>},
+    App<Grid>{"srad", "native", &run_srad<Grid>},
+    App<Grid>{"prefix-sum", "native", &run_prefix_sum<Grid>},
 };
 
 /// What runs on a machine: each machine is compiled by itself (on_cpu.cpp, on_cuda.cu).
