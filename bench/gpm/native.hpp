@@ -160,11 +160,9 @@ class NativeFile {
     Code const code = memory.status().code();
     // cap-fs makes its file in place: a crash may have left a short one. Mapped ones appear whole.
     bool const none_yet = code == Code::not_found || (code == Code::corrupt && options.path == Path::cap_fs);
-    if (options.resume && none_yet) {
-      how.create = true;
-      memory = Memory::open(grid, file, bytes, how);
-    }
-    return require(std::move(memory), file);
+    if (!options.resume || !none_yet) return require(std::move(memory), file);
+    how.create = true;
+    return require(Memory::open(grid, file, bytes, how), file);
   }
 
   Grid* grid_;
