@@ -2,7 +2,7 @@
 // in machine memory. Durable: the nodes in the sequence in which they were found, where each level ends in it, and the
 // nodes' costs. A level's nodes, [its predecessor's end, its own end) of the sequence, are the queue of the next one.
 // Input: the road network of New York (PACE format) at size small; else generated roads, at size paper 24 M nodes and
-// some 6,000 levels, like those of the USA in GPM's table 1.
+// some 6,600 levels, about as many as the roads of the USA have (GPM's table 1).
 //
 // Invariants: a level's end is one word, durable after the level's nodes and their costs; the levels are as many as
 // there are ends other than 0, and of the sequence what lies behind the last end is nothing. So a level that was under
