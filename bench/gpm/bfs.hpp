@@ -65,8 +65,7 @@ using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 /// Crossings in rows, so many of eight connected to the next one, and to the next row's; the source in the middle.
 [[nodiscard]] inline Graph generated_roads(std::uint32_t width, std::uint32_t height, std::uint32_t of_eight,
                                            std::uint64_t seed) {
-  // Hashed once more: neighbouring numbers of random_at() are too even for closed roads to come together.
-  auto const is_open = [&](std::uint64_t edge) { return nth_hash(random_at(seed, edge), 1) % 8 < of_eight; };
+  auto const is_open = [&](std::uint64_t edge) { return random_at(seed, edge) % 8 < of_eight; };
   Edges edges;
   edges.reserve(std::size_t{width} * height * 3 / 2);
   for (std::uint32_t y = 0, u = 0; y < height; ++y) {

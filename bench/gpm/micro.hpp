@@ -135,6 +135,14 @@ std::vector<MicroRow> stream(Grid& grid, MicroOptions const& options) {
   return {{{"write_bytes_per_s", bytes / write}, {"dma_read_bytes_per_s", bytes / read}}};
 }
 
+/// From a warp to the most threads.
+inline std::vector<std::uint32_t> thread_counts(MicroOptions const& options) {
+  std::vector<std::uint32_t> counts;
+  for (std::uint32_t threads = 32; threads < options.threads; threads *= 4) counts.push_back(threads);
+  counts.push_back(options.threads);
+  return counts;
+}
+
 /// Figure 3: 8-byte persists by more and more threads; and by the CPU's threads after the fact (cap-mm).
 template <class Grid>
 std::vector<MicroRow> persist(Grid& grid, MicroOptions const& options) {
@@ -144,7 +152,7 @@ std::vector<MicroRow> persist(Grid& grid, MicroOptions const& options) {
   {
     auto memory = require(perdure::gpm::Memory<Grid>::open(grid, file.path(), options.bytes, {}), "persist");
     double const limit = bytes / stream_s(grid, options, memory, streaming_threads(options), false);
-    for (std::uint32_t threads = 32; threads <= options.threads; threads *= 4) {
+    for (std::uint32_t const threads : thread_counts(options)) {
       MicroOptions some = options;  // few threads take long
       some.bytes = std::min<std::uint64_t>(options.bytes, std::uint64_t{threads} * 8 * 2048);
       some.repeats = threads < 4096 ? 1 : options.repeats;
@@ -213,7 +221,7 @@ std::vector<MicroRow> log_append(Grid& grid, MicroOptions const& options) {
 template <class Grid>
 std::vector<MicroRow> log_scaling(Grid& grid, MicroOptions const& options) {
   std::vector<MicroRow> rows;
-  for (std::uint32_t threads = 32; threads <= options.threads; threads *= 4) {
+  for (std::uint32_t const threads : thread_counts(options)) {
     double const hcl = append_s(grid, options, perdure::gpm::LogKind::hcl, threads, 1);
     double const conventional = append_s(grid, options, perdure::gpm::LogKind::conventional, threads, 1);
     rows.push_back({{"threads", threads},
