@@ -59,21 +59,6 @@ struct DbInsert {
   }
 };
 
-/// The rows up to here are there.
-struct DbCount {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  std::uint64_t* counter;
-  std::uint64_t rows;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    thread.store(counter, rows);
-    thread.persist();
-  }
-};
-
 /// UPDATE table SET column 2 = ... WHERE column 1 % one_of = wanted, among rows [from, to).
 struct DbQuery {
   static constexpr std::uint32_t kWhere = 1, kSet = 2;
@@ -279,8 +264,8 @@ class DbInserts {
     report.operations = report.steps * each_;
     report.durable_bytes = memory_->made_durable();
     report.digest = db_digest(grid_, table(), rows);
-    if (options_.size != Size::paper)
-      report.right = db_agrees(grid_, table(), problem_.bytes_of(rows), options_.seed, db_column(options_.seed, rows));
+    report.right = rows == std::max<std::uint64_t>(from, problem_.transactions) * each_;
+    if (options_.size != Size::paper) report.right = report.right && agrees(rows);
     return report;
   }
 
@@ -313,6 +298,9 @@ class DbInserts {
     return word_.get()[0];
   }
 
+  bool agrees(std::uint64_t rows) {
+    return db_agrees(grid_, table(), problem_.bytes_of(rows), options_.seed, db_column(options_.seed, rows));
+  }
   void insert(std::uint64_t n) {
     auto const shape = perdure::gpm::grid_of(each_, block_threads(options_.size));
     DbInsert const kernel{table(), table(), options_.seed, n * each_, (n + 1) * each_};
@@ -322,7 +310,7 @@ class DbInserts {
     std::uint64_t const rows = (n + 1) * each_;
     std::uint64_t const first = n * each_ / problem_.tablet_rows() * problem_.tablet_bytes;
     require(memory_->commit(kTableHeader + first, problem_.bytes_of(rows) - first), "commit");
-    require(grid_.launch({1, 1}, DbCount{counter(), rows}, memory_->persist()), "commit");
+    require(grid_.launch({1, 1}, StoreWord{counter(), rows}, memory_->persist()), "commit");
     require(memory_->commit(0, kTableHeader), "commit");
   }
 

@@ -247,7 +247,7 @@ struct KvsWrite {
       *near.value_at(place) = value;
       *near.key_at(place) = key;
     }
-    thread.persist();
+    thread.persist();  // as in figure 6; the host, which waits before it commits, would do without
   }
 };
 

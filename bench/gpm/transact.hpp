@@ -23,7 +23,7 @@
 
 namespace perdure::bench::gpm {
 
-inline constexpr std::uint64_t kTableHeader = 4096;  // bytes of a table's file before the table
+inline constexpr std::uint64_t kTableHeader = 4096;  // bytes of a table's file before the table: one word, see below
 inline constexpr std::uint32_t kBlockWriters = 256;  // of a conventional log's partition: a block of threads
 
 /// Threads of a block. Tiny problems, too, have several blocks, whose threads run at the same time.
@@ -70,6 +70,21 @@ struct UndoKernel {
   }
 };
 
+/// One word of a table's header, durably.
+struct StoreWord {
+  static constexpr int kPhases = 1;
+  using Shared = perdure::gpm::NoShared;
+  using State = perdure::gpm::NoState;
+  std::uint64_t* at;
+  std::uint64_t word;
+
+  template <int, class T>
+  PERDURE_FN void run(T& thread, Shared&, State&) const {
+    thread.store(at, word);
+    thread.persist();
+  }
+};
+
 struct TransactionShape {
   std::uint64_t table_bytes;
   std::uint64_t writers;  // of a batch, at most; each logs one entry
@@ -82,6 +97,7 @@ class Transactions {
   Transactions(Grid& grid, AppOptions const& options, TransactionShape const& shape)
       : grid_(&grid),
         shape_(shape),
+        problem_(problem_of(options, shape)),
         threads_(block_threads(options.size)),
         hcl_(options.log == perdure::gpm::LogKind::hcl),
         log_file_(file_of(options, "log")),
@@ -103,6 +119,7 @@ class Transactions {
   [[nodiscard]] bool goes_on() const { return goes_on_; }
   /// What kernels have written of a fresh table is what the first batch finds, durably.
   void begin() {
+    require(grid_->launch({1, 1}, StoreWord{header(), problem_}, persist()), "table");
     require(memory_->commit(0, memory_->bytes()), "table");
     filled_ = memory_->made_durable();
     using perdure::gpm::LogKind;
@@ -159,13 +176,21 @@ class Transactions {
  private:
   using Log = perdure::gpm::Log<Grid>;
 
+  [[nodiscard]] static std::uint64_t problem_of(AppOptions const& options, TransactionShape const& shape) {
+    return digest_of(std::vector<std::uint64_t>{
+        shape.table_bytes, shape.writers, shape.entry_bytes, static_cast<std::uint64_t>(options.size), options.seed,
+        static_cast<std::uint64_t>(options.log), static_cast<std::uint64_t>(perdure::gpm::persist_on(options.path))});
+  }
+
+  [[nodiscard]] std::uint64_t* header() const { return reinterpret_cast<std::uint64_t*>(memory_->data()); }
+  /// What the log holds, and what of it is needed, follows from the options.
   void open_log() {
+    Array<Grid, std::uint64_t> word(*grid_, 1);
+    require(grid_->copy(word.data(), header(), 1), "table");
+    if (word.get()[0] != problem_)
+      throw Failure("the table beside " + log_file_ +
+                    " is of another size, seed, log or path; resume it as it was run");
     log_.emplace(require(Log::open(*grid_, log_file_), "log"));
-    std::uint64_t const has = log_->file().header().partitions;
-    std::uint64_t const blocks = (shape_.writers + kBlockWriters - 1) / kBlockWriters;
-    bool const hcl = log_->view().kind == perdure::gpm::LogKind::hcl;
-    if (logs() && (hcl != hcl_ || has != (hcl ? blocks * kBlockWriters : blocks)))
-      throw Failure("log " + log_file_ + " is of another size, kind or path; resume with the options of its run");
   }
   void bring() {
     if (near() == table()) return;
@@ -177,6 +202,7 @@ class Transactions {
 
   Grid* grid_;
   TransactionShape shape_;
+  std::uint64_t problem_;  // in the header: what the table is of
   std::uint32_t threads_;  // of a block
   bool hcl_;
   std::string log_file_;
