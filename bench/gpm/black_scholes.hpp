@@ -106,7 +106,7 @@ class PriceCheck {
     double const parity = std::fabs(double{call} - double{put} - (spot - strike_now)) / spot;
     worst_ = std::max({worst_, std::fabs(double{call} / exact_call - 1), std::fabs(double{put} / exact_put - 1)});
     worst_parity_ = std::max(worst_parity_, parity);
-    return worst_ < 1e-3 && worst_parity_ < 1e-5;
+    return worst_ < 1e-4 && worst_parity_ < 1e-5;
   }
   [[nodiscard]] double worst() const { return worst_; }
 
