@@ -199,6 +199,8 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
       if (Status s = take_lock(m.replaced_fd_, path, false); !s.ok()) return s;
     }
   }
+  // Of a process that died with this one's number while it made a pool here.
+  if (overwrite && !memfd) ::unlink(name.c_str());
   m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
                 : ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (m.fd_ < 0)

@@ -1,6 +1,9 @@
 #include "gpm/crash_medium.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 namespace perdure::test {
 namespace {
@@ -12,6 +15,18 @@ std::vector<fs::path> files_of(std::string const& beginning) {
   std::string const start = beginning + ".";
   for (auto const& entry : fs::directory_iterator(fs::path(beginning).parent_path()))
     if (entry.path().string().starts_with(start)) found.push_back(entry.path());
+  return found;
+}
+
+/// Where this process has them mapped: [first, last) of each.
+std::vector<std::pair<std::uintptr_t, std::uintptr_t>> mappings_of(std::string const& beginning) {
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long first = 0, last = 0;
+    if (line.find(beginning + ".") != std::string::npos && std::sscanf(line.c_str(), "%lx-%lx", &first, &last) == 2)
+      found.emplace_back(first, last);
+  }
   return found;
 }
 
@@ -90,7 +105,12 @@ void CrashMedium::pass() {
 /// The program goes on as if nothing had been: the words have their values back.
 void CrashMedium::crash_here() {
   std::vector<std::pair<std::uint64_t*, std::uint64_t>> now;
+  auto const mapped = mappings_of(files_);
   for (auto const& [at, word] : pending_) {
+    auto const address = reinterpret_cast<std::uintptr_t>(at);
+    bool const durable = std::any_of(mapped.begin(), mapped.end(),
+                                     [&](auto const& one) { return one.first <= address && address < one.second; });
+    if (!durable) continue;  // machine memory, which may be gone by now
     now.emplace_back(at, *at);
     std::uint64_t const arrived = draw() % (word.since.size() + 1);
     *at = arrived == 0 ? word.durable : word.since[arrived - 1].second;

@@ -89,6 +89,7 @@ TEST_P(AppCrash, ResumesFromWhatACrashLeftAndEndsWithTheSameResult) {
     ASSERT_EQ(resumed(left, {again}).report.digest, whole.report.digest);
     Outcome const twice = resumed(CrashMedium::snapshot(resumed_, again), {});
     EXPECT_EQ(twice.report.digest, whole.report.digest) << "crashed again at point " << again << " of its recovery";
+    EXPECT_TRUE(twice.report.right);
   }
 }
 
