@@ -22,4 +22,11 @@ for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --p
   # shellcheck disable=SC2086  # several words
   "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"
 done
-"$program" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"
+for index in gpm-log gpm-conv gpm-checkpoint; do
+  for model in fence commit; do
+    "$program" --index "$index" --model "$model" --states "$states" --jobs "$(nproc)"
+  done
+done
+for index in store gpm-log gpm-conv gpm-checkpoint; do
+  "$program" --index "$index" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"
+done

@@ -13,38 +13,39 @@ class Arena {
  public:
   static constexpr std::uint64_t kCapacity = 24u << 20;
 
-  Arena();
+  /// Words are what a crash leaves whole: of 8 bytes or of 4.
+  explicit Arena(std::uint32_t word_bytes = 8);
   ~Arena();
   Arena(Arena const&) = delete;
   Arena& operator=(Arena const&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::uint64_t words() const { return kCapacity / 8; }
+  [[nodiscard]] std::uint64_t words() const { return kCapacity >> shift_; }
   [[nodiscard]] bool holds(void const* at) const {
     auto const* const p = static_cast<std::byte const*>(at);
     return p >= data_ && p < data_ + kCapacity;
   }
   [[nodiscard]] std::uint32_t word_of(void const* at) const {
-    return static_cast<std::uint32_t>((static_cast<std::byte const*>(at) - data_) / 8);
+    return static_cast<std::uint32_t>((static_cast<std::byte const*>(at) - data_) >> shift_);
   }
-  [[nodiscard]] std::uint64_t now(std::uint32_t word) const { return words_of(data_)[word]; }
-  [[nodiscard]] std::uint64_t before(std::uint32_t word) const { return words_of(shadow_)[word]; }
+  [[nodiscard]] std::uint64_t now(std::uint32_t word) const { return value_at(data_, word); }
+  [[nodiscard]] std::uint64_t before(std::uint32_t word) const { return value_at(shadow_, word); }
 
   /// The pool's word has changed: keeps what it was.
   void keep(std::uint32_t word) {
     undo_.push_back({word, before(word)});
-    words_of(shadow_)[word] = now(word);
+    set_at(shadow_, word, now(word));
   }
   void set(std::uint32_t word, std::uint64_t value) {
-    if (now(word) == value) return;
-    words_of(data_)[word] = value;
-    keep(word);
+    std::uint64_t const was = now(word);
+    set_at(data_, word, value);
+    if (now(word) != was) keep(word);
   }
   [[nodiscard]] std::size_t mark() const { return undo_.size(); }
   void undo_to(std::size_t mark) {
     for (; undo_.size() > mark; undo_.pop_back()) {
-      words_of(data_)[undo_.back().word] = undo_.back().value;
-      words_of(shadow_)[undo_.back().word] = undo_.back().value;
+      set_at(data_, undo_.back().word, undo_.back().value);
+      set_at(shadow_, undo_.back().word, undo_.back().value);
     }
   }
   /// Every word changed since the mark, with its value now.
@@ -63,8 +64,18 @@ class Arena {
     std::uint32_t word;
     std::uint64_t value;
   };
-  static std::uint64_t* words_of(std::byte* bytes) { return reinterpret_cast<std::uint64_t*>(bytes); }
+  [[nodiscard]] std::uint64_t value_at(std::byte const* bytes, std::uint32_t word) const {
+    if (shift_ == 3) return reinterpret_cast<std::uint64_t const*>(bytes)[word];
+    return reinterpret_cast<std::uint32_t const*>(bytes)[word];
+  }
+  void set_at(std::byte* bytes, std::uint32_t word, std::uint64_t value) const {
+    if (shift_ == 3)
+      reinterpret_cast<std::uint64_t*>(bytes)[word] = value;
+    else
+      reinterpret_cast<std::uint32_t*>(bytes)[word] = static_cast<std::uint32_t>(value);
+  }
 
+  std::uint32_t shift_;
   std::byte* data_;
   std::byte* shadow_;
   std::vector<Undo> undo_;

@@ -6,8 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
+#include "explore/gpm_checkpoint_runner.hpp"
+#include "explore/gpm_log_runner.hpp"
 #include "explore/mutants.hpp"
 #include "explore/runner.hpp"
 
@@ -16,6 +19,7 @@ namespace {
 
 struct Arguments {
   Options options;
+  std::string index = "store";
   std::string layout = "word";
   std::string model = "fence";
   std::string mutant;
@@ -24,14 +28,29 @@ struct Arguments {
   bool json = false;
 };
 
+constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::store},
+                                                         {"gpm-log", Subject::gpm_log},
+                                                         {"gpm-conv", Subject::gpm_conventional},
+                                                         {"gpm-checkpoint", Subject::gpm_checkpoint}};
+
+std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
+  switch (options.subject) {
+    case Subject::store: break;
+    case Subject::gpm_log:
+    case Subject::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
+    case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
+  }
+  return std::make_unique<Runner>(options, totals);
+}
+
 void work(Options const& options, Totals& totals) {
   std::atomic<std::uint64_t> next{0};
   auto const worker = [&] {
-    Runner runner(options, totals);
+    auto const crasher = make_crasher(options, totals);
     for (;;) {
       std::uint64_t const n = next++;
       if (totals.stop || (options.scenarios != 0 && n >= options.scenarios)) return;
-      runner.explore(options.seed + n);
+      crasher->explore(options.seed + n);
     }
   };
   std::vector<std::thread> helpers;
@@ -43,7 +62,8 @@ void work(Options const& options, Totals& totals) {
 nlohmann::json summary(Arguments const& a, Totals& t) {
   nlohmann::json found = nlohmann::json::array();
   for (Finding const& f : t.findings) found.push_back({{"what", f.what}, {"replay", replay_text(f)}});
-  return {{"layout", a.layout},
+  return {{"index", a.index},
+          {"layout", a.layout},
           {"model", a.model},
           {"seed", a.options.seed},
           {"scenarios", t.scenarios.load()},
@@ -70,32 +90,42 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"batches_that_end_inside_a_growth", t.inside_growths.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
+          {"gpm_operations", t.gpm_operations.load()},
+          {"gpm_entries_without_room", t.gpm_overflows.load()},
+          {"gpm_entries_after_crashes", t.gpm_entries.load()},
+          {"gpm_checkpoints_restored_after_crashes", t.gpm_restored.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s%s --replay '%s'\n",
-                f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
-                a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
-                a.options.bounds.full_medium ? " --full-medium" : "", a.options.bounds.cached ? " --cached" : "",
-                a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
-                a.mutant.c_str(), replay_text(f).c_str());
+    bool const store = a.options.subject == Subject::store;
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s --replay '%s'\n",
+                f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
+                store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), a.options.bounds.atomic ? " --atomic" : "",
+                a.options.bounds.mirrored ? " --mirrored" : "", a.options.bounds.full_medium ? " --full-medium" : "",
+                a.options.bounds.cached ? " --cached" : "", a.options.bounds.device_ops ? " --device-ops" : "",
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
       "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, %llu + %llu inside "
       "recovery sampled, "
       "%llu too large)\n",
-      a.layout.c_str(), a.model.c_str(), n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
-      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
-  std::printf(
-      "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu displacements; recoveries with "
-      "%llu resizes resumed, %llu duplicates, %llu half "
-      "inserts, %llu transactions undone, %llu half-made pools refused\n",
-      n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
-      n(t.half_inserted), n(t.undone), n(t.refused));
+      a.options.subject == Subject::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), n(t.scenarios),
+      n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen), n(t.windows_sampled), n(t.nested_sampled),
+      n(t.windows_skipped));
+  if (a.options.subject == Subject::store)
+    std::printf(
+        "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu displacements; recoveries with "
+        "%llu resizes resumed, %llu duplicates, %llu half "
+        "inserts, %llu transactions undone, %llu half-made pools refused\n",
+        n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
+        n(t.half_inserted), n(t.undone), n(t.refused));
+  else
+    std::printf("met: %llu operations, %llu of them without room; after crashes %llu entries, %llu checkpoints\n",
+                n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
       "again\n%zu violations, %.1f s\n",
@@ -119,15 +149,15 @@ int replay(Arguments const& a) {
     return 2;
   }
   Totals totals;
-  Runner runner(a.options, totals);
-  auto const wrong = runner.replay(*finding);
-  std::printf("%s\n%s\n", make_scenario(finding->scenario, a.options.layout, a.options.bounds).describe().c_str(),
+  auto const crasher = make_crasher(a.options, totals);
+  auto const wrong = crasher->replay(*finding);
+  std::printf("%s\n%s\n", crasher->describe(finding->scenario).c_str(),
               wrong ? ("violation: " + *wrong).c_str() : "nothing is wrong");
   return wrong ? 1 : 0;
 }
 
 /// Each in a process of its own, for a mutant may crash; that, too, is being found out.
-bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
+bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) return false;
   std::fflush(nullptr);
@@ -135,7 +165,6 @@ bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
   if (child == 0) {
     ::close(pipe_ends[0]);
     planted = m.mutant;
-    a.options.layout = layout;
     Totals totals;
     auto runs = a.options;  // some faults show without a crash, in one run of many
     runs.crashes = false;
@@ -161,31 +190,50 @@ bool killed(Arguments a, MutantInfo const& m, Layout layout, std::string& how) {
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-int try_mutants(Arguments a) {
+/// What a mutant can be planted in: as what its `layouts` says, or as a part of it.
+struct Kind {
+  char const* name;
+  char const* also;  // names this one and another
+  Subject subject;
+  Layout layout;
+  bool Bounds::* flag;
+};
+constexpr Kind kKinds[] = {
+    {"word", "both", Subject::store, Layout::word, nullptr},
+    {"in_place", "both", Subject::store, Layout::in_place, nullptr},
+    {"atomic", "", Subject::store, Layout::word, &Bounds::atomic},
+    {"mirrored", "", Subject::store, Layout::word, &Bounds::mirrored},
+    {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
+    {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
+    {"cached", "", Subject::store, Layout::in_place, &Bounds::cached},
+    {"gpm-log", "gpm-logs", Subject::gpm_log, Layout::word, nullptr},
+    {"gpm-conv", "gpm-logs", Subject::gpm_conventional, Layout::word, nullptr},
+    {"gpm-checkpoint", "", Subject::gpm_checkpoint, Layout::word, nullptr},
+};
+
+Arguments of_kind(Arguments a, Kind const& kind) {
+  Bounds& bounds = a.options.bounds;
+  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = false;
+  if (kind.flag != nullptr) bounds.*kind.flag = true;
+  a.options.layout = kind.layout;
+  return a;
+}
+
+int try_mutants(Arguments const& a) {
   unsigned dead = 0, all = 0;
   nlohmann::json list = nlohmann::json::array();
   for (MutantInfo const& m : mutants()) {
     if (m.why_equal != nullptr) continue;
-    for (Layout const layout : {Layout::word, Layout::in_place}) {
+    for (Kind const& kind : kKinds) {
       std::string_view const what = m.layouts;
-      Bounds& bounds = a.options.bounds;
-      bounds.atomic = what == "atomic";
-      bounds.mirrored = what == "mirrored";
-      bounds.device_ops = what == "device";
-      bounds.full_medium = what == "full";
-      bounds.cached = what == "cached";
-      bool const of_word = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium;
-      bool const special = of_word || bounds.cached;
-      char const* const name = special ? m.layouts : layout == Layout::word ? "word" : "in_place";
-      if (what != "both" && what != name) continue;
-      if (special && layout != (of_word ? Layout::word : Layout::in_place)) continue;
+      if ((what != kind.name && what != kind.also) || kind.subject != a.options.subject) continue;
       std::string how;
-      bool const gone = killed(a, m, layout, how);
+      bool const gone = killed(of_kind(a, kind), m, how);
       ++all;
       dead += gone;
-      list.push_back({{"mutant", m.name}, {"layout", name}, {"killed", gone}, {"how", how}});
+      list.push_back({{"mutant", m.name}, {"layout", kind.name}, {"killed", gone}, {"how", how}});
       if (!a.json) {
-        std::printf("%-8s %-34s %-9s %s\n", gone ? "killed" : "SURVIVED", m.name, name, how.c_str());
+        std::printf("%-8s %-34s %-14s %s\n", gone ? "killed" : "SURVIVED", m.name, kind.name, how.c_str());
         std::fflush(stdout);
       }
     }
@@ -201,6 +249,11 @@ int run(int argc, char** argv) {
   Arguments a;
   Options& o = a.options;
   CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.", "perdure-explore");
+  program
+      .add_option("--index", a.index,
+                  "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
+                  "gpm-checkpoint: these take no layout, and none of the store's flags")
+      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint"}));
   program.add_option("--layout", a.layout, "word or in_place")->check(CLI::IsMember({"word", "in_place"}));
   program.add_option("--model", a.model, "fence or commit: what orders what persists")
       ->check(CLI::IsMember({"fence", "commit"}));
@@ -226,7 +279,7 @@ int run(int argc, char** argv) {
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
   program.add_option("--mutant", a.mutant, "plant this fault");
-  program.add_flag("--mutants", a.all_mutants, "plant each fault in turn; fails if one goes unnoticed");
+  program.add_flag("--mutants", a.all_mutants, "plant each fault of the index in turn; fails if one goes unnoticed");
   program.add_option("--replay", a.replay, "repeat one violation");
   program.add_flag("--json", a.json, "print JSON");
   try {
@@ -236,6 +289,8 @@ int run(int argc, char** argv) {
   }
   o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
   o.model = a.model == "fence" ? Model::fence : Model::commit;
+  for (auto const& [name, subject] : kSubjects)
+    if (a.index == name) o.subject = subject;
   if (!a.mutant.empty()) {
     MutantInfo const* const m = find_mutant(a.mutant);
     if (m == nullptr) {

@@ -18,7 +18,7 @@ std::byte* room() {
 }
 }  // namespace
 
-Arena::Arena() : data_(room()), shadow_(room()) {}
+Arena::Arena(std::uint32_t word_bytes) : shift_(word_bytes == 8 ? 3 : 2), data_(room()), shadow_(room()) {}
 
 Arena::~Arena() {
   ::munmap(data_, kCapacity);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 #include "base/crc32c.hpp"
 #include "index/gphash/layout.hpp"
@@ -20,21 +19,6 @@ using exec::SimSwitch;
 constexpr char const* kPath = "arena";
 constexpr std::uint32_t kMostWarps = 16;
 constexpr std::uint64_t kCacheBytes = 500;  // of tables with about as many slots as keys: half of it, or a bit more
-
-/// The scheduler and the observer of this thread, for as long as this stands.
-class Simulated {
- public:
-  Simulated(SimScheduler& scheduler, exec::SimObserver& observer) {
-    exec::sim_scheduler = &scheduler;
-    exec::sim_observer = &observer;
-  }
-  Simulated(Simulated const&) = delete;
-  Simulated& operator=(Simulated const&) = delete;
-  ~Simulated() {
-    exec::sim_scheduler = nullptr;
-    exec::sim_observer = nullptr;
-  }
-};
 
 OpenOptions open_options(bool grows = true) {
   OpenOptions o;
@@ -90,6 +74,8 @@ struct Columns {
   std::vector<KeyStatus> statuses;
   Rmw rmw;
 };
+
+std::string name_of(std::size_t key) { return std::string(1, 'k').append(std::to_string(key)); }
 
 std::string shown(std::optional<std::uint64_t> const& value) { return value ? std::to_string(*value) : "absent"; }
 
@@ -193,47 +179,25 @@ std::uint64_t hash_of(Contents const& contents) {
   return h;
 }
 
-std::uint64_t hash_of(Window const& w) {
-  std::uint64_t h = mix(w.file_bytes, w.oracle);
-  for (Event const& e : w.events) h = mix(mix(h, e.word), mix(e.value, std::hash<EventSet>{}(e.before)));
-  return h;
-}
-
 }  // namespace
 
-Runner::Runner(Options const& options, Totals& totals)
-    : options_(options), totals_(&totals), tracker_(arena_, options.model) {
-  arena = &arena_;
+Runner::Runner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {}
+
+std::string Runner::describe(std::uint64_t scenario_seed) const {
+  return make_scenario(scenario_seed, options_.layout, options_.bounds).describe();
 }
 
-Runner::~Runner() { arena = nullptr; }
-
-bool Runner::enough() {
-  if (quiet_) return false;
-  if (totals_->stop) return true;
-  if (options_.seconds > 0 && totals_->seconds() > options_.seconds) totals_->stop = true;
-  return totals_->stop;
-}
-
-bool Runner::enough_here() {
-  return enough() || (!quiet_ && options_.per_scenario != 0 && fresh_ >= options_.per_scenario);
-}
-
-void Runner::report(Finding finding) {
-  std::lock_guard const lock(totals_->mutex);
-  if (totals_->findings.size() < options_.findings) totals_->findings.push_back(std::move(finding));
-  if (totals_->findings.size() >= options_.findings) totals_->stop = true;
+std::uint64_t Runner::hash_of_oracle(std::size_t oracle) const {
+  return mix(hash_of(oracles_[oracle].old), hash_of(oracles_[oracle].fresh));
 }
 
 // ------------------------------------------------------------------------------------------------
 // A run
 
 /// A new pool, filled and closed: the state before the run.
-bool Runner::set_up(Scenario const& scenario) {
-  scenario_ = &scenario;
-  fresh_ = 0;
-  seen_windows_.clear();
-  arena_.undo_to(0);
+bool Runner::set_up(std::uint64_t scenario_seed) {
+  scenario_ = make_scenario(scenario_seed, options_.layout, options_.bounds);
+  Scenario const& scenario = *scenario_;
   machine = scenario.machine;
   gphash::explored_window_bits = machine.window_bits;
   SimScheduler scheduler({});
@@ -287,7 +251,7 @@ std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, C
   if (!s.ok() && !full) return "a batch failed: " + s.message();
   auto const refused = columns.refused(batch);
   for (std::size_t k = 0; k < kKeys; ++k)
-    if (refused[k] && (!full || contents[k])) return "k" + std::to_string(k) + " is refused, and needs no room";
+    if (refused[k] && (!full || contents[k])) return name_of(k) + " is refused, and needs no room";
   auto const answers = apply_but(refused, batch, contents);
   if (!quiet_) totals_->batches_refused += full;
   if (!quiet_) totals_->inside_growths += store.stats().units_left > 0;
@@ -406,7 +370,8 @@ std::optional<std::string> Runner::run_transaction(Store& store, Scenario const&
   return std::nullopt;
 }
 
-Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedule) {
+Crasher::Forward Runner::run(SimSchedule const& schedule) {
+  Scenario const& scenario = *scenario_;
   Forward forward;
   back_to(base_, base_bytes_);
   Contents contents = filled_;
@@ -446,29 +411,8 @@ Runner::Forward Runner::run(Scenario const& scenario, SimSchedule const& schedul
     return std::nullopt;
   };
   forward.wrong = whole();
-  tracker_.record(false);
-  forward.windows = tracker_.take_windows();
-  if (!forward.wrong && !arena_.shadow_agrees()) forward.wrong = "something wrote to the pool unseen";
-  if (forward.wrong) forward.taken = scheduler.taken();
-  if (!quiet_) {
-    ++totals_->runs;
-    totals_->points += scheduler.points();
-    for (Window const& w : forward.windows) totals_->crash_points += w.events.size() + 1;
-  }
+  end_run(forward, scheduler);
   return forward;
-}
-
-void Runner::back_to(std::size_t mark, std::uint64_t file_bytes) {
-  arena_.undo_to(mark);
-  arena_.file_bytes = file_bytes;
-}
-
-void Runner::apply_window(Window const& window) {
-  for (Event const& e : window.events) {
-    base_hash_ += mix(e.word, e.value) - mix(e.word, arena_.now(e.word));
-    arena_.set(e.word, e.value);
-  }
-  arena_.file_bytes = window.file_bytes;
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -481,8 +425,8 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
   }
   for (std::size_t k = 0; k < kKeys && !oracle.session; ++k) {
     if (found[k] != oracle.old[k] && found[k] != oracle.fresh[k]) {
-      return "k" + std::to_string(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) +
-             " and may have become " + shown(oracle.fresh[k]);
+      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) + " and may have become " +
+             shown(oracle.fresh[k]);
     }
   }
   if (oracle.whole && found != oracle.old && found != oracle.fresh) return "an atomic batch took effect in part";
@@ -503,13 +447,15 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
 }
 
 /// Opens what the crash left, looks at everything, writes to it, closes it, opens it once more.
-std::optional<std::string> Runner::judge(Oracle const& oracle, bool record_recovery, std::vector<Window>& recovery,
+std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery, std::vector<Window>& recovery,
                                          std::uint64_t& logical) {
+  Oracle const& oracle = oracles_[which];
   tracker_.record(record_recovery);
   auto store = Store::open(kPath, open_options());
   if (record_recovery) tracker_.cut(false);
   tracker_.record(false);
   recovery = tracker_.take_windows();
+  for (Window& w : recovery) w.oracle = which;
   if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
     if (!quiet_) ++totals_->refused;
     return std::nullopt;
@@ -550,28 +496,6 @@ std::optional<std::string> Runner::judge(Oracle const& oracle, bool record_recov
   return std::nullopt;
 }
 
-Runner::Leaf Runner::crash_once(Window const& window, std::vector<std::uint8_t> const& choices, bool record_recovery) {
-  Leaf leaf;
-  SimScheduler scheduler({});
-  Simulated const simulated(scheduler, tracker_);
-  tracker_.crash(choices);
-  std::uint64_t logical = 0;
-  Oracle const& oracle = oracles_[window.oracle];
-  leaf.wrong = judge(oracle, record_recovery, leaf.recovery, logical);
-  tracker_.end_crash();
-  for (Window& w : leaf.recovery) w.oracle = window.oracle;
-  if (quiet_) return leaf;
-  ++totals_->states;
-  std::uint64_t const state =
-      mix(mix(tracker_.read_hash(), hash_of(oracle.old)), mix(hash_of(oracle.fresh), scenario_->seed));
-  std::lock_guard const lock(totals_->mutex);
-  leaf.fresh = totals_->distinct.insert(state).second;
-  fresh_ += leaf.fresh;
-  totals_->logical.insert(mix(logical, scenario_->seed));
-  if (options_.states != 0 && totals_->distinct.size() >= options_.states) totals_->stop = true;
-  return leaf;
-}
-
 /// Most recoveries write the root and nothing else, all in the same way: of those, some.
 bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
   std::uint64_t const root_ends = pm::kMinSuperblock / 8;
@@ -579,149 +503,6 @@ bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
     for (Event const& e : w.events)
       if (e.word >= root_ends) return true;
   return tracker_.read_hash() % 16 == 0;
-}
-
-/// The next leaf in depth-first order; empty when that was the last.
-static std::vector<std::uint8_t> next_choices(std::vector<Tracker::Choice> const& trail) {
-  std::vector<std::uint8_t> next;
-  for (auto const& c : trail) next.push_back(c.taken);
-  for (std::size_t i = next.size(); i > 0; --i, next.pop_back()) {
-    if (trail[i - 1].taken + 1 < trail[i - 1].options) {
-      ++next.back();
-      return next;
-    }
-  }
-  return {};
-}
-
-/// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads here.
-std::optional<Finding> Runner::crash_in(Window const& window, std::vector<CrashPoint> path) {
-  bool const nested = path.size() > 1;
-  if (!quiet_) ++totals_->windows;
-  if (window.too_large) {
-    if (!quiet_) ++totals_->windows_skipped;
-    return std::nullopt;
-  }
-  if (!seen_windows_.insert(mix(mix(hash_of(window), base_hash_), path.size())).second) {
-    if (!quiet_) ++totals_->windows_seen;
-    return std::nullopt;
-  }
-  std::size_t const mark = arena_.mark();
-  std::uint64_t const bytes = arena_.file_bytes;
-  std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
-  std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
-  std::uint64_t random = mix(hash_of(window), base_hash_);
-  std::vector<std::uint8_t> choices;
-  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
-    if (n >= most) {  // too many to visit: any of them
-      if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
-      choices.assign(kMostEvents, 0);
-      for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
-    }
-    tracker_.prepare(window);
-    Leaf const leaf = crash_once(window, choices, !nested);
-    auto const trail = tracker_.choices();
-    auto const image = tracker_.image();
-    back_to(mark, bytes);
-    path.back().choices.clear();
-    for (auto const& c : trail) path.back().choices.push_back(c.taken);
-    if (leaf.wrong) return Finding{*leaf.wrong, scenario_->seed, {}, path, ""};
-    if (leaf.fresh && !nested && worth_crashing(leaf.recovery)) {
-      if (auto finding = crash_inside_recovery(leaf.recovery, image, path)) return finding;
-    }
-    if (n >= most) continue;
-    choices = next_choices(trail);
-    if (choices.empty()) break;
-  }
-  return std::nullopt;
-}
-
-std::optional<Finding> Runner::crash_everywhere(std::vector<Window> const& windows,
-                                                std::vector<CrashPoint> const& outer) {
-  for (std::size_t w = 0; w < windows.size() && !enough_here(); ++w) {
-    auto path = outer;
-    path.push_back({w, {}});
-    if (auto finding = crash_in(windows[w], path)) return finding;
-    apply_window(windows[w]);
-  }
-  return std::nullopt;
-}
-
-/// Recovery from one crash is a run like any other: crash it as well.
-std::optional<Finding> Runner::crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
-                                                     std::vector<CrashPoint> const& path) {
-  if (recovery.empty()) return std::nullopt;
-  std::size_t const mark = arena_.mark();
-  std::uint64_t const bytes = arena_.file_bytes, hash = base_hash_;
-  for (auto const& [word, value] : image) {
-    base_hash_ += mix(word, value) - mix(word, arena_.now(word));
-    arena_.set(word, value);
-  }
-  if (!quiet_) ++totals_->nested;
-  auto finding = crash_everywhere(recovery, path);
-  back_to(mark, bytes);
-  base_hash_ = hash;
-  return finding;
-}
-
-// ------------------------------------------------------------------------------------------------
-// Schedules
-
-/// One run and its crashes; false if that ended the scenario.
-bool Runner::try_schedule(Scenario const& scenario, SimSchedule const& schedule, Forward& forward) {
-  forward = run(scenario, schedule);
-  std::optional<Finding> finding;
-  if (forward.wrong) {
-    finding = Finding{*forward.wrong, scenario.seed, {}, {}, ""};
-  } else if (options_.crashes) {
-    back_to(base_, base_bytes_);
-    base_hash_ = 0;
-    finding = crash_everywhere(forward.windows, {});
-  }
-  if (!finding) return true;
-  finding->switches = forward.taken;
-  minimise(scenario, *finding);
-  report(std::move(*finding));
-  return false;
-}
-
-/// Leaves out one switch after another as long as something still goes wrong.
-void Runner::minimise(Scenario const& scenario, Finding& finding) {
-  bool const was_quiet = std::exchange(quiet_, true);
-  for (std::size_t i = finding.switches.size(); i > 0; --i) {
-    auto fewer = finding.switches;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i - 1));
-    seen_windows_.clear();
-    Forward const forward = run(scenario, {0, 0, fewer});
-    std::optional<Finding> still;
-    if (forward.wrong) {
-      still = Finding{*forward.wrong, scenario.seed, {}, {}, ""};
-    } else {
-      back_to(base_, base_bytes_);
-      base_hash_ = 0;
-      still = crash_everywhere(forward.windows, {});
-    }
-    if (!still) continue;
-    finding = std::move(*still);
-    finding.switches = std::move(fewer);
-  }
-  finding.description = scenario.describe();
-  quiet_ = was_quiet;
-}
-
-/// All schedules with up to so many switches, each once: a further switch comes after the last.
-void Runner::explore_switches(Scenario const& scenario, std::vector<SimSwitch> const& switches) {
-  Forward forward;
-  if (enough_here() || !try_schedule(scenario, {0, 0, switches}, forward)) return;
-  if (switches.size() >= options_.preemptions) return;
-  for (std::uint64_t p = switches.empty() ? 0 : switches.back().point + 1; p < forward.others.size(); ++p) {
-    for (std::uint32_t f = 0; f < 32; ++f) {
-      if ((forward.others[p] >> f & 1) == 0) continue;
-      auto more = switches;
-      more.push_back({p, f});
-      explore_switches(scenario, more);
-    }
-  }
 }
 
 /// Crashes while the pool is being made.
@@ -738,90 +519,6 @@ void Runner::explore_creation() {
   back_to(0, base_bytes_);
   for (auto const& [word, value] : made) arena_.set(word, value);
   base_ = arena_.mark();
-}
-
-void Runner::explore(std::uint64_t scenario_seed) {
-  Scenario const scenario = make_scenario(scenario_seed, options_.layout, options_.bounds);
-  if (!set_up(scenario)) {
-    report({"the pool cannot be made", scenario_seed, {}, {}, scenario.describe()});
-    return;
-  }
-  ++totals_->scenarios;
-  explore_creation();
-  if (options_.preemptions > 0) return explore_switches(scenario, {});
-  for (std::uint32_t n = 0; n <= options_.schedules && !enough_here(); ++n) {
-    Forward forward;
-    SimSchedule const schedule{scenario_seed * 1000 + n, n == 0 ? 0 : 1u << (n % 4), {}};
-    if (!try_schedule(scenario, schedule, forward)) return;
-  }
-}
-
-std::optional<std::string> Runner::replay(Finding const& finding) {
-  Scenario const scenario = make_scenario(finding.scenario, options_.layout, options_.bounds);
-  quiet_ = true;
-  if (!set_up(scenario)) return "the pool cannot be made";
-  Forward forward = run(scenario, {0, 0, finding.switches});
-  if (forward.wrong) return forward.wrong;
-  back_to(base_, base_bytes_);
-  std::vector<Window> windows = std::move(forward.windows);
-  for (CrashPoint const& crash : finding.crashes) {
-    if (crash.window >= windows.size()) return "this run has no window " + std::to_string(crash.window);
-    for (std::size_t w = 0; w < crash.window; ++w) apply_window(windows[w]);
-    std::size_t const mark = arena_.mark();
-    std::uint64_t const bytes = arena_.file_bytes;
-    Window const window = windows[crash.window];
-    tracker_.prepare(window);
-    Leaf leaf = crash_once(window, crash.choices, true);
-    auto const image = tracker_.image();
-    back_to(mark, bytes);
-    if (leaf.wrong) return leaf.wrong;
-    for (auto const& [word, value] : image) arena_.set(word, value);
-    windows = std::move(leaf.recovery);
-  }
-  return std::nullopt;
-}
-
-// ------------------------------------------------------------------------------------------------
-// Replay lines: scenario/point:fiber,.../window:choice.choice.../...
-
-std::string replay_text(Finding const& f) {
-  std::ostringstream text;
-  text << f.scenario << '/';
-  for (std::size_t i = 0; i < f.switches.size(); ++i)
-    text << (i > 0 ? "," : "") << f.switches[i].point << ':' << f.switches[i].fiber;
-  for (auto const& c : f.crashes) {
-    text << '/' << c.window << ':';
-    for (std::size_t i = 0; i < c.choices.size(); ++i) text << (i > 0 ? "." : "") << int{c.choices[i]};
-  }
-  return text.str();
-}
-
-std::optional<Finding> parse_replay(std::string const& text) {
-  auto const split = [](std::string const& whole, char by) {
-    std::vector<std::string> parts(1);
-    for (char const c : whole) c == by ? static_cast<void>(parts.emplace_back()) : parts.back().push_back(c);
-    return parts;
-  };
-  Finding f;
-  try {
-    auto const parts = split(text, '/');
-    f.scenario = std::stoull(parts.at(0));
-    for (auto const& item : split(parts.at(1), ',')) {
-      if (item.empty()) continue;
-      auto const pair = split(item, ':');
-      f.switches.push_back({std::stoull(pair.at(0)), static_cast<std::uint32_t>(std::stoul(pair.at(1)))});
-    }
-    for (std::size_t i = 2; i < parts.size(); ++i) {
-      auto const pair = split(parts[i], ':');
-      CrashPoint crash{std::stoull(pair.at(0)), {}};
-      for (auto const& choice : split(pair.at(1), '.'))
-        if (!choice.empty()) crash.choices.push_back(static_cast<std::uint8_t>(std::stoul(choice)));
-      f.crashes.push_back(std::move(crash));
-    }
-  } catch (std::exception const&) {
-    return std::nullopt;
-  }
-  return f;
 }
 
 }  // namespace perdure::explore

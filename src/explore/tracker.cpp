@@ -66,6 +66,16 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
   open_.events.push_back(e);
 }
 
+/// Another thread's write to the word stays before whatever the running thread writes after its next fence.
+void Tracker::heed(std::uint32_t word) {
+  if (!recording_ || model_ != Model::fence) return;
+  auto const writer = last_write_.find(word);
+  if (writer == last_write_.end() || open_.events[writer->second].thread == running_thread()) return;
+  Thread& t = threads_[running_thread()];
+  t.since |= open_.events[writer->second].before;
+  t.since.set(writer->second);
+}
+
 /// Volatile words have 4 bytes here, or several of them.
 void Tracker::told(void const* at, std::size_t bytes) {
   if (!recording_ || !follow_ || model_ != Model::fence || told_.empty()) return;
@@ -93,7 +103,10 @@ void Tracker::wrote(void const* at, std::size_t bytes) {
       unread_.erase(word);
     }
     std::uint64_t const value = arena_->now(word);
-    if (value == arena_->before(word)) continue;
+    if (value == arena_->before(word)) {
+      heed(word);  // the same value once more: once that is fenced, the write that it repeats is there
+      continue;
+    }
     arena_->keep(word);
     if (recording_) add_event(word, value);
   }
@@ -116,12 +129,7 @@ void Tracker::will_read(void const* at, std::size_t bytes) {
       }
       if (arena_->now(word) != 0) read_hash_ += mix(word, arena_->now(word));
     }
-    if (!recording_ || model_ != Model::fence) continue;
-    auto const writer = last_write_.find(word);
-    if (writer == last_write_.end() || open_.events[writer->second].thread == running_thread()) continue;
-    Thread& t = threads_[running_thread()];
-    t.since |= open_.events[writer->second].before;
-    t.since.set(writer->second);
+    heed(word);
   }
 }
 

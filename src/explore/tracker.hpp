@@ -1,12 +1,12 @@
-// Watches a simulated run (exec/sim_observer.hpp): records the words it writes, in *windows* between
-// host ordering points, with what must be there before each; and stands in for a crashed medium by
+// Watches a simulated run (exec/sim_observer.hpp): records the words it writes (of 8 bytes, or 4: arena.hpp), in
+// *windows* between host ordering points, with what must be there before each; and stands in for a crashed medium by
 // deciding, word by word as recovery reads them, which writes of one window arrived.
 //
 // A crash leaves everything before the window, and of the window a set of writes that holds, with each
 // write, all that must be there before it. Models:
 //   fence   before a write come: earlier writes to its word; what its warp wrote before its last fence;
 //           what its warp had read from others' writes before its last fence; and all that came before
-//           those.
+//           those. A write of the value that is there counts as a read of it.
 //   commit  earlier writes to its word, nothing else.
 // With follow_volatile(), before a write come also what another warp had fenced before it wrote a volatile word (a
 // lock, a word of the mirror) that its warp has read: such memory is seen as it is now, and a fence is done when it
@@ -55,7 +55,7 @@ class Tracker final : public exec::SimObserver {
   /// Closes the window that is open, if it holds a write or `even_empty`.
   void cut(bool even_empty);
   void set_oracle(std::size_t oracle) { oracle_ = oracle; }
-  [[nodiscard]] std::vector<Window> take_windows() { return std::exchange(windows_, {}); }
+  std::vector<Window> take_windows() { return std::exchange(windows_, {}); }
 
   // Standing in for a crash within `window`, over the state before it.
   void prepare(Window const& window);
@@ -87,6 +87,7 @@ class Tracker final : public exec::SimObserver {
     EventSet since;    // written or read from others since its last fence
   };
   void add_event(std::uint32_t word, std::uint64_t value);
+  void heed(std::uint32_t word);
   void told(void const* at, std::size_t bytes);
   void tells(void const* at, std::size_t bytes);
   void resolve(std::uint32_t word, std::vector<std::uint16_t> const& chain);

@@ -14,6 +14,7 @@ std::uint64_t header_check(GpmCheckpointHeader const& header) {
 
 std::uint64_t group_check(GpmGroupHeader const& header, std::span<std::uint64_t const> sizes) {
   std::uint64_t const own = hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmGroupHeader, check));
+  if (mutated(Mutant::gpm_header_check_without_sizes)) return own;
   return own ^ nth_hash(hash_bytes(reinterpret_cast<std::byte const*>(sizes.data()), sizes.size_bytes()), 1);
 }
 
@@ -113,13 +114,23 @@ std::optional<GpmCheckpointFile::Newest> GpmCheckpointFile::newest(std::uint32_t
   auto first = header_at(group, 0);
   auto second = header_at(group, 1);
   if (!first || !second) return first ? first : second;
-  return first->header.epoch > second->header.epoch ? first : second;
+  bool const first_wins = first->header.epoch > second->header.epoch;
+  return first_wins != mutated(Mutant::gpm_older_header_wins) ? first : second;
 }
 
 std::byte* GpmCheckpointFile::next_copy(std::uint32_t group) const {
   auto const now = newest(group);
   std::uint32_t const which = now ? 1 - now->header.copy : 0;
   return const_cast<std::byte*>(copy(group, mutated(Mutant::gpm_same_copy) ? 0 : which));
+}
+
+/// What a crash left of a header could be completed by words that the next one has in common with it, and would then lead
+/// to the next one's copy: it loses its check first.
+void GpmCheckpointFile::forget_torn(std::byte* header) {
+  auto* const check = reinterpret_cast<std::uint64_t*>(header + offsetof(GpmGroupHeader, check));
+  if (*check == 0 || mutated(Mutant::gpm_torn_header_kept)) return;
+  pm::store_word(check, 0);
+  pm::order();
 }
 
 void GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word, std::span<std::uint64_t const> sizes) {
@@ -133,6 +144,7 @@ void GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word, 
   next.check = group_check(next, sizes);
   std::uint32_t const place = now && !mutated(Mutant::gpm_same_header) ? 1 - now->place : 0;
   std::byte* const at = header_bytes(group, place);
+  if (!header_at(group, place)) forget_torn(at);
   pm::write_bytes(at, &next, sizeof next);
   pm::write_bytes(at + sizeof next, sizes.data(), sizes.size_bytes());
   if (!mutated(Mutant::gpm_header_not_ordered)) pm::order();

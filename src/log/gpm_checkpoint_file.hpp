@@ -54,6 +54,7 @@ class GpmCheckpointFile {
   GpmCheckpointFile(std::string path, pm::Mapping mapping) : path_(std::move(path)), mapping_(std::move(mapping)) {}
   [[nodiscard]] Status check() const;
   [[nodiscard]] std::optional<Newest> header_at(std::uint32_t group, std::uint32_t place) const;
+  static void forget_torn(std::byte* header);
   [[nodiscard]] std::byte* header_bytes(std::uint32_t group, std::uint32_t place) const;
 
   std::string path_;

@@ -63,13 +63,14 @@ template <class T>
 PERDURE_FN void name_size(T& thread, GpmLogView const& log, std::uint32_t words) {
   if (thread.load(&log.known[words - 1]) != 0) return;
   thread.store(reinterpret_cast<GpmLogHeader*>(log.base)->sizes + (words - 1), 1);
+  if (mutated(Mutant::gpm_size_known_before_order)) thread.exchange(&log.known[words - 1], 1);
   if (!mutated(Mutant::gpm_size_not_ordered)) thread.persist();
   thread.exchange(&log.known[words - 1], 1);
 }
 
 template <class T>
 PERDURE_FN void lock(T& thread, GpmLogView const& log, std::uint64_t partition) {
-  if (log.kind != GpmLogKind::conventional) return;
+  if (log.kind != GpmLogKind::conventional || mutated(Mutant::gpm_lock_ignored)) return;
   while (thread.cas(&log.locks[partition], 0, 1) != 0) thread.pause();
 }
 
@@ -101,7 +102,7 @@ PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entr
                               std::uint64_t partition) {
   std::uint32_t const words = words_of(size);
   std::uint32_t const first = thread.add(&log.tails[partition], 0);
-  if (first + words + 1 > log.words) {
+  if (first + words + (mutated(Mutant::gpm_overflow_forgets_check) ? 0 : 1) > log.words) {
     thread.add(log.lost, 1);
     return GpmLogError::overflow;
   }
@@ -113,7 +114,7 @@ PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entr
     thread.store(word_of(log, partition, first + i), word);
   }
   thread.store(word_of(log, partition, first + words), check.of(log.transaction));
-  if (!mutated(Mutant::gpm_entry_not_ordered)) thread.persist();
+  if (!mutated(Mutant::gpm_entry_not_ordered) && !mutated(Mutant::gpm_unlocked_before_order)) thread.persist();
   thread.exchange(&log.tails[partition], first + words + 1);
   return GpmLogError::none;
 }
@@ -134,7 +135,7 @@ PERDURE_FN GpmLogError newest(T& thread, GpmLogView const& log, std::size_t size
 template <class T>
 PERDURE_FN void take_off(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t first,
                          std::uint32_t words) {
-  thread.store(word_of(log, partition, first + words), 0u);
+  if (!mutated(Mutant::gpm_removal_keeps_check)) thread.store(word_of(log, partition, first + words), 0u);
   if (!mutated(Mutant::gpm_removal_not_ordered)) thread.persist();
   thread.exchange(&log.tails[partition], first);
 }
@@ -160,6 +161,7 @@ PERDURE_FN GpmLogError locked(T& thread, GpmLogView const& log, std::size_t size
   lock(thread, log, partition);
   GpmLogError const answer = act(partition);
   unlock(thread, log, partition);
+  if (mutated(Mutant::gpm_unlocked_before_order)) thread.persist();
   return answer;
 }
 

@@ -1,6 +1,7 @@
 #include "log/gpm_log_file.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "exec/workers.hpp"
@@ -17,6 +18,13 @@ std::uint64_t header_check(GpmLogHeader const& header) {
 
 Status damaged(std::string const& path, std::string const& what) {
   return {Code::corrupt, "log " + path + " " + what + "; restore it from a copy, or make a new one"};
+}
+
+template <class F>
+void over_partitions(std::size_t partitions, std::uint32_t host_threads, F const& some) {
+  constexpr std::size_t kChunk = 4096;
+  if (host_threads <= 1) return some(0, partitions);
+  exec::Workers(host_threads).for_chunks(partitions, kChunk, some);
 }
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
@@ -86,12 +94,16 @@ Status GpmLogFile::check() const {
   return {};
 }
 
+std::uint32_t* GpmLogFile::word_at(std::uint64_t partition, std::uint64_t word) const {
+  GpmLogHeader const& h = header();
+  return reinterpret_cast<std::uint32_t*>(mapping_.data() + gpm_word_at(h.kind, h.data, h.words, partition, word));
+}
+
 /// Words of the entry that begins there; 0: none does.
 std::uint32_t GpmLogFile::entry_at(std::uint64_t partition, std::uint64_t first) const {
   GpmLogHeader const& h = header();
   auto const word = [&](std::uint64_t number) {
-    auto const* const at = reinterpret_cast<std::uint32_t const*>(
-        mapping_.data() + gpm_word_at(h.kind, h.data, h.words, partition, number));
+    std::uint32_t const* const at = word_at(partition, number);
     pm::will_read(at, sizeof *at);
     return *at;
   };
@@ -112,13 +124,36 @@ std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
     for (std::size_t p = begin; p < end; ++p)
       while (std::uint32_t const words = entry_at(p, tails[p])) tails[p] += words + 1;
   };
-  constexpr std::size_t kChunk = 4096;
-  if (host_threads <= 1) {
-    some(0, tails.size());
-  } else {
-    exec::Workers(host_threads).for_chunks(tails.size(), kChunk, some);
-  }
+  over_partitions(tails.size(), host_threads, some);
   return tails;
+}
+
+/// The check of an entry of so many words at the tail, if there is something: whether there was.
+bool GpmLogFile::forget_check(std::uint64_t partition, std::uint64_t tail, std::uint32_t words) {
+  if (tail + words >= header().words) return false;
+  std::uint32_t* const check = word_at(partition, tail + words);
+  pm::will_read(check, sizeof *check);
+  if (*check == 0) return false;
+  pm::will_write(check, sizeof *check);
+  *check = 0;
+  pm::wrote(check, sizeof *check);
+  return true;
+}
+
+/// Larger entries first: the check of a smaller one is a word of theirs, and 0 may be what that word lacks.
+void GpmLogFile::forget_torn(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads) {
+  if (mutated(Mutant::gpm_torn_entry_kept)) return;
+  for (std::uint32_t words = kMostEntryWords; words >= 1; --words) {
+    if (header().sizes[words - 1] == 0) continue;
+    std::atomic<bool> any = false;
+    over_partitions(tails.size(), host_threads, [&](std::size_t begin, std::size_t end) {
+      bool mine = false;
+      for (std::size_t p = begin; p < end; ++p) mine |= forget_check(p, tails[p], words);
+      if (mine) any = true;
+    });
+    if (any && !mutated(Mutant::gpm_torn_entries_at_once)) pm::order();
+  }
+  pm::order();
 }
 
 void GpmLogFile::clear() {

@@ -1,5 +1,6 @@
 // A libGPM log's file on the host: made, opened, scanned, cleared (GPM section 5.2). What kernels do is in gpm_log.hpp.
-// Invariant: a file that opens has a header whose check matches; scanning changes nothing.
+// Invariant: a file that opens has a header whose check matches; scanning changes nothing; above the
+// tails that an opening found, no check is left of an entry that is not whole.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,9 @@ class GpmLogFile {
 
   /// Words in use of each partition: its entries up to the first place that holds none.
   [[nodiscard]] std::vector<std::uint32_t> scan(std::uint32_t host_threads) const;
+  /// Above a stack a crash may have left a part of an entry, its check among it, which a part of a later entry could
+  /// complete: ends it, durably. `tails` as scan() found them, before anything is inserted.
+  void forget_torn(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads);
   /// Ends all entries, durably, with one store.
   void clear();
 
@@ -43,6 +47,8 @@ class GpmLogFile {
  private:
   GpmLogFile(std::string path, pm::Mapping mapping) : path_(std::move(path)), mapping_(std::move(mapping)) {}
   [[nodiscard]] Status check() const;
+  [[nodiscard]] std::uint32_t* word_at(std::uint64_t partition, std::uint64_t word) const;
+  bool forget_check(std::uint64_t partition, std::uint64_t tail, std::uint32_t words);
   [[nodiscard]] std::uint32_t entry_at(std::uint64_t partition, std::uint64_t first) const;
 
   std::string path_;

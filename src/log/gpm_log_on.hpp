@@ -54,6 +54,7 @@ class GpmLogOn {
   Status clear() {
     if (Status s = grid_->order(); !s.ok()) return s;
     file_.clear();
+    if (mutated(Mutant::gpm_clear_keeps_tails)) return {};
     return grid_->fill(tails_.data(), 0, file_.header().partitions);
   }
   /// The same for one partition, entry by entry.
@@ -99,6 +100,7 @@ class GpmLogOn {
     for (Status s : {grid.fill(log.locks_.data(), 0, locks), grid.fill(log.lost_.data(), 0, 1)})
       if (!s.ok()) return s;
     std::vector<std::uint32_t> const tails = log.file_.scan(grid.host_threads());
+    log.file_.forget_torn(tails, grid.host_threads());
     if (Status s = grid.send(log.tails_.data(), tails.data(), tails.size()); !s.ok()) return s;
     if (Status s = grid.send(log.known_.data(), h.sizes, kMostEntryWords); !s.ok()) return s;
     return Result<GpmLogOn>(std::move(log));
