@@ -12,6 +12,8 @@
 namespace perdure {
 namespace {
 
+using exec::Counts;
+
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // bytes one thread takes at a time; a multiple of a line
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
@@ -194,8 +196,8 @@ Status Store::Impl::write_step_in(OpenTransaction& tx, std::uint64_t step, void*
   ++tx.operations;
   tx.step = step;
   if (options.count_accesses) {
-    exec::Counts orders;
-    orders[exec::Counts::orders] = 2;
+    Counts orders;
+    orders[Counts::orders] = 2;
     add(orders);
   }
   return {};
