@@ -68,6 +68,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"transactions_undone", t.undone.load()},
           {"batches_without_room", t.batches_refused.load()},
           {"batches_that_end_inside_a_growth", t.inside_growths.load()},
+          {"steps", t.steps.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
           {"violations", found},
@@ -76,12 +77,12 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --layout %s --model %s%s%s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), a.layout.c_str(), a.model.c_str(),
                 a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
                 a.options.bounds.full_medium ? " --full-medium" : "", a.options.bounds.cached ? " --cached" : "",
-                a.options.bounds.device_ops ? " --device-ops" : "", a.mutant.empty() ? "" : " --mutant ",
-                a.mutant.c_str(), replay_text(f).c_str());
+                a.options.bounds.device_ops ? " --device-ops" : "", a.options.bounds.steps ? " --steps" : "",
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -174,7 +175,8 @@ int try_mutants(Arguments a) {
       bounds.device_ops = what == "device";
       bounds.full_medium = what == "full";
       bounds.cached = what == "cached";
-      bool const of_word = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium;
+      bounds.steps = what == "steps";
+      bool const of_word = bounds.atomic || bounds.mirrored || bounds.device_ops || bounds.full_medium || bounds.steps;
       bool const special = of_word || bounds.cached;
       char const* const name = special ? m.layouts : layout == Layout::word ? "word" : "in_place";
       if (what != "both" && what != name) continue;
@@ -221,6 +223,7 @@ int run(int argc, char** argv) {
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
+  program.add_flag("--steps", o.bounds.steps, "transactions that write a step of dense buffers (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
@@ -248,7 +251,11 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
     return 2;
   }
-  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops)) {
+  if (o.bounds.steps && (o.layout != Layout::word || o.bounds.atomic || o.bounds.device_ops)) {
+    std::fprintf(stderr, "perdure-explore: --steps makes each batch a transaction, in layout word\n");
+    return 2;
+  }
+  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops || o.bounds.steps)) {
     std::fprintf(stderr, "perdure-explore: --full-medium is for plain batches\n");
     return 2;
   }

@@ -11,8 +11,8 @@ namespace perdure::explore {
 struct MutantInfo {
   Mutant mutant;
   char const* name;
-  char const*
-      layouts;  // "word", "in_place", "both"; of word alone "atomic", "mirrored", "device"; of in_place "cached"
+  char const* layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored", "device", "full"; of
+                        // in_place "cached"
   char const* what;
   char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
 };

@@ -15,6 +15,7 @@
 
 #include "exec/sim_scheduler.hpp"
 #include "explore/arena.hpp"
+#include "explore/dense.hpp"
 #include "explore/scenario.hpp"
 #include "explore/tracker.hpp"
 
@@ -64,7 +65,7 @@ struct Totals {
       windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
-      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0};
+      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0}, steps{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;
@@ -104,6 +105,12 @@ class Runner {
   std::optional<std::string> run_session(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> explain(Oracle const& oracle, Contents const& found);
   std::optional<std::string> run_transaction(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_steps(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
+                                      Contents& contents, std::optional<std::uint64_t>& step);
+  std::optional<std::string> read_step(Store& store, std::optional<std::uint64_t>& step);
+  std::optional<std::string> check_step(Store& store, std::optional<std::uint64_t> step);
+  std::optional<std::string> further_step(Store& store, std::optional<std::uint64_t>& step);
   void expect(Oracle oracle);
   bool try_schedule(Scenario const& scenario, exec::SimSchedule const& schedule, Forward& forward);
   void explore_creation();
@@ -119,6 +126,8 @@ class Runner {
   std::optional<std::string> judge(Oracle const& oracle, bool record_recovery, std::vector<Window>& recovery,
                                    std::uint64_t& logical);
   std::optional<std::string> judge_open(Store& store, Oracle const& oracle, Contents& found);
+  std::optional<std::string> judge_step(Store& store, Oracle const& oracle, Contents const& found,
+                                        std::optional<std::uint64_t>& step);
   void apply_window(Window const& window);
   void back_to(std::size_t mark, std::uint64_t file_bytes);
   [[nodiscard]] bool enough();      // of everything
@@ -129,6 +138,7 @@ class Runner {
   Totals* totals_;
   Arena arena_;
   Tracker tracker_;
+  DenseArrays dense_;
   Contents filled_{};  // what the scenario's pool holds before the run
   Scenario const* scenario_ = nullptr;
   std::vector<Oracle> oracles_;
