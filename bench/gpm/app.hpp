@@ -99,6 +99,22 @@ class Array {
   typename Grid::template Buffer<T> buffer_;
 };
 
+/// One thread stores one word, durably.
+template <class Word>
+struct StoreWord {
+  static constexpr int kPhases = 1;
+  using Shared = perdure::gpm::NoShared;
+  using State = perdure::gpm::NoState;
+  Word* at;
+  Word value;
+
+  template <int, class T>
+  PERDURE_FN void run(T& thread, Shared&, State&) const {
+    thread.store(at, value);
+    thread.persist();
+  }
+};
+
 template <class T>
 [[nodiscard]] std::uint64_t digest_of(std::vector<T> const& values, std::uint64_t before = 0) {
   auto const* const bytes = reinterpret_cast<std::byte const*>(values.data());

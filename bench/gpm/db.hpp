@@ -310,7 +310,7 @@ class DbInserts {
     std::uint64_t const rows = (n + 1) * each_;
     std::uint64_t const first = n * each_ / problem_.tablet_rows() * problem_.tablet_bytes;
     require(memory_->commit(kTableHeader + first, problem_.bytes_of(rows) - first), "commit");
-    require(grid_.launch({1, 1}, StoreWord{counter(), rows}, memory_->persist()), "commit");
+    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter(), rows}, memory_->persist()), "commit");
     require(memory_->commit(0, kTableHeader), "commit");
   }
 

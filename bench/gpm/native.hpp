@@ -39,23 +39,6 @@ class NativeLayout {
   std::uint64_t bytes_ = kLine;
 };
 
-/// One thread stores one word, durably.
-template <class Word>
-struct StoreWord {
-  static constexpr int kPhases = 1;
-  using Shared = NoShared;
-  using State = NoState;
-  Word* at;
-  Word value;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    if (thread.global() != 0) return;
-    thread.store(at, value);
-    thread.persist();
-  }
-};
-
 /// True for one thread of a launch: that of the block that comes last. One thread of each block asks, in a phase after
 /// the block's threads persisted; so all that the launch stored is durable then. `arrived`: machine memory, 0 before
 /// and after.

@@ -70,21 +70,6 @@ struct UndoKernel {
   }
 };
 
-/// One word of a table's header, durably.
-struct StoreWord {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  std::uint64_t* at;
-  std::uint64_t word;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    thread.store(at, word);
-    thread.persist();
-  }
-};
-
 struct TransactionShape {
   std::uint64_t table_bytes;
   std::uint64_t writers;  // of a batch, at most; each logs one entry
@@ -119,7 +104,7 @@ class Transactions {
   [[nodiscard]] bool goes_on() const { return goes_on_; }
   /// What kernels have written of a fresh table is what the first batch finds, durably.
   void begin() {
-    require(grid_->launch({1, 1}, StoreWord{header(), problem_}, persist()), "table");
+    require(grid_->launch({1, 1}, StoreWord<std::uint64_t>{header(), problem_}, persist()), "table");
     require(memory_->commit(0, memory_->bytes()), "table");
     filled_ = memory_->made_durable();
     using perdure::gpm::LogKind;

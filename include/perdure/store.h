@@ -90,7 +90,7 @@ struct RecoveryReport {
   bool resize_resumed = false;
   std::uint64_t records = 0;  // reachable after recovery
   std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
-  std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed
+  std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed; its step counts as one
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
   std::string why_dropped;  // empty when nothing was dropped
   std::uint64_t replayed = 0;  // durability power: batches taken from the log
@@ -117,7 +117,8 @@ struct Stats {
   std::uint64_t displacements = 0;  // words moved aside since open
   std::uint64_t batches = 0;  // batches since open
   std::uint64_t pool_bytes = 0;  // size of the file
-  std::uint64_t used_bytes = 0;  // header, live levels and heap superblocks in use
+  std::uint64_t used_bytes = 0;  // header, live levels, heap superblocks in use, and room for dense buffers
+  std::uint64_t dense_bytes = 0;  // of it, for dense buffers: two copies of each
   AccessCounts accesses;
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
@@ -169,6 +170,14 @@ struct CacheReport {
   double seconds = 0;
 };
 
+/// An array of the caller's that steps make durable beside the table, whole: see Store::register_dense.
+struct DenseBuffer {
+  std::string name;           // 1 to 111 bytes
+  std::byte* data = nullptr;  // the caller's, there for as long as it is registered
+  std::uint64_t bytes = 0;
+  Place place = Place::host;
+};
+
 struct TransactionOptions {
   std::uint64_t max_operations = 1u << 16;  // of all its batches; room for them is made when it begins
 };
@@ -180,6 +189,11 @@ class Transaction {
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
   ~Transaction();
+
+  /// The registered dense buffers, as they are now (device arrays: once `stream`, a cudaStream_t, has come here), and
+  /// this number, 2^63 - 2 at most, are part of the transaction: they take effect with its batches or not at all. Once
+  /// a transaction, and as one of its operations.
+  Status write_step(std::uint64_t step, void* stream = nullptr);
 
   /// With this one store all its batches stay, and survive what the pool's durability survives.
   Status commit();
@@ -254,6 +268,15 @@ class Store {
   /// takes effect whole or fails whole; after a failure the others still count. Its room is fixed
   /// when it begins: a batch that needs more fails with Code::no_space. Layout `word` only.
   Result<Transaction> begin(TransactionOptions const& options = {});
+
+  /// Names the dense buffers that Transaction::write_step saves and restore_step() fills, all in one call. The first
+  /// call that a pool sees makes room in it for two copies of each. Later ones, after opening it again or to name
+  /// other memory, must name the same buffers of the same sizes, in any order; an error names the first that differs.
+  /// Layout `word`; not with durability power, whose log does not carry them.
+  Status register_dense(std::vector<DenseBuffer> const& buffers);
+  /// Fills the registered buffers with what the last step that committed saved of them, and answers its number; none
+  /// where there has been no step yet, and the buffers are as they were.
+  Result<std::optional<std::uint64_t>> restore_step(void* stream = nullptr);
 
   /// Hands the store to kernels of the user's own, which find, put, update and erase keys warp by warp, each durably
   /// when it returns (perdure/device.cuh). Until the session ends other threads wait, and calls of this thread

@@ -3,15 +3,18 @@
 // Invariant: every call that does work runs without the GIL, on columns that were made with it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "arrays.hpp"
 #include "errors.hpp"
@@ -114,6 +117,24 @@ Transaction begin(Store& store, std::uint64_t max_operations) {
   return value_or_raise(without_gil([&] { return store.begin({max_operations}); }));
 }
 
+void register_dense(Store& store, nb::list const& named) {
+  std::vector<DenseBuffer> buffers;
+  for (nb::handle const one : named) {
+    auto const pair = nb::cast<nb::tuple>(one);
+    MutableColumn const& column = nb::cast<KeptMutableColumn const&>(pair[1]).column;
+    buffers.push_back({nb::cast<std::string>(pair[0]), column.data, column.count * column.width, column.place});
+  }
+  raise_unless_ok(without_gil([&] { return store.register_dense(buffers); }));
+}
+
+std::optional<std::uint64_t> restore_step(Store& store, std::uintptr_t stream) {
+  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<void*>(stream)); }));
+}
+
+void write_step(Transaction& transaction, std::uint64_t step, std::uintptr_t stream) {
+  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<void*>(stream)); }));
+}
+
 void commit(Transaction& transaction) {
   raise_unless_ok(without_gil([&] { return transaction.commit(); }));
 }
@@ -146,7 +167,10 @@ void close(Store& store) {
 
 void bind_store(nb::module_& module) {
   nb::class_<ScanCursor>(module, "ScanCursor").def(nb::init<>()).def_ro("done", &ScanCursor::done);
-  nb::class_<Transaction>(module, "Transaction").def("commit", &commit).def("abort", &abort);
+  nb::class_<Transaction>(module, "Transaction")
+      .def("write_step", &write_step, nb::arg("step"), nb::arg("stream") = 0)
+      .def("commit", &commit)
+      .def("abort", &abort);
   nb::class_<Store>(module, "Store")
       .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
@@ -163,6 +187,8 @@ void bind_store(nb::module_& module) {
            nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false,
            nb::arg("transaction") = nb::none())
       .def("begin", &begin, nb::arg("max_operations"))
+      .def("register_dense", &register_dense, nb::arg("buffers"))
+      .def("restore_step", &restore_step, nb::arg("stream") = 0)
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
       .def("load_cache", &load_cache)

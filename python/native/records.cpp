@@ -194,6 +194,7 @@ void bind_stats(nb::module_& module) {
       .field("batches", &Stats::batches)
       .field("pool_bytes", &Stats::pool_bytes)
       .field("used_bytes", &Stats::used_bytes)
+      .field("dense_bytes", &Stats::dense_bytes)
       .field("accesses", &Stats::accesses)
       .field("key_bytes", &Stats::key_bytes)
       .field("value_bytes", &Stats::value_bytes)

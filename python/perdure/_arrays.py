@@ -183,12 +183,16 @@ def _dlpack_rows(name: str, array: Any, stream: int, writable: bool, store_devic
     return Rows(native, native.shape, native.dtype, native.itemsize, device, number, _library(array))
 
 
+def _lends(array: Any) -> bool:
+    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
+
+
 def rows(name: str, array: Any, stream: int, store_device: str, *, writable: bool = False) -> Rows:
     """An array of any library as rows of bytes, or TypeError/ValueError naming the argument."""
     _refuse_scalar(name, array)
     if isinstance(array, np.ndarray):
         seen = _numpy_rows(name, array, writable)
-    elif hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+    elif _lends(array):
         seen = _dlpack_rows(name, array, stream, writable, store_device)
     elif (
         hasattr(array, "__array__") or isinstance(array, memoryview | bytearray) or _library(array) == "array"
@@ -315,6 +319,20 @@ def output(array: Any, width: int, count: int, stream: int, device: str) -> _nat
             f" pass rows of {width} bytes, for example {_example(width)}"
         )
     return _native.MutableColumn.fixed(seen.native, width, count)
+
+
+def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableColumn:
+    """A writable array of any shape as one run of bytes, which stay where they are."""
+    if isinstance(array, np.ndarray):
+        seen = _numpy_rows(name, array, writable=True)
+    elif _lends(array):
+        seen = _dlpack_rows(name, array, stream, True, device)
+    else:
+        raise TypeError(
+            f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a NumPy array,"
+            " or a writable one with __dlpack__ (CuPy, PyTorch)"
+        )
+    return _native.MutableColumn.fixed(seen.native, 1, math.prod(seen.shape) * seen.itemsize)
 
 
 # --- arrays for results -------------------------------------------------------------------------

@@ -162,6 +162,7 @@ class Store:
         stats = native.stats()
         self._native: _native.Store | None = native
         self._transaction: tuple[int, _native.Transaction] | None = None
+        self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
         self._path = native.path()
         self._key_width = stats.key_bytes or None
         self._value_width = stats.value_bytes or None
@@ -342,6 +343,48 @@ class Store:
         self._transaction = None
         native.commit()
 
+    def register_dense(self, /, **arrays: Any) -> None:
+        """Names the arrays that `step` saves and `restore_step` fills: all of them, in one call.
+
+        Each is a C-contiguous, writable array of any shape and dtype: NumPy, or of a library with DLPack
+        (CuPy, PyTorch), in device memory where the store runs on a GPU. Their bytes are read and written
+        where they are: change them in place, or register the arrays that take their place. The first call
+        that a pool sees makes room in it for two copies of each; from then on names and sizes in bytes must
+        be the same, else InvalidArgument names the first array that differs (dtypes and shapes are not
+        kept). Unsupported with layout "in_place" and with durability "power".
+        """
+        handle = _arrays.stream_of(None, *arrays.values())
+        columns = {name: _arrays.whole(name, array, handle, self._device) for name, array in arrays.items()}
+        self._engine.register_dense(list(columns.items()))
+        self._dense = [(array, columns[name]) for name, array in arrays.items()]
+
+    @contextmanager
+    def step(self, number: int, max_operations: int = 1 << 16, *, stream: Any = None) -> Iterator[None]:
+        """A `transaction` that ends with a training step: what this thread writes in the block, the
+        registered arrays as they are at its end, and `number` (0 to 2^63 - 2) take effect together.
+
+        Where the block raises, or the process dies in it, nothing does: the table and `restore_step` are
+        those of the step before. (The arrays themselves stay as the block left them.) Device arrays are
+        saved once `stream`, by default their library's current one, has come here. Raises InvalidArgument
+        without registered arrays.
+        """
+        number = _whole("number", number)
+        self._check_registered()
+        with self.transaction(max_operations):
+            yield
+            mine = self._mine()
+            assert mine is not None
+            mine.write_step(number, self._dense_stream(stream))
+
+    def restore_step(self, *, stream: Any = None) -> int | None:
+        """Fills the registered arrays with what the last `step` saved, and returns its number.
+
+        None, and the arrays stay as they are, where there has been no step yet. Raises InvalidArgument
+        without registered arrays.
+        """
+        self._check_registered()
+        return self._engine.restore_step(self._dense_stream(stream))
+
     def scan(
         self, page_size: int = 65536, *, key_dtype: Any = None, dtype: Any = None, shape: Any = None
     ) -> Iterator[tuple[Any, Any]]:
@@ -399,6 +442,7 @@ class Store:
         if self._native is not None:
             self._native.close()
             self._native = None  # the last reference but those of calls still returning: unmaps, unlocks
+            self._dense = []
 
     def __enter__(self) -> Self:
         return self
@@ -429,6 +473,15 @@ class Store:
         """The transaction that is open on this thread."""
         open_now = self._transaction
         return open_now[1] if open_now is not None and open_now[0] == threading.get_ident() else None
+
+    def _check_registered(self) -> None:
+        if not self._dense:
+            raise errors.InvalidArgument(
+                f"pool {self._path}: no dense arrays are registered in this store; call register_dense first"
+            )
+
+    def _dense_stream(self, stream: Any) -> int:
+        return _arrays.stream_of(stream, *(array for array, _ in self._dense))
 
     # --- parts of the above ---------------------------------------------------------------------
 

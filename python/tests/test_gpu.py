@@ -96,6 +96,33 @@ def test_torch_on_a_stream_of_its_own(store):
     assert torch.equal(again, values)
 
 
+def test_steps_of_device_and_host_arrays(pool):
+    """Device arrays go to the pool and back where they lie; those of several superblocks in pieces."""
+    torch = pytest.importorskip("torch")
+    weights = torch.rand(3_000_001, device="cuda")
+    bias, table = np.zeros(3), torch.rand(COUNT, 32, device="cuda")
+    keys = torch.arange(COUNT, device="cuda")
+    with perdure.create(pool, 8, 128, device="cuda", expected_records=COUNT) as store:
+        store.register_dense(weights=weights, bias=bias)
+        assert store.restore_step() is None
+        for number in range(3):
+            with store.step(number):
+                store.put(keys, table + number)
+                weights += 1
+                bias += 1
+        wanted = weights.clone()
+        weights.zero_()
+        assert store.restore_step() == 2
+        assert torch.equal(weights, wanted)
+    weights.zero_()
+    bias[:] = 0
+    with perdure.open(pool, device="cuda") as store:
+        store.register_dense(weights=weights, bias=bias)
+        assert store.restore_step() == 2
+        assert torch.equal(weights, wanted) and (bias == 3).all()
+        assert torch.equal(store.get(keys, dtype=torch.float32).values, table + 2)
+
+
 def test_cupy(store):
     cupy = pytest.importorskip("cupy")
     keys, values = cupy.arange(COUNT), cupy.random.random((COUNT, 32), dtype=cupy.float32)

@@ -80,6 +80,15 @@ enum class Mutant : std::uint8_t {
   epoch_survives_undo,
   recovery_skips_undo,
   unlinked_released_before_commit,
+  // Steps of dense buffers.
+  step_word_not_logged,
+  step_word_not_undone,
+  no_order_before_step_word,
+  no_order_after_step_word,
+  dense_written_after_step_word,
+  dense_overwrites_what_counts,
+  step_word_keeps_copy,
+  dense_room_named_before_header,
   // Mirror and record map.
   mirror_not_stored,
   mirror_not_refreshed,

@@ -67,7 +67,7 @@ struct Totals {
       windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
-      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0};
+      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0}, steps{0};
   // libGPM: operations of kernels, entries that found no room, entries after crashes, checkpoints restored.
   std::atomic<std::uint64_t> gpm_operations{0}, gpm_overflows{0}, gpm_entries{0}, gpm_restored{0};
   std::atomic<bool> stop{false};

@@ -88,6 +88,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"transactions_undone", t.undone.load()},
           {"batches_without_room", t.batches_refused.load()},
           {"batches_that_end_inside_a_growth", t.inside_growths.load()},
+          {"steps", t.steps.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
           {"gpm_operations", t.gpm_operations.load()},
@@ -101,12 +102,13 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.subject == Subject::store;
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
                 store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), a.options.bounds.atomic ? " --atomic" : "",
                 a.options.bounds.mirrored ? " --mirrored" : "", a.options.bounds.full_medium ? " --full-medium" : "",
                 a.options.bounds.cached ? " --cached" : "", a.options.bounds.device_ops ? " --device-ops" : "",
-                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+                a.options.bounds.steps ? " --steps" : "", a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(),
+                replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -202,6 +204,7 @@ constexpr Kind kKinds[] = {
     {"word", "both", Subject::store, Layout::word, nullptr},
     {"in_place", "both", Subject::store, Layout::in_place, nullptr},
     {"atomic", "", Subject::store, Layout::word, &Bounds::atomic},
+    {"steps", "", Subject::store, Layout::word, &Bounds::steps},
     {"mirrored", "", Subject::store, Layout::word, &Bounds::mirrored},
     {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
     {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
@@ -213,7 +216,7 @@ constexpr Kind kKinds[] = {
 
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
-  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = false;
+  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps = false;
   if (kind.flag != nullptr) bounds.*kind.flag = true;
   a.options.layout = kind.layout;
   return a;
@@ -274,6 +277,7 @@ int run(int argc, char** argv) {
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
+  program.add_flag("--steps", o.bounds.steps, "transactions that write a step of dense buffers (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
   program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
@@ -303,7 +307,11 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
     return 2;
   }
-  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops)) {
+  if (o.bounds.steps && (o.layout != Layout::word || o.bounds.atomic || o.bounds.device_ops)) {
+    std::fprintf(stderr, "perdure-explore: --steps makes each batch a transaction, in layout word\n");
+    return 2;
+  }
+  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops || o.bounds.steps)) {
     std::fprintf(stderr, "perdure-explore: --full-medium is for plain batches\n");
     return 2;
   }

@@ -188,7 +188,8 @@ std::string Runner::describe(std::uint64_t scenario_seed) const {
 }
 
 std::uint64_t Runner::hash_of_oracle(std::size_t oracle) const {
-  return mix(hash_of(oracles_[oracle].old), hash_of(oracles_[oracle].fresh));
+  Oracle const& o = oracles_[oracle];
+  return mix(hash_of(o.old), hash_of(o.fresh)) + mix(o.old_step.value_or(0), o.fresh_step.value_or(0));
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -226,6 +227,7 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
     if (!s.ok() && !(scenario.superblocks != 0 && s.code() == Code::no_space)) return false;
     apply_but(columns.refused(batch), batch, filled_);
   }
+  if (scenario.roomy && !store->begin({2 * kKeys})) return false;  // and it aborts
   if (!store->close().ok()) return false;
   base_ = arena_.mark();
   base_bytes_ = arena_.file_bytes;
@@ -370,6 +372,84 @@ std::optional<std::string> Runner::run_transaction(Store& store, Scenario const&
   return std::nullopt;
 }
 
+/// Each batch as a transaction, most of which write a step.
+std::optional<std::string> Runner::run_steps(Store& store, Scenario const& scenario, Contents& contents) {
+  if (Status const s = store.register_dense(dense_.buffers()); !s.ok()) return "register_dense: " + s.message();
+  std::optional<std::uint64_t> step;
+  for (std::size_t b = 0; b < scenario.batches.size(); ++b) {
+    if (auto wrong = run_step(store, scenario.batches[b], scenario.stepping[b], b, contents, step)) return wrong;
+    if (auto wrong = check_gets(store, scenario, contents)) return "after a step, " + *wrong;
+    if (auto wrong = check_step(store, step)) return "after a step, " + *wrong;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
+                                            Contents& contents, std::optional<std::uint64_t>& step) {
+  auto const settled = [&] { return Oracle{contents, contents, false, false, {}, step, step}; };
+  expect(settled());
+  auto transaction = store.begin({batch.operations.size()});
+  if (!transaction) return "begin: " + transaction.status().message();
+  CallOptions how;
+  how.transaction = &*transaction;
+  dense_.fill(number);
+  auto const write_step = [&] { return transaction->write_step(number); };
+  if (Status const s = stepping == Stepping::before_batch ? write_step() : Status{}; !s.ok())
+    return "a step before a batch: " + s.message();
+  Columns columns(*scenario_, batch);
+  Contents fresh = contents;
+  auto const answers = apply(batch, fresh);
+  Status const put = columns.apply(store, how);
+  if (!put.ok() && put.code() != Code::no_space) return "a batch of a step failed: " + put.message();
+  if (!put.ok()) fresh = contents;  // it fails alone
+  if (!put.ok() && !quiet_) ++totals_->batches_refused;
+  if (auto wrong = put.ok() ? columns.check(batch, answers) : std::nullopt) return wrong;
+  bool const after = stepping == Stepping::after_batch || stepping == Stepping::aborted;
+  if (Status const s = after ? write_step() : Status{}; !s.ok()) return "a step after a batch: " + s.message();
+  bool const commits = stepping != Stepping::aborted;
+  if (commits) {
+    auto const fresh_step = stepping == Stepping::not_at_all ? step : number;
+    expect({contents, fresh, true, false, {}, step, fresh_step});
+    contents = fresh;
+    step = fresh_step;
+  }
+  if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
+    return "the end of a step: " + s.message();
+  expect(settled());
+  tracker_.cut(true);
+  if (!quiet_) totals_->steps += commits && stepping != Stepping::not_at_all;
+  return std::nullopt;
+}
+
+/// Which step a store says that it holds; its buffers must be that step's.
+std::optional<std::string> Runner::read_step(Store& store, std::optional<std::uint64_t>& step) {
+  dense_.fill(999999);
+  if (Status const s = store.register_dense(dense_.buffers()); !s.ok()) return "register_dense: " + s.message();
+  auto const restored = store.restore_step();
+  if (!restored) return "restore_step: " + restored.status().message();
+  step = restored.value();
+  if (!dense_.hold(step.value_or(999999))) return "the buffers are not those of step " + shown(step);
+  return std::nullopt;
+}
+
+std::optional<std::string> Runner::check_step(Store& store, std::optional<std::uint64_t> step) {
+  std::optional<std::uint64_t> found;
+  if (auto wrong = read_step(store, found)) return wrong;
+  if (found == step) return std::nullopt;
+  return "the step is " + shown(found) + ", not " + shown(step);
+}
+
+/// One more, after recovery.
+std::optional<std::string> Runner::further_step(Store& store, std::optional<std::uint64_t>& step) {
+  step = step.value_or(0) + 1;
+  dense_.fill(*step);
+  auto transaction = store.begin({1});
+  if (!transaction) return "begin: " + transaction.status().message();
+  if (Status const s = transaction->write_step(*step); !s.ok()) return "a step: " + s.message();
+  if (Status const s = transaction->commit(); !s.ok()) return "a commit: " + s.message();
+  return check_step(store, step);
+}
+
 Crasher::Forward Runner::run(SimSchedule const& schedule) {
   Scenario const& scenario = *scenario_;
   Forward forward;
@@ -388,6 +468,8 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
     if (scenario.writing == Writing::in_device_sessions) {
       for (Batch const& batch : scenario.batches)
         if (auto wrong = run_session(*store, batch, contents)) return wrong;
+    } else if (scenario.writing == Writing::in_steps) {
+      if (auto wrong = run_steps(*store, scenario, contents)) return wrong;
     } else if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
       if (auto wrong = run_transaction(*store, scenario, contents)) return wrong;
     } else {
@@ -441,9 +523,21 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
     return "recovery counts " + std::to_string(r.records) + " records of " + std::to_string(count(found));
   if (r.why_dropped.find("lead to no record") != std::string::npos) return "recovery: " + r.why_dropped;
   if (r.dropped != 0 && scenario_->layout == Layout::word) return "recovery dropped slots: " + r.why_dropped;
-  if (r.clean && oracle.old != oracle.fresh) return "the pool says that it was closed in order";
+  bool const settled = oracle.old == oracle.fresh && oracle.old_step == oracle.fresh_step;
+  if (r.clean && !settled) return "the pool says that it was closed in order";
   if (auto wrong = check_gets(store, *scenario_, found)) return wrong;
   return check_verify(store, found);
+}
+
+/// The step goes with the contents: both old, or both fresh.
+std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle, Contents const& found,
+                                              std::optional<std::uint64_t>& step) {
+  if (auto wrong = read_step(store, step)) return wrong;
+  bool const old = found == oracle.old && step == oracle.old_step;
+  bool const fresh = found == oracle.fresh && step == oracle.fresh_step;
+  if (old || fresh) return std::nullopt;
+  return "the step is " + shown(step) + "; it was " + shown(oracle.old_step) + " and may have become " +
+         shown(oracle.fresh_step) + ", with the contents";
 }
 
 /// Opens what the crash left, looks at everything, writes to it, closes it, opens it once more.
@@ -463,7 +557,10 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   if (!store) return "the pool does not open: " + store.status().message();
   Contents found;
   if (auto wrong = judge_open(*store, oracle, found)) return wrong;
-  logical = hash_of(found);
+  bool const steps = scenario_->writing == Writing::in_steps;
+  std::optional<std::uint64_t> step;
+  if (auto wrong = steps ? judge_step(*store, oracle, found, step) : std::nullopt) return wrong;
+  logical = mix(hash_of(found), step ? *step + 1 : 0);
   if (auto wrong = check_roots(arena_)) return wrong;
   Batch const more = further_writes(found);
   Columns columns(*scenario_, more);
@@ -474,6 +571,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (columns.statuses[i] != answers[i].status) return "a write after recovery answers wrongly";
   if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
+  if (auto wrong = steps ? further_step(*store, step) : std::nullopt) return "after recovery, " + *wrong;
   if (tracker_.read_hash() % 8 == 0 && store->stats().units_left == 0) {
     // Killed now, with everything on the medium: recovery may not act on what an earlier one has mended. (Of a growth
     // it would take the rest away from the store that is still open here.)
@@ -481,6 +579,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
     if (!killed) return "killed after recovery, the pool does not open: " + killed.status().message();
     if (killed->recovery().undone != 0) return "killed after recovery, a transaction is undone once more";
     if (auto wrong = check_gets(*killed, *scenario_, found)) return "killed after recovery, " + *wrong;
+    if (auto wrong = steps ? check_step(*killed, step) : std::nullopt) return "killed after recovery, " + *wrong;
   }
   if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
   auto again = Store::open(kPath, open_options());
@@ -493,6 +592,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
            std::to_string(r.duplicates) + " duplicates, " + std::to_string(r.records) + " records of " +
            std::to_string(count(found));
   if (auto wrong = check_verify(*again, found)) return "after a second open, " + *wrong;
+  if (auto wrong = steps ? check_step(*again, step) : std::nullopt) return "after a second open, " + *wrong;
   return std::nullopt;
 }
 

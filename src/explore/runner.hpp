@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "explore/crashes.hpp"
+#include "explore/dense.hpp"
 
 namespace perdure::explore {
 
@@ -29,9 +30,18 @@ class Runner final : public Crasher {
   std::optional<std::string> run_session(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> explain(Oracle const& oracle, Contents const& found);
   std::optional<std::string> run_transaction(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_steps(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
+                                      Contents& contents, std::optional<std::uint64_t>& step);
+  std::optional<std::string> read_step(Store& store, std::optional<std::uint64_t>& step);
+  std::optional<std::string> check_step(Store& store, std::optional<std::uint64_t> step);
+  std::optional<std::string> further_step(Store& store, std::optional<std::uint64_t>& step);
   void expect(Oracle oracle);
   std::optional<std::string> judge_open(Store& store, Oracle const& oracle, Contents& found);
+  std::optional<std::string> judge_step(Store& store, Oracle const& oracle, Contents const& found,
+                                        std::optional<std::uint64_t>& step);
 
+  DenseArrays dense_;
   Contents filled_{};  // what the scenario's pool holds before the run
   std::optional<Scenario> scenario_;
   std::vector<Oracle> oracles_;

@@ -58,6 +58,11 @@ Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share
   return batch;
 }
 
+Stepping draw_stepping(Random& random) {
+  std::uint32_t const dice = random.below(8);
+  return dice < 4 ? Stepping::after_batch : dice < 6 ? Stepping::before_batch : static_cast<Stepping>(dice - 4);
+}
+
 }  // namespace
 
 Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) {
@@ -89,6 +94,11 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
                 : random.below(2) == 0 ? Writing::in_one_transaction
                                        : Writing::atomically;
   }
+  if (bounds.steps) {
+    s.writing = Writing::in_steps;
+    s.roomy = random.below(4) != 0;  // else crashes fall into growths, as they do in transactions without steps
+    for (std::size_t b = 0; b < s.batches.size(); ++b) s.stepping.push_back(draw_stepping(random));
+  }
   if (bounds.device_ops) {
     s.writing = Writing::in_device_sessions;
     s.grows = random.below(2) == 0;  // else tables are full, and slots much wanted
@@ -99,24 +109,27 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
 }
 
 std::string Scenario::describe() const {
-  static constexpr char const* kWriting[] = {"", ", atomic batches", ", one transaction", ", one aborted transaction",
-                                             ", device sessions"};
+  static constexpr char const* kWriting[] = {
+      "", ", atomic batches", ", one transaction", ", one aborted transaction", ", device sessions", ", steps"};
+  static constexpr char const* kStepping[] = {"a step after it", "a step before it", "no step", "aborted"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
                      std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps, windows of 2^" +
                      std::to_string(machine.window_bits) + " buckets, " +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
                      (machine.cached ? ", bucket cache" : "") + kWriting[static_cast<int>(writing)];
-  auto const add = [&](char const* name, std::vector<Batch> const& list) {
-    for (Batch const& batch : list) {
+  auto const add = [&](char const* name, std::vector<Batch> const& list, std::vector<Stepping> const& how) {
+    for (std::size_t b = 0; b < list.size(); ++b) {
+      Batch const& batch = list[b];
       text += std::string("\n  ") + name + (batch.rmw == Rmw::add ? " (updates add)" : "");
       for (Operation const& o : batch.operations)
         text += std::string(" ") + kKinds[static_cast<int>(o.kind)] + " k" + std::to_string(o.key) + "=" +
                 std::to_string(o.operand);
+      if (b < how.size()) text += std::string("; ") + kStepping[static_cast<int>(how[b])];
     }
   };
-  add("before:", filling);
-  add("batch:", batches);
+  add("before:", filling, {});
+  add("batch:", batches, stepping);
   return text;
 }
 

@@ -30,7 +30,17 @@ struct Batch {
 };
 
 /// How a run's batches are written.
-enum class Writing : std::uint8_t { plainly, atomically, in_one_transaction, in_one_aborted, in_device_sessions };
+enum class Writing : std::uint8_t {
+  plainly,
+  atomically,
+  in_one_transaction,
+  in_one_aborted,
+  in_device_sessions,
+  in_steps
+};
+
+/// Of a batch that is written in_steps, as a transaction: where in it the step comes, and how it ends.
+enum class Stepping : std::uint8_t { after_batch, before_batch, not_at_all, aborted };
 
 struct Scenario {
   std::uint64_t seed;
@@ -39,10 +49,12 @@ struct Scenario {
   Machine machine;
   Writing writing;
   bool grows;  // in the run; before it, always
+  bool roomy = false;  // room for the run's transactions is made before it
   std::uint64_t superblocks;  // that the medium has room for; 0 = for all that are asked for
   std::array<std::uint64_t, kKeys> keys;
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
+  std::vector<Stepping> stepping;  // of each of them
   [[nodiscard]] std::string describe() const;
 };
 
@@ -55,6 +67,7 @@ struct Bounds {
   bool mirrored = false;          // probes go to a mirror of the slots
   bool full_medium = false;       // tables soon find no room to grow
   bool cached = false;            // layout in_place: a bucket cache, loaded before each batch
+  bool steps = false;             // each batch is a transaction that writes a step of dense buffers
   bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 
@@ -86,6 +99,8 @@ struct Oracle {
   bool whole = false;  // an atomic batch: all keys old, or all fresh
   bool may_refuse = false;  // the pool is being made: it may not open at all
   std::optional<SessionSeen> session = {};
+  // Number of the step that the dense buffers are of; it goes with the contents.
+  std::optional<std::uint64_t> old_step = {}, fresh_step = {};
 };
 
 }  // namespace perdure::explore

@@ -124,8 +124,8 @@ std::byte* GpmCheckpointFile::next_copy(std::uint32_t group) const {
   return const_cast<std::byte*>(copy(group, mutated(Mutant::gpm_same_copy) ? 0 : which));
 }
 
-/// What a crash left of a header could be completed by words that the next one has in common with it, and would then lead
-/// to the next one's copy: it loses its check first.
+/// What a crash left of a header could be completed by words that the next one has in common with it, and would then
+/// lead to the next one's copy: it loses its check first.
 void GpmCheckpointFile::forget_torn(std::byte* header) {
   auto* const check = reinterpret_cast<std::uint64_t*>(header + offsetof(GpmGroupHeader, check));
   if (*check == 0 || mutated(Mutant::gpm_torn_header_kept)) return;

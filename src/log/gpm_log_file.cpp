@@ -42,6 +42,10 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
                                               " partitions; ask for 1 to 2^32" + (hcl ? " threads" : "")};
   }
   std::uint64_t const words = bytes / 4 / partitions;
+  if (words > ~std::uint32_t{0}) {
+    return Status{Code::invalid_argument, "log " + path + ": partitions of " + std::to_string(words * 4) +
+                                              " bytes; a partition holds less than 16 GiB, ask for more of them"};
+  }
   if (words < 2) {
     return Status{Code::invalid_argument, "log " + path + ": " + std::to_string(bytes) + " bytes give each of " +
                                               std::to_string(partitions) + " partitions less than an entry; ask for " +

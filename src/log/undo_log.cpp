@@ -50,6 +50,15 @@ UndoPlace UndoLog::next_step(std::uint64_t first) {
   return {base(), first, pm::load_word(reinterpret_cast<std::byte const*>(epoch())) + 1, step_};
 }
 
+void UndoLog::append(UndoPlace const& place, Offset slot) {
+  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), place.transaction, place.step, 0};
+  entry.check = undo_check(entry);
+  std::uint32_t words[kUndoRows];
+  std::memcpy(words, &entry, sizeof entry);
+  for (std::uint64_t row = 0; row < kUndoRows; ++row)
+    pm::write_bytes(pool_->base() + undo_cell(place.base, place.first, row).bytes, &words[row], sizeof words[row]);
+}
+
 UndoEntry UndoLog::entry(std::uint64_t number) const {
   std::uint32_t words[kUndoRows];
   for (std::uint64_t row = 0; row < kUndoRows; ++row)

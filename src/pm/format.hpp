@@ -2,8 +2,8 @@
 // padding, and reserved bytes are zero and covered by the checksum.
 //
 //   superblock 0:  PoolHeader | Root A | Root B | epoch | unused
-//   superblock k:  part of a level of the index or of the undo log (runs that the root names),
-//                  a heap superblock (it begins with a SuperblockHeader), or free
+//   superblock k:  part of a level of the index, of the undo log or of the dense room (runs that the root
+//                  names), a heap superblock (it begins with a SuperblockHeader), or free
 #pragma once
 
 #include <array>
@@ -65,10 +65,11 @@ struct Root {                            // bytes
   std::uint32_t undo_first;              //  36  first superblock of the undo log; 0 = there is none
   RootLevel level[kMaxLevels + 1];       //  40
   std::uint32_t undo_entries;            // 568  that the undo log has room for; a multiple of 32
-  std::uint8_t reserved_tail[8];         // 572  zero
+  std::uint32_t dense_first;             // 572  first superblock of the dense room; 0 = there is none
+  std::uint32_t dense_superblocks;       // 576  that it takes
   std::uint32_t crc;                     // 580  CRC-32C of bytes 0..579
 };
-static_assert(offsetof(Root, level) == 40 && offsetof(Root, crc) == 580);
+static_assert(offsetof(Root, level) == 40 && offsetof(Root, dense_first) == 572 && offsetof(Root, crc) == 580);
 static_assert(sizeof(Root) == 584);
 static_assert(std::has_unique_object_representations_v<Root>);
 
@@ -106,5 +107,28 @@ struct RecordHead {                      // bytes
 };
 static_assert(sizeof(RecordHead) == 8);
 static_assert(std::has_unique_object_representations_v<RecordHead>);
+
+/// At the beginning of the dense room, constant once the root names it: DenseEntry after DenseEntry from kDenseEntries
+/// on, and behind them, a line each, copy 0 of every buffer, then copy 1 (pm/dense.hpp).
+struct DenseHeader {                     // bytes
+  std::uint32_t magic;                   //   0
+  std::uint32_t buffers;                 //   4
+  std::uint8_t reserved[52];             //   8  zero
+  std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59 and of all entries
+};
+inline constexpr std::uint32_t kDenseMagic = 0x4e445250u;  // "PRDN"
+inline constexpr std::uint64_t kDenseAlign = 128;          // of a buffer's copies: a line
+inline constexpr std::uint64_t kDenseWord = 128;           // 8 bytes: which copy counts, and of which step it is
+inline constexpr std::uint64_t kDenseEntries = 256;
+static_assert(sizeof(DenseHeader) == 64 && sizeof(DenseHeader) <= kDenseWord);
+static_assert(std::has_unique_object_representations_v<DenseHeader>);
+
+struct DenseEntry {                      // bytes
+  std::array<char, 112> name;            //   0  zeros after it, one at least
+  std::uint64_t bytes;                   // 112  of one copy
+  std::uint64_t reserved;                // 120  zero
+};
+static_assert(sizeof(DenseEntry) == 128);
+static_assert(std::has_unique_object_representations_v<DenseEntry>);
 
 }  // namespace perdure::pm

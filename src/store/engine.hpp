@@ -76,6 +76,13 @@ class Session {
   virtual Status finish() = 0;
 };
 
+/// Bytes that lie in the pool, inside one superblock, and in an array of the caller's in the device's memory.
+struct PoolCopy {
+  std::byte* array = nullptr;
+  std::byte* pool = nullptr;
+  std::uint64_t bytes = 0;
+};
+
 struct DeviceView;
 
 /// Operations for a device session's own machine, as a kernel of a user's would do them: each of `sequences` warps
@@ -143,6 +150,10 @@ class Engine {
   virtual Status set_moved(std::span<std::uint32_t const> bits) = 0;
   /// Units of which some key has found no room since this was asked last, in order.
   virtual Result<std::vector<std::uint32_t>> take_refused() = 0;
+  /// From the arrays into the pool, after what the caller has put on `stream`: all is there when it returns, and the
+  /// caller orders it. Then the other way.
+  virtual Status save(std::span<PoolCopy const> copies, void* stream) = 0;
+  virtual Status load(std::span<PoolCopy const> copies, void* stream) = 0;
   virtual exec::Counts get_counts() = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
   [[nodiscard]] virtual MirrorReport mirror() = 0;

@@ -16,6 +16,7 @@
 
 #include "base/mutants.hpp"
 #include "pm/memory.hpp"
+#include "pm/watch.hpp"
 #include "store/batch_ops.hpp"
 #include "store/cache_ops.hpp"
 #include "store/choose_engine.hpp"
@@ -703,6 +704,21 @@ class EngineOn final : public Engine {
     return units;
   }
 
+  Status save(std::span<PoolCopy const> copies, void* stream) override {
+    return copy_each(copies, stream, [](Machine& machine, PoolCopy const& copy) {
+      Status const sent = machine.return_bytes(copy.pool, copy.array, copy.bytes);
+      pm::wrote(copy.pool, copy.bytes);
+      return sent;
+    });
+  }
+
+  Status load(std::span<PoolCopy const> copies, void* stream) override {
+    return copy_each(copies, stream, [](Machine& machine, PoolCopy const& copy) {
+      pm::will_read(copy.pool, copy.bytes);
+      return machine.send(copy.array, copy.pool, copy.bytes);
+    });
+  }
+
   exec::Counts get_counts() override {
     std::lock_guard const lock(state_.mutex);
     return std::exchange(state_.get_counts, {});
@@ -711,6 +727,18 @@ class EngineOn final : public Engine {
   [[nodiscard]] std::string describe() const override { return state_.machines.describe(); }
 
  private:
+  /// By the machine's own copying, so that arrays in its memory need no way round.
+  template <class F>
+  Status copy_each(std::span<PoolCopy const> copies, void* stream, F one) {
+    if constexpr (Machine::kPoolIsFar) {
+      Machine machine(state_.machines);
+      if (Status s = machine.begin(stream); !s.ok()) return s;
+      for (PoolCopy const& copy : copies)
+        if (Status s = one(machine, copy); !s.ok()) return s;
+      return machine.wait();
+    }
+    return {Code::unsupported, "this machine has no memory of its own"};
+  }
   /// The session that moves units; its buffers stay from one batch to the next.
   Mine& mover() {
     if (mover_ == nullptr) mover_ = std::make_unique<Mine>(state_);

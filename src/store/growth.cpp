@@ -123,7 +123,11 @@ Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
   };
   if (Status s = complete_growth(); !only_no_space(s)) return fail(s);
   while (options.grow && load() > most_load) {
-    if (Status s = grow(); !s.ok()) return only_no_space(s) ? s : fail(s);
+    Status const s = grow();
+    if (!only_no_space(s)) return fail(s);
+    if (s.ok()) continue;
+    std::string const named = s.message().starts_with("pool ") ? "" : "pool " + path + ", making room: ";
+    return {s.code(), named + s.message()};
   }
   return {};
 }

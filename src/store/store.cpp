@@ -146,6 +146,10 @@ Transaction& Transaction::operator=(Transaction&& other) noexcept {
 Transaction::~Transaction() {
   if (state_ && state_->store != nullptr) static_cast<void>(abort());
 }
+Status Transaction::write_step(std::uint64_t step, void* stream) {
+  exec::Range const range("write_step");
+  return Store::Impl::write_step(state_.get(), step, stream);
+}
 Status Transaction::commit() {
   exec::Range const range("commit");
   return Store::Impl::end(state_.get(), true);
@@ -153,6 +157,16 @@ Status Transaction::commit() {
 Status Transaction::abort() {
   exec::Range const range("abort");
   return Store::Impl::end(state_.get(), false);
+}
+
+Status Store::register_dense(std::vector<DenseBuffer> const& buffers) {
+  exec::Range const range("register_dense");
+  return impl_->register_dense(buffers);
+}
+
+Result<std::optional<std::uint64_t>> Store::restore_step(void* stream) {
+  exec::Range const range("restore_step");
+  return impl_->restore_step(stream);
 }
 
 Result<CacheReport> Store::load_cache() {

@@ -86,7 +86,8 @@ Store::Impl::Impl(std::string pool_path, OpenOptions const& open_options, pm::Po
       heap_(pool_),
       table_(pool_, heap_),
       workers_(open_options.threads),
-      undo_(pool_) {}
+      undo_(pool_),
+      dense_(pool_) {}
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
@@ -174,6 +175,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
 Status Store::Impl::attach() {
   if (Status s = table_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
   if (Status s = undo_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
+  if (Status s = dense_.attach(); !s.ok()) return {s.code(), "pool " + path + ": " + s.message()};
   return {};
 }
 
@@ -215,7 +217,7 @@ Status Store::Impl::recover() {
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   }
   if (!recovery.clean && !mutated(Mutant::recovery_skips_undo)) {
-    recovery.undone = undo_.undo(0, [&](Offset slot) { return table_.has_slot(slot); });
+    recovery.undone = undo_.undo(0, [&](Offset word) { return is_logged_word(word); });
     if (recovery.undone > 0 && !mutated(Mutant::epoch_survives_undo)) undo_.end();
   }
   if (table_.growing() && !mutated(Mutant::recovery_skips_resize)) {
@@ -502,6 +504,7 @@ Stats Store::Impl::stats() {
   s.batches = batches_;
   s.pool_bytes = pool_.bytes();
   s.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
+  s.dense_bytes = dense_.bytes();
   s.accesses = accesses_;
   s.key_bytes = h.key_bytes;
   s.value_bytes = h.value_bytes;
@@ -619,6 +622,10 @@ Result<VerifyReport> Store::Impl::verify() {
     report.records += good;
   });
   std::sort(report.faults.begin(), report.faults.end());
+  if (!dense_.fault().empty()) {
+    ++report.fault_count;
+    report.faults.insert(report.faults.begin(), dense_.fault());
+  }
   return report;
 }
 

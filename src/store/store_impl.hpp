@@ -19,6 +19,7 @@
 #include "index/gphash/table.hpp"
 #include "log/undo_log.hpp"
 #include "perdure/store.h"
+#include "pm/dense.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 #include "store/engine.hpp"
@@ -46,6 +47,9 @@ struct Store::Impl {
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how);
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options);
   static Status end(Transaction::State* transaction, bool commit);
+  Status register_dense(std::vector<DenseBuffer> const& buffers);
+  static Status write_step(Transaction::State* transaction, std::uint64_t step, void* stream);
+  Result<std::optional<std::uint64_t>> restore_step(void* stream);
   /// `anywhere`: on any machine and shape, for the engine's own warps (store/device_session.hpp).
   Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options, bool anywhere);
   static Status end(DeviceSession::State* session);
@@ -133,12 +137,26 @@ struct Store::Impl {
   Status run_undoable_rounds(OpenTransaction const& tx, Running& batch);
   Status keep_attempt(OpenTransaction& tx, Call const& call, Running& batch, std::span<std::uint8_t const> status);
   Status check_undoable() const;
+  Status check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const;
+  /// The words that the undo log may name.
+  [[nodiscard]] bool is_logged_word(Offset at) const;
   Status make_room_for(std::uint64_t operations);
   /// Grows the table until `more` records would leave it with this load at most, if it may grow.
   Status grow_for(std::uint64_t more, double most_load);
   void start_transaction(OpenTransaction& tx);
   Status undo(std::uint32_t from_step, std::uint64_t records_before);
   Status finish_transaction(OpenTransaction& tx, bool commit);
+  // Steps.
+  Status check_steps() const;
+  Status check_step(OpenTransaction const& tx, std::uint64_t step) const;
+  Result<std::vector<DenseBuffer>> as_registered(std::vector<DenseBuffer> const& buffers) const;
+  Status make_dense_room(std::vector<DenseBuffer> const& buffers);
+  [[nodiscard]] std::vector<Offset> dense_copies(bool counting) const;
+  template <class F>
+  std::vector<PoolCopy> copy_buffers(std::vector<Offset> const& places, F host);
+  Status save_buffers(std::vector<Offset> const& to, void* stream);
+  Status load_buffers(std::vector<Offset> const& from, void* stream);
+  Status write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream);
   // Device sessions.
   Status check_device_session(bool anywhere) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
@@ -163,6 +181,8 @@ struct Store::Impl {
   Status failed_;
   bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
   log::UndoLog undo_;
+  pm::DenseRoom dense_;
+  std::vector<DenseBuffer> registered_;  // in the pool's order; empty until register_dense()
   std::vector<std::uint32_t> stuck_units_;  // of a growth: they found no room, and wait for more to be made
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
   std::shared_ptr<Transaction::State> transaction_;  // begun and not ended

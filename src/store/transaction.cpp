@@ -1,5 +1,5 @@
 // Atomic batches and transactions: batches whose slots' old words are logged before they are
-// overwritten, so that all of them can be undone until one word commits them. Order of a commit:
+// overwritten, so that all of them can be undone until one word commits them. Steps (step.cpp) join. Order of a commit:
 // records and undo entries | order | slot words | order | epoch | order.
 #include "store/transaction.hpp"
 
@@ -43,6 +43,18 @@ Status Store::Impl::check_undoable() const {
                                  "log does not hold; atomic batches need a pool of layout word"};
 }
 
+bool Store::Impl::is_logged_word(Offset at) const {
+  return table_.has_slot(at) || (dense_.is_word(at) && !mutated(Mutant::step_word_not_undone));
+}
+
+Status Store::Impl::check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const {
+  if (tx.operations + operations <= undo_.capacity()) return {};
+  return {Code::no_space, "pool " + path + ": this transaction has room for " + std::to_string(undo_.capacity()) +
+                              " operations, of which " + std::to_string(tx.operations) + " are taken; a batch of " +
+                              std::to_string(operations) + " does not fit: begin one with max_operations of at least " +
+                              std::to_string(tx.operations + operations)};
+}
+
 /// The undo log holds so many entries, and the table so many more records. No transaction is open.
 Status Store::Impl::make_room_for(std::uint64_t operations) {
   if (Status s = take_records_back(); !s.ok()) return s;
@@ -62,7 +74,7 @@ void Store::Impl::start_transaction(OpenTransaction& tx) {
 
 /// Slots as they were before that step; their claims have all been let go.
 Status Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) {
-  undo_.undo(from_step, [&](Offset slot) { return table_.has_slot(slot); });
+  undo_.undo(from_step, [&](Offset word) { return is_logged_word(word); });
   {
     std::lock_guard const lock(stats_mutex_);
     records_ = records_before;
@@ -106,12 +118,7 @@ Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses
 Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses) {
   std::uint64_t const n = call.keys.count;
   if (n == 0) return {};
-  if (tx.operations + n > undo_.capacity()) {
-    return {Code::no_space, "pool " + path + ": this transaction has room for " + std::to_string(undo_.capacity()) +
-                                " operations, of which " + std::to_string(tx.operations) + " are taken; a batch of " +
-                                std::to_string(n) + " does not fit: begin one with max_operations of at least " +
-                                std::to_string(tx.operations + n)};
-  }
+  if (Status s = check_undo_room(tx, n); !s.ok()) return s;
   for (;;) {
     bool full = false;
     Status const done = attempt(tx, call, statuses, full);
@@ -215,7 +222,7 @@ Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOption
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
   if (Status s = grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
-  if (Status s = make_room_for(how.max_operations); !s.ok()) return s;
+  if (Status s = make_room_for(how.max_operations + (dense_.exists() ? 1 : 0)); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
   state->store = this;
   state->world = std::move(world);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "perdure/store.h"
@@ -12,12 +13,13 @@
 namespace perdure {
 
 struct OpenTransaction {
-  std::uint64_t operations = 0;  // so far; as many entries of the undo log are taken
+  std::uint64_t operations = 0;  // so far, a step among them; as many entries of the undo log are taken
   std::uint32_t first_step = 0;
   std::vector<std::uint64_t> used;      // records that it published
   std::vector<std::uint64_t> unlinked;  // records that it replaced or erased
   std::vector<std::byte> logged;        // durability power: its batches, encoded
   std::uint64_t records_before = 0;
+  std::optional<std::uint64_t> step;  // written
 };
 
 /// What a caller holds: the open transaction, until it ends or its store closes.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -144,6 +145,7 @@ class FailingStore : public testing::TestWithParam<Kind> {
                        driver_->how.atomic = false;
                        return s;
                      }});
+      all.push_back({"training step", [this] { return training_step(); }});
     }
     if (GetParam().cache_bytes != 0) {
       all.push_back({"load of the cache", [this] { return store().load_cache().status(); }});
@@ -160,6 +162,21 @@ class FailingStore : public testing::TestWithParam<Kind> {
   std::unique_ptr<Driver> driver_;
 
  private:
+  /// A batch and a dense buffer as one transaction.
+  Status training_step() {
+    auto* const dense = reinterpret_cast<std::byte*>(dense_.data());
+    if (Status s = store().register_dense({{"dense", dense, sizeof dense_, Place::host}}); !s.ok()) return s;
+    auto transaction = store().begin({2 * kHeld});
+    if (!transaction.ok()) return transaction.status();
+    Model const before = driver_->model;
+    driver_->how.transaction = &*transaction;
+    Status s = put(kHeld / 2, kHeld * 5 / 4, 6);
+    driver_->how = {};
+    if (s.ok()) s = transaction->write_step(1);
+    if (s.ok()) s = transaction->commit();
+    if (!s.ok()) driver_->model = before;  // it aborts
+    return s;
+  }
   Status mixed() {
     std::vector<Op> ops;
     for (std::uint64_t n = 0; n < kHeld; ++n) {
@@ -173,6 +190,7 @@ class FailingStore : public testing::TestWithParam<Kind> {
   }
 
   ScratchDir scratch_;
+  std::array<double, 100> dense_{};
 };
 
 }  // namespace perdure::test

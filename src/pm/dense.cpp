@@ -1,0 +1,119 @@
+#include "pm/dense.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/crc32c.hpp"
+#include "base/mutants.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::pm {
+namespace {
+
+constexpr std::uint64_t kCopyBit = std::uint64_t{1} << 63;  // of the word; below it the step + 1, or 0 for none yet
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of a copy
+
+std::uint32_t checksum(DenseHeader const& header, std::span<DenseEntry const> entries) {
+  return crc32c(crc32c(0, &header, offsetof(DenseHeader, crc)), entries.data(), entries.size_bytes());
+}
+
+std::vector<DenseEntry> entries_of(std::span<DenseRoom::Buffer const> buffers) {
+  std::vector<DenseEntry> entries(buffers.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    std::copy(buffers[i].name.begin(), buffers[i].name.end(), entries[i].name.begin());
+    entries[i].bytes = buffers[i].bytes;
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::uint64_t DenseRoom::lay_out(std::vector<Buffer>& buffers) {
+  std::uint64_t end = 0;
+  for (Buffer& buffer : buffers) {
+    buffer.at = end;
+    if (buffer.bytes > kMostBytes - end - kDenseAlign) return kMostBytes;
+    end += (buffer.bytes + kDenseAlign - 1) / kDenseAlign * kDenseAlign;
+  }
+  return end;
+}
+
+Status DenseRoom::attach() {
+  std::uint64_t const first = pool_->root().dense_first, run = pool_->root().dense_superblocks;
+  if (first == 0 && run == 0) return {};
+  bool sane = first != 0 && run != 0 && first < pool_->superblocks() && run <= pool_->superblocks() - first;
+  for (std::uint64_t i = 0; sane && i < run; ++i)
+    sane = pool_->is_free(Offset{(first + i) * pool_->superblock_bytes()});
+  if (!sane)
+    return {Code::corrupt, "the root names room for dense buffers that cannot be there; restore it from a copy"};
+  pool_->claim_run(base(), run);
+  read_header();
+  return {};
+}
+
+void DenseRoom::read_header() {
+  DenseHeader header;
+  read_bytes(&header, pool_->base() + base().bytes, sizeof header);
+  std::uint64_t const most = (bytes() - kDenseEntries) / sizeof(DenseEntry);
+  bool sane = header.magic == kDenseMagic && header.buffers > 0 && header.buffers <= most;
+  std::vector<DenseEntry> entries(sane ? header.buffers : 0);
+  read_bytes(reinterpret_cast<std::byte*>(entries.data()), pool_->base() + base().bytes + kDenseEntries,
+             entries.size() * sizeof(DenseEntry));
+  sane = sane && header.crc == checksum(header, entries);
+  for (DenseEntry const& entry : entries) {
+    auto const end = std::find(entry.name.begin(), entry.name.end(), '\0');
+    sane = sane && end != entry.name.end();
+    buffers_.push_back({std::string(entry.name.begin(), end), entry.bytes, 0});
+  }
+  copy_bytes_ = lay_out(buffers_);
+  sane = sane && copy_bytes_ <= (bytes() - first_copy()) / 2;
+  if (sane) return;
+  buffers_.clear();
+  fault_ = "the header of its dense buffers, at byte " + std::to_string(base().bytes) + ", is damaged";
+}
+
+Status DenseRoom::make(std::vector<Buffer> buffers) {
+  std::uint64_t const copy_bytes = lay_out(buffers);
+  std::uint64_t const wanted = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
+  std::uint64_t const superblocks = (wanted + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+  if (superblocks > std::numeric_limits<std::uint32_t>::max())
+    return {Code::no_space, "two copies of these dense buffers are more than a pool holds"};
+  auto run = pool_->take_run(superblocks);
+  if (!run) return run.status();
+  Root root = pool_->root();
+  root.dense_first = static_cast<std::uint32_t>(run->bytes / pool_->superblock_bytes());
+  root.dense_superblocks = static_cast<std::uint32_t>(superblocks);
+  if (mutated(Mutant::dense_room_named_before_header)) pool_->publish_root(root);
+  std::vector<DenseEntry> const entries = entries_of(buffers);
+  DenseHeader header{kDenseMagic, static_cast<std::uint32_t>(buffers.size()), {}, 0};
+  header.crc = checksum(header, entries);
+  std::byte* const at = pool_->base() + run->bytes;
+  zero_bytes(at + kDenseWord, sizeof(std::uint64_t));
+  write_bytes(at + kDenseEntries, entries.data(), entries.size() * sizeof(DenseEntry));
+  write_bytes(at, &header, sizeof header);
+  if (!mutated(Mutant::dense_room_named_before_header)) pool_->publish_root(root);
+  buffers_ = std::move(buffers);
+  copy_bytes_ = copy_bytes;
+  return {};
+}
+
+std::uint64_t DenseRoom::word() const { return load_word(pool_->base() + word_at().bytes); }
+
+std::optional<std::uint64_t> DenseRoom::step() const {
+  std::uint64_t const after = word() & ~kCopyBit;
+  if (after == 0) return std::nullopt;
+  return after - 1;
+}
+
+Offset DenseRoom::other(Buffer const& buffer) const {
+  return mutated(Mutant::dense_overwrites_what_counts) ? counting(buffer) : copy(1 - (word() >> 63)) + buffer.at;
+}
+
+void DenseRoom::publish(std::uint64_t step) {
+  std::uint64_t const flip = mutated(Mutant::step_word_keeps_copy) ? 0 : kCopyBit;
+  std::uint64_t const next = ((word() & kCopyBit) ^ flip) | (step + 1);
+  store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + word_at().bytes), next);
+}
+
+}  // namespace perdure::pm
