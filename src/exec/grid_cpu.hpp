@@ -116,7 +116,7 @@ class BlockRun {
 
   Thread& thread_;
   K const& kernel_;
-  typename K::Shared shared_;
+  typename K::Shared shared_{};  // on a GPU nobody clears it
   std::vector<State> states_;
 };
 
