@@ -44,7 +44,9 @@ class NativeLayout {
 /// and after.
 template <class T>
 PERDURE_FN bool last_of_blocks(T& thread, std::uint32_t* arrived) {
+  thread.local_fence();
   if (thread.add(arrived, 1) + 1 != thread.blocks()) return false;
+  thread.local_fence();
   thread.exchange(arrived, 0);
   return true;
 }

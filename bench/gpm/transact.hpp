@@ -110,7 +110,7 @@ class Transactions {
     using perdure::gpm::LogKind;
     auto const blocks = static_cast<std::uint32_t>((shape_.writers + kBlockWriters - 1) / kBlockWriters);
     std::uint64_t const log_bytes = std::uint64_t{blocks} * kBlockWriters * (shape_.entry_bytes + 4);
-    auto made = !logs() ? Log::create(*grid_, log_file_, 64, {LogKind::conventional, 0, 0, 1})
+    auto made = !logs() ? Log::create(*grid_, log_file_, 64, {LogKind::conventional, 0, 0, 1}, false)
                 : hcl_  ? Log::create(*grid_, log_file_, log_bytes, {LogKind::hcl, blocks, kBlockWriters, 0})
                         : Log::create(*grid_, log_file_, log_bytes, {LogKind::conventional, 0, 0, blocks});
     log_.emplace(require(std::move(made), "log"));
@@ -175,7 +175,7 @@ class Transactions {
     if (word.get()[0] != problem_)
       throw Failure("the table beside " + log_file_ +
                     " is of another size, seed, log or path; resume it as it was run");
-    log_.emplace(require(Log::open(*grid_, log_file_), "log"));
+    log_.emplace(require(Log::open(*grid_, log_file_, logs()), "log"));
   }
   void bring() {
     if (near() == table()) return;

@@ -14,7 +14,8 @@
 //   load(at)               from durable memory that other threads of the launch may be storing to
 //   persist()              what the thread stored before is durable before anything it stores afterwards (GPM section
 //                          5.1), unless the launch says Persist::later
-//   add, least, greatest, cas, exchange   on volatile memory, by whole words; the value before
+//   add, least, greatest, cas, exchange   on volatile memory, by whole words; the value before. They order nothing
+//   local_fence()          what the thread did before is seen by the machine's threads that see what it does afterwards
 //   pause()                while waiting for another block
 // Invariants: durable memory is written through store() alone; a thread waits for no thread of its own block inside a
 // phase, and for another block only to let go of a lock that it holds no longer than a phase.

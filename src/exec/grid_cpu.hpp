@@ -71,6 +71,7 @@ class CpuThread {
   static T exchange(T* at, std::type_identity_t<T> value) {
     return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
   }
+  static void local_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
   static void pause() { std::this_thread::yield(); }
 
  private:

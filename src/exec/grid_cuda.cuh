@@ -72,6 +72,7 @@ class CudaThread {
   __device__ static T exchange(T* at, std::type_identity_t<T> value) {
     return back<T>(atomicExch(word(at), as_word<T>(value)));
   }
+  __device__ static void local_fence() { __threadfence(); }
   __device__ static void pause() { __nanosleep(64); }
 
  private:

@@ -67,6 +67,7 @@ class SimThread {
   T exchange(T* at, std::type_identity_t<T> value) const {
     return changed(at, [=](T) { return value; });
   }
+  static void local_fence() { sim_point(); }
   static void pause() {
     if (sim_scheduler != nullptr) sim_scheduler->give_way();
   }

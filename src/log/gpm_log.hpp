@@ -72,11 +72,15 @@ template <class T>
 PERDURE_FN void lock(T& thread, GpmLogView const& log, std::uint64_t partition) {
   if (log.kind != GpmLogKind::conventional || mutated(Mutant::gpm_lock_ignored)) return;
   while (thread.cas(&log.locks[partition], 0, 1) != 0) thread.pause();
+  thread.local_fence();
 }
 
+/// Who takes the lock next sees the tail that this thread left.
 template <class T>
 PERDURE_FN void unlock(T& thread, GpmLogView const& log, std::uint64_t partition) {
-  if (log.kind == GpmLogKind::conventional) thread.exchange(&log.locks[partition], 0);
+  if (log.kind != GpmLogKind::conventional) return;
+  thread.local_fence();
+  thread.exchange(&log.locks[partition], 0);
 }
 
 /// The words of an entry of `size` bytes.

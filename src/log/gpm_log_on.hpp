@@ -32,15 +32,16 @@ struct GpmClearKernel {
 template <class Grid>
 class GpmLogOn {
  public:
+  /// `for_kernels`: false for a log that the host alone uses, for its transaction numbers; it may lie on any disk.
   static Result<GpmLogOn> create(Grid& grid, std::string const& path, std::uint64_t bytes,
-                                 GpmLogGeometry const& geometry) {
-    auto file = GpmLogFile::create(path, bytes, geometry, Grid::kPinsPools);
+                                 GpmLogGeometry const& geometry, bool for_kernels = true) {
+    auto file = GpmLogFile::create(path, bytes, geometry, Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
     return over(grid, std::move(file.value()));
   }
   /// Entries that were durable are there again.
-  static Result<GpmLogOn> open(Grid& grid, std::string const& path) {
-    auto file = GpmLogFile::open(path, Grid::kPinsPools);
+  static Result<GpmLogOn> open(Grid& grid, std::string const& path, bool for_kernels = true) {
+    auto file = GpmLogFile::open(path, Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
     return over(grid, std::move(file.value()));
   }

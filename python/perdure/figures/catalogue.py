@@ -213,7 +213,7 @@ _ALL = (
         "the time of recovery, of the run's",
         gpm.plan_recovery,
         gpm.read_recovery,
-        "At large sizes runs have fewer iterations than table 1's, which makes the shares larger.",
+        "Runs at large sizes have fewer iterations than table 1's; the shares are of runs of its length.",
         paper=_GPM,
     ),
 )
