@@ -1,6 +1,6 @@
-// libGPM by its own names: a kernel that adds to counters in a file, logging what stood there before, and is killed by an
-// error in the middle of its work; another process, or the next run, undoes what it did not finish. Here both happen in one
-// run: the first batch is committed, the second is cut short, and recovery brings back what the first had left.
+// libGPM by its own names: a kernel that adds to counters in a file, logging what stood there before, and is killed by
+// an error in the middle of its work; another process, or the next run, undoes what it did not finish. Here both happen
+// in one run: the first batch is committed, the second is cut short, and recovery brings back what the first had left.
 //
 //   gpm_counters [NAME]     files NAME.counters and NAME.log in /dev/shm; default /dev/shm/perdure-counters
 #include <perdure/gpm.h>
@@ -78,8 +78,9 @@ int run(std::string const& name) {
   undo<<<kBlocks, kThreads>>>(log, counters);
   if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log)) || !good(gpmlog_close(log))) return 1;
   std::size_t const wrong = other_than(counters, 7) + *refused;
-  std::printf("%zu counters; the second batch had changed %zu of them, %zu are wrong after recovery; they outlive: %s\n",
-              kCounters, torn, wrong, gpm_survives(counters));
+  std::printf(
+      "%zu counters; the second batch had changed %zu of them, %zu are wrong after recovery; they outlive: %s\n",
+      kCounters, torn, wrong, gpm_survives(counters));
   cudaFreeHost(refused);
   return good(gpm_unmap((name + ".counters").c_str(), counters, 0)) && wrong == 0 && torn == kCounters / 3 ? 0 : 1;
 }
