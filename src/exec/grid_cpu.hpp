@@ -18,11 +18,12 @@
 
 namespace perdure::exec {
 
-class CpuThread {
+/// Which of a grid's threads a thread of the host stands for.
+class GridPlace {
  public:
-  CpuThread(GridShape shape, std::uint32_t block, Persist persist, GridTally& tally)
-      : shape_(shape), block_(block), persist_(persist), tally_(&tally) {}
+  explicit GridPlace(GridShape shape, std::uint32_t block = 0) : shape_(shape), block_(block) {}
   void be(std::uint32_t thread) { thread_ = thread; }
+  void be_block(std::uint32_t block) { block_ = block; }
 
   [[nodiscard]] std::uint32_t block() const { return block_; }
   [[nodiscard]] std::uint32_t thread() const { return thread_; }
@@ -30,6 +31,17 @@ class CpuThread {
   [[nodiscard]] std::uint32_t threads() const { return shape_.threads; }
   [[nodiscard]] std::uint64_t global() const { return std::uint64_t{block_} * shape_.threads + thread_; }
   [[nodiscard]] std::uint64_t total() const { return std::uint64_t{shape_.blocks} * shape_.threads; }
+
+ private:
+  GridShape shape_;
+  std::uint32_t block_;
+  std::uint32_t thread_ = 0;
+};
+
+class CpuThread : public GridPlace {
+ public:
+  CpuThread(GridShape shape, std::uint32_t block, Persist persist, GridTally& tally)
+      : GridPlace(shape, block), persist_(persist), tally_(&tally) {}
 
   template <class T>
   void store(T* at, std::type_identity_t<T> value) {
@@ -84,9 +96,6 @@ class CpuThread {
     return found;
   }
 
-  GridShape shape_;
-  std::uint32_t block_;
-  std::uint32_t thread_ = 0;
   Persist persist_;
   GridTally* tally_;
 };
@@ -194,7 +203,6 @@ class CpuGrid : public HostMemoryGrid {
 
   [[nodiscard]] std::string describe() const { return "cpu x" + std::to_string(workers_.threads()); }
   [[nodiscard]] std::uint32_t host_threads() const { return workers_.threads(); }
-  Workers& workers() { return workers_; }
 
   template <class K>
   Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {

@@ -183,7 +183,6 @@ class CudaGrid {
     return std::string("cuda ") + properties.name;
   }
   [[nodiscard]] static std::uint32_t host_threads() { return std::thread::hardware_concurrency(); }
-  [[nodiscard]] cudaStream_t stream() const { return stream_; }
 
   template <class K>
   Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {

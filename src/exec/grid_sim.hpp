@@ -11,18 +11,9 @@
 
 namespace perdure::exec {
 
-class SimThread {
+class SimThread : public GridPlace {
  public:
-  SimThread(GridShape shape, Persist persist, GridTally& tally) : shape_(shape), persist_(persist), tally_(&tally) {}
-  void be(std::uint32_t thread) { thread_ = thread; }
-  void be_block(std::uint32_t block) { block_ = block; }
-
-  [[nodiscard]] std::uint32_t block() const { return block_; }
-  [[nodiscard]] std::uint32_t thread() const { return thread_; }
-  [[nodiscard]] std::uint32_t blocks() const { return shape_.blocks; }
-  [[nodiscard]] std::uint32_t threads() const { return shape_.threads; }
-  [[nodiscard]] std::uint64_t global() const { return std::uint64_t{block_} * shape_.threads + thread_; }
-  [[nodiscard]] std::uint64_t total() const { return std::uint64_t{shape_.blocks} * shape_.threads; }
+  SimThread(GridShape shape, Persist persist, GridTally& tally) : GridPlace(shape), persist_(persist), tally_(&tally) {}
 
   template <class T>
   void store(T* at, std::type_identity_t<T> value) {
@@ -94,9 +85,6 @@ class SimThread {
     return found;
   }
 
-  GridShape shape_;
-  std::uint32_t block_ = 0;
-  std::uint32_t thread_ = 0;
   Persist persist_;
   GridTally* tally_;
 };

@@ -51,13 +51,4 @@ void flush(exec::Workers& workers, void const* at, std::size_t bytes) {
   ordered();
 }
 
-std::string flush_instruction() {
-  switch (instruction) {
-    case Instruction::clwb: return "clwb";
-    case Instruction::clflushopt: return "clflushopt";
-    case Instruction::clflush: return "clflush";
-  }
-  return {};
-}
-
 }  // namespace perdure::pm

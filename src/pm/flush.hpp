@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "exec/workers.hpp"
 
@@ -14,7 +13,5 @@ inline constexpr std::size_t kCacheLine = 64;
 
 /// By the workers' threads.
 void flush(exec::Workers& workers, void const* at, std::size_t bytes);
-/// The instruction that flush() uses here.
-[[nodiscard]] std::string flush_instruction();
 
 }  // namespace perdure::pm

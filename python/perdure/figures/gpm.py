@@ -128,6 +128,15 @@ def _bars(title: str, y: str, series: dict[str, dict[str, float]], log_y: bool =
     return panel
 
 
+def _over_cap_fs(times: dict[str, dict[str, float]]) -> Panel:
+    shown = {
+        path: {app: times["cap-fs"][app] / seconds[app] for app in APPS}
+        for path, seconds in times.items()
+        if path != "cap-fs"
+    }
+    return _bars("speedup over cap-fs on tmpfs", "times", shown)
+
+
 # --- figure 9: GPM against CPU-assisted persistence -------------------------------------------------
 
 _NINE = ("cap-fs", _DISK, "cap-mm", "gpm")
@@ -140,13 +149,8 @@ def plan_paths(setting: Setting) -> list[Run]:
 def read_paths(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = _times(results, _NINE)
-    shown = {
-        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS}
-        for path in _NINE
-        if path != "cap-fs"
-    }
     return Drawn(
-        [_bars("speedup over cap-fs on tmpfs", "times", shown)],
+        [_over_cap_fs(times)],
         [
             Claim(
                 "gpm over cap-fs (tmpfs), gpKVS", "7 to 8", _over(times, "gpm", "cap-fs", ("kvs", "kvs-95-5"))
@@ -181,14 +185,9 @@ def plan_direct(setting: Setting) -> list[Run]:
 def read_direct(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = _times(results, _TEN)
-    shown = {
-        path: {app: times["cap-fs"][app] / times[path][app] for app in APPS}
-        for path in _TEN
-        if path != "cap-fs"
-    }
     ratios = [times["cap-eadr"][app] / times["gpm"][app] for app in APPS]
     return Drawn(
-        [_bars("speedup over cap-fs on tmpfs", "times", shown)],
+        [_over_cap_fs(times)],
         [
             Claim(
                 "gpm over ndp, at most",
