@@ -37,17 +37,30 @@ void flush_lines(char* begin, char* end) {
     case Instruction::clflushopt: flush_opt(begin, end); break;
     case Instruction::clflush: flush_plain(begin, end); break;
   }
-  _mm_sfence();
+}
+
+/// The first byte of its line.
+char* line_of(void const* at) {
+  auto* const first = const_cast<char*>(static_cast<char const*>(at));
+  return first - reinterpret_cast<std::uintptr_t>(first) % kCacheLine;
 }
 
 }  // namespace
 
+void start_flush(void const* at, std::size_t bytes) {
+  flush_lines(line_of(at), const_cast<char*>(static_cast<char const*>(at)) + bytes);
+}
+
+void finish_flushes() { _mm_sfence(); }
+
 void flush(exec::Workers& workers, void const* at, std::size_t bytes) {
   constexpr std::size_t kChunk = std::size_t{1} << 20;
-  auto* const first = const_cast<char*>(static_cast<char const*>(at));
-  auto* const begin = first - reinterpret_cast<std::uintptr_t>(first) % kCacheLine;
-  std::size_t const size = static_cast<std::size_t>(first - begin) + bytes;
-  workers.for_chunks(size, kChunk, [&](std::size_t from, std::size_t to) { flush_lines(begin + from, begin + to); });
+  char* const begin = line_of(at);
+  auto const size = static_cast<std::size_t>(static_cast<char const*>(at) - begin) + bytes;
+  workers.for_chunks(size, kChunk, [&](std::size_t from, std::size_t to) {
+    flush_lines(begin + from, begin + to);
+    finish_flushes();
+  });
   ordered();
 }
 

@@ -88,6 +88,19 @@ inline constexpr std::uint64_t kStrideAlign = 8;
 static_assert(sizeof(SuperblockHeader) == 64 && sizeof(SuperblockHeader) <= kFirstRecord);
 static_assert(std::has_unique_object_representations_v<SuperblockHeader>);
 
+/// First bytes of a superblock of blocks (blocks.hpp). Blocks of `block_bytes` each follow at kBlockAlign.
+struct BlocksHeader {                    // bytes
+  std::uint32_t magic;                   //   0
+  std::uint32_t block_bytes;             //   4
+  std::array<std::uint8_t, 16> pool_id;  //   8
+  std::uint8_t reserved[36];             //  24  zero
+  std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kBlocksMagic = 0x4b425250u;  // "PRBK"
+inline constexpr std::uint64_t kBlockAlign = 256;
+static_assert(sizeof(BlocksHeader) == 64 && sizeof(BlocksHeader) <= kBlockAlign);
+static_assert(std::has_unique_object_representations_v<BlocksHeader>);
+
 /// A record that lies whole: this header, the key, the value. Layout `in_place` with fixed keys leaves the key
 /// out (key_bytes 0), for it stands in the slot.
 struct RecordHeader {                    // bytes

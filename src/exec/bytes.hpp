@@ -1,0 +1,16 @@
+// Sixteen bytes compared at once, on the host.
+#pragma once
+
+#include <emmintrin.h>
+
+#include <cstdint>
+
+namespace perdure::exec {
+
+/// Bit i: byte i of the two words (little-endian) is `byte`.
+inline std::uint32_t equal_bytes(std::uint64_t low, std::uint64_t high, std::uint8_t byte) {
+  __m128i const both = _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(both, _mm_set1_epi8(static_cast<char>(byte)))));
+}
+
+}  // namespace perdure::exec

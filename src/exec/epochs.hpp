@@ -1,0 +1,89 @@
+// Epoch-based reclamation: what threads may still be reading is not used again before they are done. A thread reads
+// under an EpochGuard; who has unlinked something retires it. Invariant: a retired thing is freed only when every
+// guard that was there when it was retired is gone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace perdure::exec {
+
+class Epochs {
+ public:
+  Epochs() = default;
+  Epochs(Epochs const&) = delete;
+  Epochs& operator=(Epochs const&) = delete;
+  ~Epochs() { drain(); }
+
+  /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains then.
+  void retire(std::function<void()> free) {
+    std::vector<Retired> done;
+    {
+      std::lock_guard const lock(mutex_);
+      retired_.push_back({now_.fetch_add(1), std::move(free)});
+      if (retired_.size() < kBatch) return;
+      done = take_free();
+    }
+    for (Retired const& each : done) each.free();
+  }
+  /// Frees everything; no guard is there.
+  void drain() {
+    std::lock_guard const lock(mutex_);
+    for (Retired const& each : retired_) each.free();
+    retired_.clear();
+  }
+
+ private:
+  friend class EpochGuard;
+  static constexpr std::size_t kGuards = 256;  // at once; more wait
+  static constexpr std::size_t kBatch = 64;    // retired things that are looked through at a time
+  struct alignas(64) Slot {
+    std::atomic<std::uint64_t> epoch{0};  // of the guard that has it; 0 = nobody
+  };
+  struct Retired {
+    std::uint64_t epoch;
+    std::function<void()> free;
+  };
+  std::vector<Retired> take_free() {
+    std::uint64_t oldest = ~std::uint64_t{0};
+    for (Slot const& slot : slots_) {
+      std::uint64_t const epoch = slot.epoch.load();
+      if (epoch != 0 && epoch < oldest) oldest = epoch;
+    }
+    std::vector<Retired> done, kept;
+    for (Retired& each : retired_) (each.epoch < oldest ? done : kept).push_back(std::move(each));
+    retired_.swap(kept);
+    return done;
+  }
+
+  std::array<Slot, kGuards> slots_;
+  std::atomic<std::uint64_t> now_{1};
+  std::mutex mutex_;  // guards the rest
+  std::vector<Retired> retired_;
+};
+
+class EpochGuard {
+ public:
+  explicit EpochGuard(Epochs& epochs) {
+    static thread_local std::size_t const first = std::hash<std::thread::id>{}(std::this_thread::get_id());
+    for (std::size_t i = first;; ++i) {
+      slot_ = &epochs.slots_[i % Epochs::kGuards].epoch;
+      std::uint64_t none = 0;
+      if (slot_->load(std::memory_order_relaxed) == 0 && slot_->compare_exchange_strong(none, epochs.now_.load()))
+        return;
+    }
+  }
+  EpochGuard(EpochGuard const&) = delete;
+  EpochGuard& operator=(EpochGuard const&) = delete;
+  ~EpochGuard() { slot_->store(0, std::memory_order_release); }
+
+ private:
+  std::atomic<std::uint64_t>* slot_;
+};
+
+}  // namespace perdure::exec

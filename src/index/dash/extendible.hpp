@@ -1,0 +1,526 @@
+// Dash-EH: a directory over segments, each of which has the keys of one range of hashes (Lu et al., VLDB'20, sections
+// 4.1, 4.7, 4.8). It departs from the paper in what makes a split: one word. Invariants:
+//
+//  * The segments, each leading to the next, cover all hashes, in order, whatever crashes. A split or a merge is
+//    committed by storing the left segment's `extent`: how far it reaches and which comes next. Before that store the
+//    right segment is not there (split) or still is (merge); after it, what the left one holds of keys beyond its
+//    reach is left over, and recovery drops it. So nothing has to be rolled back or forward.
+//  * A directory entry on PM leads to the segment of its hashes, or to one before it, from which the chain leads there.
+//    An entry that a crash left behind is no error. A merge turns every entry that leads to the right segment to
+//    the left one first, and only then commits: nothing durable ever leads to a segment that is gone.
+//  * Threads read a volatile copy of the directory, filled entry by entry. An entry that is there leads to the very
+//    segment, and that one has been made sound since the pool was opened (lazy recovery): opening takes no time.
+//  * Who changes which segment has a range of hashes holds all its locks from before that to after it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/crc32c.hpp"
+#include "exec/epochs.hpp"
+#include "index/dash/segment.hpp"
+#include "index/dash/shared_lock.hpp"
+#include "pm/blocks.hpp"
+#include "pm/pool.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::dash {
+
+template <class Keys, class K = Knobs>
+class Extendible {
+ public:
+  using Ops = SegmentOps<Keys, K>;
+  using Key = typename Keys::Key;
+  using Write = typename Ops::Write;
+  static constexpr Kind kKind = Kind::extendible;
+
+  /// `memory` guards pool and blocks.
+  Extendible(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
+      : pool_(&pool), memory_(&memory), ops_(keys, shape), blocks_(pool, memory, shape.bytes()) {}
+  Extendible(Extendible const&) = delete;
+  Extendible& operator=(Extendible const&) = delete;
+
+  /// Superblock `index` is the index's; there are 2^depth segments to begin with. The caller makes it the pool's root.
+  template <class Host>
+  Status create(Host& host, Offset index, std::uint32_t depth) {
+    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    version_ = 1;
+    std::vector<Offset> segments;
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) {
+      auto block = blocks_.take();
+      if (!block) return block.status();
+      segments.push_back(*block);
+    }
+    for (std::uint64_t i = 0; i < segments.size(); ++i) {
+      std::uint64_t const next = i + 1 < segments.size() ? segments[i + 1].bytes : 0;
+      make_segment(host, segments[i], depth == 0 ? 0 : i << (64 - depth), Extent::of(depth, next));
+    }
+    auto place = directory_place(depth);
+    if (!place) return place.status();
+    for (std::uint64_t i = 0; i < segments.size(); ++i) host.store(entries_at(*place) + i, segments[i].bytes);
+    host.flush(entries_at(*place), segments.size() * 8);
+    host.store(&root_->version, version_);
+    host.store(&root_->first, segments[0].bytes);
+    host.store(&root_->counted, 0);
+    host.store(&root_->directory, std::uint64_t{depth} << 56 | place->bytes);
+    host.persist(&root_->directory, 32);
+    new_volatile(host, depth);
+    return {};
+  }
+
+  /// `sound`: nothing has to be made sound, for the pool was closed in order.
+  template <class Host>
+  Status open(Host& host, Offset index, bool sound) {
+    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    host.read(root_, sizeof *root_);
+    std::uint64_t const directory = host.load(&root_->directory);
+    version_ = host.load(&root_->version);
+    auto const depth = static_cast<std::uint32_t>(directory >> 56);
+    Offset const place{directory & kPlace};
+    if (depth > Extent::kMostDepth || place.bytes + (std::uint64_t{8} << depth) > pool_->bytes())
+      return {Code::corrupt, "the index's directory is outside the pool"};
+    if (place.bytes % pool_->superblock_bytes() == 0) {
+      std::lock_guard const lock(*memory_);
+      pool_->claim_run(place, superblocks_of(depth));
+    }
+    blocks_.find_superblocks();
+    if (!sound && !mutated(Mutant::dash_recovery_skipped)) {
+      ++version_;
+      host.store(&root_->version, version_);
+      host.persist(&root_->version, sizeof root_->version);
+    }
+    new_volatile(host, depth);
+    return {};
+  }
+
+  // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
+
+  template <class Host>
+  Answer find(Host& host, Key const& key, Slot& found) {
+    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+  }
+
+  /// Answer::full: there is no memory; why_full() says more.
+  template <class Host>
+  Answer write(Host& host, Key const& key, Slot slot, Write how, std::optional<Slot>& before) {
+    for (;;) {
+      Segment tried;
+      Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
+        tried = s;
+        return ops_.write(host, s, key, slot, how, right, before);
+      });
+      if (answer != Answer::full) return answer;
+      if (Status s = split(host, key.hash, tried); !s.ok()) {
+        std::lock_guard const lock(why_mutex_);
+        why_full_ = s;
+        return Answer::full;
+      }
+    }
+  }
+
+  template <class Host, class Change>
+  Answer modify(Host& host, Key const& key, Change change, Slot& before) {
+    return until_settled(host, key.hash,
+                         [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
+  }
+
+  template <class Host>
+  Answer erase(Host& host, Key const& key, Slot& before) {
+    bool nearly_empty = false;
+    Answer const answer = until_settled(
+        host, key.hash, [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, nearly_empty); });
+    // Looking costs a segment's metadata, so not every time.
+    if (nearly_empty && (key.hash >> 24) % kLookToMerge == 0) merge(host, key.hash);
+    return answer;
+  }
+
+  /// Brings near what an operation on this hash will read: first its directory entry, then its buckets.
+  template <class Host>
+  void prefetch_entry(Host& host, std::uint64_t hash) {
+    Directory const& directory = this->directory(host);
+    host.prefetch(&directory.entries[directory.index(hash)]);
+  }
+  template <class Host>
+  void prefetch(Host& host, std::uint64_t hash) {
+    ops_.prefetch(host, segment_at(entry(host, hash)), hash);
+  }
+
+  // --- Walking --------------------------------------------------------------------------------------------------
+
+  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
+  /// segment begins, 0 after the last. Segments come in the order of hashes.
+  template <class Host, class F>
+  std::uint64_t walk(Host& host, std::uint64_t position, F f) {
+    for (;; host.pause()) {
+      Segment const s = segment_at(entry(host, position));
+      ops_.lock_all(host, s);
+      if (segment_at(entry(host, position)) == s) {
+        Extent const extent{host.load(&s.header->extent)};
+        for_each_slot(host, s, f);
+        std::uint64_t const next =
+            extent.depth() == 0 ? 0 : s.header->start + (std::uint64_t{1} << (64 - extent.depth()));
+        ops_.unlock_all(host, s);
+        return next;
+      }
+      ops_.unlock_all(host, s);
+    }
+  }
+
+  /// Tells the allocator which segments there are, so that what no segment has is free again; f(slot) for each record.
+  template <class Host, class F>
+  void sweep(Host& host, F f) {
+    blocks_.begin_sweep();
+    std::uint64_t position = 0;
+    do {
+      exec::EpochGuard const guard(epochs_);
+      blocks_.mark(Offset{entry(host, position)});
+      position = walk(host, position, f);
+    } while (position != 0);
+    blocks_.finish_sweep();
+  }
+
+  struct Shape {
+    std::uint64_t segments = 0;
+    std::uint32_t depth = 0;
+  };
+  template <class Host>
+  Shape shape(Host& host) {
+    Shape shape{0, directory(host).depth};
+    std::uint64_t at = host.load(&root_->first);
+    for (; at != 0; at = Extent{host.load(&segment_at(at).header->extent)}.next()) ++shape.segments;
+    return shape;
+  }
+
+  [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
+  [[nodiscard]] Ops const& ops() const { return ops_; }
+  [[nodiscard]] IndexRoot* root() const { return root_; }
+  [[nodiscard]] Status why_full() {
+    std::lock_guard const lock(why_mutex_);
+    return why_full_;
+  }
+  [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
+  [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
+
+ private:
+  static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 56) - 1;
+  static constexpr std::uint64_t kLookToMerge = 8;  // erasures that empty both buckets, of which one looks
+  static constexpr std::uint64_t kSmallDirectory = 1u << 19;  // bytes; larger ones have to be worth it
+  static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
+
+  struct Directory {
+    std::uint32_t depth = 0;
+    std::vector<std::uint64_t> entries;  // places of segments; 0 = not looked up yet
+    [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return depth == 0 ? 0 : hash >> (64 - depth); }
+  };
+
+  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(pool_->base() + place); }
+  [[nodiscard]] std::uint64_t place_of(Segment s) const {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
+  }
+  [[nodiscard]] std::uint64_t* entries_at(Offset place) const {
+    return reinterpret_cast<std::uint64_t*>(pool_->base() + place.bytes);
+  }
+
+  // --- The directory ----------------------------------------------------------------------------------------------
+
+  template <class Host>
+  Directory& directory(Host& host) {
+    return *reinterpret_cast<Directory*>(host.load(&volatile_));
+  }
+  template <class Host>
+  std::uint64_t entry(Host& host, std::uint64_t hash) {
+    Directory& directory = this->directory(host);
+    std::uint64_t const found = host.load(&directory.entries[directory.index(hash)]);
+    return found != 0 ? found : enter(host, hash);
+  }
+
+  template <class Host, class F>
+  Answer until_settled(Host& host, std::uint64_t hash, F operation) {
+    for (;; host.pause()) {
+      std::uint64_t const place = entry(host, hash);
+      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || entry(host, hash) == place; };
+      Answer const answer = operation(segment_at(place), right);
+      if (answer != Answer::retry) return answer;
+    }
+  }
+
+  template <class Host>
+  static bool covers(Host& host, Segment s, std::uint64_t hash) {
+    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+    return depth == 0 || ((hash ^ host.load(&s.header->start)) >> (64 - depth)) == 0;
+  }
+
+  /// Looks an entry up on PM, makes its segment sound, and notes it.
+  template <class Host>
+  std::uint64_t enter(Host& host, std::uint64_t hash) {
+    HeldShared const held(host, directory_lock_);
+    std::uint64_t const root = host.load(&root_->directory);
+    auto const depth = static_cast<std::uint32_t>(root >> 56);
+    std::uint64_t* const at = entries_at(Offset{root & kPlace}) + (depth == 0 ? 0 : hash >> (64 - depth));
+    host.read(at, sizeof *at);
+    Segment s = segment_at(host.load(at));
+    host.read(s.header, sizeof(std::uint64_t) * 3);
+    while (!covers(host, s, hash)) s = segment_at(Extent{host.load(&s.header->extent)}.next());
+    make_sound(host, s);
+    Directory& directory = this->directory(host);
+    std::uint64_t& entry = directory.entries[directory.index(hash)];
+    // If another has stored something meanwhile, that is newer.
+    return host.cas(&entry, 0, place_of(s)) ? place_of(s) : host.load(&entry);
+  }
+
+  template <class Host>
+  void make_sound(Host& host, Segment s) {
+    if (host.load(&s.header->version) == version_) return;
+    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
+    if (host.load(&s.header->version) == version_) return;
+    ops_.recover(host, s, [&](std::uint64_t hash) {
+      return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(host, s, hash);
+    });
+    host.fence();
+    host.store(&s.header->version, version_);
+    host.persist(&s.header->version, sizeof s.header->version);
+  }
+
+  template <class Host>
+  void new_volatile(Host& host, std::uint32_t depth) {
+    auto directory = std::make_unique<Directory>();
+    directory->depth = depth;
+    directory->entries.assign(std::size_t{1} << depth, 0);
+    host.store(&volatile_, reinterpret_cast<std::uint64_t>(directory.get()));
+    owned_ = std::move(directory);
+  }
+  template <class Host>
+  void replace_volatile(Host& host, std::unique_ptr<Directory> next) {
+    host.store(&volatile_, reinterpret_cast<std::uint64_t>(next.get()));
+    std::shared_ptr<Directory> old(std::exchange(owned_, std::move(next)));
+    epochs_.retire([old] {});
+  }
+
+  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t depth) const {
+    return ((std::uint64_t{8} << depth) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+  }
+  Result<Offset> directory_place(std::uint32_t depth) {
+    std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth);
+    auto const index = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - pool_->base());
+    if (at + (std::uint64_t{8} << depth) <= pool_->superblock_bytes()) return Offset{index + at};
+    std::lock_guard const lock(*memory_);
+    return pool_->take_run(superblocks_of(depth));
+  }
+  /// Writes a directory of entries[i] = of(i) and makes it the one that counts; nobody reads the old one.
+  template <class Host, class Of>
+  Status switch_directory(Host& host, std::uint32_t depth, Of of) {
+    auto place = directory_place(depth);
+    if (!place) return place.status();
+    std::uint64_t* const entries = entries_at(*place);
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) host.store(entries + i, of(i));
+    host.flush(entries, std::uint64_t{8} << depth);
+    if (!mutated(Mutant::dash_directory_not_ordered)) host.fence();
+    std::uint64_t const old = host.load(&root_->directory);
+    host.store(&root_->directory, std::uint64_t{depth} << 56 | place->bytes);
+    host.persist(&root_->directory, sizeof root_->directory);
+    if (std::uint64_t const run = old & kPlace; run % pool_->superblock_bytes() == 0) {
+      std::lock_guard const lock(*memory_);
+      pool_->give_run(Offset{run}, superblocks_of(static_cast<std::uint32_t>(old >> 56)));
+    }
+    return {};
+  }
+
+  /// Twice as many entries, if there are still as many as `depth` says.
+  template <class Host>
+  Status double_directory(Host& host, std::uint32_t depth) {
+    HeldAlone const held(host, directory_lock_);
+    std::uint64_t const root = host.load(&root_->directory);
+    if (root >> 56 != depth) return {};
+    if (std::uint64_t const bytes = std::uint64_t{16} << depth; bytes > std::max(kSmallDirectory, pool_->bytes() / 4))
+      return {Code::no_space, "keys whose hashes are alike would take a directory of " + std::to_string(bytes) +
+                                  " bytes, more than a quarter of the pool"};
+    std::uint64_t const* const old = entries_at(Offset{root & kPlace});
+    if (Status s = switch_directory(host, depth + 1, [&](std::uint64_t i) { return host.load(old + i / 2); }); !s.ok())
+      return s;
+    Directory const& now = directory(host);
+    auto next = std::make_unique<Directory>();
+    next->depth = depth + 1;
+    for (std::uint64_t const& entry : now.entries) next->entries.insert(next->entries.end(), 2, host.load(&entry));
+    replace_volatile(host, std::move(next));
+    return {};
+  }
+
+  /// Half as many entries, if no segment needs more. Looks from hash `start` on, where one has just ceased to.
+  template <class Host>
+  void halve_directory(Host& host, std::uint64_t start) {
+    HeldAlone const held(host, directory_lock_);
+    std::uint64_t const root = host.load(&root_->directory);
+    auto const depth = static_cast<std::uint32_t>(root >> 56);
+    std::uint64_t const* const old = entries_at(Offset{root & kPlace});
+    if (depth == 0) return;
+    std::uint64_t const last = (std::uint64_t{1} << depth) - 1;
+    for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last; n += 2, i = (i + 2) & last) {
+      if (host.load(old + i) != host.load(old + i + 1)) return;
+    }
+    if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
+    Directory const& now = directory(host);
+    auto next = std::make_unique<Directory>();
+    next->depth = depth - 1;
+    for (std::size_t i = 0; i < now.entries.size(); i += 2) next->entries.push_back(agreed(host, now, i));
+    replace_volatile(host, std::move(next));
+  }
+  /// Two entries that become one lead to one segment, or are not looked up yet.
+  template <class Host>
+  static std::uint64_t agreed(Host& host, Directory const& directory, std::size_t i) {
+    std::uint64_t const left = host.load(&directory.entries[i]), right = host.load(&directory.entries[i + 1]);
+    return left == right ? left : 0;
+  }
+
+  /// Entries of the hashes from `start` on that `depth` bits tell apart, or, beyond them, those that still lead to
+  /// `instead_of`, lead to `place` from now on.
+  template <class Host>
+  void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
+                    std::uint64_t instead_of) {
+    HeldShared const held(host, directory_lock_);
+    std::uint64_t const root = host.load(&root_->directory);
+    auto const all = static_cast<std::uint32_t>(root >> 56);
+    std::uint64_t* const entries = entries_at(Offset{root & kPlace});
+    std::uint64_t const first = start >> (64 - all), n = std::uint64_t{1} << (all - depth);
+    std::uint64_t end = first;
+    for (; end < std::uint64_t{1} << all; ++end) {
+      if (end >= first + n && host.load(entries + end) != instead_of) break;
+      host.store(entries + end, place);
+    }
+    host.persist(entries + first, (end - first) * 8);
+    Directory& now = directory(host);
+    for (std::uint64_t i = first; i < first + n; ++i) host.store(&now.entries[i], place);
+  }
+
+  // --- Segments ---------------------------------------------------------------------------------------------------
+
+  template <class Host>
+  void make_segment(Host& host, Offset block, std::uint64_t start, Extent extent) {
+    Segment const s = segment_at(block.bytes);
+    ops_.clear(host, s);
+    host.store(&s.header->start, start);
+    host.store(&s.header->version, version_);
+    host.store(&s.header->extent, extent.word);
+    host.persist(s.header, 24);
+  }
+
+  /// Makes two of the segment that has this hash, if it is still `s`.
+  template <class Host>
+  Status split(Host& host, std::uint64_t hash, Segment s) {
+    ops_.lock_all(host, s);
+    Status const status = entry(host, hash) == place_of(s) ? split_locked(host, s) : Status{};
+    ops_.unlock_all(host, s);
+    return status;
+  }
+
+  template <class Host>
+  Status split_locked(Host& host, Segment s) {
+    Extent const extent{host.load(&s.header->extent)};
+    std::uint32_t const depth = extent.depth();
+    if (depth >= Extent::kMostDepth)
+      return {Code::no_space, "more keys than a segment has room for share the first " + std::to_string(depth) +
+                                  " bits of their hash; no split would tell them apart"};
+    for (std::uint32_t all; (all = directory(host).depth) <= depth;) {
+      if (Status status = double_directory(host, all); !status.ok()) return status;
+    }
+    auto block = blocks_.take();
+    if (!block) return block.status();
+    std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
+    std::uint64_t const start = host.load(&s.header->start) | bit;
+    auto const moves = [&](std::uint64_t h) { return (h & bit) != 0; };
+
+    Segment const right = segment_at(block->bytes);
+    make_segment(host, *block, start, Extent::of(depth + 1, extent.next()));
+    ops_.lock_all(host, right);
+    SegmentContents const contents = ops_.contents(host, s);
+    bool const early = mutated(Mutant::dash_split_before_copy);
+    if (early) commit(host, s, Extent::of(depth + 1, block->bytes));
+    ops_.copy(host, s, contents, right, moves);
+    if (!mutated(Mutant::dash_split_not_ordered)) host.fence();
+    if (!early) commit(host, s, Extent::of(depth + 1, block->bytes));
+    turn_entries(host, start, depth + 1, block->bytes, 0);
+    if (!mutated(Mutant::dash_split_keeps_moved)) ops_.remove_if(host, s, contents, moves);
+    ops_.unlock_all(host, right);
+    splits_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
+  template <class Host>
+  void commit(Host& host, Segment s, Extent extent) {
+    host.store(&s.header->extent, extent.word);
+    host.persist(&s.header->extent, sizeof extent.word);
+  }
+
+  /// Makes one of the segment that has this hash and its other half, if both together leave much room.
+  template <class Host>
+  void merge(Host& host, std::uint64_t hash) {
+    Segment const some = segment_at(entry(host, hash));
+    std::uint32_t const depth = Extent{host.load(&some.header->extent)}.depth();
+    if (depth == 0) return;
+    std::uint64_t const bit = std::uint64_t{1} << (64 - depth);
+    std::uint64_t const start = hash & ~(bit - 1) & ~bit;
+    Segment const left = segment_at(entry(host, start));
+    Segment const right = segment_at(entry(host, start | bit));
+    if (left == right || ops_.count(host, left) + ops_.count(host, right) > most_merged()) return;
+    ops_.lock_all(host, left);
+    ops_.lock_all(host, right);
+    bool const still = entry(host, start) == place_of(left) && entry(host, start | bit) == place_of(right) &&
+                       Extent{host.load(&left.header->extent)}.depth() == depth &&
+                       Extent{host.load(&right.header->extent)}.depth() == depth;
+    bool const merged = still && merge_locked(host, left, right, depth);
+    ops_.unlock_all(host, right);
+    ops_.unlock_all(host, left);
+    if (!merged) return;
+    epochs_.retire([this, right] { blocks_.give(Offset{place_of(right)}); });
+    merges_.fetch_add(1, std::memory_order_relaxed);
+    if (depth == directory(host).depth) halve_directory(host, start);
+  }
+  [[nodiscard]] std::uint64_t most_merged() const { return std::uint64_t{ops_.shape().buckets} * kSlots / 2; }
+
+  template <class Host>
+  bool merge_locked(Host& host, Segment left, Segment right, std::uint32_t depth) {
+    SegmentContents contents = ops_.contents(host, left);
+    auto const plan = ops_.plan_merge(contents, ops_.contents(host, right));
+    if (!plan) return false;
+    Extent const both = Extent::of(depth - 1, Extent{host.load(&right.header->extent)}.next());
+    bool const early = mutated(Mutant::dash_merge_before_copy), late = mutated(Mutant::dash_merge_directory_last);
+    if (early) commit(host, left, both);
+    ops_.merge(host, left, contents, right, *plan);
+    if (!late) turn_entries(host, host.load(&right.header->start), depth, place_of(left), place_of(right));
+    if (!early) commit(host, left, both);
+    if (late) turn_entries(host, host.load(&right.header->start), depth, place_of(left), place_of(right));
+    return true;
+  }
+
+  template <class Host, class F>
+  void for_each_slot(Host& host, Segment s, F f) {
+    std::uint32_t const all = ops_.shape().buckets + ops_.shape().stash;
+    for (std::uint32_t b = 0; b < all; ++b) {
+      for (std::uint32_t left = State{host.load(&s.buckets[b].state)}.used(); left != 0; left &= left - 1)
+        f(ops_.slot_at(host, s, {b, static_cast<std::uint32_t>(std::countr_zero(left))}));
+    }
+  }
+
+  pm::Pool* pool_;
+  std::mutex* memory_;
+  Ops ops_;
+  pm::Blocks blocks_;
+  IndexRoot* root_ = nullptr;
+  std::uint64_t version_ = 0;
+  std::uint64_t volatile_ = 0;  // a Directory, shared: read and replaced through the Host
+  std::unique_ptr<Directory> owned_;  // the same
+  SharedLock directory_lock_;  // shared by who reads or changes entries on PM, alone by who replaces the directory
+  std::array<SharedLock, kRecoveries> recoveries_;
+  std::atomic<std::uint64_t> splits_{0}, merges_{0};
+  std::mutex why_mutex_;
+  Status why_full_;  // guarded by why_mutex_
+  exec::Epochs epochs_;  // last: what it frees is above
+};
+
+}  // namespace perdure::dash

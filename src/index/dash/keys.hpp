@@ -1,0 +1,81 @@
+// What a slot holds, of the two kinds there are: a key of up to 8 bytes beside its value, or the place of a record
+// beside the hash of its key, which spares splits and most comparisons a look at the record. Invariant: a record's
+// bytes never change while a slot leads to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/hash.hpp"
+#include "index/dash/layout.hpp"
+
+namespace perdure::dash {
+
+class InlineKeys {
+ public:
+  struct Key {
+    std::uint64_t hash = 0;
+    std::uint64_t word = 0;
+  };
+  explicit InlineKeys(std::uint32_t key_bytes = 8) : key_bytes_(key_bytes) {}
+
+  [[nodiscard]] Key key(std::byte const* bytes) const {
+    Key key;
+    std::memcpy(&key.word, bytes, key_bytes_);
+    key.hash = hash_of_word(key.word);
+    return key;
+  }
+  template <class Host>
+  [[nodiscard]] bool equal(Host&, Slot slot, Key const& key) const {
+    return slot.first == key.word;
+  }
+  template <class Host>
+  [[nodiscard]] bool same(Host&, Slot a, Slot b) const {
+    return a.first == b.first;
+  }
+  [[nodiscard]] std::uint64_t hash_of(Slot slot) const { return hash_of_word(slot.first); }
+  /// What an update replaces.
+  static std::uint64_t& changing(Slot& slot) { return slot.second; }
+
+ private:
+  [[nodiscard]] std::uint64_t hash_of_word(std::uint64_t word) const {
+    std::byte bytes[8];
+    std::memcpy(bytes, &word, sizeof bytes);
+    if (key_bytes_ > sizeof bytes) __builtin_unreachable();
+    return key_bytes_ == 8 ? hash_bytes(bytes, 8) : hash_bytes(bytes, key_bytes_);
+  }
+  std::uint32_t key_bytes_;
+};
+
+/// `Records` tells whether the record at a place has a key: equal(host, place, bytes, n), and whether two have the
+/// same: same(host, place, place).
+template <class Records>
+class RecordKeys {
+ public:
+  struct Key {
+    std::uint64_t hash = 0;
+    std::byte const* bytes = nullptr;
+    std::size_t size = 0;
+  };
+  explicit RecordKeys(Records records) : records_(records) {}
+
+  [[nodiscard]] static Key key(std::byte const* bytes, std::size_t size) {
+    return {hash_bytes(bytes, size), bytes, size};
+  }
+  template <class Host>
+  [[nodiscard]] bool equal(Host& host, Slot slot, Key const& key) const {
+    return slot.second == key.hash && records_.equal(host, slot.first, key.bytes, key.size);
+  }
+  template <class Host>
+  [[nodiscard]] bool same(Host& host, Slot a, Slot b) const {
+    return a.second == b.second && (a.first == b.first || records_.same(host, a.first, b.first));
+  }
+  [[nodiscard]] static std::uint64_t hash_of(Slot slot) { return slot.second; }
+  static std::uint64_t& changing(Slot& slot) { return slot.first; }
+
+ private:
+  Records records_;
+};
+
+}  // namespace perdure::dash

@@ -1,0 +1,711 @@
+// One segment of Dash: buckets of 14 slots and a stash, searched without locks and changed under the locks of a key's
+// two buckets (Lu et al., VLDB'20, sections 4.2 to 4.6). Invariants:
+//
+//  * Word `state` of a bucket says which slots count. A slot is written and ordered before its bit is stored, and
+//    written over only after the store that took its bit away is ordered. So every record whose bit is there after a
+//    crash is whole. Fingerprints and hints may be anything then: recover() makes them anew.
+//  * A record is changed, moved or removed only under the lock of its home bucket, wherever it lies. So a search holds
+//    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again.
+//  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
+//  * Locks are taken in the order of the buckets, the stash last; a third bucket, to displace into, is only tried.
+//
+// Between probing and home bucket there is a filter of 16 bits that the paper has not: it spares most searches the
+// second bucket.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/mutants.hpp"
+#include "exec/bytes.hpp"
+#include "index/dash/layout.hpp"
+
+namespace perdure::dash {
+
+/// Which of Dash's parts are there: what the paper's ablations (sections 6.5 to 6.7) leave out.
+struct Knobs {
+  static constexpr bool fingerprints = true;
+  static constexpr bool overflow_hints = true;  // else every search that finds nothing looks through the stash
+  static constexpr bool filter = true;          // else every such search looks into the probing bucket
+  static constexpr bool optimistic = true;      // else searches lock their home bucket
+  static constexpr bool probing = true;         // a second bucket for each key
+  static constexpr bool balanced = true;        // the less full one of the two
+  static constexpr bool displacement = true;
+};
+
+enum class Answer : std::uint8_t {
+  done,
+  absent,
+  exists,
+  full,   // no room: the segment has to be split
+  retry,  // somebody changes the bucket, or the segment is not the right one any more
+};
+
+struct Segment {
+  SegmentHeader* header = nullptr;
+  Bucket* buckets = nullptr;
+
+  static Segment at(std::byte* bytes) {
+    return {reinterpret_cast<SegmentHeader*>(bytes), reinterpret_cast<Bucket*>(bytes + sizeof(SegmentHeader))};
+  }
+  [[nodiscard]] bool operator==(Segment const& other) const { return header == other.header; }
+};
+
+/// A slot of a segment; buckets from SegmentShape::buckets on are the stash's.
+struct Spot {
+  std::uint32_t bucket = 0;
+  std::uint32_t slot = 0;
+};
+
+/// What counts in a bucket, with the hash of each key.
+struct BucketContents {
+  std::uint32_t used = 0;
+  std::uint32_t guests = 0;
+  std::array<std::uint64_t, kSlots> hashes{};
+};
+using SegmentContents = std::vector<BucketContents>;
+
+template <class Keys, class K = Knobs>
+class SegmentOps {
+ public:
+  using Key = typename Keys::Key;
+
+  SegmentOps(Keys keys, SegmentShape shape) : keys_(keys), shape_(shape) {}
+
+  [[nodiscard]] SegmentShape shape() const { return shape_; }
+  [[nodiscard]] Keys const& keys() const { return keys_; }
+
+  // --- Single operations. `right()` tells whether the segment is still the key's. -------------------------------
+
+  template <class Host, class Right>
+  Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
+    Bucket& home = s.buckets[home_of(key.hash)];
+    host.read(&home, kMetadata);
+    if constexpr (!K::optimistic) lock(host, home);
+    State const before{host.load(&home.state)};
+    if (K::optimistic && before.locked()) return Answer::retry;
+    Answer answer = Answer::retry;
+    if (right()) answer = locate(host, s, key, before, found) ? Answer::done : Answer::absent;
+    if constexpr (!K::optimistic) {
+      unlock(host, home);
+    } else if (host.load(&home.state) != before.word) {
+      return Answer::retry;
+    }
+    return answer;
+  }
+
+  template <class Host>
+  void prefetch(Host& host, Segment s, std::uint64_t hash) const {
+    host.prefetch(&s.buckets[home_of(hash)]);
+    host.prefetch(&s.buckets[next_of(home_of(hash))]);
+  }
+
+  enum class Write : std::uint8_t { insert, put, update };
+  /// `before`: what an update, or a put of a key that is there, replaced.
+  template <class Host, class Right>
+  Answer write(Host& host, Segment s, Key const& key, Slot slot, Write how, Right right,
+               std::optional<Slot>& before) const {
+    Pair const pair = lock_pair(host, s, key.hash);
+    Answer const answer = right() ? write_locked(host, s, key, slot, how, before) : Answer::retry;
+    unlock_pair(host, s, pair);
+    return answer;
+  }
+
+  /// Replaces the value that is there by change(slot), under the locks.
+  template <class Host, class Right, class Change>
+  Answer modify(Host& host, Segment s, Key const& key, Right right, Change change, Slot& before) const {
+    Pair const pair = lock_pair(host, s, key.hash);
+    Answer answer = Answer::retry;
+    if (right()) {
+      Slot found;
+      Spot spot;
+      answer = Answer::absent;
+      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &spot)) {
+        before = found;
+        replace(host, s, spot, change(found));
+        answer = Answer::done;
+      }
+    }
+    unlock_pair(host, s, pair);
+    return answer;
+  }
+
+  /// `nearly_empty`: neither of the key's buckets has anything left.
+  template <class Host, class Right>
+  Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before, bool& nearly_empty) const {
+    Pair const pair = lock_pair(host, s, key.hash);
+    Answer answer = Answer::retry;
+    if (right()) {
+      Spot spot;
+      answer = Answer::absent;
+      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), before, &spot)) {
+        remove(host, s, spot, key.hash);
+        answer = Answer::done;
+        nearly_empty = state_of(host, s, pair.home).used() == 0 && state_of(host, s, pair.next).used() == 0;
+      }
+    }
+    unlock_pair(host, s, pair);
+    return answer;
+  }
+
+  // --- Whole segments -------------------------------------------------------------------------------------------
+
+  template <class Host>
+  void lock_all(Host& host, Segment s) const {
+    for (std::uint32_t b = 0; b < all(); ++b) lock(host, s.buckets[b]);
+  }
+  template <class Host>
+  void unlock_all(Host& host, Segment s) const {
+    for (std::uint32_t b = all(); b-- > 0;) unlock(host, s.buckets[b]);
+  }
+
+  /// Of a segment that nobody changes.
+  template <class Host>
+  SegmentContents contents(Host& host, Segment s) const {
+    SegmentContents contents(all());
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      State const state = state_of(host, s, b);
+      contents[b].used = state.used();
+      contents[b].guests = state.guests();
+      for_each_bit(state.used(),
+                   [&](std::uint32_t i) { contents[b].hashes[i] = keys_.hash_of(slot_at(host, s, {b, i})); });
+    }
+    return contents;
+  }
+
+  template <class Host>
+  [[nodiscard]] std::uint64_t count(Host& host, Segment s) const {
+    std::uint64_t n = 0;
+    for (std::uint32_t b = 0; b < all(); ++b) n += state_of(host, s, b).count();
+    return n;
+  }
+
+  template <class Host>
+  Slot slot_at(Host& host, Segment s, Spot spot) const {
+    Slot const& slot = s.buckets[spot.bucket].slots[spot.slot];
+    host.read(&slot, sizeof slot);
+    return {host.load(&slot.first), host.load(&slot.second)};
+  }
+
+  /// Makes a segment of what nobody reaches yet: no record.
+  template <class Host>
+  void clear(Host& host, Segment s) const {
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      store_metadata(host, s.buckets[b], {}, {}, {});
+      host.flush(&s.buckets[b], kMetadata);
+    }
+  }
+
+  /// The records of `from` that `wanted(hash)` picks, into `to`, which nobody reaches yet. Ordered by who fences next.
+  template <class Host, class Wanted>
+  void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
+    SegmentContents made(all());
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+        std::uint64_t const hash = contents[b].hashes[i];
+        if (!wanted(hash)) return;
+        bool const guest = (contents[b].guests >> i & 1) != 0;
+        std::optional<Spot> const spot = b < shape_.buckets ? std::optional<Spot>{{b, i}} : room_for(made, hash);
+        add(made, *spot, hash, b < shape_.buckets ? guest : spot->bucket != home_of(hash));
+        store_slot(host, to, *spot, slot_at(host, from, {b, i}));
+      });
+    }
+    store_contents(host, to, made);
+  }
+
+  /// Takes away what `unwanted(hash)` picks, of a segment that is locked.
+  template <class Host, class Unwanted>
+  void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+        if (unwanted(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
+      });
+    }
+    store_contents(host, s, contents);
+    host.fence();
+    empty_stash(host, s, contents);
+  }
+
+  /// Room in `into` for all of `from`, as (from, into) spots; none where something does not fit.
+  using Plan = std::vector<std::pair<Spot, Spot>>;
+  std::optional<Plan> plan_merge(SegmentContents& into, SegmentContents const& from) const {
+    Plan plan;
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      std::uint32_t left = from[b].used;
+      for (; left != 0; left &= left - 1) {
+        auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
+        std::optional<Spot> const spot = room_for(into, from[b].hashes[i]);
+        if (!spot) return std::nullopt;
+        add(into, *spot, from[b].hashes[i], spot->bucket != home_of(from[b].hashes[i]));
+        plan.push_back({{b, i}, *spot});
+      }
+    }
+    return plan;
+  }
+  /// Both are locked; `merged` is what plan_merge() made of `into`.
+  template <class Host>
+  void merge(Host& host, Segment into, SegmentContents const& merged, Segment from, Plan const& plan) const {
+    for (auto const& [source, target] : plan) store_slot(host, into, target, slot_at(host, from, source));
+    host.fence();
+    store_contents(host, into, merged);
+    host.fence();
+  }
+
+  /// Makes a segment sound that a crash left: no lock held, nothing that belongs elsewhere, no key twice, fingerprints
+  /// and hints as they should be. Answers how many records went. Nobody else reaches it. The caller orders it.
+  template <class Host, class Belongs>
+  std::uint64_t recover(Host& host, Segment s, Belongs belongs) const {
+    SegmentContents found = contents(host, s);
+    std::uint64_t dropped = 0;
+    auto const drop = [&](std::uint32_t b, std::uint32_t i) {
+      found[b].used &= ~(1u << i);
+      ++dropped;
+    };
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      for_each_bit(found[b].used, [&](std::uint32_t i) {
+        if (!belongs(found[b].hashes[i])) drop(b, i);
+      });
+    }
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      for_each_bit(found[b].used, [&](std::uint32_t i) {
+        if (stands_before(host, s, found, {b, i}) && !mutated(Mutant::dash_recovery_keeps_duplicates)) drop(b, i);
+      });
+    }
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      store_metadata(host, s.buckets[b], State{}.with(found[b].used, found[b].guests), prints_of(found[b]), {});
+    }
+    store_hints(host, s, found);
+    for (std::uint32_t b = 0; b < all(); ++b) host.flush(&s.buckets[b], kMetadata);
+    return dropped;
+  }
+
+ private:
+  static constexpr std::size_t kMetadata = 32;
+  struct Pair {
+    std::uint32_t home, next;
+  };
+
+  [[nodiscard]] std::uint32_t all() const { return shape_.buckets + shape_.stash; }
+  [[nodiscard]] std::uint32_t home_of(std::uint64_t hash) const { return bucket_of(hash, shape_.buckets); }
+  [[nodiscard]] std::uint32_t next_of(std::uint32_t bucket) const { return (bucket + 1) & (shape_.buckets - 1); }
+  [[nodiscard]] std::uint32_t last_of(std::uint32_t bucket) const { return (bucket - 1) & (shape_.buckets - 1); }
+
+  template <class F>
+  static void for_each_bit(std::uint32_t bits, F f) {
+    for (; bits != 0; bits &= bits - 1) f(static_cast<std::uint32_t>(std::countr_zero(bits)));
+  }
+
+  // --- Locks ----------------------------------------------------------------------------------------------------
+
+  template <class Host>
+  [[nodiscard]] State state_of(Host& host, Segment s, std::uint32_t b) const {
+    return {host.load(&s.buckets[b].state)};
+  }
+  template <class Host>
+  static bool try_lock(Host& host, Bucket& bucket) {
+    State const state{host.load(&bucket.state)};
+    if (mutated(Mutant::dash_lock_ignored)) {
+      host.store(&bucket.state, state.word | State::kLocked);
+      return true;
+    }
+    return !state.locked() && host.cas(&bucket.state, state.word, state.word | State::kLocked);
+  }
+  template <class Host>
+  static void lock(Host& host, Bucket& bucket) {
+    while (!try_lock(host, bucket)) host.pause();
+  }
+  template <class Host>
+  static void unlock(Host& host, Bucket& bucket) {
+    State const state{host.load(&bucket.state)};
+    host.store(&bucket.state,
+               mutated(Mutant::dash_version_stays) ? state.word & ~State::kLocked : state.unlocked().word);
+  }
+  template <class Host>
+  Pair lock_pair(Host& host, Segment s, std::uint64_t hash) const {
+    std::uint32_t const home = home_of(hash);
+    Pair const pair{home, K::probing ? next_of(home) : home};
+    host.read(&s.buckets[pair.home], kMetadata);
+    host.read(&s.buckets[pair.next], kMetadata);
+    lock(host, s.buckets[std::min(pair.home, pair.next)]);
+    if (pair.home != pair.next) lock(host, s.buckets[std::max(pair.home, pair.next)]);
+    return pair;
+  }
+  template <class Host>
+  void unlock_pair(Host& host, Segment s, Pair pair) const {
+    unlock(host, s.buckets[pair.home]);
+    if (pair.home != pair.next) unlock(host, s.buckets[pair.next]);
+  }
+
+  // --- Searching ------------------------------------------------------------------------------------------------
+
+  /// Slots of a bucket that may hold the key, of those in `of`.
+  template <class Host>
+  static std::uint32_t candidates(Host& host, Bucket const& bucket, std::uint64_t hash, std::uint32_t of) {
+    if constexpr (!K::fingerprints) return of;
+    return exec::equal_bytes(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]), fingerprint(hash)) & of;
+  }
+  template <class Host>
+  bool locate_in(Host& host, Segment s, std::uint32_t b, Key const& key, std::uint32_t of, Slot& found,
+                 Spot* spot) const {
+    for (std::uint32_t left = candidates(host, s.buckets[b], key.hash, of); left != 0; left &= left - 1) {
+      Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
+      Slot const slot = slot_at(host, s, at);
+      if (!keys_.equal(host, slot, key)) continue;
+      found = slot;
+      if (spot != nullptr) *spot = at;
+      return true;
+    }
+    return false;
+  }
+  template <class Host>
+  bool locate_in_stash(Host& host, Segment s, std::uint32_t i, Key const& key, Slot& found, Spot* spot) const {
+    std::uint32_t const b = shape_.buckets + i;
+    if (i >= shape_.stash) return false;  // a hint that is being changed
+    host.read(&s.buckets[b], kMetadata);
+    return locate_in(host, s, b, key, state_of(host, s, b).used(), found, spot);
+  }
+  /// Overflows of a bucket that may be the key's, of those in `of`.
+  template <class Host>
+  static std::uint32_t overflow_candidates(Host& host, Bucket const& bucket, Hints hints, std::uint64_t hash,
+                                           std::uint32_t of) {
+    std::uint32_t found = 0;
+    std::uint64_t const two = host.load(&bucket.prints[1]) >> 48 | (hints.word & 0xffff) << 16;
+    for (std::uint32_t i = 0; i < kOverflows; ++i) {
+      if (static_cast<std::uint8_t>(two >> (8 * i)) == fingerprint(hash)) found |= 1u << i;
+    }
+    return found & of;
+  }
+  template <class Host>
+  bool locate_overflows(Host& host, Segment s, std::uint32_t b, Hints hints, bool guests, Key const& key, Slot& found,
+                        Spot* spot) const {
+    std::uint32_t const of = hints.overflows() & (guests ? hints.guests() : ~hints.guests());
+    std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.buckets[b], hints, key.hash, of);
+    for (; left != 0; left &= left - 1) {
+      std::uint32_t const stash = hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
+      if (locate_in_stash(host, s, stash, key, found, spot)) return true;
+    }
+    return false;
+  }
+
+  /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
+  template <class Host>
+  bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
+    std::uint32_t const home = home_of(key.hash);
+    if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
+    Hints const hints{host.load(&s.buckets[home].hints)};
+    Hints beyond;
+    std::uint32_t const next = next_of(home);
+    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
+      host.read(&s.buckets[next], kMetadata);
+      State const guests = state_of(host, s, next);
+      if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
+      beyond = {host.load(&s.buckets[next].hints)};
+    }
+    if (K::overflow_hints && hints.untold() == 0) {
+      return locate_overflows(host, s, home, hints, false, key, found, spot) ||
+             locate_overflows(host, s, next, beyond, true, key, found, spot);
+    }
+    for (std::uint32_t i = 0; i < shape_.stash; ++i) {
+      if (locate_in_stash(host, s, i, key, found, spot)) return true;
+    }
+    return false;
+  }
+
+  // --- Changing, under the locks of the pair ----------------------------------------------------------------------
+
+  template <class Host>
+  Answer write_locked(Host& host, Segment s, Key const& key, Slot slot, Write how, std::optional<Slot>& before) const {
+    Slot found;
+    Spot spot;
+    if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &spot)) {
+      if (how == Write::insert) return Answer::exists;
+      before = found;
+      replace(host, s, spot, slot);
+      return Answer::done;
+    }
+    if (how == Write::update) return Answer::absent;
+    return insert(host, s, key.hash, slot) ? Answer::done : Answer::full;
+  }
+
+  template <class Host>
+  void replace(Host& host, Segment s, Spot spot, Slot slot) const {
+    Slot& at = s.buckets[spot.bucket].slots[spot.slot];
+    std::uint64_t& word = Keys::changing(at);
+    host.store(&word, Keys::changing(slot));
+    if (!mutated(Mutant::dash_update_not_ordered)) host.persist(&word, sizeof word);
+  }
+
+  template <class Host>
+  bool insert(Host& host, Segment s, std::uint64_t hash, Slot slot) const {
+    std::uint32_t const home = home_of(hash);
+    std::uint32_t const next = K::probing ? next_of(home) : home;
+    State const here = state_of(host, s, home), there = state_of(host, s, next);
+    bool const to_next = K::probing && (K::balanced ? there.count() < here.count() : here.full());
+    if (std::uint32_t const b = to_next ? next : home; !state_of(host, s, b).full()) {
+      place(host, s, b, hash, slot);
+      return true;
+    }
+    if constexpr (K::probing && K::displacement) {
+      if (displace(host, s, next, false, next_of(next))) {
+        place(host, s, next, hash, slot);
+        return true;
+      }
+      if (displace(host, s, home, true, last_of(home))) {
+        place(host, s, home, hash, slot);
+        return true;
+      }
+    }
+    return insert_in_stash(host, s, hash, slot);
+  }
+
+  /// Into a free slot of one of the key's buckets, or of the stash.
+  template <class Host>
+  void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot slot) const {
+    Bucket& bucket = s.buckets[b];
+    State const state{host.load(&bucket.state)};
+    std::uint32_t const i = state.free_slot();
+    std::uint32_t const home = home_of(hash);
+    bool const guest = b < shape_.buckets && b != home;
+    bool const early = mutated(Mutant::dash_bit_before_slot);
+    if (!early) store_slot(host, s, {b, i}, slot);
+    if (!early && !mutated(Mutant::dash_slot_not_ordered)) host.fence();
+    store_print(host, bucket, i, fingerprint(hash));
+    if (guest) store_beyond(host, s.buckets[home], hash);
+    host.store(&bucket.state, state.with_slot(i, guest).word);
+    if (!mutated(Mutant::dash_bit_not_ordered)) host.persist(&bucket.state, sizeof bucket.state);
+    if (early) {
+      store_slot(host, s, {b, i}, slot);
+      host.fence();
+    }
+  }
+
+  /// Makes room in bucket b, which is full: moves one of its records, of this bucket or of the one before it, to its
+  /// other bucket `to`. Bucket `to` may be busy, or full: then there is none.
+  template <class Host>
+  bool displace(Host& host, Segment s, std::uint32_t b, bool guest, std::uint32_t to) const {
+    State const state = state_of(host, s, b);
+    std::uint32_t const movable = state.used() & (guest ? state.guests() : ~state.guests());
+    if (movable == 0) return false;
+    Bucket& target = s.buckets[to];
+    host.read(&target, kMetadata);
+    if (State{host.load(&target.state)}.full() || !try_lock(host, target)) return false;
+    bool const room = !State{host.load(&target.state)}.full();
+    if (room) {
+      Spot const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
+      Slot const slot = slot_at(host, s, from);
+      bool const late = !mutated(Mutant::dash_displaced_before_copy);
+      if (!late) take_bit(host, s, from);
+      place(host, s, to, keys_.hash_of(slot), slot);
+      if (late) take_bit(host, s, from);
+    }
+    unlock(host, target);
+    return room;
+  }
+
+  template <class Host>
+  void take_bit(Host& host, Segment s, Spot spot) const {
+    Bucket& bucket = s.buckets[spot.bucket];
+    host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << spot.slot).word);
+    if (!mutated(Mutant::dash_removal_not_ordered)) host.persist(&bucket.state, sizeof bucket.state);
+  }
+
+  template <class Host>
+  bool insert_in_stash(Host& host, Segment s, std::uint64_t hash, Slot slot) const {
+    for (std::uint32_t i = 0; i < shape_.stash; ++i) {
+      Bucket& bucket = s.buckets[shape_.buckets + i];
+      host.read(&bucket, kMetadata);
+      lock(host, bucket);
+      bool const room = !State{host.load(&bucket.state)}.full();
+      if (room) {
+        if (!mutated(Mutant::dash_stash_not_told)) tell_overflow(host, s, hash, i);
+        place(host, s, shape_.buckets + i, hash, slot);
+      }
+      unlock(host, bucket);
+      if (room) return true;
+    }
+    return false;
+  }
+
+  template <class Host>
+  void tell_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
+    std::uint32_t const home = home_of(hash);
+    for (std::uint32_t const b : {home, next_of(home)}) {
+      bool const guest = b != home;
+      if (guest && !K::probing) continue;
+      Bucket& bucket = s.buckets[b];
+      Hints const hints{host.load(&bucket.hints)};
+      auto const i = static_cast<std::uint32_t>(std::countr_one(hints.overflows()));
+      if (i >= kOverflows) continue;
+      Hints next = hints.with_overflow(i, guest, stash);
+      if (i < 2) {
+        store_print(host, bucket, kSlots + i, fingerprint(hash));
+      } else {
+        std::uint32_t const shift = 8 * (i - 2);
+        next.word = (next.word & ~(std::uint64_t{255} << shift)) | std::uint64_t{fingerprint(hash)} << shift;
+      }
+      host.store(&bucket.hints, next.word);
+      if (guest) store_beyond(host, s.buckets[home], hash);
+      return;
+    }
+    Bucket& bucket = s.buckets[home];
+    Hints const hints{host.load(&bucket.hints)};
+    host.store(&bucket.hints, hints.with_untold(hints.untold() + 1).word);
+  }
+
+  template <class Host>
+  void forget_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
+    std::uint32_t const home = home_of(hash);
+    for (std::uint32_t const b : {home, next_of(home)}) {
+      Bucket& bucket = s.buckets[b];
+      Hints const hints{host.load(&bucket.hints)};
+      std::uint32_t const of = hints.overflows() & (b != home ? hints.guests() : ~hints.guests());
+      for (std::uint32_t left = overflow_candidates(host, bucket, hints, hash, of); left != 0; left &= left - 1) {
+        auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
+        if (hints.stash_of(i) != stash) continue;
+        host.store(&bucket.hints, hints.without_overflow(i).word);
+        return;
+      }
+      if (!K::probing) break;
+    }
+    Bucket& bucket = s.buckets[home];
+    Hints const hints{host.load(&bucket.hints)};
+    host.store(&bucket.hints, hints.with_untold(hints.untold() - 1).word);
+  }
+
+  template <class Host>
+  void remove(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
+    if (spot.bucket < shape_.buckets) return take_bit(host, s, spot);
+    Bucket& stash = s.buckets[spot.bucket];
+    lock(host, stash);
+    take_bit(host, s, spot);
+    unlock(host, stash);
+    forget_overflow(host, s, hash, spot.bucket - shape_.buckets);
+  }
+
+  // --- Words ------------------------------------------------------------------------------------------------------
+
+  template <class Host>
+  void store_slot(Host& host, Segment s, Spot spot, Slot slot) const {
+    Slot& at = s.buckets[spot.bucket].slots[spot.slot];
+    host.store(&at.first, slot.first);
+    host.store(&at.second, slot.second);
+    host.flush(&at, sizeof at);
+  }
+  template <class Host>
+  static void store_print(Host& host, Bucket& bucket, std::uint32_t i, std::uint8_t print) {
+    std::uint64_t& word = bucket.prints[i / 8];
+    std::uint32_t const shift = 8 * (i % 8);
+    host.store(&word, (host.load(&word) & ~(std::uint64_t{255} << shift)) | std::uint64_t{print} << shift);
+  }
+  template <class Host>
+  static void store_beyond(Host& host, Bucket& home, std::uint64_t hash) {
+    Hints const hints{host.load(&home.hints)};
+    if (!hints.beyond(filter_bit(hash))) host.store(&home.hints, hints.with_beyond(filter_bit(hash)).word);
+  }
+  template <class Host>
+  static void store_metadata(Host& host, Bucket& bucket, State state, std::array<std::uint64_t, 2> prints,
+                             Hints hints) {
+    host.store(&bucket.prints[0], prints[0]);
+    host.store(&bucket.prints[1], prints[1]);
+    host.store(&bucket.hints, hints.word);
+    host.store(&bucket.state, state.word);
+  }
+
+  // --- Contents ---------------------------------------------------------------------------------------------------
+
+  static std::array<std::uint64_t, 2> prints_of(BucketContents const& contents) {
+    std::array<std::uint64_t, 2> prints{};
+    for_each_bit(contents.used, [&](std::uint32_t i) {
+      prints[i / 8] |= std::uint64_t{fingerprint(contents.hashes[i])} << (8 * (i % 8));
+    });
+    return prints;
+  }
+  static void add(SegmentContents& contents, Spot spot, std::uint64_t hash, bool guest) {
+    BucketContents& bucket = contents[spot.bucket];
+    bucket.used |= 1u << spot.slot;
+    bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest) << spot.slot;
+    bucket.hashes[spot.slot] = hash;
+  }
+  /// In the less full of a key's buckets, or in the stash.
+  std::optional<Spot> room_for(SegmentContents const& contents, std::uint64_t hash) const {
+    std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
+    bool const to_next = std::popcount(contents[next].used) < std::popcount(contents[home].used);
+    if (auto const spot = free_in(contents, to_next ? next : home)) return spot;
+    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+      if (auto const spot = free_in(contents, b)) return spot;
+    }
+    return std::nullopt;
+  }
+  static std::optional<Spot> free_in(SegmentContents const& contents, std::uint32_t b) {
+    auto const i = static_cast<std::uint32_t>(std::countr_one(contents[b].used));
+    if (i >= kSlots) return std::nullopt;
+    return Spot{b, i};
+  }
+
+  /// All metadata of a segment that is locked, or that nobody reaches; locks and versions stay. Flushed, not fenced.
+  template <class Host>
+  void store_contents(Host& host, Segment s, SegmentContents const& contents) const {
+    for (std::uint32_t b = 0; b < all(); ++b) {
+      State const state = state_of(host, s, b).with(contents[b].used, contents[b].guests);
+      store_metadata(host, s.buckets[b], state, prints_of(contents[b]), {});
+    }
+    store_hints(host, s, contents);
+    for (std::uint32_t b = 0; b < all(); ++b) host.flush(&s.buckets[b], kMetadata);
+  }
+  /// Hints are zero.
+  template <class Host>
+  void store_hints(Host& host, Segment s, SegmentContents const& contents) const {
+    for (std::uint32_t b = 0; b < shape_.buckets; ++b) {
+      for_each_bit(contents[b].used & contents[b].guests,
+                   [&](std::uint32_t i) { store_beyond(host, s.buckets[last_of(b)], contents[b].hashes[i]); });
+    }
+    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+      for_each_bit(contents[b].used,
+                   [&](std::uint32_t i) { tell_overflow(host, s, contents[b].hashes[i], b - shape_.buckets); });
+    }
+  }
+
+  /// What has room in its own buckets leaves the stash, of a segment that is locked.
+  template <class Host>
+  void empty_stash(Host& host, Segment s, SegmentContents& contents) const {
+    bool moved = false;
+    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+        std::uint64_t const hash = contents[b].hashes[i];
+        std::optional<Spot> const spot = room_for(contents, hash);
+        if (!spot || spot->bucket >= shape_.buckets) return;
+        place(host, s, spot->bucket, hash, slot_at(host, s, {b, i}));
+        take_bit(host, s, {b, i});
+        add(contents, *spot, hash, spot->bucket != home_of(hash));
+        contents[b].used &= ~(1u << i);
+        moved = true;
+      });
+    }
+    if (moved) store_contents(host, s, contents);
+  }
+
+  /// Whether a key stands a second time, in a place that a crash inside a move leaves the other copy of.
+  template <class Host>
+  bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot spot) const {
+    std::uint64_t const hash = found[spot.bucket].hashes[spot.slot];
+    std::uint32_t const home = home_of(hash);
+    for (std::uint32_t const b : {home, next_of(home)}) {
+      if (b == spot.bucket) return false;
+      bool twice = false;
+      for_each_bit(found[b].used, [&](std::uint32_t i) {
+        if (found[b].hashes[i] != hash) return;
+        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, spot));
+      });
+      if (twice) return true;
+    }
+    return false;
+  }
+
+  Keys keys_;
+  SegmentShape shape_;
+};
+
+}  // namespace perdure::dash

@@ -1,0 +1,112 @@
+#include "pm/blocks.hpp"
+
+#include <cstddef>
+
+#include "base/crc32c.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::pm {
+
+Blocks::Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes)
+    : pool_(&pool), memory_(&memory), block_bytes_(block_bytes) {}
+
+std::uint64_t Blocks::capacity() const { return (pool_->superblock_bytes() - kBlockAlign) / block_bytes_; }
+
+Offset Blocks::block_at(std::uint64_t superblock, std::uint64_t index) const {
+  return Offset{superblock * pool_->superblock_bytes() + kBlockAlign + index * block_bytes_};
+}
+
+std::uint64_t Blocks::index_in_superblock(Offset block) const {
+  return (block.bytes % pool_->superblock_bytes() - kBlockAlign) / block_bytes_;
+}
+
+Status Blocks::add_superblock() {
+  auto run = pool_->take_run(1);
+  if (!run) return run.status();
+  BlocksHeader header{};
+  header.magic = kBlocksMagic;
+  header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
+  header.pool_id = pool_->header().pool_id;
+  header.crc = crc32c(0, &header, offsetof(BlocksHeader, crc));
+  write_bytes(pool_->base() + run->bytes, &header, sizeof header);
+  order();
+  std::uint64_t const index = run->bytes / pool_->superblock_bytes();
+  if (ours_.size() <= index) ours_.resize(index + 1);
+  ours_[index] = true;
+  for (std::uint64_t i = capacity(); i-- > 0;) free_.push_back(block_at(index, i));
+  return {};
+}
+
+Result<Offset> Blocks::take() {
+  std::lock_guard const lock(*memory_);
+  if (free_.empty()) {
+    if (Status s = add_superblock(); !s.ok()) return s;
+  }
+  Offset const block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void Blocks::give(Offset block) {
+  std::lock_guard const lock(*memory_);
+  bool const unswept = unswept_.contains(block.bytes / pool_->superblock_bytes());
+  (unswept ? given_ : free_).push_back(block);
+}
+
+void Blocks::find_superblocks() {
+  std::lock_guard const lock(*memory_);
+  ours_.assign(pool_->superblocks(), false);
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    Offset const at{i * pool_->superblock_bytes()};
+    if (!pool_->is_free(at)) continue;
+    BlocksHeader header;
+    read_bytes(&header, pool_->base() + at.bytes, sizeof header);
+    if (header.magic != kBlocksMagic || header.pool_id != pool_->header().pool_id ||
+        header.crc != crc32c(0, &header, offsetof(BlocksHeader, crc)) || header.block_bytes != block_bytes_)
+      continue;
+    pool_->claim_run(at, 1);
+    ours_[i] = true;
+    unswept_[i];
+  }
+}
+
+void Blocks::begin_sweep() {
+  std::lock_guard const lock(*memory_);
+  for (auto& [index, unswept] : unswept_) unswept.reached.assign(capacity(), false);
+}
+
+void Blocks::mark(Offset block) {
+  std::lock_guard const lock(*memory_);
+  auto const found = unswept_.find(block.bytes / pool_->superblock_bytes());
+  if (found != unswept_.end()) found->second.reached[index_in_superblock(block)] = true;
+}
+
+void Blocks::finish_sweep() {
+  std::lock_guard const lock(*memory_);
+  for (Offset const block : given_)
+    unswept_[block.bytes / pool_->superblock_bytes()].reached[index_in_superblock(block)] = false;
+  for (auto const& [index, unswept] : unswept_) {
+    for (std::uint64_t i = capacity(); i-- > 0;) {
+      if (!unswept.reached[i]) free_.push_back(block_at(index, i));
+    }
+  }
+  given_.clear();
+  unswept_.clear();
+}
+
+bool Blocks::is_block(Offset at) {
+  std::lock_guard const lock(*memory_);
+  std::uint64_t const index = at.bytes / pool_->superblock_bytes();
+  std::uint64_t const in = at.bytes % pool_->superblock_bytes();
+  return index < ours_.size() && ours_[index] && in >= kBlockAlign && (in - kBlockAlign) % block_bytes_ == 0 &&
+         (in - kBlockAlign) / block_bytes_ < capacity();
+}
+
+std::uint64_t Blocks::superblocks() {
+  std::lock_guard const lock(*memory_);
+  std::uint64_t n = 0;
+  for (bool const ours : ours_) n += ours;
+  return n;
+}
+
+}  // namespace perdure::pm

@@ -1,0 +1,58 @@
+// Blocks of one size in superblocks of their own: what indexes made of linked pieces (segments, chained buckets)
+// take and give back, from any number of threads. Invariants: which blocks are free is volatile; after an opening
+// every block there was counts as taken until a sweep has marked those that are reached, so nothing waits for the
+// sweep but space, and a crash leaks nothing. A block given back is handed out again at once, so its owner makes sure
+// first that nobody can reach it any more.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/offset.hpp"
+#include "perdure/status.h"
+#include "pm/pool.hpp"
+
+namespace perdure::pm {
+
+class Blocks {
+ public:
+  /// `memory` guards the pool, and whatever else takes from it. `block_bytes` is a multiple of kBlockAlign.
+  Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes);
+
+  /// The block's bytes are as its last owner left them.
+  Result<Offset> take();
+  void give(Offset block);
+
+  /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, for now.
+  void find_superblocks();
+  /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given meanwhile.
+  void begin_sweep();
+  void mark(Offset block);
+  void finish_sweep();
+
+  [[nodiscard]] std::uint64_t block_bytes() const { return block_bytes_; }
+  /// Whether a block may begin there.
+  [[nodiscard]] bool is_block(Offset at);
+  [[nodiscard]] std::uint64_t superblocks();
+
+ private:
+  struct Unswept {
+    std::vector<bool> reached;
+  };
+  Status add_superblock();
+  [[nodiscard]] std::uint64_t index_in_superblock(Offset block) const;
+  [[nodiscard]] Offset block_at(std::uint64_t superblock, std::uint64_t index) const;
+  [[nodiscard]] std::uint64_t capacity() const;
+
+  Pool* pool_;
+  std::mutex* memory_;  // guards the rest
+  std::uint64_t block_bytes_;
+  std::vector<Offset> free_;
+  std::vector<bool> ours_;                              // by superblock
+  std::unordered_map<std::uint64_t, Unswept> unswept_;  // superblocks found at open, until the sweep has ended
+  std::vector<Offset> given_;                           // blocks of those that were given back meanwhile
+};
+
+}  // namespace perdure::pm
