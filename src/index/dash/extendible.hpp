@@ -134,11 +134,11 @@ class Extendible {
 
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
-    bool nearly_empty = false;
+    bool sparse = false;
     Answer const answer = until_settled(
-        host, key.hash, [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, nearly_empty); });
+        host, key.hash, [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, sparse); });
     // Looking costs a segment's metadata, so not every time.
-    if (nearly_empty && (key.hash >> 24) % kLookToMerge == 0) merge(host, key.hash);
+    if (sparse && (key.hash >> 24) % kLookToMerge == 0) merge(host, key.hash);
     return answer;
   }
 
@@ -211,7 +211,7 @@ class Extendible {
 
  private:
   static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 56) - 1;
-  static constexpr std::uint64_t kLookToMerge = 8;  // erasures that empty both buckets, of which one looks
+  static constexpr std::uint64_t kLookToMerge = 8;  // erasures that leave sparse buckets, of which one looks
   static constexpr std::uint64_t kSmallDirectory = 1u << 19;  // bytes; larger ones have to be worth it
   static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
 

@@ -104,15 +104,14 @@ struct Extent {
   [[nodiscard]] std::uint64_t next() const { return word & ((std::uint64_t{1} << 56) - 1); }  // bytes; 0 = none
 };
 
-/// Where an operation's hash leads inside a segment: bits 0..7 fingerprint, 8..16 bucket, 20..23 filter; the
-/// directory takes the highest bits.
+/// Where an operation's hash leads inside a segment: bits 0..7 fingerprint, 8..16 bucket; the directory takes the
+/// highest bits. The filter's bit follows from the fingerprint, so that overflows of one bucket with equal fingerprints
+/// can stand for each other.
 [[nodiscard]] inline std::uint8_t fingerprint(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 [[nodiscard]] inline std::uint32_t bucket_of(std::uint64_t hash, std::uint32_t buckets) {
   return static_cast<std::uint32_t>(hash >> 8) & (buckets - 1);
 }
-[[nodiscard]] inline std::uint32_t filter_bit(std::uint64_t hash) {
-  return static_cast<std::uint32_t>(hash >> 20) & 15;
-}
+[[nodiscard]] inline std::uint32_t filter_bit(std::uint64_t hash) { return fingerprint(hash) & 15u; }
 
 /// Buckets of a segment: a power of two from 4 to 512, and as many for what overflows.
 struct SegmentShape {
@@ -126,18 +125,18 @@ struct SegmentShape {
 enum class Kind : std::uint32_t { extendible = 1, linear = 2 };
 
 /// First bytes of the index superblock, which the pool's root names as its one level. The first 64 are constant.
-struct IndexRoot {                  // bytes
-  std::uint32_t magic;              //   0
-  std::uint32_t kind;               //   4  Kind
-  std::uint32_t buckets;            //   8  SegmentShape
-  std::uint32_t stash;              //  12
-  std::uint32_t records;            //  16  1 = slots lead to records
-  std::uint8_t reserved[40];        //  20  zero
-  std::uint32_t crc;                //  60  CRC-32C of bytes 0..59
-  std::uint64_t directory;          //  64  extendible: depth << 56 | place; linear: rounds << 32 | next
-  std::uint64_t version;            //  72  of this opening; a segment of another has to be made sound
-  std::uint64_t first;              //  80  place of the first segment
-  std::uint64_t counted;            //  88  records when it was closed in order
+struct IndexRoot {  // bytes
+  std::uint32_t magic;  //   0
+  std::uint32_t kind;  //   4  Kind
+  std::uint32_t buckets;  //   8  SegmentShape
+  std::uint32_t stash;  //  12
+  std::uint32_t records;  //  16  1 = slots lead to records
+  std::uint8_t reserved[40];  //  20  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
+  std::uint64_t directory;  //  64  extendible: depth << 56 | place; linear: rounds << 32 | next
+  std::uint64_t version;  //  72  of this opening; a segment of another has to be made sound
+  std::uint64_t first;  //  80  place of the first segment
+  std::uint64_t counted;  //  88  records when it was closed in order
 };
 inline constexpr std::uint32_t kIndexMagic = 0x48445250u;  // "PRDH"
 static_assert(sizeof(IndexRoot) == 96 && offsetof(IndexRoot, directory) == 64);

@@ -133,9 +133,9 @@ class SegmentOps {
     return answer;
   }
 
-  /// `nearly_empty`: neither of the key's buckets has anything left.
+  /// `sparse`: the key's two buckets have so little left that their segment may do with half the room.
   template <class Host, class Right>
-  Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before, bool& nearly_empty) const {
+  Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before, bool& sparse) const {
     Pair const pair = lock_pair(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
@@ -144,7 +144,7 @@ class SegmentOps {
       if (locate(host, s, key, state_of(host, s, home_of(key.hash)), before, &spot)) {
         remove(host, s, spot, key.hash);
         answer = Answer::done;
-        nearly_empty = state_of(host, s, pair.home).used() == 0 && state_of(host, s, pair.next).used() == 0;
+        sparse = state_of(host, s, pair.home).count() + state_of(host, s, pair.next).count() <= kSparse;
       }
     }
     unlock_pair(host, s, pair);
@@ -284,6 +284,7 @@ class SegmentOps {
 
  private:
   static constexpr std::size_t kMetadata = 32;
+  static constexpr std::uint32_t kSparse = 3;
   struct Pair {
     std::uint32_t home, next;
   };
