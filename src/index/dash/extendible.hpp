@@ -164,7 +164,7 @@ class Extendible {
       ops_.lock_all(host, s);
       if (segment_at(entry(host, position)) == s) {
         Extent const extent{host.load(&s.header->extent)};
-        for_each_slot(host, s, f);
+        ops_.for_each(host, s, f);
         std::uint64_t const next =
             extent.depth() == 0 ? 0 : s.header->start + (std::uint64_t{1} << (64 - extent.depth()));
         ops_.unlock_all(host, s);
@@ -408,7 +408,8 @@ class Extendible {
     host.store(&s.header->start, start);
     host.store(&s.header->version, version_);
     host.store(&s.header->extent, extent.word);
-    host.persist(s.header, 24);
+    host.store(&s.header->chain, 0);
+    host.persist(s.header, 32);
   }
 
   /// Makes two of the segment that has this hash, if it is still `s`.
@@ -496,15 +497,6 @@ class Extendible {
     if (!early) commit(host, left, both);
     if (late) turn_entries(host, host.load(&right.header->start), depth, place_of(left), place_of(right));
     return true;
-  }
-
-  template <class Host, class F>
-  void for_each_slot(Host& host, Segment s, F f) {
-    std::uint32_t const all = ops_.shape().buckets + ops_.shape().stash;
-    for (std::uint32_t b = 0; b < all; ++b) {
-      for (std::uint32_t left = State{host.load(&s.buckets[b].state)}.used(); left != 0; left &= left - 1)
-        f(ops_.slot_at(host, s, {b, static_cast<std::uint32_t>(std::countr_zero(left))}));
-    }
   }
 
   pm::Pool* pool_;

@@ -62,6 +62,7 @@ struct State {
 /// without a fingerprint; 40..55 bit filter_bit(hash) is set for each record of this bucket that is in the next one,
 /// or has its overflow fingerprint there.
 struct Hints {
+  static constexpr std::uint64_t kUntold = std::uint64_t{1} << 32;
   std::uint64_t word = 0;
 
   [[nodiscard]] std::uint32_t overflows() const { return static_cast<std::uint32_t>(word >> 16 & 15); }
@@ -79,9 +80,9 @@ struct Hints {
   [[nodiscard]] Hints without_overflow(std::uint32_t i) const {
     return {word & ~(std::uint64_t{0x11} << (16 + i)) & ~(std::uint64_t{3} << (24 + 2 * i))};
   }
-  [[nodiscard]] Hints with_untold(std::uint32_t n) const {
-    return {(word & ~(std::uint64_t{255} << 32)) | std::uint64_t{n} << 32};
-  }
+  /// A count that has come to 255 stays there until it is made anew.
+  [[nodiscard]] Hints one_more_untold() const { return untold() == 255 ? *this : Hints{word + kUntold}; }
+  [[nodiscard]] Hints one_less_untold() const { return untold() == 255 ? *this : Hints{word - kUntold}; }
   [[nodiscard]] Hints with_beyond(std::uint32_t bit) const { return {word | std::uint64_t{1} << (40 + bit)}; }
 };
 
@@ -90,7 +91,8 @@ struct SegmentHeader {          // bytes
   std::uint64_t extent;         //   0  see Extent; the one word that commits a split or a merge
   std::uint64_t start;          //   8  least hash; constant
   std::uint64_t version;        //  16  of the opening that found the segment sound
-  std::uint64_t reserved[29];   //  24  zero
+  std::uint64_t chain;          //  24  place of the first bucket chained to it (linear.hpp); 0 = none
+  std::uint64_t reserved[28];   //  32  zero
 };
 static_assert(sizeof(SegmentHeader) == 256 && std::has_unique_object_representations_v<SegmentHeader>);
 

@@ -9,8 +9,9 @@
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
 //  * Locks are taken in the order of the buckets, the stash last; a third bucket, to displace into, is only tried.
 //
-// Between probing and home bucket there is a filter of 16 bits that the paper has not: it spares most searches the
-// second bucket.
+// Between home and probing bucket there is a filter of 16 bits that the paper has not: it spares most searches the
+// second bucket. In a table whose segments may be chained (linear.hpp), buckets of their own follow the stash, one
+// leading to the next; their `hints` are that link, which is durable and changes under the last stash bucket's lock.
 #pragma once
 
 #include <array>
@@ -54,7 +55,7 @@ struct Segment {
   [[nodiscard]] bool operator==(Segment const& other) const { return header == other.header; }
 };
 
-/// A slot of a segment; buckets from SegmentShape::buckets on are the stash's.
+/// A slot of a segment; buckets from SegmentShape::buckets on are the stash's, and then those chained to it.
 struct Spot {
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
@@ -73,7 +74,8 @@ class SegmentOps {
  public:
   using Key = typename Keys::Key;
 
-  SegmentOps(Keys keys, SegmentShape shape) : keys_(keys), shape_(shape) {}
+  /// `base`: of the pool, where segments may have chains.
+  SegmentOps(Keys keys, SegmentShape shape, std::byte* base = nullptr) : keys_(keys), shape_(shape), base_(base) {}
 
   [[nodiscard]] SegmentShape shape() const { return shape_; }
   [[nodiscard]] Keys const& keys() const { return keys_; }
@@ -165,8 +167,8 @@ class SegmentOps {
   /// Of a segment that nobody changes.
   template <class Host>
   SegmentContents contents(Host& host, Segment s) const {
-    SegmentContents contents(all());
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    SegmentContents contents(buckets_of(host, s));
+    for (std::uint32_t b = 0; b < contents.size(); ++b) {
       State const state = state_of(host, s, b);
       contents[b].used = state.used();
       contents[b].guests = state.guests();
@@ -176,16 +178,33 @@ class SegmentOps {
     return contents;
   }
 
+  /// f(slot) for each record of a segment that nobody changes.
+  template <class Host, class F>
+  void for_each(Host& host, Segment s, F f) const {
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
+      for_each_bit(state_of(host, s, b).used(), [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
+  }
+
+  /// How many more chained buckets it takes than `stash` has room for, if just what `wanted(hash)` picks is kept.
+  template <class Wanted>
+  [[nodiscard]] std::uint32_t chain_for(SegmentContents const& contents, Wanted wanted) const {
+    std::uint32_t beyond = 0;
+    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b)
+      for_each_bit(contents[b].used, [&](std::uint32_t i) { beyond += wanted(contents[b].hashes[i]); });
+    std::uint32_t const room = shape_.stash * kSlots;
+    return beyond <= room ? 0 : (beyond - room + kSlots - 1) / kSlots;
+  }
+
   template <class Host>
   [[nodiscard]] std::uint64_t count(Host& host, Segment s) const {
     std::uint64_t n = 0;
-    for (std::uint32_t b = 0; b < all(); ++b) n += state_of(host, s, b).count();
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) n += state_of(host, s, b).count();
     return n;
   }
 
   template <class Host>
   Slot slot_at(Host& host, Segment s, Spot spot) const {
-    Slot const& slot = s.buckets[spot.bucket].slots[spot.slot];
+    Slot const& slot = bucket_at(host, s, spot.bucket).slots[spot.slot];
     host.read(&slot, sizeof slot);
     return {host.load(&slot.first), host.load(&slot.second)};
   }
@@ -193,17 +212,15 @@ class SegmentOps {
   /// Makes a segment of what nobody reaches yet: no record.
   template <class Host>
   void clear(Host& host, Segment s) const {
-    for (std::uint32_t b = 0; b < all(); ++b) {
-      store_metadata(host, s.buckets[b], {}, {}, {});
-      host.flush(&s.buckets[b], kMetadata);
-    }
+    for (std::uint32_t b = 0; b < all(); ++b) store_metadata(host, s, b, {}, {});
+    flush_metadata(host, s, all());
   }
 
   /// The records of `from` that `wanted(hash)` picks, into `to`, which nobody reaches yet. Ordered by who fences next.
   template <class Host, class Wanted>
   void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
-    SegmentContents made(all());
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    SegmentContents made(buckets_of(host, to));
+    for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
         if (!wanted(hash)) return;
@@ -219,7 +236,7 @@ class SegmentOps {
   /// Takes away what `unwanted(hash)` picks, of a segment that is locked.
   template <class Host, class Unwanted>
   void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
         if (unwanted(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
       });
@@ -233,7 +250,7 @@ class SegmentOps {
   using Plan = std::vector<std::pair<Spot, Spot>>;
   std::optional<Plan> plan_merge(SegmentContents& into, SegmentContents const& from) const {
     Plan plan;
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    for (std::uint32_t b = 0; b < from.size(); ++b) {
       std::uint32_t left = from[b].used;
       for (; left != 0; left &= left - 1) {
         auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
@@ -254,6 +271,52 @@ class SegmentOps {
     host.fence();
   }
 
+  // --- Chains -----------------------------------------------------------------------------------------------------
+
+  /// Chains a bucket of its own to a segment, unless `if_full` and one has room by now. False: it is the caller's
+  /// still.
+  template <class Host>
+  bool chain(Host& host, Segment s, std::uint64_t place, bool if_full) const {
+    Bucket& last = s.buckets[all() - 1];
+    lock(host, last);
+    std::uint64_t* link = &s.header->chain;  // at the end, so that the others' places in the chain stay
+    bool room = false;
+    for (std::uint64_t at = 0; (at = host.load(link)) != 0; link = &chained_at(at).hints)
+      room |= if_full && !State{host.load(&chained_at(at).state)}.full();
+    if (!room) {
+      Bucket& bucket = chained_at(place);
+      host.store(&bucket.state, 0);
+      host.store(&bucket.prints[0], 0);
+      host.store(&bucket.prints[1], 0);
+      host.store(&bucket.hints, 0);
+      host.flush(&bucket, kMetadata);
+      if (!mutated(Mutant::dash_link_before_bucket)) host.fence();
+      host.store(link, place);
+      host.persist(link, sizeof *link);
+    }
+    unlock(host, last);
+    return !room;
+  }
+  /// Lets go of a chain of a segment that is locked, if nothing is in it: what to give back.
+  template <class Host>
+  std::vector<std::uint64_t> unchain(Host& host, Segment s) const {
+    std::vector<std::uint64_t> chained = chain_of(host, s);
+    for (std::uint64_t const at : chained) {
+      if (State{host.load(&chained_at(at).state)}.used() != 0) return {};
+    }
+    if (chained.empty()) return {};
+    host.store(&s.header->chain, 0);
+    host.persist(&s.header->chain, sizeof s.header->chain);
+    return chained;
+  }
+  template <class Host>
+  std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
+    std::vector<std::uint64_t> chained;
+    for (std::uint64_t at = host.load(&s.header->chain); at != 0; at = host.load(&chained_at(at).hints))
+      chained.push_back(at);
+    return chained;
+  }
+
   /// Makes a segment sound that a crash left: no lock held, nothing that belongs elsewhere, no key twice, fingerprints
   /// and hints as they should be. Answers how many records went. Nobody else reaches it. The caller orders it.
   template <class Host, class Belongs>
@@ -264,21 +327,21 @@ class SegmentOps {
       found[b].used &= ~(1u << i);
       ++dropped;
     };
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    for (std::uint32_t b = 0; b < found.size(); ++b) {
       for_each_bit(found[b].used, [&](std::uint32_t i) {
         if (!belongs(found[b].hashes[i])) drop(b, i);
       });
     }
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    for (std::uint32_t b = 0; b < found.size(); ++b) {
       for_each_bit(found[b].used, [&](std::uint32_t i) {
         if (stands_before(host, s, found, {b, i}) && !mutated(Mutant::dash_recovery_keeps_duplicates)) drop(b, i);
       });
     }
-    for (std::uint32_t b = 0; b < all(); ++b) {
-      store_metadata(host, s.buckets[b], State{}.with(found[b].used, found[b].guests), prints_of(found[b]), {});
+    for (std::uint32_t b = 0; b < found.size(); ++b) {
+      store_metadata(host, s, b, State{}.with(found[b].used, found[b].guests), prints_of(found[b]));
     }
     store_hints(host, s, found);
-    for (std::uint32_t b = 0; b < all(); ++b) host.flush(&s.buckets[b], kMetadata);
+    flush_metadata(host, s, found.size());
     return dropped;
   }
 
@@ -289,7 +352,23 @@ class SegmentOps {
     std::uint32_t home, next;
   };
 
+  /// Of every segment; those chained come after them.
   [[nodiscard]] std::uint32_t all() const { return shape_.buckets + shape_.stash; }
+  template <class Host>
+  [[nodiscard]] std::uint32_t buckets_of(Host& host, Segment s) const {
+    std::uint32_t n = all();
+    if (base_ == nullptr) return n;
+    for (std::uint64_t at = host.load(&s.header->chain); at != 0; at = host.load(&chained_at(at).hints)) ++n;
+    return n;
+  }
+  template <class Host>
+  [[nodiscard]] Bucket& bucket_at(Host& host, Segment s, std::uint32_t b) const {
+    if (b < all()) return s.buckets[b];
+    std::uint64_t at = host.load(&s.header->chain);
+    for (; b > all(); --b) at = host.load(&chained_at(at).hints);
+    return chained_at(at);
+  }
+  [[nodiscard]] Bucket& chained_at(std::uint64_t place) const { return *reinterpret_cast<Bucket*>(base_ + place); }
   [[nodiscard]] std::uint32_t home_of(std::uint64_t hash) const { return bucket_of(hash, shape_.buckets); }
   [[nodiscard]] std::uint32_t next_of(std::uint32_t bucket) const { return (bucket + 1) & (shape_.buckets - 1); }
   [[nodiscard]] std::uint32_t last_of(std::uint32_t bucket) const { return (bucket - 1) & (shape_.buckets - 1); }
@@ -303,7 +382,7 @@ class SegmentOps {
 
   template <class Host>
   [[nodiscard]] State state_of(Host& host, Segment s, std::uint32_t b) const {
-    return {host.load(&s.buckets[b].state)};
+    return {host.load(&bucket_at(host, s, b).state)};
   }
   template <class Host>
   static bool try_lock(Host& host, Bucket& bucket) {
@@ -351,7 +430,7 @@ class SegmentOps {
   template <class Host>
   bool locate_in(Host& host, Segment s, std::uint32_t b, Key const& key, std::uint32_t of, Slot& found,
                  Spot* spot) const {
-    for (std::uint32_t left = candidates(host, s.buckets[b], key.hash, of); left != 0; left &= left - 1) {
+    for (std::uint32_t left = candidates(host, bucket_at(host, s, b), key.hash, of); left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_at(host, s, at);
       if (!keys_.equal(host, slot, key)) continue;
@@ -364,8 +443,7 @@ class SegmentOps {
   template <class Host>
   bool locate_in_stash(Host& host, Segment s, std::uint32_t i, Key const& key, Slot& found, Spot* spot) const {
     std::uint32_t const b = shape_.buckets + i;
-    if (i >= shape_.stash) return false;  // a hint that is being changed
-    host.read(&s.buckets[b], kMetadata);
+    host.read(&bucket_at(host, s, b), kMetadata);
     return locate_in(host, s, b, key, state_of(host, s, b).used(), found, spot);
   }
   /// Overflows of a bucket that may be the key's, of those in `of`.
@@ -386,6 +464,7 @@ class SegmentOps {
     std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.buckets[b], hints, key.hash, of);
     for (; left != 0; left &= left - 1) {
       std::uint32_t const stash = hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
+      if (stash >= shape_.stash) continue;  // a hint that is being changed
       if (locate_in_stash(host, s, stash, key, found, spot)) return true;
     }
     return false;
@@ -409,7 +488,7 @@ class SegmentOps {
       return locate_overflows(host, s, home, hints, false, key, found, spot) ||
              locate_overflows(host, s, next, beyond, true, key, found, spot);
     }
-    for (std::uint32_t i = 0; i < shape_.stash; ++i) {
+    for (std::uint32_t i = 0, end = buckets_of(host, s) - shape_.buckets; i < end; ++i) {
       if (locate_in_stash(host, s, i, key, found, spot)) return true;
     }
     return false;
@@ -433,7 +512,7 @@ class SegmentOps {
 
   template <class Host>
   void replace(Host& host, Segment s, Spot spot, Slot slot) const {
-    Slot& at = s.buckets[spot.bucket].slots[spot.slot];
+    Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
     std::uint64_t& word = Keys::changing(at);
     host.store(&word, Keys::changing(slot));
     if (!mutated(Mutant::dash_update_not_ordered)) host.persist(&word, sizeof word);
@@ -465,7 +544,7 @@ class SegmentOps {
   /// Into a free slot of one of the key's buckets, or of the stash.
   template <class Host>
   void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot slot) const {
-    Bucket& bucket = s.buckets[b];
+    Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
     std::uint32_t const home = home_of(hash);
@@ -508,7 +587,7 @@ class SegmentOps {
 
   template <class Host>
   void take_bit(Host& host, Segment s, Spot spot) const {
-    Bucket& bucket = s.buckets[spot.bucket];
+    Bucket& bucket = bucket_at(host, s, spot.bucket);
     host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << spot.slot).word);
     if (!mutated(Mutant::dash_removal_not_ordered)) host.persist(&bucket.state, sizeof bucket.state);
   }
@@ -519,13 +598,16 @@ class SegmentOps {
       Bucket& bucket = s.buckets[shape_.buckets + i];
       host.read(&bucket, kMetadata);
       lock(host, bucket);
-      bool const room = !State{host.load(&bucket.state)}.full();
-      if (room) {
-        if (!mutated(Mutant::dash_stash_not_told)) tell_overflow(host, s, hash, i);
-        place(host, s, shape_.buckets + i, hash, slot);
+      // The last one's lock is the chain's too.
+      std::uint32_t const end = i + 1 < shape_.stash ? i + 1 : buckets_of(host, s) - shape_.buckets;
+      std::uint32_t free = i;
+      while (free < end && state_of(host, s, shape_.buckets + free).full()) ++free;
+      if (free < end) {
+        if (!mutated(Mutant::dash_stash_not_told)) tell_overflow(host, s, hash, free);
+        place(host, s, shape_.buckets + free, hash, slot);
       }
       unlock(host, bucket);
-      if (room) return true;
+      if (free < end) return true;
     }
     return false;
   }
@@ -535,7 +617,7 @@ class SegmentOps {
     std::uint32_t const home = home_of(hash);
     for (std::uint32_t const b : {home, next_of(home)}) {
       bool const guest = b != home;
-      if (guest && !K::probing) continue;
+      if (stash >= shape_.stash || (guest && !K::probing)) break;
       Bucket& bucket = s.buckets[b];
       Hints const hints{host.load(&bucket.hints)};
       auto const i = static_cast<std::uint32_t>(std::countr_one(hints.overflows()));
@@ -553,7 +635,7 @@ class SegmentOps {
     }
     Bucket& bucket = s.buckets[home];
     Hints const hints{host.load(&bucket.hints)};
-    host.store(&bucket.hints, hints.with_untold(hints.untold() + 1).word);
+    host.store(&bucket.hints, hints.one_more_untold().word);
   }
 
   template <class Host>
@@ -563,6 +645,7 @@ class SegmentOps {
       Bucket& bucket = s.buckets[b];
       Hints const hints{host.load(&bucket.hints)};
       std::uint32_t const of = hints.overflows() & (b != home ? hints.guests() : ~hints.guests());
+      if (stash >= shape_.stash) break;
       for (std::uint32_t left = overflow_candidates(host, bucket, hints, hash, of); left != 0; left &= left - 1) {
         auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
         if (hints.stash_of(i) != stash) continue;
@@ -573,13 +656,13 @@ class SegmentOps {
     }
     Bucket& bucket = s.buckets[home];
     Hints const hints{host.load(&bucket.hints)};
-    host.store(&bucket.hints, hints.with_untold(hints.untold() - 1).word);
+    host.store(&bucket.hints, hints.one_less_untold().word);
   }
 
   template <class Host>
   void remove(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
     if (spot.bucket < shape_.buckets) return take_bit(host, s, spot);
-    Bucket& stash = s.buckets[spot.bucket];
+    Bucket& stash = s.buckets[std::min(spot.bucket, all() - 1)];
     lock(host, stash);
     take_bit(host, s, spot);
     unlock(host, stash);
@@ -590,7 +673,7 @@ class SegmentOps {
 
   template <class Host>
   void store_slot(Host& host, Segment s, Spot spot, Slot slot) const {
-    Slot& at = s.buckets[spot.bucket].slots[spot.slot];
+    Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
     host.store(&at.first, slot.first);
     host.store(&at.second, slot.second);
     host.flush(&at, sizeof at);
@@ -606,13 +689,18 @@ class SegmentOps {
     Hints const hints{host.load(&home.hints)};
     if (!hints.beyond(filter_bit(hash))) host.store(&home.hints, hints.with_beyond(filter_bit(hash)).word);
   }
+  /// Without hints; a chained bucket's stay, for they are its link.
   template <class Host>
-  static void store_metadata(Host& host, Bucket& bucket, State state, std::array<std::uint64_t, 2> prints,
-                             Hints hints) {
+  void store_metadata(Host& host, Segment s, std::uint32_t b, State state, std::array<std::uint64_t, 2> prints) const {
+    Bucket& bucket = bucket_at(host, s, b);
     host.store(&bucket.prints[0], prints[0]);
     host.store(&bucket.prints[1], prints[1]);
-    host.store(&bucket.hints, hints.word);
+    if (b < all()) host.store(&bucket.hints, 0);
     host.store(&bucket.state, state.word);
+  }
+  template <class Host>
+  void flush_metadata(Host& host, Segment s, std::size_t buckets) const {
+    for (std::uint32_t b = 0; b < buckets; ++b) host.flush(&bucket_at(host, s, b), kMetadata);
   }
 
   // --- Contents ---------------------------------------------------------------------------------------------------
@@ -635,7 +723,7 @@ class SegmentOps {
     std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
     bool const to_next = std::popcount(contents[next].used) < std::popcount(contents[home].used);
     if (auto const spot = free_in(contents, to_next ? next : home)) return spot;
-    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       if (auto const spot = free_in(contents, b)) return spot;
     }
     return std::nullopt;
@@ -649,12 +737,12 @@ class SegmentOps {
   /// All metadata of a segment that is locked, or that nobody reaches; locks and versions stay. Flushed, not fenced.
   template <class Host>
   void store_contents(Host& host, Segment s, SegmentContents const& contents) const {
-    for (std::uint32_t b = 0; b < all(); ++b) {
+    for (std::uint32_t b = 0; b < contents.size(); ++b) {
       State const state = state_of(host, s, b).with(contents[b].used, contents[b].guests);
-      store_metadata(host, s.buckets[b], state, prints_of(contents[b]), {});
+      store_metadata(host, s, b, state, prints_of(contents[b]));
     }
     store_hints(host, s, contents);
-    for (std::uint32_t b = 0; b < all(); ++b) host.flush(&s.buckets[b], kMetadata);
+    flush_metadata(host, s, contents.size());
   }
   /// Hints are zero.
   template <class Host>
@@ -663,7 +751,7 @@ class SegmentOps {
       for_each_bit(contents[b].used & contents[b].guests,
                    [&](std::uint32_t i) { store_beyond(host, s.buckets[last_of(b)], contents[b].hashes[i]); });
     }
-    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       for_each_bit(contents[b].used,
                    [&](std::uint32_t i) { tell_overflow(host, s, contents[b].hashes[i], b - shape_.buckets); });
     }
@@ -673,7 +761,7 @@ class SegmentOps {
   template <class Host>
   void empty_stash(Host& host, Segment s, SegmentContents& contents) const {
     bool moved = false;
-    for (std::uint32_t b = shape_.buckets; b < all(); ++b) {
+    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
         std::optional<Spot> const spot = room_for(contents, hash);
@@ -707,6 +795,7 @@ class SegmentOps {
 
   Keys keys_;
   SegmentShape shape_;
+  std::byte* base_;
 };
 
 }  // namespace perdure::dash

@@ -1,0 +1,485 @@
+// Dash-LH: segments that split in a fixed order, full or not, each time some segment has to chain a bucket (Lu et al.,
+// VLDB'20, section 5). A hash's segment is named by its first bits, read backwards, so that segments number themselves
+// 0, 1, 2, ... as there come to be more, and still each has one range of hashes. Invariants:
+//
+//  * Word `directory` of the root says how many segments there are: rounds and next. Storing it is all an expansion
+//    does (as LHlf's); the segment that is new then has nothing, and what it is to have is in the one it splits off
+//    from. Whoever first wants it makes that split.
+//  * A split is committed by storing the old segment's `extent`, one bit deeper. Before that store the new segment is
+//    nobody's; after it, what the old one holds of the new one's keys is left over, and recovery drops it.
+//  * The volatile directory leads to a segment only when that one is split off and has been made sound since the pool
+//    was opened, so opening takes no time.
+//
+// Segments lie in arrays: the first `kStride` of one superblock each, the next of two, then of four (hybrid
+// expansion), named in the index superblock.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/epochs.hpp"
+#include "index/dash/segment.hpp"
+#include "index/dash/shared_lock.hpp"
+#include "pm/blocks.hpp"
+#include "pm/pool.hpp"
+
+namespace perdure::dash {
+
+template <class Keys, class K = Knobs>
+class Linear {
+ public:
+  using Ops = SegmentOps<Keys, K>;
+  using Key = typename Keys::Key;
+  using Write = typename Ops::Write;
+  static constexpr Kind kKind = Kind::linear;
+
+  /// `memory` guards pool and blocks.
+  Linear(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
+      : pool_(&pool), memory_(&memory), ops_(keys, shape, pool.base()), chained_(pool, memory, sizeof(Bucket)) {}
+  Linear(Linear const&) = delete;
+  Linear& operator=(Linear const&) = delete;
+
+  /// Superblock `index` is the index's; there are 2^depth segments to begin with. The caller makes it the pool's root.
+  template <class Host>
+  Status create(Host& host, Offset index, std::uint32_t depth) {
+    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    version_ = 1;
+    std::uint64_t const segments = std::uint64_t{1} << depth;
+    for (std::uint32_t a = 0; a < kArrays; ++a) host.store(arrays() + a, 0);
+    host.flush(arrays(), kArrays * 8);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+      if (Status s = back(host, i); !s.ok()) return s;
+      SegmentHeader* const header = segment(host, i).header;
+      ops_.clear(host, Segment::at(reinterpret_cast<std::byte*>(header)));
+      store_header(host, header, depth == 0 ? 0 : start_of(i), depth, version_);
+    }
+    host.store(&root_->version, version_);
+    host.store(&root_->first, segments);
+    host.store(&root_->counted, 0);
+    host.store(&root_->directory, 0);
+    host.persist(&root_->directory, 32);
+    return begin(host);
+  }
+
+  /// `sound`: nothing has to be made sound, for the pool was closed in order.
+  template <class Host>
+  Status open(Host& host, Offset index, bool sound) {
+    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    host.read(root_, sizeof *root_);
+    version_ = host.load(&root_->version);
+    if (Status s = claim_arrays(host); !s.ok()) return s;
+    chained_.find_superblocks();
+    if (!sound && !mutated(Mutant::dash_recovery_skipped)) {
+      ++version_;
+      host.store(&root_->version, version_);
+      host.persist(&root_->version, sizeof root_->version);
+    }
+    return begin(host);
+  }
+
+  // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
+
+  template <class Host>
+  Answer find(Host& host, Key const& key, Slot& found) {
+    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+  }
+
+  /// Answer::full: there is no memory; why_full() says more. Any operation may answer so if the first to want a
+  /// segment that is due to be split off, with more overflows than its stash has room for.
+  template <class Host>
+  Answer write(Host& host, Key const& key, Slot slot, Write how, std::optional<Slot>& before) {
+    for (;;) {
+      Segment tried;
+      Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
+        tried = s;
+        return ops_.write(host, s, key, slot, how, right, before);
+      });
+      if (answer != Answer::full) return answer;
+      Status s = add_bucket(host, tried);
+      for (std::uint32_t i = 0; s.ok() && i < kExpansions; ++i) s = expand(host);
+      if (s.ok()) continue;
+      no_memory(s);
+      return Answer::full;
+    }
+  }
+
+  template <class Host, class Change>
+  Answer modify(Host& host, Key const& key, Change change, Slot& before) {
+    return until_settled(host, key.hash,
+                         [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
+  }
+
+  template <class Host>
+  Answer erase(Host& host, Key const& key, Slot& before) {
+    bool sparse = false;
+    return until_settled(host, key.hash,
+                         [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, sparse); });
+  }
+
+  /// Brings near what an operation on this hash will read: first its directory entry, then its buckets.
+  template <class Host>
+  void prefetch_entry(Host& host, std::uint64_t hash) {
+    host.prefetch(&entry_at(index_of(host, hash)));
+  }
+  template <class Host>
+  void prefetch(Host& host, std::uint64_t hash) {
+    ops_.prefetch(host, segment_at(entry(host, hash)), hash);
+  }
+
+  // --- Walking --------------------------------------------------------------------------------------------------
+
+  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
+  /// segment begins, 0 after the last. Segments come in the order of hashes.
+  template <class Host, class F>
+  std::uint64_t walk(Host& host, std::uint64_t position, F f) {
+    for (;; host.pause()) {
+      std::uint64_t const place = entry(host, position);
+      Segment const s = segment_at(place);
+      ops_.lock_all(host, s);
+      if (present(host, position) == place) {
+        std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+        ops_.for_each(host, s, f);
+        std::uint64_t const next = depth == 0 ? 0 : host.load(&s.header->start) + (std::uint64_t{1} << (64 - depth));
+        ops_.unlock_all(host, s);
+        return next;
+      }
+      ops_.unlock_all(host, s);
+    }
+  }
+
+  /// Tells the allocator which chained buckets there are; f(slot) for each record.
+  template <class Host, class F>
+  void sweep(Host& host, F f) {
+    chained_.begin_sweep();
+    std::uint64_t position = 0;
+    do {
+      exec::EpochGuard const guard(epochs_);
+      Segment const s = segment_at(entry(host, position));
+      position = walk(host, position, f);
+      for (std::uint64_t const at : ops_.chain_of(host, s)) chained_.mark(Offset{at});
+    } while (position != 0);
+    chained_.finish_sweep();
+  }
+
+  struct Shape {
+    std::uint64_t segments = 0;
+    std::uint32_t depth = 0;
+  };
+  template <class Host>
+  Shape shape(Host& host) {
+    Extents const now{host.load(&extents_)};
+    return {(first_ << now.rounds()) + now.next(), depth_ + now.rounds()};
+  }
+
+  [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
+  [[nodiscard]] Ops const& ops() const { return ops_; }
+  [[nodiscard]] IndexRoot* root() const { return root_; }
+  [[nodiscard]] Status why_full() {
+    std::lock_guard const lock(why_mutex_);
+    return why_full_;
+  }
+  [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
+  [[nodiscard]] std::uint64_t chains() const { return chains_.load(); }
+
+ private:
+  static constexpr std::uint32_t kStride = 8;  // arrays of a size
+  static constexpr std::uint32_t kArrays = 200;  // of 1, ..., 2^24 superblocks
+  static constexpr std::uint32_t kExpansions = 2;  // for each bucket that is chained
+  static constexpr std::uint32_t kChunks = Extent::kMostDepth;
+  static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
+
+  /// How many segments there are: first << rounds, and `next` more.
+  struct Extents {
+    std::uint64_t word = 0;
+    [[nodiscard]] std::uint32_t rounds() const { return static_cast<std::uint32_t>(word >> 32); }
+    [[nodiscard]] std::uint64_t next() const { return word & 0xffffffffu; }
+  };
+
+  // --- Numbers and places -------------------------------------------------------------------------------------------
+
+  [[nodiscard]] static std::uint64_t backwards(std::uint64_t hash) {
+    std::uint64_t x = __builtin_bswap64(hash);
+    x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
+    x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
+    return (x >> 1 & 0x5555555555555555u) | (x & 0x5555555555555555u) << 1;
+  }
+  /// Least hash of segment i, of however many.
+  [[nodiscard]] static std::uint64_t start_of(std::uint64_t i) { return backwards(i); }
+  template <class Host>
+  std::uint64_t index_of(Host& host, std::uint64_t hash) {
+    Extents const now{host.load(&extents_)};
+    std::uint64_t const bits = backwards(hash);
+    std::uint64_t const all = first_ << now.rounds();
+    std::uint64_t const i = bits & (all - 1);
+    return i >= now.next() ? i : bits & (2 * all - 1);
+  }
+
+  [[nodiscard]] std::uint64_t* arrays() const {
+    return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::byte*>(root_) + kDirectories);
+  }
+  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t array) const { return std::uint64_t{1} << array / kStride; }
+  [[nodiscard]] std::uint64_t segments_of(std::uint32_t array) const {
+    return superblocks_of(array) * pool_->superblock_bytes() / ops_.shape().bytes();
+  }
+  struct InArray {
+    std::uint32_t array = 0;
+    std::uint64_t segment = 0;
+  };
+  [[nodiscard]] InArray array_of(std::uint64_t i) const {
+    InArray at{0, i};
+    for (; at.segment >= segments_of(at.array); ++at.array) at.segment -= segments_of(at.array);
+    return at;
+  }
+  /// Whether or not anything is there yet.
+  template <class Host>
+  Segment segment(Host& host, std::uint64_t i) {
+    InArray const at = array_of(i);
+    return segment_at(host.load(arrays() + at.array) + at.segment * ops_.shape().bytes());
+  }
+  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(pool_->base() + place); }
+  [[nodiscard]] std::uint64_t place_of(Segment s) const {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
+  }
+
+  /// Segment i has an array to lie in.
+  template <class Host>
+  Status back(Host& host, std::uint64_t i) {
+    std::uint32_t const array = array_of(i).array;
+    if (array >= kArrays)
+      return {Code::no_space, "an index of this kind has at most " + std::to_string(i) + " segments"};
+    if (host.load(arrays() + array) != 0) return {};
+    std::lock_guard const lock(*memory_);
+    auto run = pool_->take_run(superblocks_of(array));
+    if (!run) return run.status();
+    host.store(arrays() + array, run->bytes);
+    host.persist(arrays() + array, sizeof(std::uint64_t));
+    return {};
+  }
+  template <class Host>
+  Status claim_arrays(Host& host) {
+    std::lock_guard const lock(*memory_);
+    for (std::uint32_t a = 0; a < kArrays; ++a) {
+      Offset const run{host.load(arrays() + a)};
+      if (!run) continue;
+      if (run.bytes % pool_->superblock_bytes() != 0 ||
+          run.bytes / pool_->superblock_bytes() + superblocks_of(a) > pool_->superblocks())
+        return {Code::corrupt, "array " + std::to_string(a) + " of the index's segments is outside the pool"};
+      pool_->claim_run(run, superblocks_of(a));
+    }
+    return {};
+  }
+
+  // --- The volatile directory: chunk 0 has the first segments, chunk c + 1 those that round c adds ------------------
+
+  template <class Host>
+  Status begin(Host& host) {
+    first_ = host.load(&root_->first);
+    depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
+    std::uint64_t const word = host.load(&root_->directory);
+    if (!std::has_single_bit(first_) || Extents{word}.rounds() + depth_ >= kChunks)
+      return {Code::corrupt, "the index names an impossible number of segments"};
+    for (std::uint32_t c = 0; c <= Extents{word}.rounds() + 1; ++c) make_chunk(c);
+    host.store(&extents_, word);
+    return {};
+  }
+  void make_chunk(std::uint32_t c) {
+    std::size_t const n = c == 0 ? first_ : first_ << (c - 1);
+    if (!chunks_[c]) chunks_[c].reset(static_cast<std::uint64_t*>(std::calloc(n, sizeof(std::uint64_t))));
+  }
+  std::uint64_t& entry_at(std::uint64_t i) {
+    std::uint64_t const above = i >> depth_;
+    if (above == 0) return chunks_[0][i];
+    auto const c = static_cast<std::uint32_t>(std::bit_width(above));
+    return chunks_[c][i - (first_ << (c - 1))];
+  }
+  /// Place of the segment, or 0 where it has to be entered first.
+  template <class Host>
+  std::uint64_t present(Host& host, std::uint64_t hash) {
+    return host.load(&entry_at(index_of(host, hash)));
+  }
+  template <class Host>
+  std::uint64_t entry(Host& host, std::uint64_t hash) {
+    std::uint64_t const i = index_of(host, hash);
+    std::uint64_t const found = host.load(&entry_at(i));
+    return found != 0 ? found : enter(host, i);
+  }
+
+  template <class Host, class F>
+  Answer until_settled(Host& host, std::uint64_t hash, F operation) {
+    for (;; host.pause()) {
+      std::uint64_t const place = entry(host, hash);
+      if (place == 0) return Answer::full;
+      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || present(host, hash) == place; };
+      Answer const answer = operation(segment_at(place), right);
+      if (answer != Answer::retry) return answer;
+    }
+  }
+
+  /// Makes segment i what it is to be: split off, and sound. Answers its place, or 0 where there is no memory for that.
+  template <class Host>
+  std::uint64_t enter(Host& host, std::uint64_t i) {
+    Segment const s = segment(host, i);
+    if (i >= first_) {
+      auto const depth = static_cast<std::uint32_t>(std::bit_width(i));
+      std::uint64_t const from = i & ~(std::uint64_t{1} << (depth - 1));
+      std::uint64_t const place = entry_of(host, from);
+      if (place == 0) return 0;
+      Segment const parent = segment_at(place);
+      while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
+        if (Status const split = this->split(host, parent, from); !split.ok()) return no_memory(split);
+      }
+    }
+    make_sound(host, s);
+    host.store(&entry_at(i), place_of(s));
+    return place_of(s);
+  }
+  template <class Host>
+  std::uint64_t entry_of(Host& host, std::uint64_t i) {
+    std::uint64_t const found = host.load(&entry_at(i));
+    return found != 0 ? found : enter(host, i);
+  }
+
+  std::uint64_t no_memory(Status const& why) {
+    std::lock_guard const lock(why_mutex_);
+    why_full_ = why;
+    return 0;
+  }
+
+  template <class Host>
+  void make_sound(Host& host, Segment s) {
+    if (host.load(&s.header->version) == version_) return;
+    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
+    if (host.load(&s.header->version) == version_) return;
+    std::uint64_t const start = host.load(&s.header->start);
+    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+    ops_.recover(host, s, [&](std::uint64_t hash) {
+      return mutated(Mutant::dash_recovery_keeps_leftovers) || depth == 0 || ((hash ^ start) >> (64 - depth)) == 0;
+    });
+    host.fence();
+    host.store(&s.header->version, version_);
+    host.persist(&s.header->version, sizeof s.header->version);
+  }
+
+  // --- Growing ------------------------------------------------------------------------------------------------------
+
+  template <class Host>
+  Status add_bucket(Host& host, Segment s) {
+    auto block = chained_.take();
+    if (!block) return block.status();
+    if (!ops_.chain(host, s, block->bytes, true)) chained_.give(*block);
+    chains_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
+
+  /// One segment more, whose keys stay where they are until somebody wants them.
+  template <class Host>
+  Status expand(Host& host) {
+    HeldAlone const held(host, growing_);
+    Extents const now{host.load(&extents_)};
+    std::uint64_t const all = first_ << now.rounds();
+    std::uint64_t const i = all + now.next();
+    if (Status s = back(host, i); !s.ok()) return s;
+    if (now.rounds() + depth_ + 2 >= kChunks) return {Code::no_space, "the index has as many segments as it can"};
+    bool const ends = now.next() + 1 == all;
+    std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
+    if (ends) make_chunk(now.rounds() + 2);
+    host.store(&root_->directory, word);
+    host.persist(&root_->directory, sizeof word);
+    host.store(&extents_, word);
+    return {};
+  }
+
+  /// Splits off what segment i is to give up next.
+  template <class Host>
+  Status split(Host& host, Segment s, std::uint64_t i) {
+    std::uint32_t const before = Extent{host.load(&s.header->extent)}.depth();
+    ops_.lock_all(host, s);
+    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+    Status const status = depth == before ? split_locked(host, s, i, depth) : Status{};
+    ops_.unlock_all(host, s);
+    return status;
+  }
+  template <class Host>
+  Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth) {
+    std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
+    auto const moves = [&](std::uint64_t hash) { return (hash & bit) != 0; };
+    std::uint64_t const other = i | std::uint64_t{1} << depth;
+    Segment const made = segment(host, other);
+    SegmentContents const contents = ops_.contents(host, s);
+    auto chain = take_chained(ops_.chain_for(contents, moves));
+    if (!chain) return chain.status();
+    ops_.clear(host, made);
+    store_header(host, made.header, start_of(other), depth + 1, version_);
+    bool const early = mutated(Mutant::dash_split_before_copy);
+    if (early) commit(host, s, depth + 1);
+    for (Offset const block : *chain) ops_.chain(host, made, block.bytes, false);
+    ops_.copy(host, s, contents, made, moves);
+    if (!mutated(Mutant::dash_split_not_ordered)) host.fence();
+    if (!early) commit(host, s, depth + 1);
+    if (!mutated(Mutant::dash_split_keeps_moved)) ops_.remove_if(host, s, contents, moves);
+    give_back(ops_.unchain(host, s));
+    splits_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
+  Result<std::vector<Offset>> take_chained(std::uint32_t n) {
+    std::vector<Offset> blocks;
+    while (blocks.size() < n) {
+      auto block = chained_.take();
+      if (!block) {
+        for (Offset const taken : blocks) chained_.give(taken);
+        return block.status();
+      }
+      blocks.push_back(*block);
+    }
+    return blocks;
+  }
+  template <class Host>
+  void commit(Host& host, Segment s, std::uint32_t depth) {
+    host.store(&s.header->extent, Extent::of(depth, 0).word);
+    host.persist(&s.header->extent, sizeof(std::uint64_t));
+  }
+  void give_back(std::vector<std::uint64_t> const& chained) {
+    for (std::uint64_t const place : chained) epochs_.retire([this, place] { chained_.give(Offset{place}); });
+  }
+
+  template <class Host>
+  void store_header(Host& host, SegmentHeader* header, std::uint64_t start, std::uint32_t depth,
+                    std::uint64_t version) {
+    host.store(&header->start, start);
+    host.store(&header->chain, 0);
+    host.store(&header->version, version);
+    host.store(&header->extent, Extent::of(depth, 0).word);
+    host.persist(header, 32);
+  }
+
+  pm::Pool* pool_;
+  std::mutex* memory_;
+  Ops ops_;
+  pm::Blocks chained_;
+  IndexRoot* root_ = nullptr;
+  std::uint64_t version_ = 0;
+  std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
+  std::uint32_t depth_ = 0;
+  std::uint64_t extents_ = 0;  // what word `directory` says
+  struct Free {
+    void operator()(std::uint64_t* p) const { std::free(p); }
+  };
+  std::array<std::unique_ptr<std::uint64_t[], Free>, kChunks + 2> chunks_;
+  SharedLock growing_;
+  std::array<SharedLock, kRecoveries> recoveries_;
+  std::atomic<std::uint64_t> splits_{0}, chains_{0};
+  std::mutex why_mutex_;
+  Status why_full_;  // guarded by why_mutex_
+  exec::Epochs epochs_;  // last: what it frees is above
+};
+
+}  // namespace perdure::dash
