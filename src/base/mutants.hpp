@@ -118,6 +118,7 @@ enum class Mutant : std::uint8_t {
   gpm_overflow_forgets_check,
   gpm_torn_entry_kept,
   gpm_torn_entries_at_once,
+  gpm_residue_kept,
   gpm_lock_ignored,
   gpm_unlocked_before_order,
   gpm_clear_not_ordered,

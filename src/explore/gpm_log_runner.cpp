@@ -355,8 +355,6 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
   expect({Oracle::Kind::undone, found});
   if (auto wrong = undo(log.value(), found, seed_ % 2 == 0 ? 1 : ~std::size_t{0})) return wrong;
   (void)grid_.order();
-  // Where the host alone orders, an entry may be there above one that is not, and would be found once that is written
-  // again: there the host's clear() ends a recovery.
   if (!undoes_only()) {
     expect({Oracle::Kind::cleared, found});
     if (Status const s = log->clear(); !s.ok()) return "clear: " + s.message();

@@ -199,6 +199,7 @@ struct Kind {
   Subject subject;
   Layout layout;
   bool Bounds::* flag;
+  bool commit = false;  // where the host alone orders, whatever --model says
 };
 constexpr Kind kKinds[] = {
     {"word", "both", Subject::store, Layout::word, nullptr},
@@ -211,6 +212,8 @@ constexpr Kind kKinds[] = {
     {"cached", "", Subject::store, Layout::in_place, &Bounds::cached},
     {"gpm-log", "gpm-logs", Subject::gpm_log, Layout::word, nullptr},
     {"gpm-conv", "gpm-logs", Subject::gpm_conventional, Layout::word, nullptr},
+    {"gpm-log-commit", "gpm-logs-commit", Subject::gpm_log, Layout::word, nullptr, true},
+    {"gpm-conv-commit", "gpm-logs-commit", Subject::gpm_conventional, Layout::word, nullptr, true},
     {"gpm-checkpoint", "", Subject::gpm_checkpoint, Layout::word, nullptr},
 };
 
@@ -219,6 +222,7 @@ Arguments of_kind(Arguments a, Kind const& kind) {
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps = false;
   if (kind.flag != nullptr) bounds.*kind.flag = true;
   a.options.layout = kind.layout;
+  if (kind.commit) a.options.model = Model::commit;
   return a;
 }
 

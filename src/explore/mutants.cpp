@@ -158,6 +158,7 @@ constexpr MutantInfo kMutants[] = {
      "opening leaves the check of an entry that a crash tore, and a later one completes it"},
     {Mutant::gpm_torn_entries_at_once, "gpm_torn_entries_at_once", "gpm-logs",
      "opening ends torn entries of all sizes at once, and one completes another"},
+    {Mutant::gpm_residue_kept, "gpm_residue_kept", "gpm-logs-commit", "opening leaves entries above one that is lost"},
     {Mutant::gpm_lock_ignored, "gpm_lock_ignored", "gpm-conv", "two threads work on one partition at once"},
     {Mutant::gpm_unlocked_before_order, "gpm_unlocked_before_order", "gpm-conv",
      "a partition's lock is let go before the entry is ordered"},

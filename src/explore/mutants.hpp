@@ -12,7 +12,8 @@ struct MutantInfo {
   Mutant mutant;
   char const* name;
   char const* layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored", "device", "full"; of
-                        // in_place "cached"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-checkpoint"
+                        // in_place "cached"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit"
+                        // (both, where the host alone orders), "gpm-checkpoint"
   char const* what;
   char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
 };

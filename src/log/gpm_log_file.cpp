@@ -11,6 +11,7 @@ namespace perdure::log {
 namespace {
 
 constexpr std::uint64_t kMostPartitions = std::uint64_t{1} << 32;
+constexpr std::uint64_t kLineWords = kGpmLine / sizeof(std::uint32_t);
 
 std::uint64_t header_check(GpmLogHeader const& header) {
   return hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmLogHeader, check));
@@ -22,9 +23,16 @@ Status damaged(std::string const& path, std::string const& what) {
 
 template <class F>
 void over_partitions(std::size_t partitions, std::uint32_t host_threads, F const& some) {
-  constexpr std::size_t kChunk = 4096;
+  constexpr std::size_t kChunk = 4096;  // whole tiles
   if (host_threads <= 1) return some(0, partitions);
   exec::Workers(host_threads).for_chunks(partitions, kChunk, some);
+}
+
+bool any_set(std::uint32_t const* words, std::uint64_t n) {
+  pm::will_read(words, n * sizeof *words);
+  std::uint32_t set = 0;
+  for (std::uint64_t i = 0; i < n; ++i) set |= words[i];
+  return set != 0;
 }
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
@@ -132,31 +140,60 @@ std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
   return tails;
 }
 
-/// The check of an entry of so many words at the tail, if there is something: whether there was.
-bool GpmLogFile::forget_check(std::uint64_t partition, std::uint64_t tail, std::uint32_t words) {
-  if (tail + words >= header().words) return false;
-  std::uint32_t* const check = word_at(partition, tail + words);
-  pm::will_read(check, sizeof *check);
-  if (*check == 0) return false;
-  pm::will_write(check, sizeof *check);
-  *check = 0;
-  pm::wrote(check, sizeof *check);
+/// Makes the word 0, which is no entry's check: whether it was not.
+bool GpmLogFile::end_word(std::uint64_t partition, std::uint64_t number) {
+  std::uint32_t* const word = word_at(partition, number);
+  pm::will_read(word, sizeof *word);
+  if (*word == 0) return false;
+  pm::will_write(word, sizeof *word);
+  *word = 0;
+  pm::wrote(word, sizeof *word);
   return true;
 }
 
-/// Larger entries first: the check of a smaller one is a word of theirs, and 0 may be what that word lacks.
-void GpmLogFile::forget_torn(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads) {
+/// Of partitions [begin, end), in the order in which words lie: most of a log is zeros, of which a line takes one look.
+bool GpmLogFile::end_words(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end) {
+  std::uint64_t const words = header().words;
+  bool any = false;
+  if (header().kind == GpmLogKind::conventional) {
+    for (std::size_t p = begin; p < end; ++p)
+      for (std::uint64_t line = tails[p]; line < words; line += kLineWords)
+        if (std::uint64_t const n = std::min(kLineWords, words - line); any_set(word_at(p, line), n))
+          for (std::uint64_t word = line; word < line + n; ++word) any |= end_word(p, word);
+    return any;
+  }
+  for (std::size_t row = begin; row < end; row += kHclLanes)
+    for (std::uint64_t word = 0; word < words; ++word)
+      if (std::uint64_t const n = std::min<std::uint64_t>(kHclLanes, end - row); any_set(word_at(row, word), n))
+        for (std::size_t p = row; p < row + n; ++p)
+          if (word >= tails[p]) any |= end_word(p, word);
+  return any;
+}
+
+/// At no time is a part of what goes an entry. Of what may be one at a tail, the checks of larger entries go first: the
+/// check of a smaller one is a word of theirs, and 0 may be what that word lacks. Then all the rest goes, for it would
+/// be found once that which lay below it is written again; a removal, too, writes a 0 that may be what it lacks.
+void GpmLogFile::end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads) {
   if (mutated(Mutant::gpm_torn_entry_kept)) return;
-  for (std::uint32_t words = kMostEntryWords; words >= 1; --words) {
-    if (header().sizes[words - 1] == 0) continue;
+  auto const ended = [&](auto const& some) {
     std::atomic<bool> any = false;
     over_partitions(tails.size(), host_threads, [&](std::size_t begin, std::size_t end) {
+      if (some(begin, end)) any = true;
+    });
+    return any.load();
+  };
+  for (std::uint32_t words = kMostEntryWords; words >= 1; --words) {
+    if (header().sizes[words - 1] == 0) continue;
+    bool const any = ended([&](std::size_t begin, std::size_t end) {
       bool mine = false;
-      for (std::size_t p = begin; p < end; ++p) mine |= forget_check(p, tails[p], words);
-      if (mine) any = true;
+      for (std::size_t p = begin; p < end; ++p)
+        if (tails[p] + std::uint64_t{words} < header().words) mine |= end_word(p, tails[p] + std::uint64_t{words});
+      return mine;
     });
     if (any && !mutated(Mutant::gpm_torn_entries_at_once)) pm::order();
   }
+  if (!mutated(Mutant::gpm_residue_kept))
+    ended([&](std::size_t begin, std::size_t end) { return end_words(tails, begin, end); });
   pm::order();
 }
 

@@ -1,6 +1,6 @@
 // A libGPM log's file on the host: made, opened, scanned, cleared (GPM section 5.2). What kernels do is in gpm_log.hpp.
-// Invariant: a file that opens has a header whose check matches; scanning changes nothing; above the
-// tails that an opening found, no check is left of an entry that is not whole.
+// Invariant: a file that opens has a header whose check matches; scanning changes nothing; above the tails that an
+// opening found there is nothing, durably, before the log is used.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,10 @@ class GpmLogFile {
 
   /// Words in use of each partition: its entries up to the first place that holds none.
   [[nodiscard]] std::vector<std::uint32_t> scan(std::uint32_t host_threads) const;
-  /// Above a stack a crash may have left a part of an entry, its check among it, which a part of a later entry could
-  /// complete: ends it, durably. `tails` as scan() found them, before anything is inserted.
-  void forget_torn(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads);
+  /// Above a stack a crash may have left parts of entries, which parts of later ones could complete, and, where the
+  /// host alone orders, entries above one that is lost. Ends it all, durably. `tails` as scan() found them, before
+  /// anything is inserted.
+  void end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads);
   /// Ends all entries, durably, with one store.
   void clear();
 
@@ -48,7 +49,8 @@ class GpmLogFile {
   GpmLogFile(std::string path, pm::Mapping mapping) : path_(std::move(path)), mapping_(std::move(mapping)) {}
   [[nodiscard]] Status check() const;
   [[nodiscard]] std::uint32_t* word_at(std::uint64_t partition, std::uint64_t word) const;
-  bool forget_check(std::uint64_t partition, std::uint64_t tail, std::uint32_t words);
+  bool end_word(std::uint64_t partition, std::uint64_t number);
+  bool end_words(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end);
   [[nodiscard]] std::uint32_t entry_at(std::uint64_t partition, std::uint64_t first) const;
 
   std::string path_;

@@ -37,13 +37,16 @@ class GpmLogOn {
                                  GpmLogGeometry const& geometry, bool for_kernels = true) {
     auto file = GpmLogFile::create(path, bytes, geometry, Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
-    return over(grid, std::move(file.value()));
+    std::vector<std::uint32_t> const none(file.value().header().partitions, 0);
+    return over(grid, std::move(file.value()), none);
   }
   /// Entries that were durable are there again.
   static Result<GpmLogOn> open(Grid& grid, std::string const& path, bool for_kernels = true) {
     auto file = GpmLogFile::open(path, Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
-    return over(grid, std::move(file.value()));
+    std::vector<std::uint32_t> const tails = file.value().scan(grid.host_threads());
+    file.value().end_above(tails, grid.host_threads());
+    return over(grid, std::move(file.value()), tails);
   }
 
   [[nodiscard]] GpmLogView view() const {
@@ -91,7 +94,7 @@ class GpmLogOn {
  private:
   GpmLogOn(Grid& grid, GpmLogFile file) : grid_(&grid), file_(std::move(file)) {}
 
-  static Result<GpmLogOn> over(Grid& grid, GpmLogFile file) {
+  static Result<GpmLogOn> over(Grid& grid, GpmLogFile file, std::vector<std::uint32_t> const& tails) {
     GpmLogOn log(grid, std::move(file));
     GpmLogHeader const& h = log.file_.header();
     std::uint64_t const locks = h.kind == GpmLogKind::conventional ? h.partitions : 1;
@@ -100,8 +103,6 @@ class GpmLogOn {
       if (!s.ok()) return s;
     for (Status s : {grid.fill(log.locks_.data(), 0, locks), grid.fill(log.lost_.data(), 0, 1)})
       if (!s.ok()) return s;
-    std::vector<std::uint32_t> const tails = log.file_.scan(grid.host_threads());
-    log.file_.forget_torn(tails, grid.host_threads());
     if (Status s = grid.send(log.tails_.data(), tails.data(), tails.size()); !s.ok()) return s;
     if (Status s = grid.send(log.known_.data(), h.sizes, kMostEntryWords); !s.ok()) return s;
     return Result<GpmLogOn>(std::move(log));

@@ -307,5 +307,20 @@ TEST_P(Logs, ATornEntryIsNotCompletedByTheNextOne) {
   EXPECT_EQ(reopened().in_use().value(), 0u);
 }
 
+/// Where the host alone orders, a crash may keep an entry and lose the one below it. Opening ends it: the same entry
+/// once more, below it, does not bring it back.
+TEST_P(Logs, AnEntryAboveALostOneDoesNotComeBack) {
+  Log& log = make(8);
+  std::vector<Call> const calls{{Act::insert, 4, 1, 0}, {Act::insert, 4, 2, 0}, {Act::insert, 8, 3, 0}};
+  ASSERT_EQ(apply(log, calls), std::vector<LogError>(3, LogError::none));
+  std::size_t const next = GetParam() == LogKind::hcl ? 128 : 4;  // bytes from word to word
+  std::memset(first_word() + 3 * next, 0, 4);  // the check of the second
+  ASSERT_EQ(apply(reopened(), {calls[1]})[0], LogError::none);
+  Log const& again = reopened();
+  EXPECT_EQ(apply(again, {{Act::remove, 8, 0, 0}})[0], LogError::mismatch);
+  EXPECT_EQ(apply(again, {{Act::read, 4, 0, 0}, {Act::remove, 4, 0, 0}}), std::vector<LogError>(2, LogError::none));
+  EXPECT_EQ(read_[0], entry_of(calls[1]));
+}
+
 }  // namespace
 }  // namespace perdure::test
