@@ -131,6 +131,13 @@ enum class Mutant : std::uint8_t {
   gpm_older_header_wins,
   gpm_same_copy,
   gpm_same_header,
+  // Of libGPM's paths: planted by tests/gpm, where crashes keep what was flushed or synced alone.
+  gpm_commit_not_flushed,
+  gpm_commit_not_ordered,
+  gpm_copy_not_flushed,
+  gpm_file_not_synced,
+  gpm_header_not_flushed,
+  gpm_clear_not_synced,
   // Dash.
   dash_lock_ignored,
   dash_version_stays,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace perdure::exec {
 
@@ -14,6 +15,10 @@ class SimObserver {
   virtual void wrote(void const* at, std::size_t bytes) = 0;
   virtual void fence() = 0;  // by the running warp, or by host code where none runs
   virtual void order() = 0;  // by host code: all that was written before is there after a crash
+  // For those whose medium keeps what the host wrote back, or synced, and nothing else.
+  virtual void writes_back(void const*, std::size_t) {}  // by host code: it is there from its next order() on
+  virtual void will_write_file(int, std::uint64_t, void const*, std::size_t) {}  // the place, and what it will hold
+  virtual void synced(int) {}  // by host code: what the file holds is there after a crash
 };
 
 inline thread_local SimObserver* sim_observer = nullptr;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "explore/arena.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::explore {
 
@@ -42,6 +43,11 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 Mapping::~Mapping() = default;
 void Mapping::close() { data_ = nullptr; }
 Status Mapping::keep() { return {}; }
+Status Mapping::sync(void const* at, std::size_t bytes) const {
+  writes_back(at, bytes);
+  order();
+  return {};
+}
 
 Status Mapping::grow(std::uint64_t bytes) {
   if (bytes <= size_) return {};

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "log/gpm_log_file.hpp"
+#include "pm/flush.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::log {
@@ -40,7 +41,8 @@ Status damaged(std::string const& path, std::string const& what) {
 }  // namespace
 
 Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std::uint64_t bytes,
-                                                    std::uint32_t elements, std::uint32_t groups, bool gpu) {
+                                                    std::uint32_t elements, std::uint32_t groups, bool synced,
+                                                    bool gpu) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
   if (bytes == 0 || bytes > kMost || elements == 0 || elements > 1u << 16 || groups == 0 || groups > 1u << 16) {
     return Status{Code::invalid_argument, "checkpoint " + path + ": " + std::to_string(bytes) + " bytes, " +
@@ -57,18 +59,27 @@ Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std
   header.check = header_check(header);
   auto mapping = pm::Mapping::create(path, header.file_bytes, header.file_bytes, true, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
-  pm::write_bytes(mapping->data(), &header, sizeof header);
-  pm::order();
-  if (Status s = mapping->keep(); !s.ok()) return s;
-  return GpmCheckpointFile(path, std::move(mapping.value()));
+  GpmCheckpointFile file(path, std::move(mapping.value()), synced);
+  pm::write_bytes(file.mapping_.data(), &header, sizeof header);
+  if (Status s = file.settle(file.mapping_.data(), sizeof header); !s.ok()) return s;
+  if (Status s = file.mapping_.keep(); !s.ok()) return s;
+  return Result<GpmCheckpointFile>(std::move(file));
 }
 
-Result<GpmCheckpointFile> GpmCheckpointFile::open(std::string const& path, bool gpu) {
+/// What the host stored there is durable.
+Status GpmCheckpointFile::settle(void const* at, std::size_t bytes) const {
+  if (synced_) return mapping_.sync(at, bytes);
+  if (!mutated(Mutant::gpm_header_not_flushed)) pm::start_flush(at, bytes);
+  pm::order();
+  return {};
+}
+
+Result<GpmCheckpointFile> GpmCheckpointFile::open(std::string const& path, bool synced, bool gpu) {
   auto mapping = pm::Mapping::open(path, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
-  GpmCheckpointFile file(path, std::move(mapping.value()));
+  GpmCheckpointFile file(path, std::move(mapping.value()), synced);
   if (Status s = file.check(); !s.ok()) return s;
-  return file;
+  return Result<GpmCheckpointFile>(std::move(file));
 }
 
 Status GpmCheckpointFile::check() const {
@@ -126,14 +137,15 @@ std::byte* GpmCheckpointFile::next_copy(std::uint32_t group) const {
 
 /// What a crash left of a header could be completed by words that the next one has in common with it, and would then
 /// lead to the next one's copy: it loses its check first.
-void GpmCheckpointFile::forget_torn(std::byte* header) {
+Status GpmCheckpointFile::forget_torn(std::byte* header) const {
   auto* const check = reinterpret_cast<std::uint64_t*>(header + offsetof(GpmGroupHeader, check));
-  if (*check == 0 || mutated(Mutant::gpm_torn_header_kept)) return;
+  if (*check == 0 || mutated(Mutant::gpm_torn_header_kept)) return {};
   pm::store_word(check, 0);
-  pm::order();
+  return settle(check, sizeof *check);
 }
 
-void GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word, std::span<std::uint64_t const> sizes) {
+Status GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word,
+                                         std::span<std::uint64_t const> sizes) {
   auto const now = newest(group);
   GpmGroupHeader next{};
   next.epoch = now ? now->header.epoch + 1 : 1;
@@ -144,10 +156,13 @@ void GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word, 
   next.check = group_check(next, sizes);
   std::uint32_t const place = now && !mutated(Mutant::gpm_same_header) ? 1 - now->place : 0;
   std::byte* const at = header_bytes(group, place);
-  if (!header_at(group, place)) forget_torn(at);
+  if (!header_at(group, place)) {
+    if (Status s = forget_torn(at); !s.ok()) return s;
+  }
   pm::write_bytes(at, &next, sizeof next);
   pm::write_bytes(at + sizeof next, sizes.data(), sizes.size_bytes());
-  if (!mutated(Mutant::gpm_header_not_ordered)) pm::order();
+  if (mutated(Mutant::gpm_header_not_ordered)) return {};
+  return settle(at, sizeof next + sizes.size_bytes());
 }
 
 }  // namespace perdure::log

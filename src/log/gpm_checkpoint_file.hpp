@@ -24,9 +24,10 @@ namespace perdure::log {
 class GpmCheckpointFile {
  public:
   /// Replaces what was there. Room for `bytes` of each group (rounded up to lines for each of its `elements`), twice.
+  /// `synced`: what the host stores is synced, as on a disk; else it is written back.
   static Result<GpmCheckpointFile> create(std::string const& path, std::uint64_t bytes, std::uint32_t elements,
-                                          std::uint32_t groups, bool gpu);
-  static Result<GpmCheckpointFile> open(std::string const& path, bool gpu);
+                                          std::uint32_t groups, bool synced, bool gpu);
+  static Result<GpmCheckpointFile> open(std::string const& path, bool synced, bool gpu);
 
   /// The group's newest whole checkpoint.
   struct Newest {
@@ -42,7 +43,7 @@ class GpmCheckpointFile {
   }
   [[nodiscard]] std::byte const* copy(std::uint32_t group, std::uint32_t which) const;
   /// What was written into next_copy() counts from now on. It has been ordered before.
-  void switch_to_next(std::uint32_t group, std::uint64_t word, std::span<std::uint64_t const> sizes);
+  Status switch_to_next(std::uint32_t group, std::uint64_t word, std::span<std::uint64_t const> sizes);
 
   [[nodiscard]] GpmCheckpointHeader const& header() const {
     return *reinterpret_cast<GpmCheckpointHeader const*>(mapping_.data());
@@ -51,14 +52,17 @@ class GpmCheckpointFile {
   [[nodiscard]] Medium medium() const { return mapping_.medium(); }
 
  private:
-  GpmCheckpointFile(std::string path, pm::Mapping mapping) : path_(std::move(path)), mapping_(std::move(mapping)) {}
+  GpmCheckpointFile(std::string path, pm::Mapping mapping, bool synced)
+      : path_(std::move(path)), mapping_(std::move(mapping)), synced_(synced) {}
+  Status settle(void const* at, std::size_t bytes) const;
   [[nodiscard]] Status check() const;
   [[nodiscard]] std::optional<Newest> header_at(std::uint32_t group, std::uint32_t place) const;
-  static void forget_torn(std::byte* header);
+  Status forget_torn(std::byte* header) const;
   [[nodiscard]] std::byte* header_bytes(std::uint32_t group, std::uint32_t place) const;
 
   std::string path_;
   pm::Mapping mapping_;
+  bool synced_;
 };
 
 }  // namespace perdure::log

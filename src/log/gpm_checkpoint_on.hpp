@@ -47,11 +47,11 @@ class GpmCheckpointOn {
   };
   static Result<GpmCheckpointOn> create(Grid& grid, std::string const& path, std::uint64_t bytes,
                                         std::uint32_t elements, std::uint32_t groups, Options const& options = {}) {
-    bool const gpu = Grid::kPinsPools && options.path != GpmPath::cap_fs;
-    return over(grid, GpmCheckpointFile::create(path, bytes, elements, groups, gpu), options);
+    bool const gpu = Grid::kPinsPools && !synced(options);
+    return over(grid, GpmCheckpointFile::create(path, bytes, elements, groups, synced(options), gpu), options);
   }
   static Result<GpmCheckpointOn> open(Grid& grid, std::string const& path, Options const& options = {}) {
-    return over(grid, GpmCheckpointFile::open(path, Grid::kPinsPools && options.path != GpmPath::cap_fs), options);
+    return over(grid, GpmCheckpointFile::open(path, synced(options), Grid::kPinsPools && !synced(options)), options);
   }
 
   /// The group's next element: `bytes` at `at`, memory that kernels reach.
@@ -90,8 +90,7 @@ class GpmCheckpointOn {
     if (!mutated(Mutant::gpm_copy_not_ordered)) {
       if (Status s = grid_->order(); !s.ok()) return s;
     }
-    file_.switch_to_next(group, word, sizes);
-    return options_.path == GpmPath::cap_fs ? plain_.sync() : Status{};
+    return file_.switch_to_next(group, word, sizes);
   }
 
   /// Brings the newest checkpoint back; its word.
@@ -122,6 +121,7 @@ class GpmCheckpointOn {
   GpmCheckpointOn(Grid& grid, GpmCheckpointFile file, Options const& options)
       : grid_(&grid), options_(options), file_(std::move(file)), elements_(file_.header().groups) {}
 
+  static bool synced(Options const& options) { return options.path == GpmPath::cap_fs; }
   static Result<GpmCheckpointOn> over(Grid& grid, Result<GpmCheckpointFile> file, Options const& options) {
     if (!file.ok()) return file.status();
     GpmCheckpointOn made(grid, std::move(file.value()), options);
@@ -197,10 +197,13 @@ class GpmCheckpointOn {
       bounce_.resize(element.bytes);
       if (Status s = grid_->fetch(bounce_.data(), element.at, element.bytes); !s.ok()) return s;
       return plain_.write_and_sync(file_.offset_of(to), bounce_.data(), element.bytes);
-    } else if (Status s = grid_->fetch(to, element.at, element.bytes); !s.ok()) {
-      return s;
+    } else {
+      pm::will_write(to, element.bytes);
+      if (Status s = grid_->fetch(to, element.at, element.bytes); !s.ok()) return s;
+      pm::wrote(to, element.bytes);
     }
-    if (options_.path != GpmPath::cap_eadr) pm::flush(*workers_, to, element.bytes);
+    if (options_.path != GpmPath::cap_eadr && !mutated(Mutant::gpm_copy_not_flushed))
+      pm::flush(*workers_, to, element.bytes);
     return {};
   }
 

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mutants.hpp"
 #include "log/gpm_log_file.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::log {
 namespace {
@@ -76,6 +78,7 @@ Result<GpmFile> GpmFile::plain(std::string const& path, std::uint64_t bytes, boo
 }
 
 Status GpmFile::write_and_sync(std::uint64_t from, std::byte const* data, std::uint64_t bytes) {
+  pm::will_write_file(fd_, from, data, bytes);
   for (std::uint64_t done = 0; done < bytes;) {
     ssize_t const n = ::pwrite(fd_, data + done, bytes - done, static_cast<off_t>(from + done));
     if (n < 0 && errno == EINTR) continue;
@@ -85,7 +88,12 @@ Status GpmFile::write_and_sync(std::uint64_t from, std::byte const* data, std::u
   return sync();
 }
 
-Status GpmFile::sync() { return ::fsync(fd_) == 0 ? Status{} : failed(path_, "syncing"); }
+Status GpmFile::sync() {
+  if (mutated(Mutant::gpm_file_not_synced)) return {};
+  if (::fsync(fd_) != 0) return failed(path_, "syncing");
+  pm::synced(fd_);
+  return {};
+}
 
 Status GpmFile::read(std::uint64_t from, std::byte* data, std::uint64_t bytes) {
   for (std::uint64_t done = 0; done < bytes;) {

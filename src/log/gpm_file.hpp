@@ -30,10 +30,11 @@ class GpmFile {
 
   // Of a plain one.
   Status write_and_sync(std::uint64_t from, std::byte const* data, std::uint64_t bytes);
-  Status sync();
   Status read(std::uint64_t from, std::byte* data, std::uint64_t bytes);
 
  private:
+  Status sync();
+
   std::string path_;
   std::optional<pm::Mapping> mapping_;
   int fd_ = -1;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "exec/workers.hpp"
+#include "pm/flush.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::log {
@@ -28,13 +29,6 @@ void over_partitions(std::size_t partitions, std::uint32_t host_threads, F const
   exec::Workers(host_threads).for_chunks(partitions, kChunk, some);
 }
 
-bool any_set(std::uint32_t const* words, std::uint64_t n) {
-  pm::will_read(words, n * sizeof *words);
-  std::uint32_t set = 0;
-  for (std::uint64_t i = 0; i < n; ++i) set |= words[i];
-  return set != 0;
-}
-
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
@@ -42,7 +36,7 @@ std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) 
 std::uint64_t gpm_file_bytes(std::uint64_t bytes) { return std::max(round_up(bytes, kGpmPage), 3 * kGpmPage); }
 
 Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t bytes, GpmLogGeometry const& geometry,
-                                      bool gpu) {
+                                      For whom, bool gpu) {
   bool const hcl = geometry.kind == GpmLogKind::hcl;
   std::uint64_t const partitions = hcl ? std::uint64_t{geometry.blocks} * geometry.threads : geometry.partitions;
   if (partitions == 0 || partitions > kMostPartitions) {
@@ -76,18 +70,31 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
   header.data = kGpmPage;
   header.transaction = 1;
   header.check = header_check(header);
-  pm::write_bytes(mapping->data(), &header, sizeof header);
-  pm::order();
-  if (Status s = mapping->keep(); !s.ok()) return s;
-  return GpmLogFile(path, std::move(mapping.value()));
+  GpmLogFile file(path, std::move(mapping.value()), whom);
+  pm::write_bytes(file.data(), &header, sizeof header);
+  if (Status s = file.settle(file.data(), sizeof header); !s.ok()) return s;
+  if (Status s = file.mapping_.keep(); !s.ok()) return s;
+  return Result<GpmLogFile>(std::move(file));
 }
 
-Result<GpmLogFile> GpmLogFile::open(std::string const& path, bool gpu) {
+/// What the host stored there is durable.
+Status GpmLogFile::settle(void const* at, std::size_t bytes) const {
+  if (whom_ == For::kernels) pm::start_flush(at, bytes);
+  return settle_written_back(at, bytes);
+}
+
+Status GpmLogFile::settle_written_back(void const* at, std::size_t bytes) const {
+  if (whom_ == For::host && !mutated(Mutant::gpm_clear_not_synced)) return mapping_.sync(at, bytes);
+  pm::order();
+  return {};
+}
+
+Result<GpmLogFile> GpmLogFile::open(std::string const& path, For whom, bool gpu) {
   auto mapping = pm::Mapping::open(path, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
-  GpmLogFile file(path, std::move(mapping.value()));
+  GpmLogFile file(path, std::move(mapping.value()), whom);
   if (Status s = file.check(); !s.ok()) return s;
-  return file;
+  return Result<GpmLogFile>(std::move(file));
 }
 
 Status GpmLogFile::check() const {
@@ -140,66 +147,80 @@ std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
   return tails;
 }
 
-/// Makes the word 0, which is no entry's check: whether it was not.
-bool GpmLogFile::end_word(std::uint64_t partition, std::uint64_t number) {
-  std::uint32_t* const word = word_at(partition, number);
-  pm::will_read(word, sizeof *word);
-  if (*word == 0) return false;
-  pm::will_write(word, sizeof *word);
-  *word = 0;
-  pm::wrote(word, sizeof *word);
-  return true;
+/// Makes n words side by side 0, which is no entry's check, as far as `ends` says so of each: whether it wrote any.
+template <class F>
+bool GpmLogFile::end_words(std::uint32_t* words, std::uint64_t n, F const& ends) {
+  pm::will_read(words, n * sizeof *words);
+  std::uint32_t set = 0;
+  for (std::uint64_t i = 0; i < n; ++i) set |= words[i];
+  if (set == 0) return false;  // as most of a log is
+  bool any = false;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (words[i] == 0 || !ends(i)) continue;
+    pm::will_write(&words[i], sizeof *words);
+    words[i] = 0;
+    pm::wrote(&words[i], sizeof *words);
+    any = true;
+  }
+  if (any) pm::start_flush(words, n * sizeof *words);
+  return any;
 }
 
-/// Of partitions [begin, end), in the order in which words lie: most of a log is zeros, of which a line takes one look.
-bool GpmLogFile::end_words(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end) {
+/// Of partitions [begin, end): the check of an entry of so many words at the tail.
+bool GpmLogFile::end_checks(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end,
+                            std::uint64_t words) {
+  bool any = false;
+  for (std::size_t p = begin; p < end; ++p)
+    if (tails[p] + words < header().words) any |= end_words(word_at(p, tails[p] + words), 1, [](auto) { return true; });
+  return any;
+}
+
+/// Of partitions [begin, end) all above the tails, line by line.
+bool GpmLogFile::end_rest(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end) {
   std::uint64_t const words = header().words;
   bool any = false;
   if (header().kind == GpmLogKind::conventional) {
     for (std::size_t p = begin; p < end; ++p)
       for (std::uint64_t line = tails[p]; line < words; line += kLineWords)
-        if (std::uint64_t const n = std::min(kLineWords, words - line); any_set(word_at(p, line), n))
-          for (std::uint64_t word = line; word < line + n; ++word) any |= end_word(p, word);
+        any |= end_words(word_at(p, line), std::min(kLineWords, words - line), [](auto) { return true; });
     return any;
   }
   for (std::size_t row = begin; row < end; row += kHclLanes)
     for (std::uint64_t word = 0; word < words; ++word)
-      if (std::uint64_t const n = std::min<std::uint64_t>(kHclLanes, end - row); any_set(word_at(row, word), n))
-        for (std::size_t p = row; p < row + n; ++p)
-          if (word >= tails[p]) any |= end_word(p, word);
+      any |= end_words(word_at(row, word), std::min<std::uint64_t>(kHclLanes, end - row),
+                       [&](std::uint64_t lane) { return word >= tails[row + lane]; });
   return any;
 }
 
 /// At no time is a part of what goes an entry. Of what may be one at a tail, the checks of larger entries go first: the
 /// check of a smaller one is a word of theirs, and 0 may be what that word lacks. Then all the rest goes, for it would
 /// be found once that which lay below it is written again; a removal, too, writes a 0 that may be what it lacks.
-void GpmLogFile::end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads) {
-  if (mutated(Mutant::gpm_torn_entry_kept)) return;
+Status GpmLogFile::end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads) {
+  if (mutated(Mutant::gpm_torn_entry_kept)) return {};
   auto const ended = [&](auto const& some) {
     std::atomic<bool> any = false;
     over_partitions(tails.size(), host_threads, [&](std::size_t begin, std::size_t end) {
-      if (some(begin, end)) any = true;
+      if (!some(begin, end)) return;
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // what this thread wrote back is there
+      any = true;
     });
     return any.load();
   };
+  auto const ordered = [&] { return settle_written_back(data() + header().data, header().file_bytes - header().data); };
   for (std::uint32_t words = kMostEntryWords; words >= 1; --words) {
     if (header().sizes[words - 1] == 0) continue;
-    bool const any = ended([&](std::size_t begin, std::size_t end) {
-      bool mine = false;
-      for (std::size_t p = begin; p < end; ++p)
-        if (tails[p] + std::uint64_t{words} < header().words) mine |= end_word(p, tails[p] + std::uint64_t{words});
-      return mine;
-    });
-    if (any && !mutated(Mutant::gpm_torn_entries_at_once)) pm::order();
+    bool const any = ended([&](auto begin, auto end) { return end_checks(tails, begin, end, words); });
+    if (!any || mutated(Mutant::gpm_torn_entries_at_once)) continue;
+    if (Status s = ordered(); !s.ok()) return s;
   }
-  if (!mutated(Mutant::gpm_residue_kept))
-    ended([&](std::size_t begin, std::size_t end) { return end_words(tails, begin, end); });
-  pm::order();
+  if (!mutated(Mutant::gpm_residue_kept)) ended([&](auto begin, auto end) { return end_rest(tails, begin, end); });
+  return ordered();
 }
 
-void GpmLogFile::clear() {
-  pm::store_word(&reinterpret_cast<GpmLogHeader*>(mapping_.data())->transaction, header().transaction + 1);
-  if (!mutated(Mutant::gpm_clear_not_ordered)) pm::order();
+Status GpmLogFile::clear() {
+  std::uint64_t* const word = &reinterpret_cast<GpmLogHeader*>(mapping_.data())->transaction;
+  pm::store_word(word, header().transaction + 1);
+  return mutated(Mutant::gpm_clear_not_ordered) ? Status{} : settle(word, sizeof *word);
 }
 
 }  // namespace perdure::log

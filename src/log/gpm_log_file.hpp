@@ -26,19 +26,22 @@ struct GpmLogGeometry {
 
 class GpmLogFile {
  public:
+  /// Who uses it. For the host alone it may lie on any disk, and is synced; for kernels, in memory, where what the host
+  /// stores is written back.
+  enum class For : std::uint8_t { host, kernels };
   /// Replaces what was there. `bytes` is shared out evenly; a partition must hold a word and its check.
   static Result<GpmLogFile> create(std::string const& path, std::uint64_t bytes, GpmLogGeometry const& geometry,
-                                   bool gpu);
-  static Result<GpmLogFile> open(std::string const& path, bool gpu);
+                                   For whom, bool gpu);
+  static Result<GpmLogFile> open(std::string const& path, For whom, bool gpu);
 
   /// Words in use of each partition: its entries up to the first place that holds none.
   [[nodiscard]] std::vector<std::uint32_t> scan(std::uint32_t host_threads) const;
   /// Above a stack a crash may have left parts of entries, which parts of later ones could complete, and, where the
   /// host alone orders, entries above one that is lost. Ends it all, durably. `tails` as scan() found them, before
   /// anything is inserted.
-  void end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads);
+  Status end_above(std::vector<std::uint32_t> const& tails, std::uint32_t host_threads);
   /// Ends all entries, durably, with one store.
-  void clear();
+  Status clear();
 
   [[nodiscard]] GpmLogHeader const& header() const { return *reinterpret_cast<GpmLogHeader const*>(mapping_.data()); }
   [[nodiscard]] std::byte* data() const { return mapping_.data(); }
@@ -46,15 +49,21 @@ class GpmLogFile {
   [[nodiscard]] Medium medium() const { return mapping_.medium(); }
 
  private:
-  GpmLogFile(std::string path, pm::Mapping mapping) : path_(std::move(path)), mapping_(std::move(mapping)) {}
+  GpmLogFile(std::string path, pm::Mapping mapping, For whom)
+      : path_(std::move(path)), mapping_(std::move(mapping)), whom_(whom) {}
   [[nodiscard]] Status check() const;
+  Status settle(void const* at, std::size_t bytes) const;
+  Status settle_written_back(void const* at, std::size_t bytes) const;
   [[nodiscard]] std::uint32_t* word_at(std::uint64_t partition, std::uint64_t word) const;
-  bool end_word(std::uint64_t partition, std::uint64_t number);
-  bool end_words(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end);
+  template <class F>
+  static bool end_words(std::uint32_t* words, std::uint64_t n, F const& ends);
+  bool end_checks(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end, std::uint64_t words);
+  bool end_rest(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end);
   [[nodiscard]] std::uint32_t entry_at(std::uint64_t partition, std::uint64_t first) const;
 
   std::string path_;
   pm::Mapping mapping_;
+  For whom_;
 };
 
 }  // namespace perdure::log

@@ -35,17 +35,17 @@ class GpmLogOn {
   /// `for_kernels`: false for a log that the host alone uses, for its transaction numbers; it may lie on any disk.
   static Result<GpmLogOn> create(Grid& grid, std::string const& path, std::uint64_t bytes,
                                  GpmLogGeometry const& geometry, bool for_kernels = true) {
-    auto file = GpmLogFile::create(path, bytes, geometry, Grid::kPinsPools && for_kernels);
+    auto file = GpmLogFile::create(path, bytes, geometry, whom(for_kernels), Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
     std::vector<std::uint32_t> const none(file.value().header().partitions, 0);
     return over(grid, std::move(file.value()), none);
   }
   /// Entries that were durable are there again.
   static Result<GpmLogOn> open(Grid& grid, std::string const& path, bool for_kernels = true) {
-    auto file = GpmLogFile::open(path, Grid::kPinsPools && for_kernels);
+    auto file = GpmLogFile::open(path, whom(for_kernels), Grid::kPinsPools && for_kernels);
     if (!file.ok()) return file.status();
     std::vector<std::uint32_t> const tails = file.value().scan(grid.host_threads());
-    file.value().end_above(tails, grid.host_threads());
+    if (Status s = file.value().end_above(tails, grid.host_threads()); !s.ok()) return s;
     return over(grid, std::move(file.value()), tails);
   }
 
@@ -57,7 +57,7 @@ class GpmLogOn {
   /// Ends all entries at once, durably; the next ones are another transaction's.
   Status clear() {
     if (Status s = grid_->order(); !s.ok()) return s;
-    file_.clear();
+    if (Status s = file_.clear(); !s.ok()) return s;
     if (mutated(Mutant::gpm_clear_keeps_tails)) return {};
     return grid_->fill(tails_.data(), 0, file_.header().partitions);
   }
@@ -94,6 +94,9 @@ class GpmLogOn {
  private:
   GpmLogOn(Grid& grid, GpmLogFile file) : grid_(&grid), file_(std::move(file)) {}
 
+  static GpmLogFile::For whom(bool for_kernels) {
+    return for_kernels ? GpmLogFile::For::kernels : GpmLogFile::For::host;
+  }
   static Result<GpmLogOn> over(Grid& grid, GpmLogFile file, std::vector<std::uint32_t> const& tails) {
     GpmLogOn log(grid, std::move(file));
     GpmLogHeader const& h = log.file_.header();

@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutants.hpp"
 #include "exec/grid.hpp"
 #include "exec/workers.hpp"
 #include "log/gpm_file.hpp"
 #include "log/gpm_path.hpp"
 #include "perdure/status.h"
 #include "pm/flush.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::log {
 
@@ -55,7 +57,9 @@ class DurableMemory {
       case GpmPath::ndp: break;
       case GpmPath::cap_mm:
       case GpmPath::cap_eadr:
+        pm::will_write(file_.data() + from, bytes);
         if (Status s = grid_->fetch(file_.data() + from, near_.data() + from, bytes); !s.ok()) return s;
+        pm::wrote(file_.data() + from, bytes);
         break;
       case GpmPath::cap_fs: {
         bounce_.resize(bytes);
@@ -64,8 +68,9 @@ class DurableMemory {
         break;
       }
     }
-    if (options_.path == GpmPath::ndp || options_.path == GpmPath::cap_mm)
-      pm::flush(*workers_, file_.data() + from, bytes);
+    bool const flushes = options_.path == GpmPath::ndp || options_.path == GpmPath::cap_mm;
+    if (flushes && !mutated(Mutant::gpm_commit_not_flushed)) pm::flush(*workers_, file_.data() + from, bytes);
+    if (options_.path == GpmPath::cap_eadr && !mutated(Mutant::gpm_commit_not_ordered)) pm::order();
     made_durable_ += bytes;
     return {};
   }

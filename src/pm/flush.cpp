@@ -49,6 +49,7 @@ char* line_of(void const* at) {
 
 void start_flush(void const* at, std::size_t bytes) {
   flush_lines(line_of(at), const_cast<char*>(static_cast<char const*>(at)) + bytes);
+  writes_back(at, bytes);
 }
 
 void finish_flushes() { _mm_sfence(); }
@@ -61,6 +62,7 @@ void flush(exec::Workers& workers, void const* at, std::size_t bytes) {
     flush_lines(begin + from, begin + to);
     finish_flushes();
   });
+  writes_back(at, bytes);
   ordered();
 }
 

@@ -14,7 +14,8 @@ inline constexpr std::size_t kCacheLine = 64;
 /// By the workers' threads.
 void flush(exec::Workers& workers, void const* at, std::size_t bytes);
 
-/// By this thread alone, in two parts: the lines are on their way, and all that were on their way have arrived.
+/// By this thread alone, in two parts: the lines are on their way, and all that were on their way have arrived. order()
+/// ends it as well.
 void start_flush(void const* at, std::size_t bytes);
 void finish_flushes();
 

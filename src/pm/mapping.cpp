@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "exec/pinning.hpp"
+#include "pm/watch.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -224,6 +225,16 @@ Status Mapping::keep() {
   if (unkept_.empty()) return {};
   if (unkept_ != path_ && ::rename(unkept_.c_str(), path_.c_str()) != 0) return open_failed(path_, errno);
   unkept_.clear();
+  return {};
+}
+
+Status Mapping::sync(void const* at, std::size_t bytes) const {
+  auto const address = reinterpret_cast<std::uintptr_t>(at);
+  std::uintptr_t const first = address / granule_ * granule_;
+  if (::msync(reinterpret_cast<void*>(first), address + bytes - first, MS_SYNC) != 0)
+    return {Code::io_error, "pool " + path_ + ": cannot sync it: " + why(errno)};
+  writes_back(at, bytes);
+  order();
   return {};
 }
 

@@ -28,11 +28,23 @@ inline void wrote(void const* at, std::size_t bytes) {
 inline void ordered() {
   if (exec::sim_observer != nullptr) exec::sim_observer->order();
 }
+inline void writes_back(void const* at, std::size_t bytes) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->writes_back(at, bytes);
+}
+inline void will_write_file(int fd, std::uint64_t from, void const* data, std::size_t bytes) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->will_write_file(fd, from, data, bytes);
+}
+inline void synced(int fd) {
+  if (exec::sim_observer != nullptr) exec::sim_observer->synced(fd);
+}
 #else
 PERDURE_FN void will_read(void const*, std::size_t) {}
 PERDURE_FN void will_write(void const*, std::size_t) {}
 PERDURE_FN void wrote(void const*, std::size_t) {}
 inline void ordered() {}
+inline void writes_back(void const*, std::size_t) {}
+inline void will_write_file(int, std::uint64_t, void const*, std::size_t) {}
+inline void synced(int) {}
 #endif
 
 inline void write_bytes(std::byte* to, void const* from, std::size_t bytes) {
