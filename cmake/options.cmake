@@ -12,7 +12,7 @@ set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
-option(PERDURE_EXAMPLES "Build examples/, which needs CUDA" ${perdure_is_main})
+option(PERDURE_EXAMPLES "Build examples/, some of which need CUDA" ${perdure_is_main})
 # The explorer takes 160 s of one core to compile, so packages do without it unless asked.
 option(PERDURE_EXPLORE "Build perdure-explore even without the tests" OFF)
 option(PERDURE_FUZZ "Build the fuzz target perdure_fuzz_open (clang alone)" OFF)

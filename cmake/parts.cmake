@@ -14,7 +14,7 @@ foreach(part IN ITEMS python bench tests)
   add_subdirectory("${part}")
 endforeach()
 
-if(PERDURE_EXAMPLES AND PERDURE_CUDA)
+if(PERDURE_EXAMPLES)
   add_subdirectory(examples)
 endif()
 

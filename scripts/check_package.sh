@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build as a C++ user would have it, then builds and runs tests/package and the README's C++
-# against it, and examples/ where the build has CUDA.
+# against it, and examples/, of which those with kernels where the build has CUDA.
 #   scripts/check_package.sh [BUILD]      BUILD defaults to build/release
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,12 +22,17 @@ cmake --build "$work/build"
 "$work/build/readme"
 [ -s "$pool-readme" ] || { echo "the README's C++ left no pool" >&2; exit 1; }
 
+cuda=()
 if grep -q '^set(perdure_WITH_CUDA ON)' "$work"/moved/lib*/cmake/perdure/perdureConfig.cmake "$work"/moved/lib/*/cmake/perdure/perdureConfig.cmake 2>/dev/null; then
   of_build() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-  cmake -G Ninja -S examples -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved;$PWD/.deps/usr;${CMAKE_PREFIX_PATH:-}" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_COMPILER="$(of_build CMAKE_CUDA_COMPILER)" \
-    -DCMAKE_CUDA_ARCHITECTURES="$(of_build CMAKE_CUDA_ARCHITECTURES)" >"$work/examples.log" || { cat "$work/examples.log"; exit 1; }
-  cmake --build "$work/examples"
+  cuda=(-DCMAKE_CUDA_COMPILER="$(of_build CMAKE_CUDA_COMPILER)"
+    -DCMAKE_CUDA_ARCHITECTURES="$(of_build CMAKE_CUDA_ARCHITECTURES)")
+fi
+cmake -G Ninja -S examples -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved;$PWD/.deps/usr;${CMAKE_PREFIX_PATH:-}" \
+  -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" >"$work/examples.log" || { cat "$work/examples.log"; exit 1; }
+cmake --build "$work/examples"
+"$work/examples/training_step" "$pool-example"
+if [ ${#cuda[@]} -gt 0 ]; then
   for example in device_kernel gpm_counters; do
     "$work/examples/$example" "$pool-example" || [ $? -eq 77 ]  # no GPU here
   done
