@@ -64,13 +64,13 @@ int run(std::string const& name) {
   if (!good(cudaMallocHost(&refused, sizeof *refused))) return 1;
   *refused = 0;
 
-  gpm_persist_begin();
+  std::printf("%s\n", gpm_persist_begin());  // what it came to on this computer
   add<<<kBlocks, kThreads>>>(log, counters, 7, kCounters, refused);
   if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log))) return 1;  // the batch is committed
   add<<<kBlocks, kThreads>>>(log, counters, 1000, kCounters / 3, refused);
   if (!good(cudaDeviceSynchronize())) return 1;
-  gpm_persist_end();
-  if (!good(gpmlog_close(log))) return 1;  // as a crash would: the batch was never committed
+  if (!good(gpm_persist_end()) || !good(gpmlog_close(log)))
+    return 1;  // as a crash would: the batch was never committed
 
   log = gpmlog_open((name + ".log").c_str());
   if (log == nullptr) return good(GPM_FAILED) ? 0 : 1;

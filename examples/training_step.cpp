@@ -31,11 +31,13 @@ using perdure::Store;
 
 constexpr std::uint64_t kRows = 500, kBatch = 128, kSteps = 120;
 constexpr std::size_t kWidth = 16;
-constexpr float kRate = 8;
+constexpr float kRate = 16;
 
 enum class Kill { never, after_the_batch, after_the_weights };
-constexpr std::pair<std::uint64_t, Kill> kKills[] = {
-    {7, Kill::after_the_batch}, {8, Kill::after_the_weights}, {60, Kill::after_the_weights}, {61, Kill::after_the_batch}};
+constexpr std::pair<std::uint64_t, Kill> kKills[] = {{7, Kill::after_the_batch},
+                                                     {8, Kill::after_the_weights},
+                                                     {60, Kill::after_the_weights},
+                                                     {61, Kill::after_the_batch}};
 
 using Row = std::array<float, kWidth>;
 
@@ -45,8 +47,8 @@ struct Model {
   float bias = 0;
 
   std::vector<perdure::DenseBuffer> buffers() {
-    return {{"weights", reinterpret_cast<std::byte*>(weights.data()), sizeof weights},
-            {"bias", reinterpret_cast<std::byte*>(&bias), sizeof bias}};
+    return {{"weights", reinterpret_cast<std::byte*>(weights.data()), sizeof weights, perdure::Place::host},
+            {"bias", reinterpret_cast<std::byte*>(&bias), sizeof bias, perdure::Place::host}};
   }
 };
 
@@ -82,8 +84,10 @@ std::vector<Row> get(Store& store, std::vector<std::uint64_t> const& keys) {
 /// Rows, weights and number: all of it, or, after a kill anywhere before commit() returns, none of it.
 void commit_step(Store& store, std::uint64_t step, std::vector<std::uint64_t> const& keys, std::vector<Row> const& rows,
                  Model& model, Model const& trained, Kill kill) {
-  perdure::Transaction transaction = require(store.begin({.max_operations = keys.size() + 1}));  // the step is one
-  require(store.put(column(keys), column(rows), {}, {.transaction = &transaction}));
+  perdure::Transaction transaction = require(store.begin({keys.size() + 1}));  // the step is one of them
+  perdure::CallOptions in;
+  in.transaction = &transaction;
+  require(store.put(column(keys), column(rows), {}, in));
   if (kill == Kill::after_the_batch) ::raise(SIGKILL);
   model = trained;
   require(transaction.write_step(step));
@@ -103,7 +107,7 @@ std::uint64_t begin(Store& store, Model& model) {
   for (std::uint64_t k = 0; k < kRows; ++k) keys[k] = k;
   for (Row& row : rows) std::generate(row.begin(), row.end(), draw);
   Model first;
-  std::generate(first.weights.begin(), first.weights.end(), draw);
+  first.weights.fill(1);
   commit_step(store, 0, keys, rows, model, first, Kill::never);
   return 0;
 }
@@ -158,10 +162,12 @@ std::uint64_t train_step(Store& store, Model& model, std::uint64_t step, Kill ki
 
 /// From where the pool is to the last step, or to the kill on the way.
 int train(std::string const& pool, std::uint64_t kill_in) {
-  Store store = ::access(pool.c_str(), F_OK) == 0
-                    ? require(Store::open(pool))
-                    : require(Store::create(
-                          pool, {.key_bytes = sizeof(std::uint64_t), .value_bytes = sizeof(Row), .expected_records = kRows}));
+  perdure::CreateOptions create;
+  create.key_bytes = sizeof(std::uint64_t);
+  create.value_bytes = sizeof(Row);
+  create.expected_records = kRows;
+  bool const there = ::access(pool.c_str(), F_OK) == 0;
+  Store store = require(there ? Store::open(pool) : Store::create(pool, create));
   Model model;
   std::uint64_t const done = begin(store, model);
   std::uint64_t first = 0, last = 0;
