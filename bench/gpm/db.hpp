@@ -240,7 +240,8 @@ template <class Grid>
 }
 
 // ------------------------------------------------------------------------------------------------
-// Insert. The file: the row counter, and from byte kTableHeader on the tablets.
+// Insert. The file: the row counter; a word that says what table it is, durable before any row; from byte kTableHeader
+// on the tablets.
 
 template <class Grid>
 class DbInserts {
@@ -250,19 +251,19 @@ class DbInserts {
         options_(options),
         problem_(db_problem(options, false)),
         each_((problem_.rows + problem_.transactions - 1) / problem_.transactions),
-        word_(grid, 1) {
+        words_(grid, 2) {
     open();
+    begin();
   }
 
   AppReport run() {
     std::uint64_t const from = counted() / each_;
-    if (counted() != from * each_) throw Failure("db: its transactions were of another size; resume it as it was run");
     BatchWork work{[](std::uint64_t) {}, [&](std::uint64_t n) { insert(n); }, [&](std::uint64_t n) { commit(n); },
                    [](std::uint64_t) {}, [&] { static_cast<void>(counted()); }};  // rows behind the counter are none
     AppReport report = run_batches(grid_, from, problem_.transactions, work);
     std::uint64_t const rows = counted();
     report.operations = report.steps * each_;
-    report.durable_bytes = memory_->made_durable();
+    report.durable_bytes = memory_->made_durable() - begun_;
     report.digest = db_digest(grid_, table(), rows);
     report.right = rows == std::max<std::uint64_t>(from, problem_.transactions) * each_;
     if (options_.size != Size::paper) report.right = report.right && agrees(rows);
@@ -288,15 +289,29 @@ class DbInserts {
     memory_.emplace(require(Memory::open(grid_, file, bytes, {options_.path, true, options_.flush_threads}), "table"));
   }
 
+  /// A table without that word holds nothing yet.
+  void begin() {
+    std::uint64_t const mine =
+        digest_of(std::vector<std::uint64_t>{problem_.rows, each_, problem_.tablet_bytes, options_.seed}) | 1;
+    std::uint64_t const found = header()[1];
+    if (found == mine && counted() % each_ == 0) return;
+    if (found != 0 || counted() != 0)
+      throw Failure("the table " + file_of(options_, "table") + " is of another size or seed; resume it as it was run");
+    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter() + 1, mine}, memory_->persist()), "table");
+    require(memory_->commit(0, kTableHeader), "table");
+    begun_ = memory_->made_durable();
+  }
+
   [[nodiscard]] DbTable table() const {
     return {reinterpret_cast<std::uint32_t*>(memory_->data() + kTableHeader), problem_.tablet_bytes / 4,
             problem_.tablet_rows()};
   }
   [[nodiscard]] std::uint64_t* counter() const { return reinterpret_cast<std::uint64_t*>(memory_->data()); }
-  [[nodiscard]] std::uint64_t counted() {
-    require(grid_.copy(word_.data(), counter(), 1), "row counter");
-    return word_.get()[0];
+  [[nodiscard]] std::vector<std::uint64_t> header() {
+    require(grid_.copy(words_.data(), counter(), 2), "table");
+    return words_.get();
   }
+  [[nodiscard]] std::uint64_t counted() { return header()[0]; }
 
   bool agrees(std::uint64_t rows) {
     return db_agrees(grid_, table(), problem_.bytes_of(rows), options_.seed, db_column(options_.seed, rows));
@@ -318,8 +333,9 @@ class DbInserts {
   AppOptions options_;
   DbProblem problem_;
   std::uint64_t each_;  // rows of a transaction
-  Array<Grid, std::uint64_t> word_;
+  Array<Grid, std::uint64_t> words_;
   std::optional<perdure::gpm::Memory<Grid>> memory_;
+  std::uint64_t begun_ = 0;  // bytes made durable before the first transaction
 };
 
 // ------------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ Json to_json(Wanted const& wanted, std::string const& machine, AppReport const& 
   Json json{{"app", wanted.app},
             {"machine", machine},
             {"path", wanted.path},
+            {"ddio", perdure::gpm::ddio()},
             {"digest", report.digest},
             {"right", report.right},
             {"checked", 1},

@@ -41,11 +41,12 @@ enum gpm_result : int {
 [[nodiscard]] void* gpm_map(char const* path, std::size_t size, bool create);
 gpm_result gpm_unmap(char const* path, void* address, std::size_t size);
 
-/// Around kernels that persist. On the paper's platform they switch DDIO off and on (section 5.1). Here there is no
-/// such switch, and nothing is done: stores that gpm_persist() has waited for are in host memory. gpm_survives() says
-/// what that outlives.
-void gpm_persist_begin();
-void gpm_persist_end();
+/// Around kernels that persist. On the paper's platform they switch DDIO off and on (section 5.1). Here nothing
+/// switches it: stores that gpm_persist() has waited for are in host memory, or in the processor's caches before it,
+/// and gpm_survives() says what that outlives. gpm_persist_begin() answers what it came to on this computer, for
+/// people: "DDIO: none to switch, ..." or "DDIO: left as it is, ...". An end without a begin fails.
+char const* gpm_persist_begin();
+gpm_result gpm_persist_end();
 /// For example "kernel abort, process kill, GPU reset (declared)", of a mapped file; null if `address` is not mapped.
 [[nodiscard]] char const* gpm_survives(void const* address);
 

@@ -27,6 +27,7 @@
 #include "exec/grid.hpp"
 #include "exec/grid_cpu.hpp"
 #include "log/gpm_checkpoint_on.hpp"
+#include "log/gpm_ddio.hpp"
 #include "log/gpm_log_on.hpp"
 #include "log/gpm_memory_on.hpp"
 #if defined(__CUDACC__)
@@ -63,6 +64,9 @@ using log::persist_on;
 using log::stores_directly;
 template <class Grid>
 using Memory = log::DurableMemory<Grid>;
+
+/// What the paper's switch of DDIO comes to on this computer, in a sentence (perdure/gpm.h: gpm_persist_begin).
+[[nodiscard]] inline std::string ddio() { return log::describe_ddio(log::cpu_vendor()); }
 
 /// Logs: hierarchical coalesced, or conventional. insert(), read(), remove() and clear() are for kernels.
 using LogKind = log::GpmLogKind;

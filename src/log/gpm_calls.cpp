@@ -25,8 +25,8 @@ char const* gpm_error() { return perdure::log::gpm_last_error.c_str(); }
 
 void* gpm_map(char const* path, std::size_t size, bool create) { return calls().map(path, size, create); }
 gpm_result gpm_unmap(char const*, void* address, std::size_t) { return calls().unmap(address); }
-void gpm_persist_begin() {}
-void gpm_persist_end() {}
+char const* gpm_persist_begin() { return calls().persist_begin(); }
+gpm_result gpm_persist_end() { return calls().persist_end(); }
 char const* gpm_survives(void const* address) { return calls().survives_what(address); }
 
 gpmlog* gpmlog_create_conv(char const* path, std::size_t size, std::uint32_t partitions) {

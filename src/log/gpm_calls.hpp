@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "log/gpm_checkpoint_on.hpp"
+#include "log/gpm_ddio.hpp"
 #include "log/gpm_file.hpp"
 #include "log/gpm_log_on.hpp"
 #include "perdure/gpm.h"
@@ -60,6 +61,23 @@ class GpmCalls {
     }
     said_ = survives(found->second.medium()).describe();
     return said_.c_str();
+  }
+
+  /// Needs no machine: nothing is switched.
+  char const* persist_begin() {
+    static std::string const report = describe_ddio(cpu_vendor());
+    std::scoped_lock const lock(mutex_);
+    ++persisting_;
+    return report.c_str();
+  }
+  gpm_result persist_end() {
+    std::scoped_lock const lock(mutex_);
+    if (persisting_ == 0) {
+      gpm_last_error = "gpm_persist_end: there was no gpm_persist_begin; call it before the kernels that persist";
+      return GPM_FAILED;
+    }
+    --persisting_;
+    return GPM_OK;
   }
 
   gpmlog* create_log(char const* path, std::size_t size, GpmLogGeometry const& geometry) {
@@ -187,6 +205,7 @@ class GpmCalls {
   std::map<gpmlog*, std::unique_ptr<OpenLog>> logs_;
   std::map<gpmcp*, std::unique_ptr<GpmCheckpointOn<Grid>>> checkpoints_;
   std::string said_;
+  std::uint64_t persisting_ = 0;  // begun, and not ended
 };
 
 }  // namespace perdure::log

@@ -28,7 +28,10 @@ class CrashMedium final : public exec::SimObserver {
   /// snapshot(point).
   CrashMedium(std::string files, std::set<std::uint64_t> points, std::uint64_t seed,
               Keeps keeps = Keeps::what_was_ordered)
-      : files_(std::move(files)), points_(std::move(points)), random_((seed * 2 + 1) * 0x9e3779b97f4a7c15u), keeps_(keeps) {
+      : files_(std::move(files)),
+        points_(std::move(points)),
+        random_((seed * 2 + 1) * 0x9e3779b97f4a7c15u),
+        keeps_(keeps) {
     exec::sim_observer = this;
   }
   ~CrashMedium() override { exec::sim_observer = nullptr; }

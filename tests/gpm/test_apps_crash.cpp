@@ -159,6 +159,20 @@ INSTANTIATE_TEST_SUITE_P(OtherPaths, AppCrash,
                                           testing::Values(4)),
                          name_of);
 
+/// Another seed's inputs would make neither the one result nor the other.
+TEST(AppResume, RefusesWhatWasMadeWithAnotherSeed) {
+  for (std::string const& app : names()) {
+    AppOptions options;
+    options.size = bench::gpm::Size::tiny;
+    options.files = "/dev/shm/perdure-gpmtest-" + std::to_string(getpid()) + "-seed";
+    run(app, options, {});
+    options.resume = true;
+    options.seed = 2;
+    EXPECT_THROW(run(app, options, {}), bench::Failure) << app;
+    remove_files(options.files);
+  }
+}
+
 struct Planted {
   Mutant mutant;
   char const* name;

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <string>
 
+#include "log/gpm_ddio.hpp"
 #include "perdure/gpm.h"
 
 namespace perdure {
@@ -37,6 +39,31 @@ TEST_F(GpmCalls, AMappedFileKeepsWhatWasWrittenAndSaysWhatThatSurvives) {
   EXPECT_EQ(gpm_unmap(file("a").c_str(), again, 100000), GPM_OK);
   EXPECT_EQ(gpm_unmap(file("a").c_str(), again, 100000), GPM_FAILED);
   EXPECT_TRUE(said("not an address of gpm_map"));
+}
+
+TEST_F(GpmCalls, PersistBeginSaysWhatItCameToAndEndsPair) {
+  EXPECT_EQ(gpm_persist_end(), GPM_FAILED);
+  EXPECT_TRUE(said("no gpm_persist_begin")) << gpm_error();
+  std::string const report = gpm_persist_begin();
+  EXPECT_EQ(report, log::describe_ddio(log::cpu_vendor()));
+  EXPECT_EQ(gpm_persist_begin(), report);
+  EXPECT_EQ(gpm_persist_end(), GPM_OK);
+  EXPECT_EQ(gpm_persist_end(), GPM_OK);
+  EXPECT_EQ(gpm_persist_end(), GPM_FAILED);
+}
+
+/// The kernel's word on the processor is another source than cpuid.
+TEST(GpmDdio, IsSaidOfTheProcessorThatIsHere) {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(info, line) && !line.starts_with("vendor_id")) {
+  }
+  EXPECT_EQ(line.substr(line.find(':') + 2), log::cpu_vendor());
+  EXPECT_EQ(log::ddio_of("GenuineIntel"), log::Ddio::left_on);
+  EXPECT_NE(log::describe_ddio("GenuineIntel").find("left as it is"), std::string::npos);
+  EXPECT_EQ(log::ddio_of("AuthenticAMD"), log::Ddio::absent);
+  EXPECT_NE(log::describe_ddio("AuthenticAMD").find("none to switch, the processor is AuthenticAMD"),
+            std::string::npos);
 }
 
 TEST_F(GpmCalls, AFileThatIsMissingOrTooShortIsNotMapped) {
