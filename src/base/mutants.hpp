@@ -159,7 +159,6 @@ enum class Mutant : std::uint8_t {
   dash_merge_before_copy,
   dash_merge_directory_last,
   dash_link_before_bucket,
-  dash_expanded_before_header,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

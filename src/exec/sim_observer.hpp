@@ -13,6 +13,7 @@ class SimObserver {
   virtual void will_read(void const* at, std::size_t bytes) = 0;  // may change what stands there
   virtual void will_write(void const*, std::size_t) {}  // for those who keep what was there
   virtual void wrote(void const* at, std::size_t bytes) = 0;
+  virtual void flush(void const*, std::size_t) {}  // lines are on their way; they are there after the next fence
   virtual void fence() = 0;  // by the running warp, or by host code where none runs
   virtual void order() = 0;  // by host code: all that was written before is there after a crash
   // For those whose medium keeps what the host wrote back, or synced, and nothing else.

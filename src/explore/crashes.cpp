@@ -83,11 +83,11 @@ void Crasher::apply_window(Window const& window) {
 // Crashes
 
 Crasher::Leaf Crasher::crash_once(Window const& window, std::vector<std::uint8_t> const& choices,
-                                  bool record_recovery) {
+                                  std::optional<std::size_t> arrived, bool record_recovery) {
   Leaf leaf;
   SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  tracker_.crash(choices);
+  arrived ? tracker_.crash_after(*arrived) : tracker_.crash(choices);
   std::uint64_t logical = 0;
   std::uint64_t const expected = hash_of_oracle(window.oracle);
   leaf.wrong = judge(window.oracle, record_recovery, leaf.recovery, logical);
@@ -121,16 +121,20 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
   std::uint64_t const bytes = arena_.file_bytes;
   std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
   std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
+  std::uint32_t const prefixes = nested ? this->prefixes() / 8 : this->prefixes();
   std::uint64_t random = mix(hash_of(window), base_hash_);
   std::vector<std::uint8_t> choices;
-  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
-    if (n >= most) {  // too many to visit: any of them
+  for (std::uint32_t n = 0; n < most + samples + prefixes && !enough_here(); ++n) {
+    std::optional<std::size_t> arrived;
+    if (n >= most + samples) {
+      arrived = (n - most - samples + 1) * window.events.size() / prefixes;
+    } else if (n >= most) {  // too many to visit: any of them
       if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
       choices.assign(kMostEvents, 0);
       for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
     }
     tracker_.prepare(window);
-    Leaf const leaf = crash_once(window, choices, !nested);
+    Leaf const leaf = crash_once(window, choices, arrived, !nested);
     auto const trail = tracker_.choices();
     auto const image = tracker_.image();
     back_to(mark, bytes);
@@ -273,7 +277,7 @@ std::optional<std::string> Crasher::replay(Finding const& finding) {
     std::uint64_t const bytes = arena_.file_bytes;
     Window const window = windows[crash.window];
     tracker_.prepare(window);
-    Leaf leaf = crash_once(window, crash.choices, true);
+    Leaf leaf = crash_once(window, crash.choices, std::nullopt, true);
     auto const image = tracker_.image();
     back_to(mark, bytes);
     if (leaf.wrong) return leaf.wrong;

@@ -1,5 +1,5 @@
 // What all explored subjects have in common: schedules, and the crashes of their runs wherever these can be told apart.
-// A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp) says what a run does and what a crash may
+// A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp, dash_runner.hpp) says what a run does and what a crash may
 // leave. Invariant: everything a run does follows from (scenario seed, schedule), and everything a crash leaves from
 // (window, choices), so each finding is a line that can be replayed.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace perdure::explore {
 
-enum class Subject : std::uint8_t { store, gpm_log, gpm_conventional, gpm_checkpoint };
+enum class Subject : std::uint8_t { store, gpm_log, gpm_conventional, gpm_checkpoint, dash_eh, dash_lh };
 
 struct Options {
   Subject subject = Subject::store;
@@ -70,6 +70,7 @@ struct Totals {
       undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0}, steps{0};
   // libGPM: operations of kernels, entries that found no room, entries after crashes, checkpoints restored.
   std::atomic<std::uint64_t> gpm_operations{0}, gpm_overflows{0}, gpm_entries{0}, gpm_restored{0};
+  std::atomic<std::uint64_t> merges{0};  // of Dash's segments; their splits are growths
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;
@@ -127,6 +128,8 @@ class Crasher {
   virtual std::optional<std::string> judge(std::size_t oracle, bool record_recovery, std::vector<Window>& recovery,
                                            std::uint64_t& logical) = 0;
   [[nodiscard]] virtual std::uint64_t hash_of_oracle(std::size_t oracle) const = 0;
+  /// Windows too large to be exhausted are also crashed after so many of their writes, evenly spread.
+  [[nodiscard]] virtual std::uint32_t prefixes() const { return 0; }
   [[nodiscard]] virtual bool worth_crashing(std::vector<Window> const&) const { return true; }
 
   // What subjects are made of.
@@ -159,7 +162,9 @@ class Crasher {
   std::optional<Finding> crash_in(Window const& window, std::vector<CrashPoint> path);
   std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
                                                std::vector<CrashPoint> const& path);
-  Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices, bool record_recovery);
+  /// `arrived`: the window's first so many writes, instead of what the choices say.
+  Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices, std::optional<std::size_t> arrived,
+                  bool record_recovery);
   void apply_window(Window const& window);
   [[nodiscard]] bool enough();  // of everything
   [[nodiscard]] bool enough_here();  // of this scenario

@@ -9,10 +9,14 @@
 #include <span>
 #include <thread>
 
+#include "explore/dash_runner.hpp"
 #include "explore/gpm_checkpoint_runner.hpp"
 #include "explore/gpm_log_runner.hpp"
 #include "explore/mutants.hpp"
 #include "explore/runner.hpp"
+#include "index/dash/extendible.hpp"
+#include "index/dash/keys.hpp"
+#include "index/dash/linear.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -31,7 +35,9 @@ struct Arguments {
 constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::store},
                                                          {"gpm-log", Subject::gpm_log},
                                                          {"gpm-conv", Subject::gpm_conventional},
-                                                         {"gpm-checkpoint", Subject::gpm_checkpoint}};
+                                                         {"gpm-checkpoint", Subject::gpm_checkpoint},
+                                                         {"dash-eh", Subject::dash_eh},
+                                                         {"dash-lh", Subject::dash_lh}};
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.subject) {
@@ -39,6 +45,8 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case Subject::gpm_log:
     case Subject::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
     case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
+    case Subject::dash_eh: return std::make_unique<DashRunner<dash::Extendible<dash::InlineKeys>>>(options, totals);
+    case Subject::dash_lh: return std::make_unique<DashRunner<dash::Linear<dash::InlineKeys>>>(options, totals);
   }
   return std::make_unique<Runner>(options, totals);
 }
@@ -89,6 +97,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"batches_without_room", t.batches_refused.load()},
           {"batches_that_end_inside_a_growth", t.inside_growths.load()},
           {"steps", t.steps.load()},
+          {"merges", t.merges.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
           {"gpm_operations", t.gpm_operations.load()},
@@ -125,6 +134,8 @@ void print(Arguments const& a, Totals& t) {
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
         n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
         n(t.half_inserted), n(t.undone), n(t.refused));
+  else if (a.options.subject == Subject::dash_eh || a.options.subject == Subject::dash_lh)
+    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations), n(t.growths), n(t.merges));
   else
     std::printf("met: %llu operations, %llu of them without room; after crashes %llu entries, %llu checkpoints\n",
                 n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
@@ -170,7 +181,8 @@ bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
     Totals totals;
     auto runs = a.options;  // some faults show without a crash, in one run of many
     runs.crashes = false;
-    runs.scenarios = runs.bounds.cached ? 3000 : 400;  // races for a slot's copy are rare
+    bool const rare = runs.bounds.cached || runs.subject == Subject::dash_eh || runs.subject == Subject::dash_lh;
+    runs.scenarios = rare ? 3000 : 400;  // races of some kinds
     work(runs, totals);
     if (totals.findings.empty()) work(a.options, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
@@ -215,6 +227,8 @@ constexpr Kind kKinds[] = {
     {"gpm-log-commit", "gpm-logs-commit", Subject::gpm_log, Layout::word, nullptr, true},
     {"gpm-conv-commit", "gpm-logs-commit", Subject::gpm_conventional, Layout::word, nullptr, true},
     {"gpm-checkpoint", "", Subject::gpm_checkpoint, Layout::word, nullptr},
+    {"dash-eh", "dash", Subject::dash_eh, Layout::word, nullptr},
+    {"dash-lh", "dash", Subject::dash_lh, Layout::word, nullptr},
 };
 
 Arguments of_kind(Arguments a, Kind const& kind) {
@@ -259,11 +273,14 @@ int run(int argc, char** argv) {
   program
       .add_option("--index", a.index,
                   "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
-                  "gpm-checkpoint: these take no layout, and none of the store's flags")
-      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint"}));
+                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear): these take no layout, and none "
+                  "of the store's flags")
+      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh"}));
   program.add_option("--layout", a.layout, "word or in_place")->check(CLI::IsMember({"word", "in_place"}));
-  program.add_option("--model", a.model, "fence or commit: what orders what persists")
-      ->check(CLI::IsMember({"fence", "commit"}));
+  program
+      .add_option("--model", a.model,
+                  "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
+      ->check(CLI::IsMember({"fence", "commit", "flush"}));
   program.add_option("--states", o.states, "stop at so many distinct crash states (0: no limit)");
   program.add_option("--seconds", o.seconds, "stop after so long (0: no limit)");
   program.add_option("--seed", o.seed, "of the first scenario; each further one takes the next");
@@ -296,9 +313,16 @@ int run(int argc, char** argv) {
     return program.exit(error) == 0 ? 0 : 2;
   }
   o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
-  o.model = a.model == "fence" ? Model::fence : Model::commit;
+  o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
   for (auto const& [name, subject] : kSubjects)
     if (a.index == name) o.subject = subject;
+  bool const flushes = o.subject == Subject::dash_eh || o.subject == Subject::dash_lh;
+  if (o.model == (flushes ? Model::commit : Model::flush)) {
+    std::fprintf(stderr, "perdure-explore: %s\n",
+                 flushes ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
+                         : "--model flush is for dash-eh and dash-lh");
+    return 2;
+  }
   if (!a.mutant.empty()) {
     MutantInfo const* const m = find_mutant(a.mutant);
     if (m == nullptr) {

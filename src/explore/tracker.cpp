@@ -23,6 +23,7 @@ void Tracker::record(bool on) {
   last_write_.clear();
   threads_.clear();
   told_.clear();
+  durable_.reset();
 }
 
 void Tracker::cut(bool even_empty) {
@@ -40,8 +41,23 @@ void Tracker::order() { cut(false); }
 void Tracker::fence() {
   if (!recording_) return;
   Thread& t = threads_[running_thread()];
-  t.fenced |= t.since;
+  (model_ == Model::flush ? durable_ : t.fenced) |= t.since;
   t.since.reset();
+}
+
+void Tracker::flush(void const* at, std::size_t bytes) {
+  constexpr std::uintptr_t kLine = 64;
+  if (!recording_ || model_ != Model::flush || bytes == 0 || !arena_->holds(at)) return;
+  auto const first = reinterpret_cast<std::uintptr_t>(at) / kLine * kLine;
+  auto const end = (reinterpret_cast<std::uintptr_t>(at) + bytes + kLine - 1) / kLine * kLine;
+  Thread& t = threads_[running_thread()];
+  for (std::uint32_t word = arena_->word_of(reinterpret_cast<void const*>(first));
+       word < arena_->word_of(reinterpret_cast<void const*>(end)); ++word) {
+    auto const last = last_write_.find(word);
+    if (last == last_write_.end()) continue;
+    t.since |= open_.events[last->second].before;
+    t.since.set(last->second);
+  }
 }
 
 void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
@@ -61,6 +77,8 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
     e.before |= t.fenced;
     t.since |= e.before;
     t.since.set(number);
+  } else if (model_ == Model::flush) {
+    e.before |= durable_;
   }
   last_write_[word] = static_cast<std::uint16_t>(number);
   open_.events.push_back(e);
@@ -94,7 +112,9 @@ void Tracker::tells(void const* at, std::size_t bytes) {
 
 void Tracker::wrote(void const* at, std::size_t bytes) {
   if (bytes == 0) return;
-  if (!arena_->holds(at)) return tells(at, bytes);
+  bool const durable = arena_->holds(at);
+  if (!durable || follow_durable_) tells(at, bytes);
+  if (!durable) return;
   std::uint32_t const first = arena_->word_of(at);
   std::uint32_t const last = arena_->word_of(static_cast<std::byte const*>(at) + bytes - 1);
   for (std::uint32_t word = first; word <= last; ++word) {
@@ -117,7 +137,9 @@ void Tracker::wrote(void const* at, std::size_t bytes) {
 
 void Tracker::will_read(void const* at, std::size_t bytes) {
   if (bytes == 0) return;
-  if (!arena_->holds(at)) return told(at, bytes);
+  bool const durable = arena_->holds(at);
+  if (!durable || follow_durable_) told(at, bytes);
+  if (!durable) return;
   std::uint32_t const first = arena_->word_of(at);
   std::uint32_t const last = arena_->word_of(static_cast<std::byte const*>(at) + bytes - 1);
   for (std::uint32_t word = first; word <= last && word < arena_->words(); ++word) {
@@ -154,6 +176,7 @@ void Tracker::crash(std::vector<std::uint8_t> const& choices) {
   in_.reset();
   out_.reset();
   wanted_ = choices;
+  arrived_.reset();
   trail_.clear();
   read_hash_ = 0;
   ++epoch_;
@@ -193,6 +216,10 @@ void Tracker::resolve(std::uint32_t word, std::vector<std::uint16_t> const& chai
   if (most > least) {
     std::size_t const at = trail_.size();
     if (at < wanted_.size()) taken = std::min(least + wanted_[at], most);
+    if (arrived_) {
+      auto const end = std::lower_bound(chain.begin(), chain.end(), *arrived_);
+      taken = std::clamp(static_cast<std::size_t>(end - chain.begin()), least, most);
+    }
     trail_.push_back({word, static_cast<std::uint8_t>(taken - least), static_cast<std::uint8_t>(most - least + 1)});
   }
   take(chain, taken);

@@ -8,14 +8,18 @@
 //           what its warp had read from others' writes before its last fence; and all that came before
 //           those. A write of the value that is there counts as a read of it.
 //   commit  earlier writes to its word, nothing else.
+//   flush   earlier writes to its word; and all that anyone had flushed, and then fenced, by then. This is memory
+//           behind a processor's caches (ADR): what is not flushed may be there or not, at any time.
 // With follow_volatile(), before a write come also what another warp had fenced before it wrote a volatile word (a
 // lock, a word of the mirror) that its warp has read: such memory is seen as it is now, and a fence is done when it
-// returns. A run's crash points within one window need no telling apart: what can be left at any of them is such a set
+// returns. With follow_all() durable words tell the same: threads of the host load and store by acquire and release. A
+// run's crash points within one window need no telling apart: what can be left at any of them is such a set
 // of the whole window's writes.
 #pragma once
 
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,10 +29,10 @@
 
 namespace perdure::explore {
 
-enum class Model : std::uint8_t { fence, commit };
+enum class Model : std::uint8_t { fence, commit, flush };
 
 inline constexpr std::uint64_t kPoison = 0xdddddddddddddddd;
-inline constexpr std::size_t kMostEvents = 512;  // of one window
+inline constexpr std::size_t kMostEvents = 1024;  // of one window
 using EventSet = std::bitset<kMostEvents>;
 
 struct Event {
@@ -52,6 +56,7 @@ class Tracker final : public exec::SimObserver {
   // Recording.
   void record(bool on);
   void follow_volatile(bool on) { follow_ = on; }
+  void follow_all(bool on) { follow_ = follow_durable_ = on; }
   /// Closes the window that is open, if it holds a write or `even_empty`.
   void cut(bool even_empty);
   void set_oracle(std::size_t oracle) { oracle_ = oracle; }
@@ -62,6 +67,11 @@ class Tracker final : public exec::SimObserver {
   /// Until it is read, a word of the window is poison: who reads it without saying so sees that. Words
   /// take the choices' values in the order in which they are read, later ones the oldest possible.
   void crash(std::vector<std::uint8_t> const& choices);
+  /// Instead: the window's first so many writes arrived, and no other.
+  void crash_after(std::size_t writes) {
+    crash({});
+    arrived_ = writes;
+  }
   void end_crash() { crashed_ = false; }
   /// Which of its values each word that was read took, and of how many, in the order of reading.
   struct Choice {
@@ -78,13 +88,14 @@ class Tracker final : public exec::SimObserver {
 
   void will_read(void const* at, std::size_t bytes) override;
   void wrote(void const* at, std::size_t bytes) override;
+  void flush(void const* at, std::size_t bytes) override;
   void fence() override;
   void order() override;
 
  private:
   struct Thread {
     EventSet fenced;   // before anything it writes now
-    EventSet since;    // written or read from others since its last fence
+    EventSet since;    // written or read from others since its last fence; of model flush, flushed
   };
   void add_event(std::uint32_t word, std::uint64_t value);
   void heed(std::uint32_t word);
@@ -103,8 +114,9 @@ class Tracker final : public exec::SimObserver {
   std::size_t oracle_ = 0;
   std::unordered_map<std::uint32_t, std::uint16_t> last_write_;  // of each word, in the open window
   std::unordered_map<std::uint32_t, Thread> threads_;
-  bool follow_ = false;
-  std::unordered_map<std::uintptr_t, EventSet> told_;  // by volatile word: what its writer had fenced
+  EventSet durable_;  // model flush: what anyone has flushed and fenced
+  bool follow_ = false, follow_durable_ = false;
+  std::unordered_map<std::uintptr_t, EventSet> told_;  // by word: what its writer had fenced
 
   bool crashed_ = false;
   Window const* window_ = nullptr;
@@ -114,6 +126,7 @@ class Tracker final : public exec::SimObserver {
   std::vector<EventSet> after_;
   EventSet in_, out_;
   std::vector<std::uint8_t> wanted_;
+  std::optional<std::size_t> arrived_;  // of the window's writes, the first so many
   std::vector<Choice> trail_;
   std::vector<std::uint32_t> seen_;  // epoch in which a word was first read or written
   std::uint32_t epoch_ = 0;

@@ -363,7 +363,10 @@ class Extendible {
     if (depth == 0) return;
     std::uint64_t const last = (std::uint64_t{1} << depth) - 1;
     for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last; n += 2, i = (i + 2) & last) {
-      if (host.load(old + i) != host.load(old + i + 1)) return;
+      std::uint64_t const place = host.load(old + i);
+      // Entries that a crash left behind may agree though there are two segments.
+      if (place != host.load(old + i + 1) || Extent{host.load(&segment_at(place).header->extent)}.depth() >= depth)
+        return;
     }
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);

@@ -1,0 +1,84 @@
+#include "explore/dash_scenario.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "index/dash/keys.hpp"
+
+namespace perdure::explore {
+namespace {
+
+constexpr std::uint32_t kBuckets = 4;
+
+std::uint64_t hash_of(std::uint64_t key) {
+  return dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key)).hash;
+}
+
+/// Keys whose home bucket is one of the first `homes`, so that few of them fill what they can reach.
+std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t homes) {
+  for (;;) {
+    std::uint64_t const key = draw() % 100000;
+    if (dash::bucket_of(hash_of(key), kBuckets) < homes) return key;
+  }
+}
+
+OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
+  switch (draw() % 8) {
+    case 0: return OpKind::get;
+    case 1: return OpKind::update;
+    case 2: return shrinks ? OpKind::put : OpKind::erase;
+    default: return shrinks ? OpKind::erase : OpKind::put;
+  }
+}
+
+}  // namespace
+
+DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32_t most_operations) {
+  std::mt19937_64 draw(seed * 2654435761u + (kind == dash::Kind::linear));
+  DashScenario s;
+  s.shape = {kBuckets, static_cast<std::uint32_t>(1 + draw() % 2)};
+  bool const shrinks = kind == dash::Kind::extendible && draw() % 3 == 0;
+  s.depth = static_cast<std::uint32_t>(shrinks ? 1 + draw() % 2 : draw() % 2);
+  std::uint32_t const homes = static_cast<std::uint32_t>(1 + draw() % 3);
+  std::uint64_t const each = (homes + 1 + s.shape.stash) * dash::kSlots;
+  std::uint64_t const fillers = shrinks ? draw() % 6 : (each << s.depth) * (85 + draw() % 40) / 100;
+  auto const fresh = [&] {
+    for (;;) {
+      std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : homes);
+      // Erasures look for a merge at some hashes only.
+      if (shrinks && draw() % 4 != 0 && (hash_of(key) >> 24) % 8 != 0) continue;
+      bool const known = std::find(s.fillers.begin(), s.fillers.end(), key) != s.fillers.end() ||
+                         std::find(s.keys.begin(), s.keys.end(), key) != s.keys.end();
+      if (!known) return key;
+    }
+  };
+  for (std::uint64_t i = 0; i < fillers; ++i) s.fillers.push_back(fresh());
+  for (int i = 0; i < 6; ++i) s.keys.push_back(fresh());
+  for (std::uint64_t const key : s.keys)
+    if (draw() % 4 < (shrinks ? 3 : 2)) s.there.push_back(key);
+  auto const threads = 1 + draw() % 3;
+  for (std::uint64_t t = 0; t < threads; ++t) {
+    auto& mine = s.operations.emplace_back();
+    bool const reads = t > 0 && draw() % 4 == 0;
+    for (std::uint64_t n = 1 + draw() % most_operations; n > 0; --n)
+      mine.push_back({reads ? OpKind::get : draw_kind(draw, shrinks), s.keys[draw() % s.keys.size()], draw() % 1000});
+  }
+  s.entered = draw() % 2 == 0;
+  return s;
+}
+
+std::string DashScenario::describe() const {
+  static constexpr char const* kNames[] = {"get", "put", "erase", "update"};
+  std::string text = std::to_string(shape.buckets) + " + " + std::to_string(shape.stash) + " buckets, depth " +
+                     std::to_string(depth) + ", " + std::to_string(fillers.size()) + " fillers, there:";
+  for (std::uint64_t const key : there) text += " " + std::to_string(key);
+  for (auto const& mine : operations) {
+    text += "\n  thread:";
+    for (DashOp const& op : mine)
+      text += " " + std::string(kNames[static_cast<std::size_t>(op.kind)]) + " " + std::to_string(op.key) + "=" +
+              std::to_string(op.value);
+  }
+  return text;
+}
+
+}  // namespace perdure::explore
