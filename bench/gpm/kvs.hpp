@@ -3,11 +3,11 @@
 //
 // All operations of a batch happen at once: its GETs see the table as it was before the batch, and of its SETs of one
 // key the last in batch order wins. SETs are settled in rounds: every SET that is left chooses its slot from the table
-// as it stands (Seek); they are put in the order of their slots; of those that want one slot the last writes it, and the
-// others drop out if they set the same key, or go on with the next round (Write). So the table that a batch leaves does
-// not depend on how its threads were scheduled. And stores to durable memory go from low addresses to high ones: a GPU
-// translates addresses of a few hundred MiB of it at a time, so in random order each store of a large table would wait
-// for a translation (docs/benchmarks.md).
+// as it stands (Seek); they are put in the order of their slots; of those that want one slot the last writes it, and
+// the others drop out if they set the same key, or go on with the next round (Write). So the table that a batch leaves
+// does not depend on how its threads were scheduled. And stores to durable memory go from low addresses to high ones: a
+// GPU translates addresses of a few hundred MiB of it at a time, so in random order each store of a large table would
+// wait for a translation (docs/benchmarks.md).
 //
 // Invariants: a key stands in one slot at most; a slot is written once a batch at most; what stood in a slot is durably
 // in the log before the slot is written (transact.hpp says how a batch ends). Where both buckets of a key are full the
@@ -453,8 +453,8 @@ class Kvs {
     Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
     std::uint32_t left = batch.sets();
     for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      left = settle(batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(), later->data(),
-                            counts_.data()});
+      left = settle(
+          batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(), later->data(), counts_.data()});
     }
   }
   /// How many SETs another round is needed for.

@@ -25,8 +25,8 @@ void sort_part(std::uint64_t* words, std::size_t n) {
   sorter(words, n, hwy::SortAscending());
 }
 
-// One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent and about even; then
-// each part is sorted in cache.
+// One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent and about even;
+// then each part is sorted in cache.
 template <class T, class PartOf>
 void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, PartOf part_of) {
   std::size_t const n = items.size();
