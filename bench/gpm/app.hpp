@@ -4,7 +4,6 @@
 // Invariant: with the same options, a run that was crashed anywhere and resumed has the digest of one that was not.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -100,17 +99,14 @@ class Array {
   typename Grid::template Buffer<T> buffer_;
 };
 
-/// Elements of durable memory, for the host. Where it is mapped the host reads it itself, and waits for no copy.
+/// Elements of durable memory, for the host. Where it is mapped the host reads it itself, and waits for nothing:
+/// kernels that stored to it have ended.
 template <class Grid, class T>
 [[nodiscard]] std::vector<T> host_copy(Grid& grid, perdure::gpm::Memory<Grid> const& memory, T const* at,
                                        std::size_t n) {
+  if (perdure::gpm::stores_directly(memory.path())) return {at, at + n};
   std::vector<T> values(n);
-  if (!perdure::gpm::stores_directly(memory.path())) {
-    require(grid.fetch(values.data(), at, n), "reading results");
-    return values;
-  }
-  require(grid.order(), "kernels");
-  std::copy(at, at + n, values.begin());
+  require(grid.fetch(values.data(), at, n), "reading results");
   return values;
 }
 

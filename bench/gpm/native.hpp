@@ -104,6 +104,7 @@ class NativeFile {
   /// Elements for the host.
   template <class T>
   [[nodiscard]] std::vector<T> get(Region<T> region, std::uint64_t first, std::uint64_t n) {
+    require(grid_->order(), "kernels");
     return host_copy<Grid, T>(*grid_, memory_, data(region) + first, n);
   }
   template <class T>
