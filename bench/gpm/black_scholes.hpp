@@ -2,8 +2,8 @@
 // of prices. GPM table 1: 2^28 options, 1,024 iterations. Inputs are generated.
 //
 // Invariant: an iteration prices options anew, in a market that its number decides: at table 1's size all of them, as
-// there; at the sizes of tests the i-th sixteenth, so that prices outlive several checkpoints, and one that a resumed
-// run forgot, or left to an older market, shows.
+// CUDA's sample does; at the sizes of tests the i-th sixteenth, so that prices outlive several checkpoints, and one
+// that a resumed run forgot, or left to an older market, shows.
 #pragma once
 
 #include <algorithm>
