@@ -21,7 +21,6 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "exec/grid_sort.hpp"
 #include "transact.hpp"
 
 namespace perdure::bench::gpm {
@@ -523,7 +522,7 @@ class Kvs {
   Transactions<Grid> store_;
   Array<Grid, std::uint64_t> keys_, answers_;
   Array<Grid, std::uint64_t> wanted_;
-  perdure::exec::WordSort<Grid> sort_;
+  perdure::gpm::WordSort<Grid> sort_;
   Array<Grid, std::uint32_t> writers_, left_, next_;
   Array<Grid, std::uint32_t> counts_;
   std::uint32_t rounds_ = 0;
