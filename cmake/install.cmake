@@ -16,7 +16,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/gpm.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
 set(perdure_internal_headers
   base/annotate.hpp base/hash.hpp base/mutants.hpp
-  exec/grid.hpp exec/grid_cpu.hpp exec/workers.hpp
+  exec/counts.hpp exec/grid.hpp exec/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
   log/gpm_checkpoint_file.hpp log/gpm_checkpoint_on.hpp log/gpm_ddio.hpp log/gpm_file.hpp log/gpm_format.hpp
   log/gpm_log.hpp log/gpm_log_file.hpp log/gpm_log_on.hpp log/gpm_memory_on.hpp log/gpm_path.hpp
   pm/flush.hpp pm/mapping.hpp pm/watch.hpp)
@@ -25,7 +25,7 @@ if(PERDURE_CUDA)
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
   list(APPEND perdure_internal_headers
     base/offset.hpp
-    exec/bits.hpp exec/counts.hpp exec/crc_tables.hpp exec/cuda_status.cuh exec/cuda_traps.cuh exec/cuda_warp.cuh
+    exec/bits.hpp exec/crc_tables.hpp exec/cuda_status.cuh exec/cuda_traps.cuh exec/cuda_warp.cuh
     exec/grid_cuda.cuh exec/traps.hpp
     index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
     pm/format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp

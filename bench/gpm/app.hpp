@@ -99,6 +99,17 @@ class Array {
   typename Grid::template Buffer<T> buffer_;
 };
 
+/// Elements of durable memory, for the host. Where it is mapped the host reads it itself, and waits for nothing:
+/// kernels that stored to it have ended.
+template <class Grid, class T>
+[[nodiscard]] std::vector<T> host_copy(Grid& grid, perdure::gpm::Memory<Grid> const& memory, T const* at,
+                                       std::size_t n) {
+  if (perdure::gpm::stores_directly(memory.path())) return {at, at + n};
+  std::vector<T> values(n);
+  require(grid.fetch(values.data(), at, n), "reading results");
+  return values;
+}
+
 /// One thread stores one word, durably.
 template <class Word>
 struct StoreWord {

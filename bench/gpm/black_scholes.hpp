@@ -1,8 +1,9 @@
 // Black-Scholes (BLK): prices of call and put options by the closed form, as the market moves. Checkpoints both arrays
 // of prices. GPM table 1: 2^28 options, 1,024 iterations. Inputs are generated.
 //
-// Invariant: iteration i prices the i-th sixteenth of the options anew, in a market that its number decides; so prices
-// outlive several checkpoints, and one that a resumed run forgot, or left to an older market, shows.
+// Invariant: an iteration prices options anew, in a market that its number decides: at table 1's size all of them, as
+// CUDA's sample does; at the sizes of tests the i-th sixteenth, so that prices outlive several checkpoints, and one
+// that a resumed run forgot, or left to an older market, shows.
 #pragma once
 
 #include <algorithm>
@@ -119,12 +120,12 @@ class PriceCheck {
 
 template <class Grid>
 AppReport run_black_scholes(Grid& grid, AppOptions const& options) {
-  constexpr std::uint64_t kShares = 16;
+  std::uint64_t const shares = options.size == Size::paper ? 1 : 16;
   std::size_t const count = std::size_t{1} << (options.size == Size::tiny ? 12 : options.size == Size::small ? 20 : 28);
   std::uint32_t const iterations = options.iterations != 0      ? options.iterations
                                    : options.size == Size::tiny ? 18
                                                                 : 1024;
-  std::size_t const share = count / kShares;
+  std::size_t const share = count / shares;
   GridShape const shape = perdure::gpm::grid_of(std::min<std::size_t>(share, std::size_t{1} << 22), 256);
   Array<Grid, Option> contracts(grid, count);
   Array<Grid, float> call(grid, count), put(grid, count);
@@ -134,14 +135,14 @@ AppReport run_black_scholes(Grid& grid, AppOptions const& options) {
 
   AppReport report = iterate(grid, options, iterations, {{call.data(), call.bytes()}, {put.data(), put.bytes()}},
                              [&](std::uint32_t i) {
-                               std::uint64_t const begin = i % kShares * share;
+                               std::uint64_t const begin = i % shares * share;
                                require(grid.launch(shape, PriceOptions{contracts.data(), call.data(), put.data(), begin,
                                                                        begin + share, market_at(options.seed, i)}),
                                        "black-scholes");
                              });
   report.operations = report.steps * share;
   std::vector<float> const calls = call.get(), puts = put.get();
-  PriceCheck check(options, share, kShares, report.began_at + report.steps);
+  PriceCheck check(options, share, shares, report.began_at + report.steps);
   for (std::size_t i = 0; i < count; i += std::max<std::size_t>(1, count >> 16))
     report.right = check.right(i, calls[i], puts[i]) && report.right;
   report.more.emplace_back("worst_relative_error", check.worst());

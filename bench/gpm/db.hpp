@@ -250,8 +250,7 @@ class DbInserts {
       : grid_(grid),
         options_(options),
         problem_(db_problem(options, false)),
-        each_((problem_.rows + problem_.transactions - 1) / problem_.transactions),
-        words_(grid, 2) {
+        each_((problem_.rows + problem_.transactions - 1) / problem_.transactions) {
     open();
     begin();
   }
@@ -307,10 +306,7 @@ class DbInserts {
             problem_.tablet_rows()};
   }
   [[nodiscard]] std::uint64_t* counter() const { return reinterpret_cast<std::uint64_t*>(memory_->data()); }
-  [[nodiscard]] std::vector<std::uint64_t> header() {
-    require(grid_.copy(words_.data(), counter(), 2), "table");
-    return words_.get();
-  }
+  [[nodiscard]] std::vector<std::uint64_t> header() { return host_copy(grid_, *memory_, counter(), 2); }
   [[nodiscard]] std::uint64_t counted() { return header()[0]; }
 
   bool agrees(std::uint64_t rows) {
@@ -333,7 +329,6 @@ class DbInserts {
   AppOptions options_;
   DbProblem problem_;
   std::uint64_t each_;  // rows of a transaction
-  Array<Grid, std::uint64_t> words_;
   std::optional<perdure::gpm::Memory<Grid>> memory_;
   std::uint64_t begun_ = 0;  // bytes made durable before the first transaction
 };

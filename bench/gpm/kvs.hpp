@@ -3,8 +3,11 @@
 //
 // All operations of a batch happen at once: its GETs see the table as it was before the batch, and of its SETs of one
 // key the last in batch order wins. SETs are settled in rounds: every SET that is left chooses its slot from the table
-// as it stands (Seek), the last one to claim a slot writes it, and the others drop out if they set the same key, or go
-// on with the next round (Write). So the table that a batch leaves does not depend on how its threads were scheduled.
+// as it stands (Seek); they are put in the order of their slots; of those that want one slot the last writes it, and
+// the others drop out if they set the same key, or go on with the next round (Write). So the table that a batch leaves
+// does not depend on how its threads were scheduled. And stores to durable memory go from low addresses to high ones: a
+// GPU translates addresses of a few hundred MiB of it at a time, so in random order each store of a large table would
+// wait for a translation (docs/benchmarks.md).
 //
 // Invariants: a key stands in one slot at most; a slot is written once a batch at most; what stood in a slot is durably
 // in the log before the slot is written (transact.hpp says how a batch ends). Where both buckets of a key are full the
@@ -30,6 +33,7 @@ struct KvsTable {
   std::uint64_t* words;
   std::uint64_t buckets;  // a power of two
 
+  PERDURE_FN std::uint64_t places() const { return buckets * kKvsSlots; }
   PERDURE_FN std::uint64_t* key_at(std::uint32_t place) const {
     return words + std::uint64_t{place} / kKvsSlots * (2 * kKvsSlots) + place % kKvsSlots;
   }
@@ -166,20 +170,34 @@ struct KvsGet {
 
 /// What the kernels of a round have in machine memory.
 struct KvsRound {
-  std::uint32_t number;  // from 1 on; greater than that of any round before it
   std::uint32_t left;  // SETs that are not settled
   std::uint32_t const* which;  // their numbers; null: all of the batch
-  std::uint32_t* places;  // of each SET of the batch
-  std::uint64_t* claims;  // by place, hashed: the round, and the last operation that wants it
-  std::uint64_t claims_mask;
+  std::uint64_t* wanted;  // of each: the slot, and below it the SET's number; Write finds them in order
+  std::uint32_t* writers;  // of each SET of the batch: its writer in the log
   std::uint32_t* next;  // numbers of SETs for the next round
   std::uint32_t* counts;  // [0]: of these; [1]: SETs that found no room
 
   PERDURE_FN std::uint32_t set(std::uint64_t i) const {
     return which != nullptr ? which[i] : static_cast<std::uint32_t>(i);
   }
-  PERDURE_FN std::uint64_t* claim_of(std::uint32_t place) const { return &claims[nth_hash(place, 1) & claims_mask]; }
-  PERDURE_FN std::uint64_t claim_by(std::uint32_t op) const { return std::uint64_t{number} << 32 | op; }
+  PERDURE_FN static std::uint64_t wants(std::uint64_t place, std::uint32_t n) { return place << 32 | n; }
+  PERDURE_FN std::uint32_t place_at(std::uint64_t i) const { return static_cast<std::uint32_t>(wanted[i] >> 32); }
+  PERDURE_FN std::uint32_t set_at(std::uint64_t i) const { return static_cast<std::uint32_t>(wanted[i]); }
+  /// The last of those that want what the i-th wants.
+  PERDURE_FN std::uint64_t last_like(std::uint64_t i) const {
+    std::uint32_t const place = place_at(i);
+    if (i + 1 == left || place_at(i + 1) != place) return i;
+    std::uint64_t low = i + 1, high = left - 1;
+    while (low < high) {
+      std::uint64_t const middle = (low + high + 1) / 2;
+      if (place_at(middle) == place) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
 };
 
 /// Chooses slots. Writes no table, so that all choose from the same one.
@@ -194,15 +212,14 @@ struct KvsSeek {
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
     for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set(i), op = batch.set_at(n);
-      std::uint32_t const place = near.place_for(batch.keys[op]);
-      round.places[n] = place;
-      if (place != kKvsNowhere) thread.greatest(round.claim_of(place), round.claim_by(op));
+      std::uint32_t const n = round.set(i), place = near.place_for(batch.keys[batch.set_at(n)]);
+      if (place == kKvsNowhere) thread.add(&round.counts[1], 1);
+      round.wanted[i] = KvsRound::wants(place == kKvsNowhere ? near.places() : place, n);
     }
   }
 };
 
-/// Those whose claim stands log what is there, and write.
+/// The last that wants a slot logs what is there, and writes.
 struct KvsWrite {
   static constexpr int kPhases = 1;
   using Shared = perdure::gpm::NoShared;
@@ -216,28 +233,28 @@ struct KvsWrite {
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
     for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set(i), op = batch.set_at(n), place = round.places[n];
-      if (place == kKvsNowhere) {
-        thread.add(&round.counts[1], 1);
-        continue;
-      }
-      auto const winner = static_cast<std::uint32_t>(*round.claim_of(place));
-      if (winner == op) {
-        write(thread, n, op, place);
-      } else if (batch.keys[winner] != batch.keys[op]) {
+      std::uint32_t const n = round.set_at(i), place = round.place_at(i);
+      // Who writes in a later round has left the place in the log unused that it had in the first.
+      if (round.which == nullptr) round.writers[n] = static_cast<std::uint32_t>(i);
+      if (place == near.places()) continue;
+      std::uint32_t const op = batch.set_at(n);
+      std::uint64_t const last = round.last_like(i);
+      if (last == i) {
+        write(thread, round.writers[n], op, place);
+      } else if (batch.keys[batch.set_at(round.set_at(last))] != batch.keys[op]) {
         round.next[thread.add(&round.counts[0], 1)] = n;
       }
     }
   }
 
   template <class T>
-  PERDURE_FN void write(T& thread, std::uint32_t n, std::uint32_t op, std::uint32_t place) const {
+  PERDURE_FN void write(T& thread, std::uint32_t writer, std::uint32_t op, std::uint32_t place) const {
     std::uint64_t const key = batch.keys[op], value = batch.value(op), old_key = *near.key_at(place);
     KvsEntry entry;
     KvsEntry::split(entry.key, old_key);
     KvsEntry::split(entry.value, *near.value_at(place));
     entry.place = place;
-    if (!log.insert(thread, &entry, sizeof entry, n)) {
+    if (!log.insert(thread, &entry, sizeof entry, writer)) {
       thread.add(&round.counts[1], 1);
       return;
     }
@@ -278,7 +295,7 @@ struct KvsDigest {
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
     std::uint64_t mine = 0;
-    for (std::uint64_t place = thread.global(); place < table.buckets * kKvsSlots; place += thread.total()) {
+    for (std::uint64_t place = thread.global(); place < table.places(); place += thread.total()) {
       auto const here = static_cast<std::uint32_t>(place);
       if (std::uint64_t const key = *table.key_at(here)) mine += nth_hash(nth_hash(key, 4) ^ *table.value_at(here), 5);
     }
@@ -333,7 +350,7 @@ class KvsModel {
   /// Whether the table holds this and nothing else, every key once and where it belongs.
   [[nodiscard]] bool agrees(KvsTable const& table) const {
     std::size_t seen = 0;
-    for (std::uint32_t place = 0; place < table.buckets * kKvsSlots; ++place) {
+    for (std::uint32_t place = 0; place < table.places(); ++place) {
       std::uint64_t const key = *table.key_at(place);
       if (key == 0) continue;
       ++seen;
@@ -361,13 +378,13 @@ class Kvs {
         store_(grid, options, {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
         keys_(grid, problem_.operations),
         answers_(grid, problem_.operations),
-        places_(grid, most_sets()),
+        wanted_(grid, most_sets()),
+        sort_(grid),
+        writers_(grid, most_sets()),
         left_(grid, most_sets()),
         next_(grid, most_sets()),
-        claims_(grid, std::bit_ceil(std::size_t{8} * most_sets())),
         counts_(grid, 2) {
     if (mixed) until_near_.set(until_);
-    claims_.fill(0);
     if (options.iterations != 0) problem_.batches = options.iterations;
   }
 
@@ -435,17 +452,18 @@ class Kvs {
     Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
     std::uint32_t left = batch.sets();
     for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      KvsRound const round{++rounds_,      left,           first ? nullptr : now->data(),
-                           places_.data(), claims_.data(), claims_.size() - 1,
-                           later->data(),  counts_.data()};
-      left = settle(batch, round);
+      left = settle(
+          batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(), later->data(), counts_.data()});
     }
   }
   /// How many SETs another round is needed for.
-  std::uint32_t settle(KvsBatch const& batch, KvsRound const& round) {
+  std::uint32_t settle(KvsBatch const& batch, KvsRound round) {
+    ++rounds_;
     counts_.fill(0);
     GridShape const shape = perdure::gpm::grid_of(round.left, threads_);
     require(grid_.launch(shape, KvsSeek{near(), batch, round}), "SETs");
+    auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near().places()));
+    round.wanted = require(sort_(round.wanted, round.left, bits), "SETs");
     require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()}, store_.persist()), "SETs");
     std::vector<std::uint32_t> const counts = counts_.get();
     if (counts[1] != 0) {
@@ -503,8 +521,9 @@ class Kvs {
   Array<Grid, std::uint64_t> until_near_;
   Transactions<Grid> store_;
   Array<Grid, std::uint64_t> keys_, answers_;
-  Array<Grid, std::uint32_t> places_, left_, next_;
-  Array<Grid, std::uint64_t> claims_;
+  Array<Grid, std::uint64_t> wanted_;
+  perdure::gpm::WordSort<Grid> sort_;
+  Array<Grid, std::uint32_t> writers_, left_, next_;
   Array<Grid, std::uint32_t> counts_;
   std::uint32_t rounds_ = 0;
   KvsModel model_;

@@ -104,15 +104,8 @@ class NativeFile {
   /// Elements for the host.
   template <class T>
   [[nodiscard]] std::vector<T> get(Region<T> region, std::uint64_t first, std::uint64_t n) {
-    std::vector<T> values(n);
-    T const* const at = data(region) + first;
-    if (!perdure::gpm::stores_directly(memory_.path())) {
-      require(grid_->fetch(values.data(), at, n), "reading results");
-      return values;
-    }
     require(grid_->order(), "kernels");
-    std::copy(at, at + n, values.begin());
-    return values;
+    return host_copy<Grid, T>(*grid_, memory_, data(region) + first, n);
   }
   template <class T>
   [[nodiscard]] std::vector<T> get(Region<T> region) {

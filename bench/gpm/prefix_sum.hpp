@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include "native.hpp"
 
@@ -197,22 +198,25 @@ struct PrefixMark {
   }
 };
 
-/// What a plain loop says.
+/// What plain loops say, an array each.
 [[nodiscard]] inline bool prefix_right(PrefixShape const& shape, std::uint64_t seed,
-                                       std::vector<std::int32_t> const& partial,
-                                       std::vector<std::int32_t> const& final) {
-  std::uint64_t i = 0;
-  for (std::uint32_t array = 0; array < shape.arrays; ++array) {
-    std::int32_t sum = 0;
-    for (std::uint32_t tile = 0; tile < shape.tiles; ++tile) {
-      std::int32_t const before = sum;
-      for (std::uint32_t e = 0; e < shape.tile(); ++e, ++i) {
-        sum += prefix_input(seed, i);
-        if (final[i] != sum || partial[i] != sum - before) return false;
+                                       std::vector<std::int32_t> const& partial, std::vector<std::int32_t> const& final,
+                                       exec::Workers& workers) {
+  std::atomic<bool> right = true;
+  workers.for_chunks(shape.arrays, 1, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t i = std::uint64_t{begin} * shape.tiles * shape.tile();
+    for (std::size_t array = begin; array < end; ++array) {
+      std::int32_t sum = 0;
+      for (std::uint32_t tile = 0; tile < shape.tiles; ++tile) {
+        std::int32_t const before = sum;
+        for (std::uint32_t e = 0; e < shape.tile(); ++e, ++i) {
+          sum += prefix_input(seed, i);
+          if (final[i] != sum || partial[i] != sum - before) right = false;
+        }
       }
     }
-  }
-  return true;
+  });
+  return right;
 }
 
 template <class Grid>
@@ -251,7 +255,8 @@ class PrefixSum {
     auto const partial = file_.get(partial_);
     auto const final = file_.get(final_);
     report.digest = digest_of(final, digest_of(partial));
-    report.right = prefix_right(shape_, seed_, partial, final);
+    exec::Workers workers(grid_.host_threads());
+    report.right = prefix_right(shape_, seed_, partial, final, workers);
     return report;
   }
 

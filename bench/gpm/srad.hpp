@@ -249,7 +249,7 @@ struct SradDiffuse {
 
 /// Plain loops in double precision, from `image` on.
 [[nodiscard]] inline std::vector<double> srad_plainly(SradShape const& shape, std::vector<float> const& image,
-                                                      std::uint32_t iterations) {
+                                                      std::uint32_t iterations, exec::Workers& workers) {
   std::vector<double> j(image.begin(), image.end()), c(j.size()), next(j.size());
   auto const at = [&](std::vector<double> const& v, std::int64_t y, std::int64_t x) {
     y = std::clamp<std::int64_t>(y, 0, shape.rows - 1);
@@ -257,8 +257,10 @@ struct SradDiffuse {
     return v[static_cast<std::size_t>(y * shape.columns + x)];
   };
   auto const every = [&](std::vector<double>& to, auto value) {
-    for (std::int64_t y = 0, i = 0; y < shape.rows; ++y)
-      for (std::int64_t x = 0; x < shape.columns; ++x, ++i) to[static_cast<std::size_t>(i)] = value(y, x);
+    workers.for_chunks(shape.rows, 16, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t y = begin, i = begin * shape.columns; y < end; ++y)
+        for (std::int64_t x = 0; x < shape.columns; ++x, ++i) to[i] = value(static_cast<std::int64_t>(y), x);
+    });
   };
   for (std::uint32_t step = 0; step < iterations; ++step) {
     double sum = 0, squares = 0;
@@ -389,7 +391,8 @@ class Srad {
   bool right(std::vector<float> const& image) {
     std::uint32_t const checked = checks_all_ ? iterations_ : 1;
     auto const before = checked == iterations_ ? input_ : file_.get(durable_images_[(iterations_ - 1) % 2]);
-    std::vector<double> const wanted = srad_plainly(shape_, before, checked);
+    exec::Workers workers(grid_.host_threads());
+    std::vector<double> const wanted = srad_plainly(shape_, before, checked, workers);
     for (std::size_t i = 0; i < image.size(); ++i)
       if (!(std::abs(image[i] - wanted[i]) <= 1e-3 * wanted[i])) return false;
     return true;

@@ -157,6 +157,15 @@ def test_results_that_differ_between_paths_are_wrong():
         gpm._same_results({"kvs gpm": right, "kvs cap-mm": {"app": "kvs", "digest": 3}})
 
 
+def test_machines_may_round_results_differently_but_paths_may_not():
+    on_gpu, on_cpu = (
+        {"app": "srad", "machine": name, "digest": at} for at, name in enumerate(["gpu", "cpu"])
+    )
+    gpm._same_results({"srad gpm": on_gpu, "srad on the CPU": on_cpu, "srad cap-mm": on_gpu})
+    with pytest.raises(Failure, match="srad cap-mm: WRONG ANSWERS"):
+        gpm._same_results({"srad gpm": on_gpu, "srad cap-mm": {**on_cpu, "machine": "gpu"}})
+
+
 @needs_bench
 @needs_plots
 @pytest.mark.gpu

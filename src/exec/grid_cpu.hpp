@@ -203,6 +203,7 @@ class CpuGrid : public HostMemoryGrid {
 
   [[nodiscard]] std::string describe() const { return "cpu x" + std::to_string(workers_.threads()); }
   [[nodiscard]] std::uint32_t host_threads() const { return workers_.threads(); }
+  [[nodiscard]] Workers& workers() { return workers_; }
 
   template <class K>
   Status launch(GridShape shape, K const& kernel, Persist persist = Persist::here) {

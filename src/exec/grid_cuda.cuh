@@ -225,6 +225,9 @@ class CudaGrid {
     }
     return {};
   }
+  /// For libraries' kernels between launches.
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
   /// From now on launches are counted, which takes time.
   Status count() {
     if (Status s = counted_.resize(1); !s.ok()) return s;

@@ -13,8 +13,6 @@ namespace {
 constexpr std::size_t kParts = 256;
 constexpr std::size_t kSmall = 1024;  // below it, splitting costs more than it saves
 
-std::size_t part_of(Sorted const& item) { return item.hash >> 56; }
-
 void sort_part(Sorted* items, std::size_t n) {
   if (n < 2) return;
   thread_local hwy::Sorter const sorter;
@@ -22,16 +20,15 @@ void sort_part(Sorted* items, std::size_t n) {
   sorter(reinterpret_cast<hwy::uint128_t*>(items), n, hwy::SortAscending());
 }
 
-}  // namespace
-
-void sort_words(std::span<std::uint64_t> words) {
+void sort_part(std::uint64_t* words, std::size_t n) {
   thread_local hwy::Sorter const sorter;
-  sorter(words.data(), words.size(), hwy::SortAscending());
+  sorter(words, n, hwy::SortAscending());
 }
 
-// One pass splits by the hash's top byte, each worker over its own stretch, so that the parts are
-// independent and about even (hashes are); then each part is sorted in cache.
-void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {
+// One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent and about even;
+// then each part is sorted in cache.
+template <class T, class PartOf>
+void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, PartOf part_of) {
   std::size_t const n = items.size();
   if (n <= kSmall) return sort_part(items.data(), n);
   std::size_t const stretches = workers.threads();
@@ -60,6 +57,19 @@ void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spa
                 items.begin() + static_cast<std::ptrdiff_t>(begin[p]));
     }
   });
+}
+
+}  // namespace
+
+void sort_words(std::span<std::uint64_t> words) { sort_part(words.data(), words.size()); }
+
+void sort_words(Workers& workers, std::span<std::uint64_t> words, std::span<std::uint64_t> spare, std::uint32_t bits) {
+  std::uint32_t const below = bits > 8 ? bits - 8 : 0;
+  sort_in_parts(workers, words, spare, [=](std::uint64_t word) { return static_cast<std::size_t>(word >> below); });
+}
+
+void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {
+  sort_in_parts(workers, items, spare, [](Sorted const& item) { return static_cast<std::size_t>(item.hash >> 56); });
 }
 
 }  // namespace perdure::exec

@@ -43,5 +43,22 @@ TEST(SortBatch, AgreesWithStdSort) {
   }
 }
 
+TEST(SortWords, OnAllWorkersAgreesWithStdSort) {
+  std::mt19937_64 random(4);
+  for (std::uint32_t const threads : {1u, 2u, 5u}) {
+    Workers workers(threads);
+    for (std::size_t const n : {0u, 1u, 2u, 1023u, 1024u, 1025u, 70'001u}) {
+      for (std::uint32_t const bits : {1u, 8u, 9u, 40u, 64u}) {
+        std::vector<std::uint64_t> words(n), spare(n);
+        for (std::uint64_t& word : words) word = random() >> (64 - bits);
+        std::vector<std::uint64_t> expected = words;
+        std::sort(expected.begin(), expected.end());
+        sort_words(workers, words, spare, bits);
+        ASSERT_EQ(words, expected) << n << " words of " << bits << " bits, " << threads << " threads";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace perdure::exec

@@ -176,6 +176,8 @@ _ALL = (
         "transactional applications with HCL and with conventional logging",
         gpm.plan_logging,
         gpm.read_logging,
+        "A conventional log has a partition for each block of 256 threads; the paper does not say how many"
+        " share one.",
         paper=_GPM,
     ),
     Figure(

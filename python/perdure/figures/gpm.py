@@ -21,6 +21,7 @@ TRANSACTIONAL = ("kvs", "kvs-95-5", "db-insert", "db-update")
 CHECKPOINTING = ("dnn", "cfd", "black-scholes", "hotspot")
 NATIVE = ("bfs", "srad", "prefix-sum")
 APPS = (*TRANSACTIONAL, *CHECKPOINTING, *NATIVE)
+_ROUNDING = (*CHECKPOINTING, "srad")  # of floating-point numbers; each run is compared with plain loops, too
 
 # Real inputs, as they are called unpacked; the others are generated, as in the paper.
 _INPUTS = {
@@ -99,12 +100,13 @@ def _stored(result: Any) -> float:
 
 
 def _same_results(results: Results) -> None:
-    """Paths change how results become durable, and nothing of them."""
-    first: dict[str, int] = {}
+    """Paths change how results become durable, and nothing of them. Machines round differently."""
+    first: dict[tuple[str, str], int] = {}
     for name, result in results.items():
         app = result["app"]
-        if "digest" in result and first.setdefault(app, result["digest"]) != result["digest"]:
-            raise Failure(f"{name}: WRONG ANSWERS: the result is not that of the other paths", FAULTS)
+        who = app, result["machine"] if app in _ROUNDING else ""
+        if "digest" in result and first.setdefault(who, result["digest"]) != result["digest"]:
+            raise Failure(f"{name}: WRONG ANSWERS: the result is not that of the other runs", FAULTS)
 
 
 def _times(results: Results, paths: Iterable[str]) -> dict[str, dict[str, float]]:
