@@ -140,7 +140,7 @@ enum class Mutant : std::uint8_t {
   gpm_clear_not_synced,
   // Dash.
   dash_lock_ignored,
-  dash_version_stays,
+  dash_search_not_checked,
   dash_slot_not_ordered,
   dash_bit_before_slot,
   dash_bit_not_ordered,
@@ -159,6 +159,7 @@ enum class Mutant : std::uint8_t {
   dash_merge_before_copy,
   dash_merge_directory_last,
   dash_link_before_bucket,
+  dash_halving_trusts_entries,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

@@ -1,7 +1,7 @@
 // What all explored subjects have in common: schedules, and the crashes of their runs wherever these can be told apart.
-// A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp, dash_runner.hpp) says what a run does and what a crash may
-// leave. Invariant: everything a run does follows from (scenario seed, schedule), and everything a crash leaves from
-// (window, choices), so each finding is a line that can be replayed.
+// A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp, dash_runner.hpp) says what a run does and what
+// a crash may leave. Invariant: everything a run does follows from (scenario seed, schedule), and everything a crash
+// leaves from (window, choices), so each finding is a line that can be replayed.
 #pragma once
 
 #include <atomic>

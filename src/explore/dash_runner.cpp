@@ -38,9 +38,7 @@ struct DashRunner<Table>::Opened {
   std::unique_ptr<Table> table;
 
   explicit Opened(pm::Pool p) : pool(std::move(p)) {}
-  void make(dash::SegmentShape shape) {
-    table = std::make_unique<Table>(pool, memory, dash::InlineKeys(8), shape);
-  }
+  void make(dash::SegmentShape shape) { table = std::make_unique<Table>(pool, memory, dash::InlineKeys(8), shape); }
   dash::Answer put(std::uint64_t key, std::uint64_t value, bool only_there = false) {
     exec::EpochGuard const guard(table->epochs());
     std::optional<Slot> before;
@@ -232,7 +230,8 @@ std::optional<std::string> DashRunner<Table>::contents_of(Opened& opened, Conten
     if (++steps > 1000) return "the chain of segments does not end";
     exec::EpochGuard const guard(opened.table->epochs());
     position = opened.table->walk(opened.host, position, [&](Slot slot) {
-      if (!found.emplace(slot.first, slot.second).second) wrong = "key " + std::to_string(slot.first) + " is there twice";
+      if (!found.emplace(slot.first, slot.second).second)
+        wrong = "key " + std::to_string(slot.first) + " is there twice";
     });
   } while (position != 0 && !wrong);
   if (wrong) return wrong;
@@ -289,7 +288,8 @@ std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents con
       if (opened.put(key, 5000 + i) != dash::Answer::done) return "a put after recovery fails";
       contents[key] = 5000 + i;
     } else if (i % 3 == 1) {
-      if ((opened.erase(key) == dash::Answer::done) != (contents.erase(key) != 0)) return "an erase after recovery errs";
+      if ((opened.erase(key) == dash::Answer::done) != (contents.erase(key) != 0))
+        return "an erase after recovery errs";
     }
   }
   Contents found;

@@ -19,12 +19,12 @@ struct DashOp {
 
 struct DashScenario {
   dash::SegmentShape shape;
-  std::uint32_t depth = 0;                          // segments to begin with: 2^depth
-  std::vector<std::uint64_t> fillers;               // there from the beginning, key = value; fewer where they do not fit
-  std::vector<std::uint64_t> keys;                  // what operations are on
-  std::vector<std::uint64_t> there;                 // of those, there from the beginning
-  std::vector<std::vector<DashOp>> operations;      // of each thread
-  bool entered = false;                             // every segment has been looked up before the run
+  std::uint32_t depth = 0;  // segments to begin with: 2^depth
+  std::vector<std::uint64_t> fillers;  // there from the beginning, key = value; fewer where they do not fit
+  std::vector<std::uint64_t> keys;  // what operations are on
+  std::vector<std::uint64_t> there;  // of those, there from the beginning
+  std::vector<std::vector<DashOp>> operations;  // of each thread
+  bool entered = false;  // every segment has been looked up before the run
   [[nodiscard]] std::string describe() const;
 };
 

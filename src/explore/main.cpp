@@ -39,6 +39,8 @@ constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::stor
                                                          {"dash-eh", Subject::dash_eh},
                                                          {"dash-lh", Subject::dash_lh}};
 
+bool is_dash(Subject subject) { return subject == Subject::dash_eh || subject == Subject::dash_lh; }
+
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.subject) {
     case Subject::store: break;
@@ -134,7 +136,7 @@ void print(Arguments const& a, Totals& t) {
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
         n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
         n(t.half_inserted), n(t.undone), n(t.refused));
-  else if (a.options.subject == Subject::dash_eh || a.options.subject == Subject::dash_lh)
+  else if (is_dash(a.options.subject))
     std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations), n(t.growths), n(t.merges));
   else
     std::printf("met: %llu operations, %llu of them without room; after crashes %llu entries, %llu checkpoints\n",
@@ -181,9 +183,13 @@ bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
     Totals totals;
     auto runs = a.options;  // some faults show without a crash, in one run of many
     runs.crashes = false;
-    bool const rare = runs.bounds.cached || runs.subject == Subject::dash_eh || runs.subject == Subject::dash_lh;
-    runs.scenarios = rare ? 3000 : 400;  // races of some kinds
+    runs.scenarios = runs.bounds.cached ? 3000 : 400;  // races for a slot's copy are rare
     work(runs, totals);
+    if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
+      runs.preemptions = 1;
+      runs.scenarios = 60;
+      work(runs, totals);
+    }
     if (totals.findings.empty()) work(a.options, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;
@@ -316,7 +322,7 @@ int run(int argc, char** argv) {
   o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
   for (auto const& [name, subject] : kSubjects)
     if (a.index == name) o.subject = subject;
-  bool const flushes = o.subject == Subject::dash_eh || o.subject == Subject::dash_lh;
+  bool const flushes = is_dash(o.subject);
   if (o.model == (flushes ? Model::commit : Model::flush)) {
     std::fprintf(stderr, "perdure-explore: %s\n",
                  flushes ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"

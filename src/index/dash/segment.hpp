@@ -93,7 +93,7 @@ class SegmentOps {
     if (right()) answer = locate(host, s, key, before, found) ? Answer::done : Answer::absent;
     if constexpr (!K::optimistic) {
       unlock(host, home);
-    } else if (host.load(&home.state) != before.word) {
+    } else if (host.load(&home.state) != before.word && !mutated(Mutant::dash_search_not_checked)) {
       return Answer::retry;
     }
     return answer;
@@ -400,8 +400,7 @@ class SegmentOps {
   template <class Host>
   static void unlock(Host& host, Bucket& bucket) {
     State const state{host.load(&bucket.state)};
-    host.store(&bucket.state,
-               mutated(Mutant::dash_version_stays) ? state.word & ~State::kLocked : state.unlocked().word);
+    host.store(&bucket.state, state.unlocked().word);
   }
   template <class Host>
   Pair lock_pair(Host& host, Segment s, std::uint64_t hash) const {
