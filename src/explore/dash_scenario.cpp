@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 
 #include "index/dash/keys.hpp"
 
@@ -69,16 +70,16 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32
 
 std::string DashScenario::describe() const {
   static constexpr char const* kNames[] = {"get", "put", "erase", "update"};
-  std::string text = std::to_string(shape.buckets) + " + " + std::to_string(shape.stash) + " buckets, depth " +
-                     std::to_string(depth) + ", " + std::to_string(fillers.size()) + " fillers, there:";
-  for (std::uint64_t const key : there) text += " " + std::to_string(key);
+  std::ostringstream text;
+  text << shape.buckets << " + " << shape.stash << " buckets, depth " << depth << ", " << fillers.size()
+       << " fillers, there:";
+  for (std::uint64_t const key : there) text << ' ' << key;
   for (auto const& mine : operations) {
-    text += "\n  thread:";
+    text << "\n  thread:";
     for (DashOp const& op : mine)
-      text += " " + std::string(kNames[static_cast<std::size_t>(op.kind)]) + " " + std::to_string(op.key) + "=" +
-              std::to_string(op.value);
+      text << ' ' << kNames[static_cast<std::size_t>(op.kind)] << ' ' << op.key << '=' << op.value;
   }
-  return text;
+  return text.str();
 }
 
 }  // namespace perdure::explore
