@@ -186,6 +186,7 @@ struct TransactionOptions {
 /// the thread that began it. Destroying one that has not ended aborts it.
 class Transaction {
  public:
+  struct State;  // the library's own
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
   ~Transaction();
@@ -202,7 +203,6 @@ class Transaction {
 
  private:
   friend class Store;
-  struct State;
   explicit Transaction(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
@@ -218,6 +218,7 @@ struct DeviceView;
 /// Destroying one that has not ended ends it.
 class DeviceSession {
  public:
+  struct State;  // the library's own
   DeviceSession(DeviceSession&&) noexcept;
   DeviceSession& operator=(DeviceSession&&) noexcept;
   ~DeviceSession();
@@ -231,13 +232,13 @@ class DeviceSession {
  private:
   friend class Store;
   friend struct DeviceAccess;
-  struct State;
   explicit DeviceSession(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 
 class Store {
  public:
+  struct Impl;  // the library's own
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
   /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process.
   static Result<Store> create(std::string const& path, CreateOptions const& create, OpenOptions const& open = {});
@@ -314,7 +315,6 @@ class Store {
   friend class Transaction;
   friend class DeviceSession;
   friend struct DeviceAccess;
-  struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
