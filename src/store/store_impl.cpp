@@ -4,6 +4,7 @@
 
 #include "exec/cuda_info.hpp"
 #include "log/snapshot_file.hpp"
+#include "store/dash_store.hpp"
 #include "store/gphash_store.hpp"
 
 namespace perdure {
@@ -20,6 +21,8 @@ Status check_device(Device device) {
   if (gpu.available) return {};
   return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
 }
+
+bool is_dash(pm::Pool const& pool) { return pool.header().index != static_cast<std::uint8_t>(Index::gphash); }
 
 Status nothing_made(Status const& s) {
   bool const damaged = s.code() == Code::corrupt;
@@ -40,7 +43,12 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, bool
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
                                                          OpenOptions const& open) {
   if (open.read_only) return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
-  return GphashStore::create(path, create, open);
+  switch (create.index) {
+    case Index::gphash: return GphashStore::create(path, create, open);
+    case Index::dash_eh: return DashStore::create(path, create, open);
+    case Index::dash_lh: break;
+  }
+  return Status{Code::unsupported, "index dash-lh is not in this build; choose dash-eh or gphash"};
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
@@ -50,7 +58,9 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, 
   auto pool = pm::Pool::open(path, map_options(options));
   if (!pool) return pool.status();
   double const map_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  auto impl = GphashStore::open(path, options, std::move(*pool));
+  bool const dash = is_dash(*pool);
+  auto impl =
+      dash ? DashStore::open(path, options, std::move(*pool)) : GphashStore::open(path, options, std::move(*pool));
   if (impl) (*impl)->recovery.map_seconds = map_seconds;
   return impl;
 }
@@ -63,7 +73,8 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
   if (Status s = check_device(open.device); !s.ok()) return s;
   auto pool = load(snapshot, path, restore.overwrite, map_options(open));
   if (!pool) return nothing_made(pool.status());
-  auto impl = GphashStore::restore(path, restore, open, std::move(*pool));
+  auto impl = is_dash(*pool) ? DashStore::restore(path, restore, open, std::move(*pool))
+                             : GphashStore::restore(path, restore, open, std::move(*pool));
   if (!impl) return nothing_made(impl.status());
   return impl;
 }
