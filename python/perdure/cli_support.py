@@ -124,7 +124,7 @@ def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
         took = f"{found.map_seconds + found.recover_seconds + found.replay_seconds:.3f} s"
         print(
             f"perdure: {pool} was not closed in order; recovered"
-            f" {plural(found.records, 'record')}{dropped}{replayed} in {took}",
+            f" {plural(found.records, 'record') if found.counted else 'its records (not yet counted)'}{dropped}{replayed} in {took}",
             file=sys.stderr,
         )
     if found.lost_acknowledged:
