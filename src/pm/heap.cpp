@@ -64,16 +64,20 @@ void RecordHeap::claim_superblocks() {
 
 void RecordHeap::begin_sweep() {
   for (Superblock& s : superblocks_)
-    if (s.unswept) make_bitmap(s);
+    if (s.unswept) s.bitmap.clear();  // made when something in it is reached, for there may be many
 }
 
 void RecordHeap::mark_reached(Offset record) {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
-  if (index < superblocks_.size() && (superblocks_[index].unswept || superblocks_[index].stride == 0))
-    mark(spot_to_mark(record));
+  if (index >= superblocks_.size()) return;
+  Superblock& s = superblocks_[index];
+  if (s.unswept && s.bitmap.empty()) make_bitmap(s);
+  if (s.unswept || s.stride == 0) mark(spot_to_mark(record));
 }
 
 void RecordHeap::finish_sweep() {
+  for (Superblock& s : superblocks_)
+    if (s.unswept && s.bitmap.empty()) make_bitmap(s);
   for (Offset const record : released_unswept_) {
     std::uint64_t i = 0;
     if (index_of(record, i))

@@ -88,8 +88,9 @@ class DashEngine {
   /// Looks at every record of the segments that begin at `positions[0]`, ..., each ending where the next one begins.
   virtual void check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) = 0;
 
-  /// Finds out what is free after an opening, while others go on; go_on() is asked now and then.
-  virtual void sweep(std::function<bool()> const& go_on) = 0;
+  /// Finds out what is free after an opening, while others go on; go_on() is asked after each segment.
+  /// False: it was asked to end before it had seen everything, and nothing is known.
+  virtual bool sweep(std::function<bool()> const& go_on) = 0;
   [[nodiscard]] virtual DashShape shape() = 0;
   /// The count that an orderly close leaves for the next opening.
   [[nodiscard]] virtual std::uint64_t noted_count() = 0;
@@ -102,6 +103,8 @@ class DashEngine {
 }
 
 std::unique_ptr<DashEngine> make_dash_eh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+                                         DashOptions const& options);
+std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
                                          DashOptions const& options);
 
 }  // namespace perdure

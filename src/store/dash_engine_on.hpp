@@ -90,7 +90,7 @@ class DashEngineOn final : public DashEngine {
   }
 
   void check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) override;
-  void sweep(std::function<bool()> const& go_on) override;
+  bool sweep(std::function<bool()> const& go_on) override;
 
   DashShape shape() override {
     pm::OrderedHost host;
@@ -313,7 +313,9 @@ class DashEngineOn final : public DashEngine {
   template <class Host>
   void erase(Host& host, Piece& piece, std::size_t i, Key const& key) {
     dash::Slot before;
-    bool const there = table_.erase(host, key, before) == dash::Answer::done;
+    dash::Answer const answer = table_.erase(host, key, before);
+    if (answer == dash::Answer::full) return refuse(piece, i, {});
+    bool const there = answer == dash::Answer::done;
     settle(piece.batch, i, there ? KeyStatus::ok : KeyStatus::not_found);
     if (!there) return;
     ++piece.tally.erased;
@@ -380,7 +382,11 @@ class DashEngineOn final : public DashEngine {
       return make_slot(host, piece, key, piece.scratch, record);
     };
     dash::Slot before;
-    static_cast<void>(table_.modify(host, key, change, before));
+    bool const full = table_.modify(host, key, change, before) == dash::Answer::full;
+    if (full) {
+      status = KeyStatus::no_space;
+      refuse(piece, i, {});
+    }
     settle(piece.batch, i, status);
     if (kInline) return;
     if (status == KeyStatus::ok)

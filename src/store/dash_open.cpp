@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kStartLoad = 0.7;  // of the segments a table begins with
 constexpr std::uint64_t kMostInitialDepth = 20;
-constexpr std::uint64_t kSweptAtOnce = 16u << 20;  // bytes of a pool
+constexpr std::uint64_t kSweptAtOnce = 256;  // segments; larger tables by a thread of its own
 
 dash::Kind kind_of(Index index) { return index == Index::dash_lh ? dash::Kind::linear : dash::Kind::extendible; }
 
@@ -53,7 +53,8 @@ DashStore::~DashStore() { stop_sweep(); }
 void DashStore::make_engine(dash::SegmentShape segments) {
   pm::PoolHeader const& h = pool_.header();
   DashOptions const o{h.key_bytes, h.value_bytes, options.verify_reads, options.count_accesses, segments};
-  engine_ = make_dash_eh(pool_, memory_, space_, o);
+  bool const linear = index() == Index::dash_lh;
+  engine_ = linear ? make_dash_lh(pool_, memory_, space_, o) : make_dash_eh(pool_, memory_, space_, o);
 }
 
 Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path, CreateOptions const& create,
@@ -139,15 +140,11 @@ Status DashStore::attach() {
 }
 
 void DashStore::begin_sweep() {
-  auto const sweep = [this] { engine_->sweep([this] { return !stop_; }); };
-  if (pool_.bytes() <= kSweptAtOnce) {
-    sweep();
-    count_if_unknown();
-    return;
-  }
+  std::uint64_t seen = 0;
+  if (engine_->sweep([&] { return ++seen < kSweptAtOnce; })) return count_if_unknown();
   swept_ = false;
-  sweeper_ = std::thread([this, sweep] {
-    sweep();
+  sweeper_ = std::thread([this] {
+    engine_->sweep([this] { return !stop_; });
     std::lock_guard const lock(swept_mutex_);
     swept_ = true;
     swept_changed_.notify_all();

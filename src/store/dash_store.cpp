@@ -215,7 +215,8 @@ Result<VerifyReport> DashStore::verify() {
     report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
   });
   std::sort(report.faults.begin(), report.faults.end());
-  if (std::uint64_t const chained = engine_->shape().segments; chained != positions.size()) {
+  if (std::uint64_t const chained = engine_->shape().segments;
+      index() == Index::dash_eh && chained != positions.size()) {
     ++report.fault_count;
     report.faults.insert(report.faults.begin(), "the directory leads to " + std::to_string(positions.size()) +
                                                     " segments, the chain of segments to " + std::to_string(chained));

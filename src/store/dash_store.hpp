@@ -61,7 +61,7 @@ class DashStore final : public Store::Impl {
   Status attach();
   Result<dash::SegmentShape> find_table();
   void make_engine(dash::SegmentShape segments);
-  /// What is free after an opening: at once in small pools, else beside everything else.
+  /// What is free after an opening: at once of small tables, else beside everything else.
   void begin_sweep();
   void stop_sweep();
 

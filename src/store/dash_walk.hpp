@@ -110,7 +110,7 @@ void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, 
 }
 
 template <class Table, class Keys>
-void DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
+bool DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
   pm::OrderedHost host;
   std::vector<std::uint64_t> places;
   if (!kInline) space_->begin_sweep();
@@ -125,6 +125,7 @@ void DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
         return go_on();
       });
   if (whole && !kInline) space_->finish_sweep();
+  return whole;
 }
 
 /// Over slots that hold keys and values, or over records.

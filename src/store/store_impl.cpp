@@ -45,10 +45,11 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
   if (open.read_only) return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
   switch (create.index) {
     case Index::gphash: return GphashStore::create(path, create, open);
-    case Index::dash_eh: return DashStore::create(path, create, open);
-    case Index::dash_lh: break;
+    case Index::dash_eh:
+    case Index::dash_lh: return DashStore::create(path, create, open);
   }
-  return Status{Code::unsupported, "index dash-lh is not in this build; choose dash-eh or gphash"};
+  return Status{Code::invalid_argument,
+                "index " + std::to_string(static_cast<int>(create.index)) + ": choose gphash, dash_eh or dash_lh"};
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
