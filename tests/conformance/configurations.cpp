@@ -42,7 +42,7 @@ constexpr Make kMakes[] = {
     {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 2}, false, 1}, {{1, 2, 1}, false, 1},
 };
 
-constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"}};
+constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}};
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;

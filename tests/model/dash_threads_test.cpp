@@ -285,17 +285,13 @@ std::vector<Config> configs() {
     std::uint32_t key_bytes, value_bytes;
   };
   std::vector<Config> all;
-  for (Sizes const& sizes : {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
-    Config config{std::string("dash_eh_") + sizes.name,
-                  Device::cpu,
-                  Layout::word,
-                  {},
-                  sizes.key_bytes,
-                  sizes.value_bytes,
-                  false,
-                  2};
-    config.index = Index::dash_eh;
-    all.push_back(config);
+  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+    for (Sizes const& sizes : {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
+      Config config{
+          table + std::string(sizes.name), Device::cpu, Layout::word, {}, sizes.key_bytes, sizes.value_bytes, false, 2};
+      config.index = index;
+      all.push_back(config);
+    }
   }
   return all;
 }

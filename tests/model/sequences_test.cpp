@@ -366,7 +366,7 @@ std::vector<Config> configs() {
       }
     }
   }
-  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_")}) {
+  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
     for (Sizes const& sizes : {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
       for (std::uint32_t const threads : {1u, 2u}) {
         Config config{std::string(table) + sizes.name + "_x" + std::to_string(threads),
