@@ -62,10 +62,10 @@ def create(
 
     `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
     arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
-    memory that dies with the process. `index` "dash-eh" is Dash's extendible hashing: for many host
-    threads that call beside each other, each operation by itself; on device "cpu", without
-    transactions, steps and caches. `layout` and `shape` (levels, hash functions, slots a bucket)
-    are GPHash's.
+    memory that dies with the process. `index` "dash-eh" or "dash-lh" is Dash's extendible or linear
+    hashing: for many host threads that call beside each other, each operation by itself; on device
+    "cpu", without transactions, steps and caches. `layout` and `shape` (levels, hash functions,
+    slots a bucket) are GPHash's.
     Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
     and two images of the pool.
 

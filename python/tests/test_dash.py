@@ -10,11 +10,12 @@ import pytest
 from perdure import KeyStatus
 
 
-def test_holds_what_was_put_after_closing_and_opening(pool):
+@pytest.mark.parametrize("index", ["dash-eh", "dash-lh"])
+def test_holds_what_was_put_after_closing_and_opening(pool, index):
     keys = np.arange(5000, dtype=np.uint64)
-    with perdure.create(pool, 8, 8, index="dash-eh") as store:
+    with perdure.create(pool, 8, 8, index=index) as store:
         assert store.put(keys, keys * 3).done.all()
-        assert store.stats().index.name == "dash_eh" and store.stats().segments > 1
+        assert store.stats().index.name == index.replace("-", "_") and store.stats().segments > 1
     with perdure.open(pool) as store:
         assert store.recovery().clean and store.recovery().counted and len(store) == 5000
         values, found, _ = store.get(np.arange(4990, 5010, dtype=np.uint64), dtype=np.uint64, shape=())

@@ -43,7 +43,9 @@ class Model(RuleBasedStateMachine):
     values: st.SearchStrategy[bytes]
 
     @initialize(
-        made=st.sampled_from([{"layout": "word"}, {"layout": "in_place"}, {"index": "dash-eh"}]),
+        made=st.sampled_from(
+            [{"layout": "word"}, {"layout": "in_place"}, {"index": "dash-eh"}, {"index": "dash-lh"}]
+        ),
         expected=st.sampled_from([1, 64, 4096]),
     )
     def create(self, made, expected):
