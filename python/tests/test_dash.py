@@ -80,8 +80,8 @@ def test_an_unknown_index_is_named(pool):
 def test_the_command_line_makes_shows_and_checks_one(cli, pool):
     made = cli("create", pool, "--index", "dash-eh", "--value-bytes", "8", "--json", "-")
     assert made.status == 0 and made.json()["index"] == "dash_eh"
-    assert cli("put", pool, "7", "int:9").status == 0
-    assert cli("get", pool, "7").status == 0
+    assert cli("put", pool, 7, "eightbyt").status == 0
+    assert cli("get", pool, 7).out == "eightbyt\n"
     shown = cli("stats", pool, "--json", "-")
     assert shown.status == 0 and shown.json()["index"] == "dash_eh" and shown.json()["records"] == 1
     assert cli("verify", pool).status == 0
@@ -90,7 +90,7 @@ def test_the_command_line_makes_shows_and_checks_one(cli, pool):
 
 
 def test_statuses_tell_key_by_key_when_a_pool_is_full(pool):
-    with perdure.create(pool, 8, 4000, index="dash-eh", expected_records=1, max_bytes=5 << 20) as store:
+    with perdure.create(pool, 8, 4000, index="dash-eh", expected_records=1, max_bytes=4 << 20) as store:
         keys = np.arange(1000, dtype=np.uint64)
         with pytest.raises(perdure.NoSpace, match="found no room"):
             store.put(keys, np.zeros((1000, 4000), np.uint8))

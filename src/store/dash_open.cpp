@@ -32,7 +32,9 @@ std::uint32_t depth_for(dash::SegmentShape shape, std::uint64_t records) {
 std::uint64_t superblocks_for(pm::PoolHeader const& h, dash::SegmentShape shape, std::uint64_t records) {
   std::uint64_t const depth = depth_for(shape, records);
   std::uint64_t const blocks = (h.superblock_bytes - pm::kBlockAlign) / shape.bytes();
-  std::uint64_t const directory = ((std::uint64_t{8} << depth) + h.superblock_bytes - 1) / h.superblock_bytes;
+  bool const fits = dash::kDirectories + (std::uint64_t{16} << depth) <= h.superblock_bytes;  // beside the index
+  std::uint64_t const directory =
+      fits ? 0 : ((std::uint64_t{8} << depth) + h.superblock_bytes - 1) / h.superblock_bytes;
   std::uint64_t const n = 2 + directory + ((std::uint64_t{1} << depth) + blocks - 1) / blocks;
   if (dash_inline(h.key_bytes, h.value_bytes)) return n;
   if (h.key_bytes == 0 || h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
@@ -189,7 +191,8 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
   return impl;
 }
 
-/// Nothing is written meanwhile, and nothing is locked: scans wait as well.
+/// Nothing is written meanwhile, and nothing is locked: scans wait as well. Counting goes through all segments, so that
+/// none is left whom a get would make sound, or split off.
 Status DashStore::snapshot(std::string const& to, bool overwrite) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
@@ -198,7 +201,7 @@ Status DashStore::snapshot(std::string const& to, bool overwrite) {
     swept_changed_.wait(lock, [&] { return swept_; });
   }
   auto const alone = changing_.alone();
-  if (!counted_) count_records();
+  count_records();
   if (!pool_.read_only()) engine_->note_count(records_);
   log::ImageInfo info;
   info.pool_id = pool_.header().pool_id;

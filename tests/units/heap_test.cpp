@@ -107,14 +107,14 @@ RC_GTEST_PROP(RecordHeap, WhatIsClaimedIsFreeOnlyOnceASweepHasSeenWhatIsReached,
   };
   {
     RecordHeap before(pool);
-    for (std::uint64_t const stride : {48u, 4096u, 70'000u})
-      reserve(before, stride, *rc::gen::inRange<std::uint64_t>(0, 1 + 2'000'000 / stride));
+    for (std::uint64_t const stride : {1600u, 4096u, 70'000u})
+      reserve(before, stride, *rc::gen::inRange<std::uint64_t>(0, 1 + 1'500'000 / stride));
     release_some(before);
   }
   RecordHeap heap(pool);
   for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
   heap.claim_superblocks();
-  reserve(heap, 48, 100);
+  reserve(heap, 1600, 100);
   release_some(heap);
   heap.begin_sweep();
   bool const interrupted = *rc::gen::arbitrary<bool>();
@@ -130,7 +130,7 @@ RC_GTEST_PROP(RecordHeap, WhatIsClaimedIsFreeOnlyOnceASweepHasSeenWhatIsReached,
   heap.mark_reached(Offset{pool.bytes() + 64});
   heap.finish_sweep();
   check(heap, pool, held);
-  reserve(heap, 48, 30'000);
+  reserve(heap, 1600, 1000);
   reserve(heap, 70'000, 20);
   check(heap, pool, held);
   check_recovery(pool, held);

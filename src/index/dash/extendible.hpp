@@ -317,6 +317,10 @@ class Extendible {
     epochs_.retire([old] {});
   }
 
+  [[nodiscard]] std::uint64_t pool_bytes() const {
+    std::lock_guard const lock(*memory_);
+    return pool_->bytes();
+  }
   [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t depth) const {
     return ((std::uint64_t{8} << depth) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
   }
@@ -352,7 +356,7 @@ class Extendible {
     HeldAlone const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     if (root >> 56 != depth) return {};
-    if (std::uint64_t const bytes = std::uint64_t{16} << depth; bytes > std::max(kSmallDirectory, pool_->bytes() / 4))
+    if (std::uint64_t const bytes = std::uint64_t{16} << depth; bytes > std::max(kSmallDirectory, pool_bytes() / 4))
       return {Code::no_space, "keys whose hashes are alike would take a directory of " + std::to_string(bytes) +
                                   " bytes, more than a quarter of the pool"};
     std::uint64_t const* const old = entries_at(Offset{root & kPlace});
