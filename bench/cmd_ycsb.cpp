@@ -95,6 +95,7 @@ class Run {
     create.key_bytes = o_.key_bytes;
     create.value_bytes = o_.value_bytes;
     create.expected_records = o_.expected_records == 0 ? o_.records : o_.expected_records;
+    create.index = index_named(o_.index);
     create.layout = layout_named(o_.layout);
     create.shape = shape_named(o_.shape);
     return create;
@@ -356,7 +357,7 @@ Command add_ycsb(CLI::App& program) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.9999));
   app->add_option("--device", o->devices, "cpu, cuda, or both with a comma")->delimiter(',')->capture_default_str();
-  app->add_option("--index", o->index)->capture_default_str()->check(CLI::IsMember({"gphash"}));
+  app->add_option("--index", o->index)->capture_default_str()->check(CLI::IsMember(index_names()));
   app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
   app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
   app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));

@@ -49,6 +49,18 @@ std::string name(Shape const& shape) {
   return std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S";
 }
 
+std::vector<std::string> const& index_names() {
+  static std::vector<std::string> const names{"gphash", "dash-eh", "dash-lh"};
+  return names;
+}
+
+Index index_named(std::string const& text) {
+  if (text == "gphash") return Index::gphash;
+  if (text == "dash-eh") return Index::dash_eh;
+  if (text == "dash-lh") return Index::dash_lh;
+  throw Failure("--index '" + text + "': choose gphash, dash-eh or dash-lh");
+}
+
 Layout layout_named(std::string const& text) {
   if (text == "word") return Layout::word;
   if (text == "in_place") return Layout::in_place;

@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 /// From "2L-2H-8S".
 [[nodiscard]] Shape shape_named(std::string const& text);
 [[nodiscard]] std::string name(Shape const& shape);
+[[nodiscard]] std::vector<std::string> const& index_names();
+[[nodiscard]] Index index_named(std::string const& text);
 [[nodiscard]] Layout layout_named(std::string const& text);
 [[nodiscard]] std::string name(Layout layout);
 [[nodiscard]] Device device_named(std::string const& text);

@@ -1,7 +1,10 @@
 // The store: a durable table of key-value records in one pool file, served by CPU warps or by a GPU.
 //
-// Thread safety: every method may be called from any number of threads. Read batches run side by
-// side; a write batch is alone, so each batch sees all or nothing of every other batch.
+// Thread safety: every method may be called from any number of threads. With index gphash read batches
+// run side by side; a write batch is alone, so each batch sees all or nothing of every other batch. With a
+// Dash index batches of several threads, reads and writes, run beside each other, and each operation takes
+// effect by itself: between any two of a batch others may come. Within a batch operations on one key take
+// effect in array order, whatever the index.
 // Acknowledgement: when a call returns ok, its effects survive what `survives()` lists.
 #pragma once
 
@@ -21,6 +24,11 @@
 namespace perdure {
 
 enum class Device : std::uint8_t { cpu, cuda };
+/// What finds keys. `gphash`: GPHash's levels, for batches on a GPU or on CPU warps. `dash_eh`, `dash_lh`: Dash's
+/// extendible and linear hashing, for many host threads at once, and pools that open without a look at their records.
+/// Dash has device cpu, durability process or none, and single operations: no transactions, atomic batches, steps,
+/// device sessions or caches, which answer Code::unsupported.
+enum class Index : std::uint8_t { gphash, dash_eh, dash_lh };
 enum class Layout : std::uint8_t { word, in_place };  // GPHash with 8-byte slot words, or as published (section 3.1)
 
 /// Levels x hash functions x slots a bucket; their product is at most 32, slots a power of two.
@@ -35,6 +43,7 @@ struct CreateOptions {
   std::uint32_t value_bytes = 0;     // fixed, 1..max; 0 = variable length
   std::uint64_t expected_records = 1 << 16;  // sizes the first levels; the table grows past it
   std::uint64_t max_bytes = 0;       // the pool file never grows past this; 0 = as the medium allows
+  Index index = Index::gphash;
   Layout layout = Layout::word;
   Shape shape;
   Durability durability = Durability::process;
@@ -89,6 +98,7 @@ struct RecoveryReport {
   bool clean = true;  // the pool was closed cleanly
   bool resize_resumed = false;
   std::uint64_t records = 0;  // reachable after recovery
+  bool counted = true;  // false: not yet, of a large Dash index that was not closed in order; see Stats::records
   std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
   std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed; its step counts as one
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
@@ -109,7 +119,7 @@ struct AccessCounts {  // since open or the last reset; zero unless count_access
 };
 
 struct Stats {
-  std::uint64_t records = 0;
+  std::uint64_t records = 0;  // of a Dash index that was not closed in order: counted when first asked for
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
   std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
@@ -126,6 +136,8 @@ struct Stats {
   std::uint32_t max_value_bytes = 0;
   std::uint32_t top_level = 0;  // log2 of its buckets
   Shape shape;
+  Index index = Index::gphash;
+  std::uint64_t segments = 0;  // of a Dash index
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
@@ -149,7 +161,8 @@ struct VerifyReport {
 
 /// Where a scan stands. Order is the index's, not the keys'. A scan sees every key that is there
 /// from its begin to its end; it ends with Code::busy (start again) if keys moved meanwhile, because
-/// the table grew or made room in a crowded bucket.
+/// the table grew or made room in a crowded bucket. Of a Dash index it goes on, for keys keep their order: each page
+/// looks at a segment (some hundred records) at a time, and may begin after records that came meanwhile.
 struct ScanCursor {
   std::uint64_t slot = 0;
   std::uint64_t generation = 0;  // 0 = a new scan
@@ -172,7 +185,7 @@ struct CacheReport {
 
 /// An array of the caller's that steps make durable beside the table, whole: see Store::register_dense.
 struct DenseBuffer {
-  std::string name;           // 1 to 111 bytes
+  std::string name;  // 1 to 111 bytes
   std::byte* data = nullptr;  // the caller's, there for as long as it is registered
   std::uint64_t bytes = 0;
   Place place = Place::host;
@@ -186,6 +199,7 @@ struct TransactionOptions {
 /// the thread that began it. Destroying one that has not ended aborts it.
 class Transaction {
  public:
+  struct State;  // the library's own
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
   ~Transaction();
@@ -202,7 +216,6 @@ class Transaction {
 
  private:
   friend class Store;
-  struct State;
   explicit Transaction(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
@@ -218,6 +231,7 @@ struct DeviceView;
 /// Destroying one that has not ended ends it.
 class DeviceSession {
  public:
+  struct State;  // the library's own
   DeviceSession(DeviceSession&&) noexcept;
   DeviceSession& operator=(DeviceSession&&) noexcept;
   ~DeviceSession();
@@ -231,13 +245,13 @@ class DeviceSession {
  private:
   friend class Store;
   friend struct DeviceAccess;
-  struct State;
   explicit DeviceSession(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 
 class Store {
  public:
+  struct Impl;  // the library's own
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
   /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process.
   static Result<Store> create(std::string const& path, CreateOptions const& create, OpenOptions const& open = {});
@@ -251,7 +265,8 @@ class Store {
   ~Store();  // closes; errors of that close are lost, so call close()
 
   /// Each call handles one batch. `statuses` is empty or one per key. A returned error means that
-  /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key. An atomic
+  /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key (with a Dash index
+  /// operations of one batch on one key too: each finds room or does not). An atomic
   /// batch fails whole: at an operation that is refused (every status but ok and not_found), its status tells why.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
@@ -314,7 +329,6 @@ class Store {
   friend class Transaction;
   friend class DeviceSession;
   friend struct DeviceAccess;
-  struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -44,6 +44,10 @@ void bind_batch_enums(nb::module_& module) {
 
 void bind_store_enums(nb::module_& module) {
   nb::enum_<Device>(module, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
+  nb::enum_<Index>(module, "Index")
+      .value("gphash", Index::gphash)
+      .value("dash_eh", Index::dash_eh)
+      .value("dash_lh", Index::dash_lh);
   nb::enum_<Layout>(module, "Layout").value("word", Layout::word).value("in_place", Layout::in_place);
   nb::enum_<Residency>(module, "Residency")
       .value("automatic", Residency::automatic)
@@ -82,6 +86,7 @@ void bind_options(nb::module_& module) {
       .def_rw("value_bytes", &CreateOptions::value_bytes)
       .def_rw("expected_records", &CreateOptions::expected_records)
       .def_rw("max_bytes", &CreateOptions::max_bytes)
+      .def_rw("index", &CreateOptions::index)
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
@@ -146,6 +151,7 @@ void bind_reports(nb::module_& module) {
       .field("clean", &RecoveryReport::clean)
       .field("resize_resumed", &RecoveryReport::resize_resumed)
       .field("records", &RecoveryReport::records)
+      .field("counted", &RecoveryReport::counted)
       .field("dropped", &RecoveryReport::dropped)
       .field("duplicates", &RecoveryReport::duplicates)
       .field("why_dropped", &RecoveryReport::why_dropped)
@@ -202,6 +208,8 @@ void bind_stats(nb::module_& module) {
       .field("max_value_bytes", &Stats::max_value_bytes)
       .field("top_level", &Stats::top_level)
       .field("shape", &Stats::shape)
+      .field("index", &Stats::index)
+      .field("segments", &Stats::segments)
       .field("layout", &Stats::layout)
       .field("device", &Stats::device)
       .field("medium", &Stats::medium)

@@ -42,6 +42,11 @@ class Device(enum.Enum):
     cpu = 0
     cuda = 1
 
+class Index(enum.Enum):
+    gphash = 0
+    dash_eh = 1
+    dash_lh = 2
+
 class Layout(enum.Enum):
     word = 0
     in_place = 1
@@ -94,6 +99,7 @@ class CreateOptions:
     value_bytes: int
     expected_records: int
     max_bytes: int
+    index: Index
     layout: Layout
     shape: Shape
     durability: Durability
@@ -150,6 +156,8 @@ class RecoveryReport:
     def resize_resumed(self) -> bool: ...
     @property
     def records(self) -> int: ...
+    @property
+    def counted(self) -> bool: ...
     @property
     def dropped(self) -> int: ...
     @property
@@ -251,6 +259,10 @@ class Stats:
     def top_level(self) -> int: ...
     @property
     def shape(self) -> Shape: ...
+    @property
+    def index(self) -> Index: ...
+    @property
+    def segments(self) -> int: ...
     @property
     def layout(self) -> Layout: ...
     @property

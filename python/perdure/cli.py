@@ -48,6 +48,12 @@ app = typer.Typer(
 )
 
 
+class IndexChoice(StrEnum):
+    gphash = "gphash"
+    dash_eh = "dash-eh"
+    dash_lh = "dash-lh"
+
+
 class LayoutChoice(StrEnum):
     word = "word"
     in_place = "in_place"
@@ -102,6 +108,9 @@ def create(
     value_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every value.")] = "var",
     records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1
     << 16,
+    index: Annotated[
+        IndexChoice, typer.Option(help="GPHash; or Dash, extendible or linear, for many host threads.")
+    ] = IndexChoice.gphash,
     layout: Annotated[
         LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
     ] = LayoutChoice.word,
@@ -127,6 +136,7 @@ def create(
         _width("--value-bytes", value_bytes),
         expected_records=records,
         max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
+        index=index.value,
         layout=layout.value,
         shape=_shape(shape),
         durability=durability.value,
@@ -139,9 +149,15 @@ def create(
         json_file,
         {"pool": pool, "log_dir": log_dir, **as_dict(stats), "survives": as_dict(survives)},
         f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
-        f" {layout.value} {stats.shape!r}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
+        f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
         f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
     )
+
+
+def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) -> str:
+    if index is IndexChoice.gphash:
+        return f"{layout.value} {stats.shape!r}"
+    return f"{index.value} of {plural(stats.segments, 'segment')}"
 
 
 def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:

@@ -121,10 +121,10 @@ def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
         replayed = (
             f", {plural(found.replayed, 'batch', 'batches')} of them replayed" if found.log_report else ""
         )
+        records = plural(found.records, "record") if found.counted else "its records (not yet counted)"
         took = f"{found.map_seconds + found.recover_seconds + found.replay_seconds:.3f} s"
         print(
-            f"perdure: {pool} was not closed in order; recovered"
-            f" {plural(found.records, 'record')}{dropped}{replayed} in {took}",
+            f"perdure: {pool} was not closed in order; recovered {records}{dropped}{replayed} in {took}",
             file=sys.stderr,
         )
     if found.lost_acknowledged:

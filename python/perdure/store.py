@@ -20,6 +20,7 @@ from perdure import _arrays, _arrow, _native, errors
 from perdure.results import Outcome, Result, Statuses, done_mask, raise_for_keys
 
 DeviceName = Literal["cpu", "cuda"]
+IndexName = Literal["gphash", "dash-eh", "dash-lh"]
 LayoutName = Literal["word", "in_place"]
 ResidencyName = Literal["automatic", "pm", "mirrored"]
 GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
@@ -37,6 +38,7 @@ def create(
     *,
     expected_records: int = 1 << 16,
     max_bytes: int | None = None,
+    index: IndexName = "gphash",
     layout: LayoutName = "word",
     shape: tuple[int, int, int] = (2, 2, 8),
     durability: DurabilityName = "process",
@@ -60,7 +62,10 @@ def create(
 
     `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
     arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
-    memory that dies with the process. `shape` is levels, hash functions and slots a bucket.
+    memory that dies with the process. `index` "dash-eh" or "dash-lh" is Dash's extendible or linear
+    hashing: for many host threads that call beside each other, each operation by itself; on device
+    "cpu", without transactions, steps and caches. `layout` and `shape` (levels, hash functions,
+    slots a bucket) are GPHash's.
     Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
     and two images of the pool.
 
@@ -74,6 +79,7 @@ def create(
     wanted.value_bytes = _length("value_bytes", value_bytes)
     wanted.expected_records = _whole("expected_records", expected_records)
     wanted.max_bytes = 0 if max_bytes is None else _whole("max_bytes", max_bytes)
+    wanted.index = _index(index)
     wanted.layout = _named("layout", layout, _native.Layout)
     wanted.shape = _shape(shape)
     wanted.durability = _named("durability", durability, _native.Durability)
@@ -590,6 +596,15 @@ def _named(name: str, value: Any, kind: Any) -> Any:
     if not isinstance(value, str) or value not in kind.__members__:
         raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}")
     return kind[value]
+
+
+def _index(index: Any) -> _native.Index:
+    names = {kind.name.replace("_", "-"): kind for kind in _native.Index}
+    if isinstance(index, _native.Index):
+        return index
+    if not isinstance(index, str) or index not in names:
+        raise ValueError(f"index: {index!r} is not one of {', '.join(map(repr, names))}")
+    return names[index]
 
 
 def _shape(shape: Any) -> _native.Shape:

@@ -42,12 +42,17 @@ class Model(RuleBasedStateMachine):
     keys: st.SearchStrategy[bytes]
     values: st.SearchStrategy[bytes]
 
-    @initialize(layout=st.sampled_from(["word", "in_place"]), expected=st.sampled_from([1, 64, 4096]))
-    def create(self, layout, expected):
+    @initialize(
+        made=st.sampled_from(
+            [{"layout": "word"}, {"layout": "in_place"}, {"index": "dash-eh"}, {"index": "dash-lh"}]
+        ),
+        expected=st.sampled_from([1, 64, 4096]),
+    )
+    def create(self, made, expected):
         self.path = Path("/dev/shm") / f"perdure-model-{uuid.uuid4().hex}"
         self.truth: dict[bytes, bytes] = {}
         self.store = perdure.create(
-            self.path, self.key_bytes, self.value_bytes, layout=layout, expected_records=expected, threads=2
+            self.path, self.key_bytes, self.value_bytes, expected_records=expected, threads=2, **made
         )
 
     def teardown(self):

@@ -31,6 +31,27 @@ class Epochs {
     }
     for (Retired const& each : done) each.free();
   }
+  /// Frees what nobody can be reading any more.
+  void collect() {
+    std::vector<Retired> done;
+    {
+      std::lock_guard const lock(mutex_);
+      done = take_free();
+    }
+    for (Retired const& each : done) each.free();
+  }
+  /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits for them, so the
+  /// caller holds none.
+  void synchronize() {
+    for (int pass = 0; pass < 2; ++pass) {  // the first brings in what they retire, the second frees it
+      std::uint64_t const now = now_.fetch_add(1);
+      for (Slot const& slot : slots_) {
+        for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= now; epoch = slot.epoch.load())
+          std::this_thread::yield();
+      }
+      collect();
+    }
+  }
   /// Frees everything; no guard is there.
   void drain() {
     std::lock_guard const lock(mutex_);

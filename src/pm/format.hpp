@@ -15,6 +15,8 @@ namespace perdure::pm {
 
 inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
 inline constexpr std::uint32_t kFormatVersion = 2;
+inline constexpr std::uint32_t kDashFormatVersion =
+    3;  // of pools whose index is Dash, so that older builds refuse them
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
@@ -41,7 +43,8 @@ struct PoolHeader {                      // bytes
   std::uint8_t levels;                   //  74
   std::uint8_t hashes;                   //  75
   std::uint8_t slots;                    //  76
-  std::uint8_t reserved[47];             //  77  zero
+  std::uint8_t index;                    //  77  perdure::Index
+  std::uint8_t reserved[46];             //  78  zero
   std::uint32_t crc;                     // 124  CRC-32C of bytes 0..123
 };
 static_assert(sizeof(PoolHeader) == 128);

@@ -22,12 +22,17 @@ RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t st
   s.capacity = shape_.capacity(stride);
   s.used = 0;
   s.hint = 0;
-  s.bitmap.assign((s.capacity + 63) / 64, 0);
-  if (s.capacity % 64 != 0) s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
+  make_bitmap(s);
   return s;
 }
 
-void RecordHeap::find_superblocks() {
+void RecordHeap::make_bitmap(Superblock& s) const {
+  s.bitmap.assign((s.capacity + 63) / 64, 0);
+  if (s.capacity % 64 != 0) s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
+}
+
+template <class F>
+void RecordHeap::for_each_found(F f) {
   superblocks_.resize(pool_->superblocks());
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
     Offset const at{i * pool_->superblock_bytes()};
@@ -38,7 +43,54 @@ void RecordHeap::find_superblocks() {
                       header.record_bytes % kStrideAlign == 0 && header.record_bytes > 0 &&
                       header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
                       (!shape_.split() || header.record_bytes == shape_.split_stride());
-    if (ours && pool_->is_free(at)) attach(i, header.record_bytes);
+    if (ours && pool_->is_free(at)) f(i, header.record_bytes);
+  }
+}
+
+void RecordHeap::find_superblocks() {
+  for_each_found([&](std::uint64_t i, std::uint64_t stride) { attach(i, stride); });
+}
+
+void RecordHeap::claim_superblocks() {
+  for_each_found([&](std::uint64_t i, std::uint64_t stride) {
+    Superblock& s = superblocks_[i];
+    s.stride = stride;
+    s.capacity = shape_.capacity(stride);
+    s.used = s.capacity;
+    s.unswept = true;
+    pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
+  });
+}
+
+void RecordHeap::begin_sweep() {
+  for (Superblock& s : superblocks_)
+    if (s.unswept) s.bitmap.clear();  // made when something in it is reached, for there may be many
+}
+
+void RecordHeap::mark_reached(Offset record) {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index >= superblocks_.size()) return;
+  Superblock& s = superblocks_[index];
+  if (s.unswept && s.bitmap.empty()) make_bitmap(s);
+  if (s.unswept || s.stride == 0) mark(spot_to_mark(record));
+}
+
+void RecordHeap::finish_sweep() {
+  for (Superblock& s : superblocks_)
+    if (s.unswept && s.bitmap.empty()) make_bitmap(s);
+  for (Offset const record : released_unswept_) {
+    std::uint64_t i = 0;
+    if (index_of(record, i))
+      superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
+  }
+  released_unswept_.clear();
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
+    Superblock& s = superblocks_[i];
+    if (s.stride != 0 && !s.unswept) continue;
+    bool const claimed = s.unswept;
+    s.unswept = false;
+    settle(i);
+    if (claimed && s.stride == 0) pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   }
 }
 
@@ -70,24 +122,27 @@ RecordHeap::Mark RecordHeap::mark(MarkSpot spot) {
 }
 
 void RecordHeap::finish_recovery() {
-  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
-    Superblock& s = superblocks_[i];
-    Offset const at{i * pool_->superblock_bytes()};
-    // Its header is damaged, its records perhaps not: nothing may overwrite them.
-    if (s.stride == 0 && s.led_into != 0 && pool_->is_free(at)) pool_->claim_run(at, 1);
-    if (s.stride == 0) continue;
-    std::uint64_t set = 0;
-    for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
-    std::uint64_t const beyond = s.bitmap.size() * 64 - s.capacity;
-    s.used = set - beyond;
-    if (s.used == 0) {
-      s.stride = 0;  // empty: free for any use; its header is stale and harmless
-      s.bitmap.clear();
-      continue;
-    }
-    if (!mutated(Mutant::recovery_forgets_superblocks)) pool_->claim_run(at, 1);
-    if (s.used < s.capacity) list(i);
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) settle(i);
+}
+
+/// Counts what is marked of a superblock; an empty one is none of the heap's any more.
+void RecordHeap::settle(std::uint64_t i) {
+  Superblock& s = superblocks_[i];
+  Offset const at{i * pool_->superblock_bytes()};
+  // Its header is damaged, its records perhaps not: nothing may overwrite them.
+  if (s.stride == 0 && s.led_into != 0 && pool_->is_free(at)) pool_->claim_run(at, 1);
+  if (s.stride == 0) return;
+  std::uint64_t set = 0;
+  for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
+  std::uint64_t const beyond = s.bitmap.size() * 64 - s.capacity;
+  s.used = set - beyond;
+  if (s.used == 0) {
+    s.stride = 0;  // empty: free for any use; its header is stale and harmless
+    s.bitmap.clear();
+    return;
   }
+  if (!mutated(Mutant::recovery_forgets_superblocks)) pool_->claim_run(at, 1);
+  if (s.used < s.capacity) list(i);
 }
 
 void RecordHeap::list(std::uint64_t index) {
@@ -180,6 +235,7 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
 void RecordHeap::release(Offset record) {
   std::uint64_t i = 0;
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index < superblocks_.size() && superblocks_[index].unswept) return released_unswept_.push_back(record);
   // What a damaged pool's slots lead to need not be a record of ours.
   if (!index_of(record, i) || (superblocks_[index].bitmap[i / 64] >> (i % 64) & 1) == 0) return;
   Superblock& s = superblocks_[index];
@@ -197,6 +253,7 @@ std::uint64_t RecordHeap::room(Offset record) const {
 bool RecordHeap::in_use(Offset record) const {
   std::uint64_t i = 0;
   if (!index_of(record, i)) return false;
+  if (superblocks_[record.bytes / pool_->superblock_bytes()].unswept) return true;
   return (superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] >> (i % 64) & 1) != 0;
 }
 

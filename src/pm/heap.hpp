@@ -1,7 +1,8 @@
 // The record heap: superblocks cut into records of one stride each. Which records are free is
 // volatile: at open every record is free until the index marks the ones its slots lead to, so a crash
-// can leak nothing. Invariant: a record is handed out only if no word leads to it, and release() is
-// called only after the batch that unlinked it has committed.
+// can leak nothing. Where that has to wait (claim_superblocks), every record is in use until a sweep has marked those
+// that are. Invariant: a record is handed out only if no word leads to it, and release() is
+// called only after the batch that unlinked it has committed, and nobody can be reading it any more.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,14 @@ class RecordHeap {
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
 
+  /// At open, instead of recovery: superblocks that hold records are in use, and every record in them, for now.
+  void claim_superblocks();
+  /// Marks what is reached of those between begin_sweep() and finish_sweep(). Records may be reserved and released
+  /// meanwhile; whoever finishes makes sure that what was unlinked before it was reached has been released.
+  void begin_sweep();
+  void mark_reached(Offset record);
+  void finish_sweep();
+
   /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
   Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
   void release(Offset record);
@@ -79,10 +88,16 @@ class RecordHeap {
     std::uint64_t hint = 0;  // no free record in bitmap words below it
     bool listed = false;  // stands in its class's list
     std::uint8_t led_into = 0;  // slots lead into it, though it is no superblock of the heap
+    bool unswept = false;  // claimed: looks full, and has no bitmap before the sweep
     std::vector<std::uint64_t> bitmap;  // bit set = in use
   };
   using Open = std::vector<std::uint32_t>;  // superblocks with free records (and, lazily, full ones)
 
+  /// f(index, stride) for each superblock that the pool takes for free and that says it is of this heap.
+  template <class F>
+  void for_each_found(F f);
+  void make_bitmap(Superblock& s) const;
+  void settle(std::uint64_t index);
   Superblock& attach(std::uint64_t index, std::uint64_t stride);
   Status add_superblock(std::uint64_t stride);
   Status take_superblock(std::uint64_t stride);
@@ -95,6 +110,7 @@ class RecordHeap {
   RecordShape shape_;
   std::vector<Superblock> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
+  std::vector<Offset> released_unswept_;
   std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use
 };
 

@@ -46,7 +46,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
-  shape.format_version = kFormatVersion;
+  shape.format_version = shape.index == 0 ? kFormatVersion : kDashFormatVersion;
   shape.hash_id = kHashId;
   shape.pool_id = random_id();
   shape.created_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
@@ -89,7 +89,8 @@ void Pool::take_identity(std::uint8_t durability) {
     SuperblockHeader header;
     read_bytes(&header, base() + at.bytes, sizeof header);
     // A damaged header stays as it is, for recovery to find.
-    if (header.magic != kSuperblockMagic || header.pool_id != old || header.crc != checksum(header)) continue;
+    bool const ours = header.magic == kSuperblockMagic || header.magic == kBlocksMagic;
+    if (!ours || header.pool_id != old || header.crc != checksum(header)) continue;
     header.pool_id = header_.pool_id;
     header.crc = checksum(header);
     write_bytes(base() + at.bytes, &header, sizeof header);
@@ -123,10 +124,10 @@ Status Pool::check(std::string const& path) {
 Status Pool::check_header(std::string const& path) {
   read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
   if (header_.magic != kPoolMagic) return corrupt(path, "not a Perdure pool (or its creation was cut short)");
-  if (header_.format_version != kFormatVersion) {
+  if (header_.format_version != kFormatVersion && header_.format_version != kDashFormatVersion) {
     return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) +
-                               "; this build reads version " + std::to_string(kFormatVersion) +
-                               ": export it with the build that made it"};
+                               "; this build reads versions " + std::to_string(kFormatVersion) + " and " +
+                               std::to_string(kDashFormatVersion) + ": export it with the build that made it"};
   }
   if (header_.crc != checksum(header_)) return corrupt(path, "the header's checksum does not match");
   if (header_.hash_id != kHashId)
@@ -135,8 +136,9 @@ Status Pool::check_header(std::string const& path) {
                     (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 && header_.levels >= 1 &&
                     header_.hashes >= 1 && header_.slots >= 1 &&
                     header_.levels * header_.hashes * header_.slots <= 32 &&
-                    (header_.slots & (header_.slots - 1)) == 0 && header_.max_key_bytes >= 1 && header_.layout <= 1 &&
-                    (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
+                    (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 2 &&
+                    (header_.index == 0) == (header_.format_version == kFormatVersion) && header_.max_key_bytes >= 1 &&
+                    header_.layout <= 1 && (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
                     std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <= header_.superblock_bytes / 4;
   if (!sane) return corrupt(path, "the header describes an impossible pool");

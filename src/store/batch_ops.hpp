@@ -13,6 +13,7 @@
 #include "base/mutants.hpp"
 #include "index/gphash/ops.hpp"
 #include "log/undo.hpp"
+#include "store/arithmetic.hpp"
 #include "store/batch_view.hpp"
 #include "store/groups.hpp"
 #include "store/long_runs.hpp"
@@ -139,35 +140,6 @@ struct CopyLocatedBody {
 };
 
 // ------------------------------------------------------------------------------------------------
-/// Element arithmetic of updates. Integers wrap; a NaN operand of min and max is ignored.
-template <class T>
-PERDURE_FN T combine(Rmw rmw, T stored, T operand) {
-  switch (rmw) {
-    case Rmw::add:
-      if constexpr (std::is_floating_point_v<T>) {
-        return stored + operand;
-      } else {
-        return static_cast<T>(static_cast<std::uint64_t>(stored) + static_cast<std::uint64_t>(operand));
-      }
-    case Rmw::min: return operand < stored ? operand : stored;
-    case Rmw::max: return stored < operand ? operand : stored;
-    case Rmw::replace: break;
-  }
-  return operand;
-}
-
-template <class T>
-PERDURE_FN T load_element(std::byte const* from, std::uint64_t e) {
-  T value;
-  memcpy(&value, from + e * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class T>
-PERDURE_FN void store_element(std::byte* to, std::uint64_t e, T value) {
-  memcpy(to + e * sizeof(T), &value, sizeof(T));
-}
-
 /// Nothing to publish at this position, nothing to free.
 PERDURE_FN std::uint64_t leave(BatchView const& batch, std::uint64_t j) {
   batch.plans[j].change = Change::none;

@@ -6,7 +6,7 @@
 #include "exec/range.hpp"
 #include "pm/watch.hpp"
 #include "store/device_table.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 
 namespace perdure {
 namespace {
@@ -16,12 +16,12 @@ constexpr double kSessionLoad = 0.75;
 
 }  // namespace
 
-Status Store::Impl::held_by_this_thread() const {
+Status GphashStore::held_by_this_thread() const {
   return {Code::busy, "pool " + path + (device_session_ ? ": a device session" : ": a transaction") +
                           " is open on this thread: end it first"};
 }
 
-Status Store::Impl::check_device_session(bool anywhere) const {
+Status GphashStore::check_device_session(bool anywhere) const {
   pm::PoolHeader const& h = pool_.header();
   auto const unsupported = [&](char const* why) { return Status{Code::unsupported, "pool " + path + ": " + why}; };
   if (h.layout != static_cast<std::uint8_t>(Layout::word))
@@ -37,7 +37,7 @@ Status Store::Impl::check_device_session(bool anywhere) const {
   return {};
 }
 
-Result<std::shared_ptr<DeviceSession::State>> Store::Impl::device_session(DeviceSessionOptions const& how,
+Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(DeviceSessionOptions const& how,
                                                                           bool anywhere) {
   if (holds_world(transaction_thread_)) return held_by_this_thread();
   WorldAlone world(writers_, turn_, world_, transaction_thread_);
@@ -61,9 +61,9 @@ Result<std::shared_ptr<DeviceSession::State>> Store::Impl::device_session(Device
   return state;
 }
 
-Status Store::Impl::end(DeviceSession::State* session) {
+Status GphashStore::end(DeviceSession::State* session) {
   if (session == nullptr || session->store == nullptr) return {Code::closed, "this device session has ended already"};
-  Impl& store = *session->store;
+  GphashStore& store = *session->store;
   if (!holds_world(store.transaction_thread_))
     return {Code::busy, "pool " + store.path + ": a device session ends on the thread that began it"};
   auto const counts = session->run->end();
@@ -101,7 +101,7 @@ DeviceSession::~DeviceSession() {
 DeviceView const& DeviceSession::table() const { return state_->run->view(); }
 Status DeviceSession::end() {
   exec::Range const range("device_session end");
-  return Store::Impl::end(state_.get());
+  return GphashStore::end(state_.get());
 }
 
 Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {

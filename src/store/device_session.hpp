@@ -10,8 +10,10 @@
 
 namespace perdure {
 
+class GphashStore;
+
 struct DeviceSession::State {
-  Store::Impl* store = nullptr;  // null once it has ended
+  GphashStore* store = nullptr;  // null once it has ended
   std::unique_ptr<DeviceRun> run;
   WorldAlone world;
 };

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/mutants.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 
 namespace perdure {
 namespace {
@@ -33,7 +33,7 @@ bool only_no_space(Status const& s) { return s.ok() || s.code() == Code::no_spac
 }  // namespace
 
 /// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
-Status Store::Impl::check_worth_growing() {
+Status GphashStore::check_worth_growing() {
   constexpr std::uint64_t kSmall = 1u << 20;
   constexpr std::uint64_t kEmptiest = 4096;
   std::lock_guard const lock(stats_mutex_);
@@ -44,7 +44,7 @@ Status Store::Impl::check_worth_growing() {
 }
 
 /// A new level may need superblocks that hold no record: so the heap has its records back meanwhile.
-Status Store::Impl::make_level(std::function<Status()> const& make) {
+Status GphashStore::make_level(std::function<Status()> const& make) {
   bool const lent = loan_.has_value();
   if (Status s = take_records_back(); !s.ok()) return s;
   Status const made = make();
@@ -55,7 +55,7 @@ Status Store::Impl::make_level(std::function<Status()> const& make) {
   return made;
 }
 
-Status Store::Impl::begin_growth() {
+Status GphashStore::begin_growth() {
   if (Status s = check_worth_growing(); !s.ok()) return s;
   if (Status s = make_level([&] { return table_.begin_growth(workers_); }); !s.ok()) return s;
   stuck_units_.clear();
@@ -69,7 +69,7 @@ Status Store::Impl::begin_growth() {
 }
 
 /// The device has no memory for the larger table: back to the one before, of which nothing has moved.
-Status Store::Impl::abandon_growth(Status const& why) {
+Status GphashStore::abandon_growth(Status const& why) {
   table_.give_up({});
   {
     std::lock_guard const lock(stats_mutex_);
@@ -82,7 +82,7 @@ Status Store::Impl::abandon_growth(Status const& why) {
 }
 
 /// Before a write batch: its share of a growth that is under way.
-Status Store::Impl::advance_growth(std::uint64_t operations) {
+Status GphashStore::advance_growth(std::uint64_t operations) {
   if (!table_.growing()) return {};
   std::uint64_t const share = std::min(operations * kSlotsAnOperation / table_.unit_slots(), table_.units() / kShare);
   Status const s = move_units(table_.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
@@ -91,7 +91,7 @@ Status Store::Impl::advance_growth(std::uint64_t operations) {
 
 /// Some keys of a batch found no room: their units move. Where they have, the table is too small even when it has
 /// grown: then this growth ends, and the next one begins.
-Status Store::Impl::make_room() {
+Status GphashStore::make_room() {
   auto refused = engine_->take_refused();
   if (!refused) return refused.status();
   std::vector<std::uint32_t> units = std::move(*refused);
@@ -109,10 +109,10 @@ Status Store::Impl::make_room() {
   return move_units(std::move(units));
 }
 
-Status Store::Impl::complete_growth() { return move_units(table_.unmoved(table_.units(), {})); }
+Status GphashStore::complete_growth() { return move_units(table_.unmoved(table_.units(), {})); }
 
 /// For those who need room made before they begin.
-Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
+Status GphashStore::grow_for(std::uint64_t more, double most_load) {
   auto const load = [&] {
     std::lock_guard const lock(stats_mutex_);
     return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
@@ -134,7 +134,7 @@ Status Store::Impl::grow_for(std::uint64_t more, double most_load) {
 
 /// Moves units that have not moved, and those of them that find no room in a wider table. Refused with no_space, some
 /// stay where they are; every key is found all the same.
-Status Store::Impl::move_units(std::vector<std::uint32_t> units) {
+Status GphashStore::move_units(std::vector<std::uint32_t> units) {
   while (!units.empty()) {
     auto copied = engine_->rehash(units);
     if (!copied) return copied.status();
@@ -156,7 +156,7 @@ Status Store::Impl::move_units(std::vector<std::uint32_t> units) {
 }
 
 /// Their copies are ordered. With the last of them the retiring level goes as a whole.
-Status Store::Impl::note_moved(std::vector<std::uint32_t> const& units) {
+Status GphashStore::note_moved(std::vector<std::uint32_t> const& units) {
   ++generation_;
   if (units.size() == table_.units_left()) {
     table_.finish_growth();
@@ -171,7 +171,7 @@ Status Store::Impl::note_moved(std::vector<std::uint32_t> const& units) {
 }
 
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way to a larger one.
-Status Store::Impl::widen(std::vector<std::uint32_t> const& stuck) {
+Status GphashStore::widen(std::vector<std::uint32_t> const& stuck) {
   bool const some_moved = table_.units_left() != table_.units();
   Status const wider = make_level([&] { return table_.widen(workers_); });
   if (!only_no_space(wider)) return wider;

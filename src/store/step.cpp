@@ -5,7 +5,7 @@
 
 #include "base/mutants.hpp"
 #include "pm/stream.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -51,7 +51,7 @@ Status check_buffers(std::vector<DenseBuffer> const& buffers, Device device) {
 
 }  // namespace
 
-Status Store::Impl::check_steps() const {
+Status GphashStore::check_steps() const {
   if (Status s = check_undoable(); !s.ok()) return s;
   if (pool_.header().durability == static_cast<std::uint8_t>(Durability::power)) {
     return {Code::unsupported, "pool " + path +
@@ -65,7 +65,7 @@ Status Store::Impl::check_steps() const {
 }
 
 /// The caller's buffers in the pool's order; an error that names the first one that is not as the pool has it.
-Result<std::vector<DenseBuffer>> Store::Impl::as_registered(std::vector<DenseBuffer> const& buffers) const {
+Result<std::vector<DenseBuffer>> GphashStore::as_registered(std::vector<DenseBuffer> const& buffers) const {
   auto const& held = dense_.buffers();
   for (DenseBuffer const& buffer : buffers) {
     auto const found = find_name(held, buffer.name);
@@ -88,7 +88,7 @@ Result<std::vector<DenseBuffer>> Store::Impl::as_registered(std::vector<DenseBuf
   return ordered;
 }
 
-Status Store::Impl::make_dense_room(std::vector<DenseBuffer> const& buffers) {
+Status GphashStore::make_dense_room(std::vector<DenseBuffer> const& buffers) {
   if (Status s = check_open(true); !s.ok()) return s;
   std::vector<pm::DenseRoom::Buffer> wanted;
   for (DenseBuffer const& buffer : buffers) wanted.push_back({buffer.name, buffer.bytes, 0});
@@ -100,7 +100,7 @@ Status Store::Impl::make_dense_room(std::vector<DenseBuffer> const& buffers) {
   return {made.code(), "pool " + path + ": no room for two copies of the dense buffers: " + made.message()};
 }
 
-Status Store::Impl::register_dense(std::vector<DenseBuffer> const& buffers) {
+Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
   if (holds_world(transaction_thread_)) return held_by_this_thread();
   WorldAlone const world(writers_, turn_, world_, transaction_thread_);
   if (Status s = check_open(false); !s.ok()) return s;
@@ -116,7 +116,7 @@ Status Store::Impl::register_dense(std::vector<DenseBuffer> const& buffers) {
 }
 
 /// Those of the buffers' copies that count, or the others.
-std::vector<Offset> Store::Impl::dense_copies(bool counting) const {
+std::vector<Offset> GphashStore::dense_copies(bool counting) const {
   std::vector<Offset> places;
   for (auto const& buffer : dense_.buffers())
     places.push_back(counting ? dense_.counting(buffer) : dense_.other(buffer));
@@ -126,7 +126,7 @@ std::vector<Offset> Store::Impl::dense_copies(bool counting) const {
 /// Copies between each buffer and its place in the pool: host arrays by host(pool, array, bytes), a line or more at a
 /// time; returns what is left to the engine.
 template <class F>
-std::vector<PoolCopy> Store::Impl::copy_buffers(std::vector<Offset> const& places, F host) {
+std::vector<PoolCopy> GphashStore::copy_buffers(std::vector<Offset> const& places, F host) {
   std::vector<PoolCopy> on_device;
   for (std::size_t i = 0; i < registered_.size(); ++i) {
     DenseBuffer const& buffer = registered_[i];
@@ -147,19 +147,19 @@ std::vector<PoolCopy> Store::Impl::copy_buffers(std::vector<Offset> const& place
   return on_device;
 }
 
-Status Store::Impl::save_buffers(std::vector<Offset> const& to, void* stream) {
+Status GphashStore::save_buffers(std::vector<Offset> const& to, void* stream) {
   auto const left = copy_buffers(
       to, [](std::byte* pool, std::byte const* array, std::size_t bytes) { pm::stream_bytes(pool, array, bytes); });
   return left.empty() ? Status{} : engine_->save(left, stream);
 }
 
-Status Store::Impl::load_buffers(std::vector<Offset> const& from, void* stream) {
+Status GphashStore::load_buffers(std::vector<Offset> const& from, void* stream) {
   auto const left = copy_buffers(
       from, [](std::byte const* pool, std::byte* array, std::size_t bytes) { pm::read_bytes(array, pool, bytes); });
   return left.empty() ? Status{} : engine_->load(left, stream);
 }
 
-Status Store::Impl::check_step(OpenTransaction const& tx, std::uint64_t step) const {
+Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) const {
   if (registered_.empty())
     return bad("pool " + path + ": no dense buffers are registered in this store; call register_dense before begin");
   if (tx.step)
@@ -170,10 +170,10 @@ Status Store::Impl::check_step(OpenTransaction const& tx, std::uint64_t step) co
   return check_undo_room(tx, 1);
 }
 
-Status Store::Impl::write_step(Transaction::State* transaction, std::uint64_t step, void* stream) {
+Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step, void* stream) {
   if (transaction == nullptr || transaction->store == nullptr)
     return {Code::closed, "this transaction has ended already"};
-  Impl& store = *transaction->store;
+  GphashStore& store = *transaction->store;
   if (!holds_world(store.transaction_thread_))
     return {Code::busy, "pool " + store.path + ": a transaction writes on the thread that began it"};
   if (Status s = store.check_open(true); !s.ok()) return s;
@@ -182,7 +182,7 @@ Status Store::Impl::write_step(Transaction::State* transaction, std::uint64_t st
 }
 
 /// Where saving fails nothing has happened: what was written there does not count.
-Status Store::Impl::write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream) {
+Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream) {
   bool const late = mutated(Mutant::dense_written_after_step_word);
   auto const places = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
@@ -203,7 +203,7 @@ Status Store::Impl::write_step_in(OpenTransaction& tx, std::uint64_t step, void*
   return {};
 }
 
-Result<std::optional<std::uint64_t>> Store::Impl::restore_step(void* stream) {
+Result<std::optional<std::uint64_t>> GphashStore::restore_step(void* stream) {
   WorldShared const world(turn_, world_, transaction_thread_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (registered_.empty())

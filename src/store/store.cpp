@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "exec/range.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
 
 namespace perdure {
@@ -148,15 +148,15 @@ Transaction::~Transaction() {
 }
 Status Transaction::write_step(std::uint64_t step, void* stream) {
   exec::Range const range("write_step");
-  return Store::Impl::write_step(state_.get(), step, stream);
+  return GphashStore::write_step(state_.get(), step, stream);
 }
 Status Transaction::commit() {
   exec::Range const range("commit");
-  return Store::Impl::end(state_.get(), true);
+  return GphashStore::end(state_.get(), true);
 }
 Status Transaction::abort() {
   exec::Range const range("abort");
-  return Store::Impl::end(state_.get(), false);
+  return GphashStore::end(state_.get(), false);
 }
 
 Status Store::register_dense(std::vector<DenseBuffer> const& buffers) {

@@ -1,39 +1,25 @@
-// The store behind the public face: who may run when, what a batch needs before it runs, growth.
-//
-// Locking: get batches share `world_`, write batches own it; `turn_` makes them queue fairly. What
-// follows "guarded by world_" below changes only under its exclusive side. A transaction owns it from
-// begin to end, so calls of its thread do not lock; so does a device session, whose thread is refused.
+// What is behind the public face, whatever the index: the calls of Store, and which store of ours answers them.
+// Invariant: a pool is opened by the store of the index that its header names, and by no other.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
+#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "exec/workers.hpp"
-#include "index/gphash/table.hpp"
-#include "log/undo_log.hpp"
 #include "perdure/store.h"
-#include "pm/dense.hpp"
-#include "pm/heap.hpp"
 #include "pm/pool.hpp"
-#include "store/engine.hpp"
-#include "store/power.hpp"
 
 namespace perdure {
 
-class LoggedQueue;
-class MergedBatches;
-class WorldAlone;
-struct OpenTransaction;
+struct Call;
 
 struct Store::Impl {
-  Impl(std::string path, OpenOptions const& options, pm::Pool pool);
+  Impl(std::string pool_path, OpenOptions const& open_options) : path(std::move(pool_path)), options(open_options) {}
+  Impl(Impl const&) = delete;
+  Impl& operator=(Impl const&) = delete;
+  virtual ~Impl() = default;
 
   static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
                                               OpenOptions const& open);
@@ -41,162 +27,33 @@ struct Store::Impl {
   static Result<std::unique_ptr<Impl>> restore(std::string const& snapshot, std::string const& path,
                                                RestoreOptions const& restore, OpenOptions const& open);
 
-  // Batches.
-  Status read(Call const& call, std::span<KeyStatus> statuses);
-  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses);
-  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how);
-  Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options);
-  static Status end(Transaction::State* transaction, bool commit);
-  Status register_dense(std::vector<DenseBuffer> const& buffers);
-  static Status write_step(Transaction::State* transaction, std::uint64_t step, void* stream);
-  Result<std::optional<std::uint64_t>> restore_step(void* stream);
+  virtual Status read(Call const& call, std::span<KeyStatus> statuses) = 0;
+  virtual Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses) = 0;
+  virtual Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
+  virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
+  virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;
+  virtual Result<std::optional<std::uint64_t>> restore_step(void* stream) = 0;
   /// `anywhere`: on any machine and shape, for the engine's own warps (store/device_session.hpp).
-  Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options, bool anywhere);
-  static Status end(DeviceSession::State* session);
-  Result<CacheReport> load_cache();
-  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
-  Result<VerifyReport> verify();
-  [[nodiscard]] Stats stats();
-  [[nodiscard]] Survival survives();
-  void reset_counts();
-  Status snapshot(std::string const& to, bool overwrite);
-  Status close();
+  virtual Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
+                                                                       bool anywhere) = 0;
+  virtual Result<CacheReport> load_cache() = 0;
+  virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) = 0;
+  virtual Result<VerifyReport> verify() = 0;
+  [[nodiscard]] virtual Stats stats() = 0;
+  [[nodiscard]] virtual Survival survives() = 0;
+  virtual void reset_counts() = 0;
+  virtual Status snapshot(std::string const& to, bool overwrite) = 0;
+  virtual Status close() = 0;
 
   // Constant after opening.
   std::string const path;
   OpenOptions const options;
   RecoveryReport recovery;
 
- private:
-  static Status can_run(Device device);
-  static Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
-  Status attach();
-  Status start();
-  Status recover();
-  Status check_open(bool writing) const;
-  Status check_batch(Call const& call, std::span<KeyStatus> statuses) const;
-  /// The status each operation begins with: pending, or too_large.
-  Result<std::vector<std::uint8_t>> first_statuses(Call const& call) const;
-  Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
-                 bool& any_fits);
-  /// A batch on its way: its records, and the session that runs it.
-  struct Running {
-    std::vector<std::uint64_t> reserved;
-    bool any_fits = false;
-    bool lent = false;  // the engine has the records: `reserved` is empty
-    std::unique_ptr<Session> session;
-    exec::Counts done;
-    bool full = false;  // the table is, and some operations wait
-    Status not_grown;   // why it stayed so
-  };
-  /// On failure nothing has happened.
-  Status prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch);
-  Status prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch);
-  Status prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch);
-  /// Calls take() until it says that so many records are taken, lending it more where it says that there are too few.
-  Status take_lent(std::uint64_t records, std::function<Result<bool>()> const& take);
-  Status finish_records(Running& batch);
-  [[nodiscard]] std::uint64_t fixed_stride() const;
-  /// Whose the free records are: the engine's from its first plain write batch on, the heap's for all else.
-  Status lend_records();
-  Status take_records_back();
-  Status run_rounds(Running& batch);
-  /// What it used and unlinked, if that is not simply all and nothing.
-  Result<std::optional<Outcome>> outcome(Running& batch);
-  void release_unused(Running const& batch, std::optional<Outcome> const& outcome);
-  void release_all(std::span<std::uint64_t const> records);
-  // Growth. What answers no_space has left a sound table.
-  Status check_worth_growing();
-  Status make_level(std::function<Status()> const& make);
-  Status begin_growth();
-  Status abandon_growth(Status const& why);
-  Status advance_growth(std::uint64_t operations);
-  Status make_room();
-  Status complete_growth();
-  Status move_units(std::vector<std::uint32_t> units);
-  Status note_moved(std::vector<std::uint32_t> const& units);
-  Status widen(std::vector<std::uint32_t> const& stuck);
-  Status next_sequence(std::uint64_t& sequence);
-  Status pool_may_have_grown();
-  Status open_restored(CreateOptions const& create);
-  // Durability power.
-  Status create_log(CreateOptions const& create);
-  Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
-  Result<log::ReplayReport> read_and_run(log::LogDir& power, log::LogPosition from);
-  Status run_logged(LoggedQueue& queue);
-  Status run_merged(MergedBatches& merged);
-  Status log_batch(Call const& call, std::span<std::uint8_t const> status);
-  Status log_pieces(std::span<std::span<std::byte const> const> pieces);
-  Status checkpoint();
-  Status checkpoint_in_time(WorldAlone& world);
-  Status write_alone(Call const& call, std::span<KeyStatus> statuses);
-  // Transactions.
-  Status write_atomic(Call const& call, std::span<KeyStatus> statuses);
-  Status write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses);
-  Status attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full);
-  Status run_undoable_rounds(OpenTransaction const& tx, Running& batch);
-  Status keep_attempt(OpenTransaction& tx, Call const& call, Running& batch, std::span<std::uint8_t const> status);
-  Status check_undoable() const;
-  Status check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const;
-  /// The words that the undo log may name.
-  [[nodiscard]] bool is_logged_word(Offset at) const;
-  Status make_room_for(std::uint64_t operations);
-  /// Grows the table until `more` records would leave it with this load at most, if it may grow.
-  Status grow_for(std::uint64_t more, double most_load);
-  void start_transaction(OpenTransaction& tx);
-  Status undo(std::uint32_t from_step, std::uint64_t records_before);
-  Status finish_transaction(OpenTransaction& tx, bool commit);
-  // Steps.
-  Status check_steps() const;
-  Status check_step(OpenTransaction const& tx, std::uint64_t step) const;
-  Result<std::vector<DenseBuffer>> as_registered(std::vector<DenseBuffer> const& buffers) const;
-  Status make_dense_room(std::vector<DenseBuffer> const& buffers);
-  [[nodiscard]] std::vector<Offset> dense_copies(bool counting) const;
-  template <class F>
-  std::vector<PoolCopy> copy_buffers(std::vector<Offset> const& places, F host);
-  Status save_buffers(std::vector<Offset> const& to, void* stream);
-  Status load_buffers(std::vector<Offset> const& from, void* stream);
-  Status write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream);
-  // Device sessions.
-  Status check_device_session(bool anywhere) const;
-  [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
-  Status fail(Status const& status);  // after this the store refuses writes
-  /// What a session says of a batch of n operations that did not happen, with the way out.
-  [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
-
-  Result<std::unique_ptr<Session>> take_session();
-  void give_session(std::unique_ptr<Session> session);
-  void add(exec::Counts const& counts);
-
-  std::mutex writers_;  // see store/world.hpp
-  std::mutex turn_;
-  mutable std::shared_mutex world_;
-  pm::Pool pool_;  // guarded by world_, as are the next two
-  pm::RecordHeap heap_;
-  gphash::Table table_;
-  exec::Workers workers_;
-  std::unique_ptr<Engine> engine_;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
-  Status failed_;
-  bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
-  log::UndoLog undo_;
-  pm::DenseRoom dense_;
-  std::vector<DenseBuffer> registered_;  // in the pool's order; empty until register_dense()
-  std::vector<std::uint32_t> stuck_units_;  // of a growth: they found no room, and wait for more to be made
-  std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
-  std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
-  std::shared_ptr<DeviceSession::State> device_session_;  // begun and not ended
-  std::atomic<std::thread::id> transaction_thread_{};  // of either: it holds the world
-  std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying
-  bool closed_ = false;
-
-  std::mutex sessions_mutex_;
-  std::vector<std::unique_ptr<Session>> sessions_;
-
-  std::mutex stats_mutex_;  // guards the rest
-  std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0, batches_ = 0;
-  AccessCounts accesses_;
+ protected:
+  static std::shared_ptr<Transaction::State> const& state_of(Transaction const& transaction) {
+    return transaction.state_;
+  }
 };
 
 }  // namespace perdure

@@ -5,12 +5,12 @@
 
 #include "log/batch_record.hpp"
 #include "store/replaying.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 #include "store/world.hpp"
 
 namespace perdure {
 
-Status Store::Impl::create_log(CreateOptions const& create) {
+Status GphashStore::create_log(CreateOptions const& create) {
   if (create.durability != Durability::power) return {};
   auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, create.overwrite);
   if (!power) return power.status();
@@ -25,7 +25,7 @@ Status Store::Impl::create_log(CreateOptions const& create) {
 
 /// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
 /// is as it was then.
-Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
+Status GphashStore::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
   auto const begin = std::chrono::steady_clock::now();
   auto report = read_and_run(*power, loaded.image.at);
   if (!report)
@@ -47,7 +47,7 @@ Status Store::Impl::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
 }
 
 /// One thread reads the log, this one runs what it brings.
-Result<log::ReplayReport> Store::Impl::read_and_run(log::LogDir& power, log::LogPosition from) {
+Result<log::ReplayReport> GphashStore::read_and_run(log::LogDir& power, log::LogPosition from) {
   LoggedQueue queue;
   std::optional<Result<log::ReplayReport>> report;
   std::thread reader([&] {
@@ -63,7 +63,7 @@ Result<log::ReplayReport> Store::Impl::read_and_run(log::LogDir& power, log::Log
 }
 
 /// Runs what comes, in its order. What has come meanwhile is merged; nothing waits for more to come.
-Status Store::Impl::run_logged(LoggedQueue& queue) {
+Status GphashStore::run_logged(LoggedQueue& queue) {
   MergedBatches merged(workers_);
   std::vector<Logged> held;  // what `merged` points into
   auto const run_all_but = [&](std::size_t newest) -> Status {
@@ -94,11 +94,11 @@ Status Store::Impl::run_logged(LoggedQueue& queue) {
 }
 
 /// As one batch; where there is no room for so many records beside those that they replace, one by one.
-Status Store::Impl::run_merged(MergedBatches& merged) {
+Status GphashStore::run_merged(MergedBatches& merged) {
   std::vector<KeyStatus> statuses;
   auto const run = [&](Call const& call) -> Status {
     statuses.assign(call.keys.count, KeyStatus::ok);
-    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
     return write_alone(call, statuses);
   };
   Status const all = run(merged.call());
@@ -113,7 +113,7 @@ Status Store::Impl::run_merged(MergedBatches& merged) {
 }
 
 /// Puts what a batch did into the log.
-Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> status) {
+Status GphashStore::log_batch(Call const& call, std::span<std::uint8_t const> status) {
   Effective const effective(call, status);
   if (effective.empty()) return {};
   return log_pieces(log::EncodedBatch(effective.ops()).pieces());
@@ -121,7 +121,7 @@ Status Store::Impl::log_batch(Call const& call, std::span<std::uint8_t const> st
 
 /// One record of the log, which replay does as a whole or not at all. What the log has no room for
 /// becomes durable with the checkpoint that makes room, for it has been executed.
-Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> pieces) {
+Status GphashStore::log_pieces(std::span<std::span<std::byte const> const> pieces) {
   auto const lsn = power_->log().append(pieces);
   bool const full = !lsn.ok() && power_->log().failure().ok();
   if (!lsn.ok() && !full) return lsn.status();
@@ -129,16 +129,16 @@ Status Store::Impl::log_pieces(std::span<std::span<std::byte const> const> piece
 }
 
 /// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait.
-Status Store::Impl::checkpoint_in_time(WorldAlone& world) {
+Status GphashStore::checkpoint_in_time(WorldAlone& world) {
   if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return {};
   world.let_readers_in();
   Status const s = checkpoint();
   return s.ok() ? s : fail(s);
 }
 
-Status Store::Impl::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
+Status GphashStore::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
 
-Survival Store::Impl::survives() {
+Survival GphashStore::survives() {
   WorldShared const world(turn_, world_, transaction_thread_);
   Survival s = perdure::survives(pool_.medium());
   if (!power_) return s;

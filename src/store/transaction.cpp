@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/mutants.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 
 namespace perdure {
 namespace {
@@ -36,18 +36,18 @@ Status refusal(std::span<std::uint8_t const> status, std::string const& path) {
 
 }  // namespace
 
-Status Store::Impl::check_undoable() const {
+Status GphashStore::check_undoable() const {
   if (pool_.header().layout == static_cast<std::uint8_t>(Layout::word)) return {};
   return {Code::unsupported, "pool " + path +
                                  ": layout in_place writes several words for one change, which the undo "
                                  "log does not hold; atomic batches need a pool of layout word"};
 }
 
-bool Store::Impl::is_logged_word(Offset at) const {
+bool GphashStore::is_logged_word(Offset at) const {
   return table_.has_slot(at) || (dense_.is_word(at) && !mutated(Mutant::step_word_not_undone));
 }
 
-Status Store::Impl::check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const {
+Status GphashStore::check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const {
   if (tx.operations + operations <= undo_.capacity()) return {};
   return {Code::no_space, "pool " + path + ": this transaction has room for " + std::to_string(undo_.capacity()) +
                               " operations, of which " + std::to_string(tx.operations) + " are taken; a batch of " +
@@ -56,7 +56,7 @@ Status Store::Impl::check_undo_room(OpenTransaction const& tx, std::uint64_t ope
 }
 
 /// The undo log holds so many entries, and the table so many more records. No transaction is open.
-Status Store::Impl::make_room_for(std::uint64_t operations) {
+Status GphashStore::make_room_for(std::uint64_t operations) {
   if (Status s = take_records_back(); !s.ok()) return s;
   if (operations > undo_.capacity()) {
     if (operations > (std::uint64_t{1} << 31)) return bad("a transaction has at most 2^31 operations");
@@ -66,14 +66,14 @@ Status Store::Impl::make_room_for(std::uint64_t operations) {
   return pool_may_have_grown();
 }
 
-void Store::Impl::start_transaction(OpenTransaction& tx) {
+void GphashStore::start_transaction(OpenTransaction& tx) {
   tx.first_step = undo_.step() + 1;
   std::lock_guard const lock(stats_mutex_);
   tx.records_before = records_;
 }
 
 /// Slots as they were before that step; their claims have all been let go.
-Status Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) {
+Status GphashStore::undo(std::uint32_t from_step, std::uint64_t records_before) {
   undo_.undo(from_step, [&](Offset word) { return is_logged_word(word); });
   {
     std::lock_guard const lock(stats_mutex_);
@@ -83,7 +83,7 @@ Status Store::Impl::undo(std::uint32_t from_step, std::uint64_t records_before) 
 }
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
-Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
+Status GphashStore::finish_transaction(OpenTransaction& tx, bool commit) {
   if (!commit) {
     half_undoable_ = true;
     if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return fail(s);
@@ -102,7 +102,7 @@ Status Store::Impl::finish_transaction(OpenTransaction& tx, bool commit) {
   return logged.ok() ? logged : fail(logged);
 }
 
-Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
+Status GphashStore::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_undoable(); !s.ok()) return s;
   if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   if (Status s = make_room_for(call.keys.count); !s.ok()) return s;
@@ -115,7 +115,7 @@ Status Store::Impl::write_atomic(Call const& call, std::span<KeyStatus> statuses
 }
 
 /// One batch of a transaction: all of it, or, undone, none. The first may still grow the table.
-Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses) {
+Status GphashStore::write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses) {
   std::uint64_t const n = call.keys.count;
   if (n == 0) return {};
   if (Status s = check_undo_room(tx, n); !s.ok()) return s;
@@ -130,7 +130,7 @@ Status Store::Impl::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
   }
 }
 
-Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full) {
+Status GphashStore::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full) {
   Running batch;
   if (Status s = prepare(call, statuses, true, batch); !s.ok()) return s;
   std::uint32_t const step = undo_.step() + 1;
@@ -166,7 +166,7 @@ Status Store::Impl::attempt(OpenTransaction& tx, Call const& call, std::span<Key
 }
 
 /// Without displacement, which would change a second slot for one key.
-Status Store::Impl::run_undoable_rounds(OpenTransaction const& tx, Running& batch) {
+Status GphashStore::run_undoable_rounds(OpenTransaction const& tx, Running& batch) {
   for (int round = 0; round < kMostRounds; ++round) {
     log::UndoPlace const place = undo_.next_step(tx.operations);
     auto planned = batch.session->plan(false, &place);
@@ -186,7 +186,7 @@ Status Store::Impl::run_undoable_rounds(OpenTransaction const& tx, Running& batc
 }
 
 /// Notes what the batch took and let go of, and, with durability power, what will be logged.
-Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running& batch,
+Status GphashStore::keep_attempt(OpenTransaction& tx, Call const& call, Running& batch,
                                  std::span<std::uint8_t const> status) {
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
@@ -216,7 +216,7 @@ Status Store::Impl::keep_attempt(OpenTransaction& tx, Call const& call, Running&
 // ------------------------------------------------------------------------------------------------
 // Several batches
 
-Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOptions const& how) {
+Result<std::shared_ptr<Transaction::State>> GphashStore::begin(TransactionOptions const& how) {
   if (holds_world(transaction_thread_)) return held_by_this_thread();
   WorldAlone world(writers_, turn_, world_, transaction_thread_);
   if (Status s = check_open(true); !s.ok()) return s;
@@ -232,10 +232,10 @@ Result<std::shared_ptr<Transaction::State>> Store::Impl::begin(TransactionOption
   return state;
 }
 
-Status Store::Impl::end(Transaction::State* transaction, bool commit) {
+Status GphashStore::end(Transaction::State* transaction, bool commit) {
   if (transaction == nullptr || transaction->store == nullptr)
     return {Code::closed, "this transaction has ended already"};
-  Impl& store = *transaction->store;
+  GphashStore& store = *transaction->store;
   if (!holds_world(store.transaction_thread_))
     return {Code::busy, "pool " + store.path + ": a transaction ends on the thread that began it"};
   // After a failure inside it, what it wrote is unknown: recovery undoes it at the next open.

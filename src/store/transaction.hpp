@@ -12,6 +12,8 @@
 
 namespace perdure {
 
+class GphashStore;
+
 struct OpenTransaction {
   std::uint64_t operations = 0;  // so far, a step among them; as many entries of the undo log are taken
   std::uint32_t first_step = 0;
@@ -24,7 +26,7 @@ struct OpenTransaction {
 
 /// What a caller holds: the open transaction, until it ends or its store closes.
 struct Transaction::State {
-  Store::Impl* store = nullptr;  // null once it has ended
+  GphashStore* store = nullptr;  // null once it has ended
   OpenTransaction open;
   WorldAlone world;
 };

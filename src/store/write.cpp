@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "pm/record.hpp"
-#include "store/store_impl.hpp"
+#include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -20,7 +20,7 @@ constexpr int kMaxRounds = 64;              // of one batch; each either settles
 }  // namespace
 
 /// A write batch: alone on the pool and into the log, then, while others go on, onto the disk.
-Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
+Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
   call.stream = how.stream;
   std::shared_ptr<log::LogDir> power;
   log::Lsn lsn = 0;
@@ -28,10 +28,10 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   {
     WorldAlone world(writers_, turn_, world_, transaction_thread_);
     if (Status s = check_open(true); !s.ok()) return s;
-    if (Status s = check_batch(call, statuses); !s.ok()) return s;
+    if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
     call.keep = power_ != nullptr;
     if (transaction_ || how.transaction != nullptr) {
-      if (how.transaction == nullptr || how.transaction->state_ != transaction_ || !transaction_)
+      if (how.transaction == nullptr || state_of(*how.transaction) != transaction_ || !transaction_)
         return {Code::busy, "pool " + path +
                                 (transaction_ ? ": a transaction is open on this thread: name it in the "
                                                 "call options of each write, or end it"
@@ -51,14 +51,14 @@ Status Store::Impl::write(Call call, std::span<KeyStatus> statuses, CallOptions 
 
 /// Takes records, brings the batch over. The engine gives none to a batch that may be undone, whose records are
 /// noted one by one.
-Status Store::Impl::prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch) {
+Status GphashStore::prepare(Call const& call, std::span<KeyStatus> statuses, bool undoable, Running& batch) {
   batch.lent = engine_->can_borrow() && fixed_stride() != 0 && !undoable;
   if (Status s = batch.lent ? lend_records() : take_records_back(); !s.ok()) return s;
   return batch.lent ? prepare_lent(call, statuses, batch) : prepare_host(call, statuses, batch);
 }
 
-Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
-  auto first = first_statuses(call);
+Status GphashStore::prepare_host(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+  auto first = first_statuses(pool_.header(), call);
   if (!first) return first.status();
   if (Status s = reserve(call, *first, batch.reserved, batch.any_fits); !s.ok()) {
     std::fill(statuses.begin(), statuses.end(), KeyStatus::no_space);
@@ -79,7 +79,7 @@ Status Store::Impl::prepare_host(Call const& call, std::span<KeyStatus> statuses
 }
 
 /// As prepare_host(), with records that the engine takes from those lent to it.
-Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
+Status GphashStore::prepare_lent(Call const& call, std::span<KeyStatus> statuses, Running& batch) {
   std::uint64_t records = call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
   if (!call.kinds.empty()) {
     records = static_cast<std::uint64_t>(std::count_if(call.kinds.begin(), call.kinds.end(), [](OpKind kind) {
@@ -103,7 +103,7 @@ Status Store::Impl::prepare_lent(Call const& call, std::span<KeyStatus> statuses
   return taken;
 }
 
-Status Store::Impl::take_lent(std::uint64_t records, std::function<Result<bool>()> const& take) {
+Status GphashStore::take_lent(std::uint64_t records, std::function<Result<bool>()> const& take) {
   Status refused;
   for (;;) {
     auto enough = take();
@@ -120,12 +120,12 @@ Status Store::Impl::take_lent(std::uint64_t records, std::function<Result<bool>(
   }
 }
 
-std::uint64_t Store::Impl::fixed_stride() const {
+std::uint64_t GphashStore::fixed_stride() const {
   pm::PoolHeader const& h = pool_.header();
   return h.key_bytes == 0 || h.value_bytes == 0 ? 0 : pm::fixed_stride(h);
 }
 
-Status Store::Impl::lend_records() {
+Status GphashStore::lend_records() {
   if (loan_) return {};
   pm::RecordHeap::Loan loan = heap_.lend(fixed_stride());
   Status const borrowed = engine_->borrow(loan);
@@ -138,7 +138,7 @@ Status Store::Impl::lend_records() {
                                "; free memory of the device, or reopen the pool with residency pm"};
 }
 
-Status Store::Impl::take_records_back() {
+Status GphashStore::take_records_back() {
   if (!loan_) return {};
   if (Status s = engine_->give_back(*loan_); !s.ok()) return s;
   heap_.take_back(*loan_);
@@ -148,7 +148,7 @@ Status Store::Impl::take_records_back() {
 
 /// Of a write batch, what happens on the pool: rounds of (plan, order, publish, order), then what was not
 /// used and what was unlinked is handed back.
-Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses) {
+Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
   if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   Running batch;
@@ -176,7 +176,7 @@ Status Store::Impl::write_alone(Call const& call, std::span<KeyStatus> statuses)
 }
 
 /// Records that were unlinked, or not used: the batch has committed.
-Status Store::Impl::finish_records(Running& batch) {
+Status GphashStore::finish_records(Running& batch) {
   if (batch.lent && loan_) return batch.session->give_back_lent();
   if (batch.lent) {  // the heap has its superblocks back, for there was no memory to lend them again after a growth
     auto reserved = batch.session->reserved();
@@ -190,7 +190,7 @@ Status Store::Impl::finish_records(Running& batch) {
   return {};
 }
 
-Status Store::Impl::run_rounds(Running& batch) {
+Status GphashStore::run_rounds(Running& batch) {
   bool displace = true;
   bool refused = false;  // growth
   std::uint64_t waited = 0;
@@ -223,7 +223,7 @@ Status Store::Impl::run_rounds(Running& batch) {
   return {};
 }
 
-Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> status,
+Status GphashStore::reserve(Call const& call, std::span<std::uint8_t const> status,
                             std::vector<std::uint64_t>& reserved, bool& any_fits) {
   pm::PoolHeader const& h = pool_.header();
   std::size_t const n = call.keys.count;
@@ -262,14 +262,14 @@ Status Store::Impl::reserve(Call const& call, std::span<std::uint8_t const> stat
   return pool_may_have_grown();
 }
 
-Status Store::Impl::pool_may_have_grown() {
+Status GphashStore::pool_may_have_grown() {
   if (table_.view().pool_bytes == pool_.bytes()) return {};
   table_.pool_grew();
   engine_->set_pool_bytes(pool_.bytes());
   return {};
 }
 
-Result<std::optional<Outcome>> Store::Impl::outcome(Running& batch) {
+Result<std::optional<Outcome>> GphashStore::outcome(Running& batch) {
   bool const plain =
       batch.any_fits && batch.done[Counts::used] == batch.reserved.size() && batch.done[Counts::unlinked] == 0;
   if (plain) return std::optional<Outcome>{};
@@ -278,7 +278,7 @@ Result<std::optional<Outcome>> Store::Impl::outcome(Running& batch) {
   return std::optional<Outcome>{*outcome};
 }
 
-void Store::Impl::release_unused(Running const& batch, std::optional<Outcome> const& outcome) {
+void GphashStore::release_unused(Running const& batch, std::optional<Outcome> const& outcome) {
   if (!outcome) return;
   for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
     if (batch.reserved[i] != 0 && outcome->used[i] == 0) heap_.release(Offset{batch.reserved[i]});
@@ -286,13 +286,13 @@ void Store::Impl::release_unused(Running const& batch, std::optional<Outcome> co
 }
 
 /// Of records that were unlinked: only once the batch that did so has committed.
-void Store::Impl::release_all(std::span<std::uint64_t const> records) {
+void GphashStore::release_all(std::span<std::uint64_t const> records) {
   for (std::uint64_t const record : records) {
     if (record != 0) heap_.release(Offset{record});
   }
 }
 
-Status Store::Impl::next_sequence(std::uint64_t& sequence) {
+Status GphashStore::next_sequence(std::uint64_t& sequence) {
   if (sequence_ == pool_.root().batch_lease) {
     pm::Root root = pool_.root();
     root.batch_lease += kLease;

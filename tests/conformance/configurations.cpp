@@ -2,6 +2,7 @@
 // CMakeLists.txt registers one ctest for each DEVICE_TABLE_KEYS.
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "conformance/conformance.hpp"
 
@@ -17,6 +18,8 @@ constexpr Sizes kSizes[] = {
     {"key8", 8, 24},    {"key5", 5, 10},      {"key32", 32, 128},     {"key128", 128, 16},
     {"variable", 0, 0}, {"key8values", 8, 0}, {"keysvalue16", 0, 16},
 };
+/// With a Dash index these stand in the slots themselves.
+constexpr Sizes kInline[] = {{"inline8", 8, 8}, {"inline3", 3, 5}};
 
 struct Table {
   char const* name;
@@ -38,6 +41,8 @@ constexpr Make kMakes[] = {
     {{2, 2, 8}, false, 2},  {{2, 2, 8}, true, 1}, {{4, 2, 4}, false, 1}, {{2, 2, 4}, true, 2},
     {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 2}, false, 1}, {{1, 2, 1}, false, 1},
 };
+
+constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}};
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
@@ -68,6 +73,24 @@ std::vector<Config> configurations() {
         }
       }
     }
+  }
+  for (auto const& [index, name] : kDash) {
+    auto const add = [&, index = index, name = name](Sizes const& s) {
+      for (Make const& m : {kMakes[0], kMakes[1]}) {
+        Config config{name_of(Device::cpu, {name, Layout::word, Residency::pm}, s, m),
+                      Device::cpu,
+                      Layout::word,
+                      m.shape,
+                      s.key_bytes,
+                      s.value_bytes,
+                      m.count_accesses,
+                      m.threads};
+        config.index = index;
+        all.push_back(config);
+      }
+    };
+    for (Sizes const& s : kSizes) add(s);
+    for (Sizes const& s : kInline) add(s);
   }
   return all;
 }

@@ -38,7 +38,7 @@ void fill_until_full(Driver& driver, std::uint64_t from, std::size_t batch, std:
 }
 
 TEST_P(Conformance, GrowsThroughManyResizes) {
-  std::uint64_t const n = volume(6000);
+  std::uint64_t const n = GetParam().dash() ? 6000 : volume(6000);  // a segment of Dash alone holds 924
   for (std::uint64_t at = 0, batch = 1; at < n; batch = batch * 3 / 2 + 1) {
     std::uint64_t const end = std::min(n, at + batch);
     ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(at, end), values(at, end)));
@@ -58,6 +58,7 @@ TEST_P(Conformance, OneBatchMayGrowTheTableManyTimes) {
 }
 
 TEST_P(Conformance, AFullTableThatMayNotGrowRefusesNewKeysAlone) {
+  if (GetParam().dash()) GTEST_SKIP() << "a Dash index always grows";
   OpenOptions open = GetParam().open();
   open.grow = false;
   ASSERT_NO_FATAL_FAILURE(make(GetParam().create(100), open));
@@ -143,14 +144,25 @@ TEST_P(Conformance, NoRecordIsEverLeaked) {
     if (round % 4 == 3) {
       ASSERT_NO_FATAL_FAILURE(driver.run_erase(k)) << "round " << round;
     }
-    if (round % 8 == 1) {  // far more than fits: refused as a whole
+    if (round % 8 == 1) {  // far more than fits
       std::vector<Bytes> many, large;
       for (std::uint64_t i = 0; i < 900; ++i) {
         many.push_back(config.key(1000 + i));
         large.push_back(value_of(i, 0));
       }
       ASSERT_EQ(driver.put(many, large, statuses).code(), Code::no_space);
-      ASSERT_EQ(statuses, std::vector<KeyStatus>(900, KeyStatus::no_space));
+      if (!config.dash()) {
+        ASSERT_EQ(statuses, std::vector<KeyStatus>(900, KeyStatus::no_space));
+        continue;
+      }
+      // Key by key: what found room goes again.
+      ASSERT_NE(std::count(statuses.begin(), statuses.end(), KeyStatus::no_space), 0);
+      std::vector<KeyStatus> const came = statuses;
+      ASSERT_TRUE(driver.erase(many, statuses).ok());
+      for (std::size_t i = 0; i < many.size(); ++i) {
+        bool const there = came[i] == KeyStatus::ok;
+        ASSERT_EQ(statuses[i], there ? KeyStatus::ok : KeyStatus::not_found) << "key " << i;
+      }
     }
   }
   driver.check_all();

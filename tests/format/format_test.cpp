@@ -135,12 +135,18 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
          i.seal_header();
        },
        "format version 1"},
-      {"format version 3",
+      {"format version 4",
+       [](Image& i) {
+         i.set(8, std::uint32_t{4});
+         i.seal_header();
+       },
+       "format version 4"},
+      {"format version 3, whose pools have another index",
        [](Image& i) {
          i.set(8, std::uint32_t{3});
          i.seal_header();
        },
-       "format version 3"},
+       "impossible"},
       {"another hash",
        [](Image& i) {
          i.set(12, std::uint32_t{9});

@@ -398,7 +398,7 @@ TEST_F(SnapshotOne, OfAPoolOfAnotherVersionIsRefusedByName) {
   std::memcpy(pool->data() + offsetof(pm::PoolHeader, format_version), &version, sizeof version);
   ASSERT_TRUE(log::write_image(**file, *info, pool->span()).ok());
   file->reset();
-  expect_refused(Code::corrupt, "format version 9; this build reads version 2");
+  expect_refused(Code::corrupt, "format version 9; this build reads versions 2 and 3");
 }
 
 TEST_F(SnapshotOne, ADamagedChunkIsNamed) {

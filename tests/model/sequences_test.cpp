@@ -274,9 +274,9 @@ class Subject {
       Status const closed = driver_->store().close();
       ASSERT_TRUE(closed.ok()) << closed.message();
     }
-    grow_ = s.grow;
+    grow_ = s.grow || config_.dash();  // which cannot be kept from growing
     OpenOptions options = config_.open();
-    options.grow = s.grow;
+    options.grow = grow_;
     auto store = Store::open(path_, options);
     ASSERT_TRUE(store.ok()) << store.status().message();
     driver_->replace(std::move(*store));
@@ -363,6 +363,22 @@ std::vector<Config> configs() {
                << shape.hashes << 'H' << shape.slots << "S_x" << threads;
           all.push_back({name.str(), Device::cpu, layout, shape, sizes.key_bytes, sizes.value_bytes, false, threads});
         }
+      }
+    }
+  }
+  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+    for (Sizes const& sizes : {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
+      for (std::uint32_t const threads : {1u, 2u}) {
+        Config config{std::string(table) + sizes.name + "_x" + std::to_string(threads),
+                      Device::cpu,
+                      Layout::word,
+                      {},
+                      sizes.key_bytes,
+                      sizes.value_bytes,
+                      false,
+                      threads};
+        config.index = index;
+        all.push_back(config);
       }
     }
   }

@@ -162,6 +162,7 @@ CreateOptions Config::create(std::uint64_t expected_records) const {
   o.expected_records = expected_records;
   o.layout = layout;
   o.shape = shape;
+  o.index = index;
   return o;
 }
 

@@ -81,7 +81,9 @@ struct Config {
   std::uint32_t threads = 1;
   Residency residency = Residency::automatic;
   Gather gather = Gather::automatic;
+  Index index = Index::gphash;
 
+  [[nodiscard]] bool dash() const { return index != Index::gphash; }
   [[nodiscard]] CreateOptions create(std::uint64_t expected_records = 1) const;
   [[nodiscard]] OpenOptions open() const;
   /// The n-th key, and a value for it; different n, different bytes.

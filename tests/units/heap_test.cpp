@@ -87,6 +87,55 @@ RC_GTEST_PROP(RecordHeap, HandsOutDisjointRecordsAndTakesThemBack, ()) {
   check_recovery(pool, held);
 }
 
+/// Before the sweep has ended nothing of the superblocks that were there is handed out; then just what is free is.
+RC_GTEST_PROP(RecordHeap, WhatIsClaimedIsFreeOnlyOnceASweepHasSeenWhatIsReached, ()) {
+  Pool pool = make_pool(2, 24);
+  Held held;
+  auto const reserve = [&](RecordHeap& heap, std::uint64_t stride, std::uint64_t n) {
+    std::vector<std::uint64_t> out(n);
+    if (!heap.reserve(stride, n, out.data()).ok()) return;
+    for (std::uint64_t const at : out) RC_ASSERT(held.emplace(at, stride).second);
+  };
+  auto const release_some = [&](RecordHeap& heap) {
+    auto const every = *rc::gen::inRange<std::size_t>(2, 5);
+    std::size_t i = 0;
+    for (auto it = held.begin(); it != held.end();) {
+      bool const goes = i++ % every == 0;
+      if (goes) heap.release(Offset{it->first});
+      it = goes ? held.erase(it) : std::next(it);
+    }
+  };
+  {
+    RecordHeap before(pool);
+    for (std::uint64_t const stride : {1600u, 4096u, 70'000u})
+      reserve(before, stride, *rc::gen::inRange<std::uint64_t>(0, 1 + 1'500'000 / stride));
+    release_some(before);
+  }
+  RecordHeap heap(pool);
+  for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
+  heap.claim_superblocks();
+  reserve(heap, 1600, 100);
+  release_some(heap);
+  heap.begin_sweep();
+  bool const interrupted = *rc::gen::arbitrary<bool>();
+  for (int pass = interrupted ? 0 : 1; pass < 2; ++pass) {
+    if (pass == 1 && interrupted) heap.begin_sweep();
+    std::size_t const most = pass == 1 ? held.size() : held.size() / 2;
+    std::size_t marked = 0;
+    for (auto const& [at, stride] : held)
+      if (marked++ < most) heap.mark_reached(Offset{at});
+  }
+  release_some(heap);
+  reserve(heap, 4096, 100);
+  heap.mark_reached(Offset{pool.bytes() + 64});
+  heap.finish_sweep();
+  check(heap, pool, held);
+  reserve(heap, 1600, 1000);
+  reserve(heap, 70'000, 20);
+  check(heap, pool, held);
+  check_recovery(pool, held);
+}
+
 TEST(RecordHeap, RefusesWhatDoesNotFitAndKeepsNothingOfIt) {
   Pool pool = make_pool(2, 3);
   RecordHeap heap(pool);

@@ -156,18 +156,20 @@ class Extendible {
   // --- Walking --------------------------------------------------------------------------------------------------
 
   /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last. Segments come in the order of hashes.
+  /// segment begins, 0 after the last. Segments come in the order of hashes. A read-only pool, which nobody changes, is
+  /// not locked.
   template <class Host, class F>
   std::uint64_t walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
       Segment const s = segment_at(entry(host, position));
-      ops_.lock_all(host, s);
+      bool const locks = !pool_->read_only();
+      if (locks) ops_.lock_all(host, s);
       if (segment_at(entry(host, position)) == s) {
         Extent const extent{host.load(&s.header->extent)};
         ops_.for_each(host, s, f);
         std::uint64_t const next =
             extent.depth() == 0 ? 0 : s.header->start + (std::uint64_t{1} << (64 - extent.depth()));
-        ops_.unlock_all(host, s);
+        if (locks) ops_.unlock_all(host, s);
         return next;
       }
       ops_.unlock_all(host, s);
@@ -175,16 +177,27 @@ class Extendible {
   }
 
   /// Tells the allocator which segments there are, so that what no segment has is free again; f(slot) for each record.
-  template <class Host, class F>
-  void sweep(Host& host, F f) {
+  /// Asks go_on() after each segment: false ends it early, and nothing is free. What was unlinked before it was reached
+  /// has been let go of when this returns.
+  template <class Host, class F, class GoOn>
+  bool sweep(Host& host, F f, GoOn go_on) {
     blocks_.begin_sweep();
     std::uint64_t position = 0;
     do {
-      exec::EpochGuard const guard(epochs_);
-      blocks_.mark(Offset{entry(host, position)});
-      position = walk(host, position, f);
+      {
+        exec::EpochGuard const guard(epochs_);
+        blocks_.mark(Offset{entry(host, position)});
+        position = walk(host, position, f);
+      }
+      if (!go_on()) return false;
     } while (position != 0);
+    epochs_.synchronize();
     blocks_.finish_sweep();
+    return true;
+  }
+  template <class Host, class F>
+  void sweep(Host& host, F f) {
+    sweep(host, f, [] { return true; });
   }
 
   struct Shape {
@@ -304,6 +317,10 @@ class Extendible {
     epochs_.retire([old] {});
   }
 
+  [[nodiscard]] std::uint64_t pool_bytes() const {
+    std::lock_guard const lock(*memory_);
+    return pool_->bytes();
+  }
   [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t depth) const {
     return ((std::uint64_t{8} << depth) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
   }
@@ -339,7 +356,7 @@ class Extendible {
     HeldAlone const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     if (root >> 56 != depth) return {};
-    if (std::uint64_t const bytes = std::uint64_t{16} << depth; bytes > std::max(kSmallDirectory, pool_->bytes() / 4))
+    if (std::uint64_t const bytes = std::uint64_t{16} << depth; bytes > std::max(kSmallDirectory, pool_bytes() / 4))
       return {Code::no_space, "keys whose hashes are alike would take a directory of " + std::to_string(bytes) +
                                   " bytes, more than a quarter of the pool"};
     std::uint64_t const* const old = entries_at(Offset{root & kPlace});

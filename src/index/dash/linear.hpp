@@ -90,10 +90,17 @@ class Linear {
 
   template <class Host>
   Answer find(Host& host, Key const& key, Slot& found) {
-    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+    Answer answer =
+        until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+    for (; answer == Answer::full || answer == Answer::retry; host.pause()) {
+      std::uint64_t const place = holder(host, key.hash);
+      auto const right = [&] { return holds(host, place, key.hash); };
+      answer = ops_.find(host, segment_at(place), key, right, found);
+    }
+    return answer;
   }
 
-  /// Answer::full: there is no memory; why_full() says more. Any operation may answer so if the first to want a
+  /// Answer::full: there is no memory; why_full() says more. Any change may answer so if the first to want a
   /// segment that is due to be split off, with more overflows than its stash has room for.
   template <class Host>
   Answer write(Host& host, Key const& key, Slot slot, Write how, std::optional<Slot>& before) {
@@ -138,36 +145,47 @@ class Linear {
   // --- Walking --------------------------------------------------------------------------------------------------
 
   /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last. Segments come in the order of hashes.
+  /// segment begins, 0 after the last. Segments come in the order of hashes. A read-only pool, which nobody changes, is
+  /// not locked.
   template <class Host, class F>
   std::uint64_t walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
-      std::uint64_t const place = entry(host, position);
+      std::uint64_t const place = holder(host, position);
       Segment const s = segment_at(place);
-      ops_.lock_all(host, s);
-      if (present(host, position) == place) {
+      bool const locks = !pool_->read_only();
+      if (locks) ops_.lock_all(host, s);
+      if (holds(host, place, position)) {
         std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
         ops_.for_each(host, s, f);
         std::uint64_t const next = depth == 0 ? 0 : host.load(&s.header->start) + (std::uint64_t{1} << (64 - depth));
-        ops_.unlock_all(host, s);
+        if (locks) ops_.unlock_all(host, s);
         return next;
       }
-      ops_.unlock_all(host, s);
+      if (locks) ops_.unlock_all(host, s);
     }
   }
 
-  /// Tells the allocator which chained buckets there are; f(slot) for each record.
-  template <class Host, class F>
-  void sweep(Host& host, F f) {
+  /// Tells the allocator which chained buckets there are; f(slot) for each record. As Extendible's.
+  template <class Host, class F, class GoOn>
+  bool sweep(Host& host, F f, GoOn go_on) {
     chained_.begin_sweep();
     std::uint64_t position = 0;
     do {
-      exec::EpochGuard const guard(epochs_);
-      Segment const s = segment_at(entry(host, position));
-      position = walk(host, position, f);
-      for (std::uint64_t const at : ops_.chain_of(host, s)) chained_.mark(Offset{at});
+      {
+        exec::EpochGuard const guard(epochs_);
+        Segment const s = segment_at(holder(host, position));
+        position = walk(host, position, f);
+        for (std::uint64_t const at : ops_.chain_of(host, s)) chained_.mark(Offset{at});
+      }
+      if (!go_on()) return false;
     } while (position != 0);
+    epochs_.synchronize();
     chained_.finish_sweep();
+    return true;
+  }
+  template <class Host, class F>
+  void sweep(Host& host, F f) {
+    sweep(host, f, [] { return true; });
   }
 
   struct Shape {
@@ -313,6 +331,23 @@ class Linear {
     return found != 0 ? found : enter(host, i);
   }
 
+  /// Place of the segment that has this hash, made what it is to be; or, where there is no memory for that, and in
+  /// read-only pools, of the one that still has what it is to have.
+  template <class Host>
+  std::uint64_t holder(Host& host, std::uint64_t hash) {
+    for (std::uint64_t i = index_of(host, hash);; i &= ~std::bit_floor(i)) {
+      if (std::uint64_t const place = entry_of(host, i); place != 0) return place;
+    }
+  }
+  template <class Host>
+  bool holds(Host& host, std::uint64_t place, std::uint64_t hash) {
+    std::uint64_t const now = present(host, hash);
+    if (now != 0) return now == place;
+    SegmentHeader* const header = segment_at(place).header;
+    std::uint32_t const depth = Extent{host.load(&header->extent)}.depth();
+    return depth == 0 || ((hash ^ host.load(&header->start)) >> (64 - depth)) == 0;
+  }
+
   template <class Host, class F>
   Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
@@ -335,6 +370,7 @@ class Linear {
       if (place == 0) return 0;
       Segment const parent = segment_at(place);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
+        if (pool_->read_only()) return 0;
         if (Status const split = this->split(host, parent, from); !split.ok()) return no_memory(split);
       }
     }

@@ -1,0 +1,18 @@
+// The constant part of a Dash index's superblock: which table it is, and of what shape. Invariant: whoever opens a
+// table has checked here that its segments are what this build takes them for.
+#pragma once
+
+#include <cstddef>
+
+#include "index/dash/layout.hpp"
+#include "perdure/status.h"
+
+namespace perdure::dash {
+
+/// Writes the 64 bytes that never change; the table writes the rest when it is created.
+void write_root(std::byte* at, Kind kind, SegmentShape shape, bool records);
+
+/// The shape of the table at `at`, if it is the one expected.
+Result<SegmentShape> check_root(std::byte const* at, Kind kind, bool records, std::uint64_t superblock_bytes);
+
+}  // namespace perdure::dash

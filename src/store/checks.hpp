@@ -1,0 +1,25 @@
+// What every store asks of its callers, whatever its index. Invariant: what is refused here has had no effect.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "perdure/store.h"
+#include "pm/format.hpp"
+#include "store/engine.hpp"
+
+namespace perdure {
+
+/// Sizes of keys, values, superblocks and the pool, as far as they are possible.
+Status set_sizes(pm::PoolHeader& header, CreateOptions const& options);
+/// The pool has the sizes that its opener expects.
+Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
+/// The columns and arrays of a batch fit each other, and the pool.
+Status check_batch(std::string const& path, pm::PoolHeader const& header, Call const& call,
+                   std::span<KeyStatus> statuses);
+/// The status each operation begins with: pending, or too_large.
+Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& header, Call const& call);
+
+}  // namespace perdure

@@ -1,0 +1,110 @@
+// The seam between a store and its Dash table: operations of batches, by any number of threads at once. Behind it there
+// is one table of each kind and each content of slots (dash_engine_on.hpp). Invariant: what a call answers has taken
+// effect, operation by operation, and survives what the pool's medium does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "index/dash/layout.hpp"
+#include "pm/pool.hpp"
+#include "store/dash_space.hpp"
+#include "store/engine.hpp"
+
+namespace perdure {
+
+/// A batch on its way.
+struct DashBatch {
+  Call const* call = nullptr;
+  std::uint8_t* status = nullptr;  // KeyStatus of each operation, or kPending
+  std::uint64_t sequence = 0;  // of its records
+};
+
+/// Which of a batch's operations: `order` names them, or all from `begin` on.
+struct DashOps {
+  std::uint32_t const* order = nullptr;
+  std::size_t begin = 0;
+  std::size_t count = 0;
+  [[nodiscard]] std::size_t operator[](std::size_t i) const { return order != nullptr ? order[begin + i] : begin + i; }
+};
+
+/// What they came to.
+struct DashTally {
+  std::uint64_t inserted = 0, erased = 0, refused = 0;
+  std::uint64_t reads = 0, writes = 0, orders = 0;
+};
+
+/// A record as a scan sees it, valid inside the call.
+using DashVisitor = std::function<void(std::span<std::byte const> key, std::span<std::byte const> value)>;
+
+struct DashPage {
+  std::uint64_t next = 0;  // where the next one begins; 0 = there is none
+  std::size_t records = 0;
+};
+
+struct DashFaults {
+  std::uint64_t good = 0;
+  std::uint64_t count = 0;
+  std::vector<std::string> first;  // some of them
+};
+
+struct DashShape {
+  std::uint64_t segments = 0, slots = 0, splits = 0;
+  std::uint32_t depth = 0;
+};
+
+struct DashOptions {
+  std::uint32_t key_bytes = 0, value_bytes = 0;  // 0 = variable
+  bool verify_reads = true;
+  bool count_accesses = false;
+  dash::SegmentShape segments;
+};
+
+class DashEngine {
+ public:
+  virtual ~DashEngine() = default;
+  virtual Status create(Offset index, std::uint32_t depth) = 0;
+  virtual Status open(Offset index, bool sound) = 0;
+
+  /// Gets of fixed-width values, into the call's output.
+  virtual void get(DashBatch const& batch, DashOps const& ops, DashTally& tally) = 0;
+  /// Gets of any values: one after the other into `values`, and of each its length.
+  virtual void get_variable(DashBatch const& batch, DashOps const& ops, std::vector<std::byte>& values,
+                            std::int64_t* lengths, DashTally& tally) = 0;
+  virtual void write(DashBatch const& batch, DashOps const& ops, DashTally& tally) = 0;
+  /// Why an operation was refused for want of room.
+  [[nodiscard]] virtual Status why_refused() = 0;
+
+  /// Records in the order of their keys' hashes, from hash `from` on: `limit` of them, and those of equal hash.
+  virtual DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) = 0;
+  /// No writer runs during the next three.
+  [[nodiscard]] virtual std::uint64_t count() = 0;
+  virtual std::vector<std::uint64_t> positions() = 0;  // where segments begin, in order
+  /// Looks at every record of the segments that begin at `positions[0]`, ..., each ending where the next one begins.
+  virtual void check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) = 0;
+
+  /// Finds out what is free after an opening, while others go on; go_on() is asked after each segment.
+  /// False: it was asked to end before it had seen everything, and nothing is known.
+  virtual bool sweep(std::function<bool()> const& go_on) = 0;
+  [[nodiscard]] virtual DashShape shape() = 0;
+  /// The count that an orderly close leaves for the next opening.
+  [[nodiscard]] virtual std::uint64_t noted_count() = 0;
+  virtual void note_count(std::uint64_t records) = 0;
+};
+
+/// Slots hold keys and values themselves where both fit in.
+[[nodiscard]] inline bool dash_inline(std::uint32_t key_bytes, std::uint32_t value_bytes) {
+  return key_bytes >= 1 && key_bytes <= 8 && value_bytes >= 1 && value_bytes <= 8;
+}
+
+std::unique_ptr<DashEngine> make_dash_eh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+                                         DashOptions const& options);
+std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+                                         DashOptions const& options);
+
+}  // namespace perdure

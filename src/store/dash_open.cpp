@@ -1,0 +1,211 @@
+// Making, opening, restoring and closing a store of a Dash index. Opening looks at no record: which blocks and records
+// are free is found out beside everything else, and until then new ones come from superblocks of their own. Invariant:
+// a pool is marked clean only with a count of its records, and when all its segments are sound.
+#include <bit>
+#include <chrono>
+
+#include "index/dash/root.hpp"
+#include "log/snapshot_file.hpp"
+#include "pm/record.hpp"
+#include "pm/watch.hpp"
+#include "store/checks.hpp"
+#include "store/dash_store.hpp"
+
+namespace perdure {
+namespace {
+
+constexpr double kStartLoad = 0.7;  // of the segments a table begins with
+constexpr std::uint64_t kMostInitialDepth = 20;
+constexpr std::uint64_t kSweptAtOnce = 256;  // segments; larger tables by a thread of its own
+
+dash::Kind kind_of(Index index) { return index == Index::dash_lh ? dash::Kind::linear : dash::Kind::extendible; }
+
+/// 2^depth segments hold the expected records.
+std::uint32_t depth_for(dash::SegmentShape shape, std::uint64_t records) {
+  double const each = kStartLoad * shape.buckets * dash::kSlots;
+  auto const segments = static_cast<std::uint64_t>(static_cast<double>(records) / each) + 1;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(kMostInitialDepth, static_cast<std::uint64_t>(std::bit_width(segments - 1))));
+}
+
+/// Superblocks a new pool begins with: header, index, directory, segments, and the heap for the records expected.
+std::uint64_t superblocks_for(pm::PoolHeader const& h, dash::SegmentShape shape, std::uint64_t records) {
+  std::uint64_t const depth = depth_for(shape, records);
+  std::uint64_t const blocks = (h.superblock_bytes - pm::kBlockAlign) / shape.bytes();
+  bool const fits = dash::kDirectories + (std::uint64_t{16} << depth) <= h.superblock_bytes;  // beside the index
+  std::uint64_t const directory =
+      fits ? 0 : ((std::uint64_t{8} << depth) + h.superblock_bytes - 1) / h.superblock_bytes;
+  std::uint64_t const n = 2 + directory + ((std::uint64_t{1} << depth) + blocks - 1) / blocks;
+  if (dash_inline(h.key_bytes, h.value_bytes)) return n;
+  if (h.key_bytes == 0 || h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
+  std::uint64_t const each = pm::RecordShape(h).capacity(pm::fixed_stride(h));
+  return n + (records + each - 1) / each;
+}
+
+}  // namespace
+
+DashStore::DashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
+    : Impl(std::move(pool_path), open_options),
+      pool_(std::move(pool)),
+      space_(pool_, memory_),
+      workers_(open_options.threads) {}
+
+DashStore::~DashStore() { stop_sweep(); }
+
+void DashStore::make_engine(dash::SegmentShape segments) {
+  pm::PoolHeader const& h = pool_.header();
+  DashOptions const o{h.key_bytes, h.value_bytes, options.verify_reads, options.count_accesses, segments};
+  bool const linear = index() == Index::dash_lh;
+  engine_ = linear ? make_dash_lh(pool_, memory_, space_, o) : make_dash_eh(pool_, memory_, space_, o);
+}
+
+Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path, CreateOptions const& create,
+                                                       OpenOptions const& open) {
+  if (Status s = check_create(create); !s.ok()) return s;
+  if (Status s = check_open_options(path, create.index, open); !s.ok()) return s;
+  pm::PoolHeader header{};
+  header.index = static_cast<std::uint8_t>(create.index);
+  header.durability = static_cast<std::uint8_t>(create.durability);
+  header.levels = header.hashes = header.slots = 1;
+  if (Status s = set_sizes(header, create); !s.ok()) return s;
+  std::uint64_t const superblocks = superblocks_for(header, {}, create.expected_records);
+  auto pool = pm::Pool::create(path, header, superblocks, create.overwrite, {false, open.lock_memory, false});
+  if (!pool) return pool.status();
+  auto store = std::make_unique<DashStore>(path, open, std::move(*pool));
+  if (Status s = store->make_table(create.expected_records); !s.ok()) return s;
+  if (Status s = store->pool_.keep(); !s.ok()) return s;
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Status DashStore::make_table(std::uint64_t expected_records) {
+  auto const place = pool_.take_run(1);
+  if (!place.ok()) return place.status();
+  dash::SegmentShape const segments;
+  bool const records = !dash_inline(pool_.header().key_bytes, pool_.header().value_bytes);
+  dash::write_root(pool_.base() + place.value().bytes, kind_of(index()), segments, records);
+  make_engine(segments);
+  if (Status s = engine_->create(place.value(), depth_for(segments, expected_records)); !s.ok()) return s;
+  pm::Root root = pool_.root();
+  root.levels = 1;
+  root.level[0] = {place.value().bytes, 0, 0};
+  pool_.publish_root(root);
+  counted_ = true;
+  return {};
+}
+
+Result<std::unique_ptr<Store::Impl>> DashStore::open(std::string const& path, OpenOptions const& options,
+                                                     pm::Pool pool) {
+  if (Status s = check_open_options(path, static_cast<Index>(pool.header().index), options); !s.ok()) return s;
+  if (Status s = check_expected(path, options, pool.header()); !s.ok()) return s;
+  auto store = std::make_unique<DashStore>(path, options, std::move(pool));
+  if (Status s = store->attach(); !s.ok()) return s;
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<dash::SegmentShape> DashStore::find_table() {
+  std::uint64_t const at = pool_.root().level[0].offset;
+  bool const possible = at % pool_.superblock_bytes() == 0 && at != 0 && at + pool_.superblock_bytes() <= pool_.bytes();
+  if (!possible) return Status{Code::corrupt, "its root leads to no index"};
+  bool const records = !dash_inline(pool_.header().key_bytes, pool_.header().value_bytes);
+  return dash::check_root(pool_.base() + at, kind_of(index()), records, pool_.superblock_bytes());
+}
+
+Status DashStore::attach() {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const corrupt = [&](Status const& s) { return Status{s.code(), "pool " + path + ": " + s.message()}; };
+  recovery.clean = pool_.root().clean == 1;
+  if (pool_.read_only() && !recovery.clean)
+    return {Code::unsupported,
+            "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
+  auto const segments = find_table();
+  if (!segments.ok()) return corrupt(segments.status());
+  Offset const index_at{pool_.root().level[0].offset};
+  pool_.claim_run(index_at, 1);
+  make_engine(segments.value());
+  if (Status s = engine_->open(index_at, recovery.clean); !s.ok()) return corrupt(s);
+  space_.claim();
+  sequence_ = lease_ = pool_.root().batch_lease;
+  if (recovery.clean) {
+    records_ = engine_->noted_count();
+    counted_ = true;
+  }
+  if (!pool_.read_only()) {
+    pm::Root root = pool_.root();
+    root.clean = 0;
+    pool_.publish_root(root);
+    begin_sweep();
+  }
+  recovery.counted = counted_;
+  recovery.records = records_;
+  recovery.recover_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {};
+}
+
+void DashStore::begin_sweep() {
+  std::uint64_t seen = 0;
+  if (engine_->sweep([&] { return ++seen < kSweptAtOnce; })) return count_if_unknown();
+  swept_ = false;
+  sweeper_ = std::thread([this] {
+    engine_->sweep([this] { return !stop_; });
+    std::lock_guard const lock(swept_mutex_);
+    swept_ = true;
+    swept_changed_.notify_all();
+  });
+}
+
+void DashStore::stop_sweep() {
+  stop_ = true;
+  if (sweeper_.joinable()) sweeper_.join();
+}
+
+Status DashStore::close() {
+  auto const alone = open_.alone();
+  if (closed_) return {};
+  stop_sweep();
+  if (!counted_) count_records();
+  last_ = stats_open();
+  closed_ = true;
+  if (!pool_.read_only()) {
+    engine_->note_count(records_);
+    pm::Root root = pool_.root();
+    root.clean = 1;
+    pool_.publish_root(root);
+  }
+  engine_.reset();
+  pool_.close();
+  return {};
+}
+
+Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path, RestoreOptions const& restore,
+                                                        OpenOptions const& open, pm::Pool pool) {
+  CreateOptions create;
+  create.index = static_cast<Index>(pool.header().index);
+  create.durability = restore.durability.value_or(static_cast<Durability>(pool.header().durability));
+  create.log_dir = restore.log_dir;
+  if (Status s = check_create(create); !s.ok()) return s;
+  // Before anything is claimed: headers of blocks and records carry the pool's identity.
+  pool.take_identity(static_cast<std::uint8_t>(create.durability));
+  auto impl = DashStore::open(path, open, std::move(pool));
+  if (!impl) return impl;
+  if (Status s = static_cast<DashStore&>(**impl).pool_.keep(); !s.ok()) return s;
+  return impl;
+}
+
+/// Nothing is written meanwhile, and nothing is locked: scans wait as well. Counting goes through all segments, so that
+/// none is left whom a get would make sound, or split off.
+Status DashStore::snapshot(std::string const& to, bool overwrite) {
+  auto const open = open_.shared();
+  if (Status s = check_open(false); !s.ok()) return s;
+  {
+    std::unique_lock lock(swept_mutex_);
+    swept_changed_.wait(lock, [&] { return swept_; });
+  }
+  auto const alone = changing_.alone();
+  count_records();
+  if (!pool_.read_only()) engine_->note_count(records_);
+  log::ImageInfo info;
+  info.pool_id = pool_.header().pool_id;
+  return log::write_snapshot(to, overwrite, info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
+}
+
+}  // namespace perdure

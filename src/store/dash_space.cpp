@@ -1,0 +1,47 @@
+#include "store/dash_space.hpp"
+
+namespace perdure {
+
+Status DashSpace::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to) {
+  std::size_t const before = to.size();
+  to.resize(before + n);
+  std::lock_guard const lock(*memory_);
+  Status const taken = heap_.reserve(stride, n, to.data() + before);
+  note_size();
+  if (!taken.ok()) to.resize(before);
+  return taken;
+}
+
+void DashSpace::give(std::span<std::uint64_t const> records) {
+  if (records.empty()) return;
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : records) heap_.release(Offset{record});
+}
+
+void DashSpace::give_waiting(std::span<std::uint64_t const> records) {
+  give(records);
+  waiting_.fetch_sub(records.size());
+}
+
+void DashSpace::claim() {
+  std::lock_guard const lock(*memory_);
+  heap_.claim_superblocks();
+  note_size();
+}
+
+void DashSpace::begin_sweep() {
+  std::lock_guard const lock(*memory_);
+  heap_.begin_sweep();
+}
+
+void DashSpace::mark(std::span<std::uint64_t const> records) {
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : records) heap_.mark_reached(Offset{record});
+}
+
+void DashSpace::finish_sweep() {
+  std::lock_guard const lock(*memory_);
+  heap_.finish_sweep();
+}
+
+}  // namespace perdure

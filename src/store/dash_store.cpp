@@ -1,0 +1,273 @@
+#include "store/dash_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.hpp"
+#include "store/checks.hpp"
+#include "store/hash_parts.hpp"
+
+namespace perdure {
+namespace {
+
+constexpr std::size_t kChunk = 1024;              // operations of a batch of gets that a worker takes at a time
+constexpr std::size_t kSplitFrom = 4 * kChunk;    // smaller batches of writes are not split over workers
+constexpr std::uint64_t kLease = 1u << 20;        // batch numbers taken from the root at a time
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+void copy_statuses(std::vector<std::uint8_t> const& from, std::span<KeyStatus> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<KeyStatus>(from[i]);
+}
+
+}  // namespace
+
+Status DashStore::check_open(bool writing) const {
+  if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
+  if (writing && pool_.read_only()) return bad("pool " + path + " is open read-only");
+  return {};
+}
+
+Status DashStore::check_call(Call const& call, std::span<KeyStatus> statuses) const {
+  if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
+  bool const on_device = (call.keys.data != nullptr && call.keys.place == Place::device) ||
+                         (call.values.data != nullptr && call.values.place == Place::device) ||
+                         (call.out.data != nullptr && call.out.place == Place::device) ||
+                         call.device_statuses != nullptr;
+  if (!on_device) return {};
+  return bad("pool " + path + ": index " + name(index()) +
+             " is for threads of the host, and an array of this batch lies in device memory; bring a host array, or "
+             "use a pool of index gphash");
+}
+
+// ------------------------------------------------------------------------------------------------
+// Batches
+
+Status DashStore::read(Call const& call, std::span<KeyStatus> statuses) {
+  auto const open = open_.shared();
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (Status s = check_call(call, statuses); !s.ok()) return s;
+  if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
+  if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+  if (call.keys.count == 0) return {};
+  auto status = first_statuses(pool_.header(), call);
+  if (!status) return status.status();
+  DashBatch const batch{&call, status->data(), 0};
+  workers_.for_chunks(call.keys.count, kChunk, [&](std::size_t begin, std::size_t end) {
+    DashTally tally;
+    engine_->get(batch, {nullptr, begin, end - begin}, tally);
+    add(tally);
+  });
+  copy_statuses(*status, statuses);
+  ++batches_;
+  return {};
+}
+
+/// Each chunk's values are gathered by themselves, and then put one behind the other.
+Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses) {
+  auto const open = open_.shared();
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (Status s = check_call(call, statuses); !s.ok()) return s;
+  std::size_t const n = call.keys.count;
+  if (n == 0) return VariableValues{{0}, {}};
+  auto status = first_statuses(pool_.header(), call);
+  if (!status) return status.status();
+  DashBatch const batch{&call, status->data(), 0};
+  VariableValues values;
+  values.offsets.resize(n + 1);
+  std::vector<std::vector<std::byte>> chunks((n + kChunk - 1) / kChunk);
+  workers_.for_chunks(chunks.size(), 1, [&](std::size_t first, std::size_t last) {
+    for (std::size_t c = first; c < last; ++c) {
+      std::size_t const begin = c * kChunk;
+      DashTally tally;
+      engine_->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)}, chunks[c], values.offsets.data(),
+                            tally);
+      add(tally);
+    }
+  });
+  std::int64_t sum = 0;
+  for (std::int64_t& offset : values.offsets) sum += std::exchange(offset, sum);
+  values.data.reserve(static_cast<std::size_t>(values.offsets[n]));
+  for (auto const& chunk : chunks) values.data.insert(values.data.end(), chunk.begin(), chunk.end());
+  copy_statuses(*status, statuses);
+  ++batches_;
+  return values;
+}
+
+Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  auto const open = open_.shared();
+  auto const changing = changing_.shared();
+  if (Status s = check_open(true); !s.ok()) return s;
+  if (Status s = check_call(call, statuses); !s.ok()) return s;
+  if (how.transaction != nullptr)
+    return lacks("transactions", "write the batch without one, or use a pool of index gphash");
+  if (how.atomic) return lacks("atomic batches", "write it without `atomic`, or use a pool of index gphash");
+  if (call.keys.count == 0) return {};
+  return write_open(call, statuses);
+}
+
+/// Operations on one key stay in array order: one worker has all of them, for the batch is split by hash, stably.
+Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
+  std::size_t const n = call.keys.count;
+  auto status = first_statuses(pool_.header(), call);
+  if (!status) return status.status();
+  DashBatch batch{&call, status->data(), 0};
+  if (Status s = next_sequence(batch.sequence); !s.ok()) return s;
+  std::atomic<std::uint64_t> refused{0};
+  auto const run = [&](DashOps const& ops) {
+    DashTally tally;
+    engine_->write(batch, ops, tally);
+    add(tally);
+    refused += tally.refused;
+  };
+  if (n < kSplitFrom || workers_.threads() == 1) {
+    run({nullptr, 0, n});
+  } else {
+    exec::ByteColumn const keys{call.keys.data, call.keys.offsets, call.keys.width};
+    HashParts const parts(workers_, n, [&](std::size_t i) { return hash_bytes(keys.at(i), keys.size(i)); });
+    workers_.for_chunks(parts.count(), 1, [&](std::size_t first, std::size_t last) {
+      for (std::size_t p = first; p < last; ++p)
+        run({parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
+    });
+  }
+  copy_statuses(*status, statuses);
+  ++batches_;
+  if (refused == 0) return {};
+  return {Code::no_space, "pool " + path + ": " + std::to_string(refused) + " of " + std::to_string(n) +
+                              " operations found no room (" + engine_->why_refused().message() +
+                              ") and took no effect (see their statuses)"};
+}
+
+/// Records carry numbers below what the root leases, so that an opening goes on above them.
+Status DashStore::next_sequence(std::uint64_t& sequence) {
+  sequence = ++sequence_;
+  if (sequence <= lease_) return {};
+  std::lock_guard const lock(memory_);
+  if (sequence <= lease_) return {};
+  pm::Root root = pool_.root();
+  root.batch_lease = sequence + kLease;
+  pool_.publish_root(root);
+  lease_ = root.batch_lease;
+  return {};
+}
+
+void DashStore::add(DashTally const& tally) {
+  if (tally.inserted != tally.erased) records_ += tally.inserted - tally.erased;
+  if (!options.count_accesses) return;
+  reads_ += tally.reads;
+  writes_ += tally.writes;
+  orders_ += tally.orders;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Looking around
+
+void DashStore::count_records() {
+  records_ = engine_->count();
+  counted_ = true;
+}
+
+void DashStore::count_if_unknown() {
+  if (counted_) return;
+  auto const alone = changing_.alone();
+  if (!counted_) count_records();
+}
+
+Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
+  auto const open = open_.shared();
+  auto const changing = changing_.shared();
+  if (Status s = check_open(false); !s.ok()) return s;
+  ScanPage page;
+  page.keys.offsets.push_back(0);
+  page.values.offsets.push_back(0);
+  page.next = {from.slot, 1, from.done};
+  if (limit == 0 || from.done) return page;
+  auto const append = [](VariableValues& to, std::span<std::byte const> bytes) {
+    to.data.insert(to.data.end(), bytes.begin(), bytes.end());
+    to.offsets.push_back(static_cast<std::int64_t>(to.data.size()));
+  };
+  DashPage const seen = engine_->page(from.slot, limit, [&](auto key, auto value) {
+    append(page.keys, key);
+    append(page.values, value);
+  });
+  page.next = {seen.next, 1, seen.next == 0};
+  return page;
+}
+
+/// Writers wait, so that every key is where it belongs when it is looked for.
+Result<VerifyReport> DashStore::verify() {
+  auto const open = open_.shared();
+  if (Status s = check_open(false); !s.ok()) return s;
+  auto const alone = changing_.alone();
+  constexpr std::size_t kMostFaults = 100;
+  constexpr std::size_t kSegments = 64;  // that a worker takes at a time
+  VerifyReport report;
+  report.dropped = recovery.dropped;
+  std::vector<std::uint64_t> const positions = engine_->positions();
+  std::mutex mutex;
+  workers_.for_chunks(positions.size(), kSegments, [&](std::size_t begin, std::size_t end) {
+    DashFaults faults;
+    engine_->check(std::span(positions).subspan(begin, end - begin), end < positions.size() ? positions[end] : 0,
+                   faults);
+    std::lock_guard const lock(mutex);
+    report.records += faults.good;
+    report.fault_count += faults.count;
+    report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
+  });
+  std::sort(report.faults.begin(), report.faults.end());
+  if (std::uint64_t const chained = engine_->shape().segments;
+      index() == Index::dash_eh && chained != positions.size()) {
+    ++report.fault_count;
+    report.faults.insert(report.faults.begin(), "the directory leads to " + std::to_string(positions.size()) +
+                                                    " segments, the chain of segments to " + std::to_string(chained));
+  }
+  if (std::uint64_t const held = report.records + report.fault_count;
+      counted_ && report.fault_count == 0 && held != records_) {
+    ++report.fault_count;
+    report.faults.push_back("there are " + std::to_string(held) + " records, where " + std::to_string(records_) +
+                            " were counted");
+  }
+  if (report.faults.size() > kMostFaults) report.faults.resize(kMostFaults);
+  return report;
+}
+
+Stats DashStore::stats_open() {
+  Stats s;
+  pm::PoolHeader const& h = pool_.header();
+  DashShape const shape = engine_->shape();
+  s.records = records_;
+  s.slots = shape.slots;
+  s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
+  s.growths = shape.splits;
+  s.batches = batches_;
+  s.accesses = {reads_, writes_, orders_, 0};
+  s.key_bytes = h.key_bytes;
+  s.value_bytes = h.value_bytes;
+  s.max_key_bytes = h.max_key_bytes;
+  s.max_value_bytes = h.max_value_bytes;
+  s.top_level = shape.depth;
+  s.index = index();
+  s.segments = shape.segments;
+  s.medium = pool_.medium();
+  s.machine = "cpu x" + std::to_string(workers_.threads());
+  std::lock_guard const lock(memory_);
+  s.pool_bytes = pool_.bytes();
+  s.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
+  return s;
+}
+
+Stats DashStore::stats() {
+  auto const open = open_.shared();
+  if (closed_) return last_;
+  count_if_unknown();
+  return stats_open();
+}
+
+void DashStore::reset_counts() { reads_ = writes_ = orders_ = 0; }
+
+Survival DashStore::survives() {
+  auto const open = open_.shared();
+  return perdure::survives(pool_.medium());
+}
+
+}  // namespace perdure

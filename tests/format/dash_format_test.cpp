@@ -1,0 +1,246 @@
+// The format on disk of pools whose index is Dash: bytes stand where docs/format.md says, damage is refused or named.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "../crash/pool_file.hpp"
+#include "base/hash.hpp"
+
+namespace perdure::test {
+namespace {
+
+struct Kind {
+  char const* name;
+  std::uint32_t key_bytes, value_bytes;
+  [[nodiscard]] bool in_slots() const { return value_bytes == 8; }
+};
+
+class DashFormat : public ::testing::TestWithParam<Kind> {
+ protected:
+  static constexpr std::uint64_t kRecords = 3000;  // several segments
+
+  DashFormat() {
+    CreateOptions create;
+    create.index = Index::dash_eh;
+    create.key_bytes = GetParam().key_bytes;
+    create.value_bytes = GetParam().value_bytes;
+    create.expected_records = 1;
+    auto store = Store::create(path_.str(), create);
+    if (!store) throw std::runtime_error(store.status().message());
+    for (std::uint64_t i = 0; i < kRecords; ++i) contents_[u64_text(i * 0x9e3779b97f4a7c15u)] = value(i);
+    if (Status s = put_all(*store, contents_); !s.ok()) throw std::runtime_error(s.message());
+    if (Status s = store->close(); !s.ok()) throw std::runtime_error(s.message());
+    image_.emplace(read_file(path_.str()));
+  }
+  [[nodiscard]] std::string value(std::uint64_t i) const {
+    std::string const text = u64_text(i) + u64_text(~i);
+    return GetParam().in_slots() ? text.substr(0, 8) : text;
+  }
+  [[nodiscard]] std::uint64_t index() const { return image_->root().level[0].offset; }
+
+  /// A slot of some key, by the document: directory entry, segment, bucket, probing bucket, stash.
+  [[nodiscard]] std::uint64_t slot_of(std::string const& key) const {
+    auto const* const bytes = reinterpret_cast<std::byte const*>(key.data());
+    std::uint64_t const hash = hash_bytes(bytes, key.size());
+    auto const directory = image_->at<std::uint64_t>(index() + 64);
+    std::uint64_t const depth = directory >> 56, place = directory & ((std::uint64_t{1} << 56) - 1);
+    auto const segment = image_->at<std::uint64_t>(place + 8 * (depth == 0 ? 0 : hash >> (64 - depth)));
+    std::uint64_t const want = GetParam().in_slots() ? image_key(key) : hash;
+    for (std::uint64_t b = 0; b < 66; ++b) {
+      std::uint64_t const home = hash >> 8 & 63;
+      if (b < 64 && b != home && b != ((home + 1) & 63)) continue;
+      std::uint64_t const bucket = segment + 256 + b * 256;
+      for (std::uint64_t i = 0; i < 14; ++i) {
+        if ((image_->at<std::uint64_t>(bucket) >> i & 1) == 0) continue;
+        std::uint64_t const slot = bucket + 32 + 16 * i;
+        if (image_->at<std::uint64_t>(slot + (GetParam().in_slots() ? 0 : 8)) == want) return slot;
+      }
+    }
+    throw std::runtime_error("no slot holds the key");
+  }
+  static std::uint64_t image_key(std::string const& key) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, key.data(), key.size());
+    return word;
+  }
+
+  void refuse(Code code, std::string const& says, OpenOptions const& options = {}) const {
+    Bytes const before = read_file(path_.str());
+    auto const store = Store::open(path_.str(), options);
+    ASSERT_FALSE(store.ok());
+    EXPECT_EQ(store.status().code(), code) << store.status().message();
+    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos) << store.status().message();
+    EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
+    EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
+  }
+
+  PoolPath path_;
+  Contents contents_;
+  std::optional<Image> image_;
+};
+
+TEST_P(DashFormat, BytesStandWhereTheDocumentSays) {
+  EXPECT_EQ(image_->at<std::uint32_t>(8), 3u);
+  EXPECT_EQ(image_->at<std::uint8_t>(77), 1);
+  EXPECT_EQ(image_->text(74, 3), std::string("\1\1\1"));
+  EXPECT_EQ(image_->root().levels, 1u);
+  EXPECT_EQ(image_->text(index(), 4), "PRDH");
+  EXPECT_EQ(image_->at<std::uint32_t>(index() + 4), 1u);
+  EXPECT_EQ(image_->at<std::uint32_t>(index() + 8), 64u);
+  EXPECT_EQ(image_->at<std::uint32_t>(index() + 12), 2u);
+  EXPECT_EQ(image_->at<std::uint32_t>(index() + 16), GetParam().in_slots() ? 0u : 1u);
+  EXPECT_EQ(image_->at<std::uint32_t>(index() + 60), crc32c(0, image_->bytes.data() + index(), 60));
+  EXPECT_EQ(image_->at<std::uint64_t>(index() + 88), kRecords);
+  auto const first = image_->at<std::uint64_t>(index() + 80);
+  std::uint64_t const blocks = first >> 20 << 20;
+  EXPECT_EQ(image_->text(blocks, 4), "PRBK");
+  EXPECT_EQ(image_->at<std::uint32_t>(blocks + 4), 256u + 66 * 256);
+  EXPECT_EQ(image_->at<std::uint64_t>(first + 8), 0u) << "the first segment begins with hash 0";
+  for (auto const& [key, held] : contents_) {
+    std::uint64_t const slot = slot_of(key);
+    if (GetParam().in_slots()) {
+      ASSERT_EQ(image_->text(slot + 8, 8), held);
+      continue;
+    }
+    auto const place = image_->at<std::uint64_t>(slot);
+    bool const split = GetParam().key_bytes != 0;
+    ASSERT_EQ(image_->text(split ? place : place + 24 + 8, 16), held);
+    ASSERT_EQ(image_->text(place >> 20 << 20, 4), "PRSB");
+  }
+}
+
+TEST_P(DashFormat, ReadersOpenACleanPoolAndChangeNothing) {
+  Bytes const before = read_file(path_.str());
+  OpenOptions reading;
+  reading.read_only = true;
+  {
+    auto store = Store::open(path_.str(), reading);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    EXPECT_TRUE(scan_all(*store) == contents_);
+    EXPECT_EQ(store->verify().value().records, kRecords);
+    EXPECT_EQ(store->stats().records, kRecords);
+    ASSERT_TRUE(store->close().ok());
+  }
+  EXPECT_TRUE(read_file(path_.str()) == before);
+  Image unclean = *image_;
+  pm::Root root = unclean.root();
+  root.clean = 0;
+  unclean.publish(root);
+  write_file(path_.str(), unclean.bytes);
+  refuse(Code::unsupported, "open it once for writing", reading);
+}
+
+TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
+  struct Line {
+    char const* name;
+    std::function<void(Image&, std::uint64_t)> damage;
+    char const* says;
+  };
+  Line const lines[] = {
+      {"of a version that knows no Dash",
+       [](Image& i, std::uint64_t) {
+         i.set(8, std::uint32_t{2});
+         i.seal_header();
+       },
+       "impossible"},
+      {"of an index that nobody knows",
+       [](Image& i, std::uint64_t) {
+         i.set(77, std::uint8_t{3});
+         i.seal_header();
+       },
+       "impossible"},
+      {"its index outside the file",
+       [](Image& i, std::uint64_t) {
+         pm::Root r = i.root();
+         r.level[0].offset = i.bytes.size();
+         i.publish(r);
+       },
+       "leads to no index"},
+      {"its index between superblocks",
+       [](Image& i, std::uint64_t) {
+         pm::Root r = i.root();
+         r.level[0].offset += 4096;
+         i.publish(r);
+       },
+       "leads to no index"},
+      {"its index elsewhere",
+       [](Image& i, std::uint64_t) {
+         pm::Root r = i.root();
+         r.level[0].offset += 1u << 20;
+         i.publish(r);
+       },
+       "no Dash index"},
+      {"a flipped bit in the index's constants", [](Image& i, std::uint64_t index) { i.flip(index + 8, 3); },
+       "checksum"},
+      {"the other kind of Dash",
+       [](Image& i, std::uint64_t index) {
+         i.set(index + 4, std::uint32_t{2});
+         i.set(index + 60, crc32c(0, i.bytes.data() + index, 60));
+       },
+       "another kind"},
+      {"segments of three buckets",
+       [](Image& i, std::uint64_t index) {
+         i.set(index + 8, std::uint32_t{3});
+         i.set(index + 60, crc32c(0, i.bytes.data() + index, 60));
+       },
+       "impossible segments"},
+      {"a directory outside the file",
+       [](Image& i, std::uint64_t index) { i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size()); }, "directory"},
+  };
+  for (Line const& line : lines) {
+    SCOPED_TRACE(line.name);
+    Image image = *image_;
+    line.damage(image, index());
+    write_file(path_.str(), image.bytes);
+    refuse(Code::corrupt, line.says);
+  }
+}
+
+TEST_P(DashFormat, NamesARecordWithAFlippedBitAndLeavesTheOthers) {
+  if (GetParam().in_slots()) GTEST_SKIP() << "slots have no checksums";
+  std::string const victim = contents_.begin()->first;
+  Image image = *image_;
+  auto const place = image.at<std::uint64_t>(slot_of(victim));
+  image.flip(GetParam().key_bytes != 0 ? place : place + 24 + 8, 5);
+  write_file(path_.str(), image.bytes);
+  auto store = Store::open(path_.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  std::vector<std::string> keys;
+  for (auto const& [key, held] : contents_) keys.push_back(key);
+  auto const got = get_all(*store, keys);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    EXPECT_EQ(got[i].status, keys[i] == victim ? KeyStatus::corrupt : KeyStatus::ok);
+  auto const report = store->verify();
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report.value().fault_count, 1u);
+  EXPECT_NE(report.value().faults[0].find("byte " + std::to_string(place)), std::string::npos)
+      << report.value().faults[0];
+  EXPECT_NE(report.value().faults[0].find("checksum"), std::string::npos);
+}
+
+TEST_P(DashFormat, ASnapshotBecomesAPoolOfItsOwn) {
+  PoolPath snapshot, restored;
+  auto store = Store::open(path_.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ASSERT_TRUE(store->snapshot(snapshot.str()).ok());
+  ASSERT_TRUE(put_all(*store, {{u64_text(1), value(1)}}).ok());
+  auto made = Store::restore(snapshot.str(), restored.str());
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_TRUE(made->recovery().clean);
+  EXPECT_EQ(made->stats().records, kRecords);
+  EXPECT_TRUE(scan_all(*made) == contents_);
+  ASSERT_TRUE(put_all(*made, contents_).ok());
+  EXPECT_EQ(made->verify().value().fault_count, 0u);
+  ASSERT_TRUE(made->close().ok());
+  EXPECT_NE(Image(read_file(restored.str())).text(16, 16), image_->text(16, 16));
+  auto again = Store::open(restored.str());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_TRUE(scan_all(*again) == contents_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, DashFormat,
+                         ::testing::Values(Kind{"slots", 8, 8}, Kind{"records", 8, 16}, Kind{"variable", 0, 0}),
+                         [](auto const& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace perdure::test
