@@ -6,7 +6,7 @@
 //   clevel         levels of 8-byte slots, compare-and-swap alone (Chen et al., ATC'20)
 //   seph-like      levels of segments with fingerprints; a simplified rebuild (Wang et al., OSDI'23)
 //   dash-eh, ...   src/index/dash; what follows a name is what is different: see names()
-//   tbb            oneTBB's concurrent_hash_map: volatile, and only where it was found
+//   boost-flat-map  boost::concurrent_flat_map: volatile, and only where it was found
 //
 // Any number of threads, each with a session of its own. When an operation returns, its effect is durable.
 #pragma once
