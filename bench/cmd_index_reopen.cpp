@@ -36,6 +36,7 @@ cpu_peers::Options table_options(std::string const& index, std::uint64_t records
   options.index = index;
   options.reserve_bytes = pool_bytes_for(records, false);
   options.max_bytes = 8 * options.reserve_bytes;
+  options.emulated_cache_bytes = emulated_cache_bytes_for(records);
   return options;
 }
 

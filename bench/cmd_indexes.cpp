@@ -37,12 +37,17 @@ struct Options {
   bool reserve = true;
   bool pin = false;
   std::uint64_t seed = 1;
+  std::uint64_t emulated_cache = 0;
   std::string pool;
   std::string json;
 
   [[nodiscard]] bool variable() const { return keys == "variable"; }
   [[nodiscard]] bool counts() const { return host == "counted"; }
 };
+
+std::uint64_t cache_bytes(Options const& o) {
+  return o.emulated_cache != 0 ? o.emulated_cache : emulated_cache_bytes_for(o.records + o.ops);
+}
 
 char const* const kWorkloads[] = {"insert", "search", "negative", "mixed", "delete"};
 
@@ -75,6 +80,7 @@ class Subject {
     options.variable_keys = o.variable();
     if (o.reserve) options.reserve_bytes = pool_bytes_for(o.records + 2 * o.ops, o.variable());
     options.max_bytes = 8 * pool_bytes_for(o.records + 2 * o.ops, o.variable());
+    options.emulated_cache_bytes = cache_bytes(o);
     table_ = require(cpu_peers::create(file_.path(), options), "create " + file_.path());
     for (std::uint32_t t = 0; t < threads; ++t) sessions_.push_back(table_->session(host_named(o.host)));
   }
@@ -276,6 +282,7 @@ int run(Options const& o) {
                       {"version", version()},
                       {"host", o.host},
                       {"emulated", o.host == "emulated"},
+                      {"emulated_cache_bytes", cache_bytes(o)},
                       {"keys", o.keys},
                       {"records", o.records},
                       {"ops", o.ops},
@@ -320,6 +327,9 @@ Command add_indexes(CLI::App& program) {
   app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_flag("--reserve,!--no-reserve", o->reserve, "Back the pool's memory beforehand (default: yes)");
   app->add_flag("--pin", o->pin, "Keep each thread on a core of its own");
+  app->add_option("--emulated-cache", o->emulated_cache,
+                  "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
+      ->check(CLI::PositiveNumber);
   app->add_option("--seed", o->seed)->capture_default_str();
   app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
   app->add_option("--json", o->json, "Write the results to this file; - = standard output");

@@ -31,6 +31,7 @@ struct Options {
   std::uint64_t initial_slots = 1 << 12;
   std::uint64_t reserve_bytes = 0;      // of the pool, backed beforehand; it grows past them
   std::uint64_t max_bytes = std::uint64_t{64} << 30;
+  std::uint64_t emulated_cache_bytes = std::uint64_t{147} << 18;  // 36.75 MiB: the paper's, for 200 million records
 };
 
 using Key = std::span<std::byte const>;

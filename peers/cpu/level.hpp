@@ -136,22 +136,22 @@ class Level {
   static constexpr std::uint32_t kMostStripes = 12;  // a power of two of them
   static constexpr std::uint64_t kFull = (1u << kSlots) - 1;
 
-  struct Bucket {            // bytes
-    std::uint64_t tokens;    //   0
+  struct Bucket {  // bytes
+    std::uint64_t tokens;  //   0
     std::uint64_t reserved;  //   8
-    Slot slots[kSlots];      //  16
+    Slot slots[kSlots];  //  16
   };
   static_assert(sizeof(Bucket) == 128);
-  struct Shape {             // bytes
-    std::uint64_t top;       //   0  places
-    std::uint64_t bottom;    //   8
+  struct Shape {  // bytes
+    std::uint64_t top;  //   0  places
+    std::uint64_t bottom;  //   8
     std::uint32_t log2_top;  //  16  buckets
     std::uint32_t reserved = 0;
   };
-  struct Root {                     // bytes
-    std::uint64_t current;          //   0  which of the two counts
-    std::uint64_t log2_stripes;     //   8
-    std::uint64_t shapes[2][4];     //  16  top, bottom, log2_top, zero
+  struct Root {  // bytes
+    std::uint64_t current;  //   0  which of the two counts
+    std::uint64_t log2_stripes;  //   8
+    std::uint64_t shapes[2][4];  //  16  top, bottom, log2_top, zero
   };
   using Candidates = std::array<Bucket*, 4>;  // top by each hash, bottom by each hash
   struct Spot {

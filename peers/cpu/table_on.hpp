@@ -61,7 +61,8 @@ class SessionOn final : public Session {
 template <class Index>
 class TableOn final : public Table {
  public:
-  TableOn(std::unique_ptr<PeerPool> pool, Options const& options) : pool_(std::move(pool)), index_(*pool_, options) {}
+  TableOn(std::unique_ptr<PeerPool> pool, Options const& options)
+      : pool_(std::move(pool)), cache_bytes_(options.emulated_cache_bytes), index_(*pool_, options) {}
 
   static Result<std::unique_ptr<Table>> create(std::string const& path, Options const& options) {
     auto pool = PeerPool::create(path, options);
@@ -86,7 +87,7 @@ class TableOn final : public Table {
       case HostKind::ordered: return with(pm::OrderedHost{});
       case HostKind::flushed: return with(pm::FlushedHost{});
       case HostKind::counted: return with(pm::CountedHost(pool_->range()));
-      case HostKind::emulated: return with(pm::EmulatedHost(medium_, pool_->range()));
+      case HostKind::emulated: return with(pm::EmulatedHost(medium_, pool_->range(), cache_bytes_));
     }
     return nullptr;
   }
@@ -107,6 +108,7 @@ class TableOn final : public Table {
   }
 
   std::unique_ptr<PeerPool> pool_;
+  std::uint64_t cache_bytes_;
   pm::EmulatedMedium medium_;
   pm::FlushedHost host_;
   OpenTimes times_;

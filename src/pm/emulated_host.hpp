@@ -2,10 +2,11 @@
 // flushes as FlushedHost does, and spins until what it waits for would be there. What it measures is always labelled
 // "emulated". Invariants:
 //
-//  * Each thread has a model of what its core has in caches: 10 ways of 4096 sets, 2.5 MiB, which is a core's 1 MiB of
-//    L2 and its 24th of 35.75 MB of L3 in the paper's machine. A line that is there costs nothing; so directories
-//    and roots cost nothing once they are hot. Flushed lines stay (the paper's clwb); what other threads
-//    change stays too, which spares a line that moves between cores its way.
+//  * Each thread has a model of the caches before it: sets of 11 lines, as many bytes as it is told. A line that is
+//    there costs nothing; so directories and roots cost nothing once they are hot. What counts is how much of the data
+//    fits: the paper's machine has 36.75 MB (a core's L2 and the L3 that all share) for 200 million records, and
+//    whoever measures fewer records scales it down. Flushed lines stay (the paper's clwb); what other threads change
+//    stays too, which spares a line that moves between cores its way.
 //  * read() and prefetch() ask for lines and do not wait; load() and cas() wait until their line is there. So reads
 //  that
 //    an algorithm announces together overlap, as those do that a processor finds ahead by itself, and one whose place
@@ -14,6 +15,7 @@
 //    busy for longer than the buffers take waits: at the fence for flushed lines, at once for others.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,14 +27,15 @@
 
 namespace perdure::pm {
 
-/// Lines of one core's caches, by number from the beginning of durable memory; the least lately used makes room.
+/// Lines of the caches before a thread, by number from the beginning of durable memory; of a set, the least lately used
+/// makes room.
 class CacheModel {
  public:
-  static constexpr std::size_t kSets = 4096;
-  static constexpr std::size_t kWays = 10;
+  static constexpr std::size_t kWays = 11;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  CacheModel() : sets_(std::make_unique<Set[]>(kSets)) {}
+  explicit CacheModel(std::uint64_t bytes)
+      : count_(std::max<std::uint64_t>(1, bytes / kCacheLine / kWays)), sets_(std::make_unique<Set[]>(count_)) {}
 
   struct Touched {
     bool hit = false;
@@ -44,7 +47,8 @@ class CacheModel {
 
  private:
   using Set = std::array<std::uint32_t, kWays>;  // 0 = none; else 2 * line + 2, + 1 where stored to; latest first
-  Set& set_of(std::uint64_t line) { return sets_[(line * 0x9e3779b97f4a7c15u >> 40) % kSets]; }
+  Set& set_of(std::uint64_t line) { return sets_[(line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32]; }
+  std::uint64_t count_;
   std::unique_ptr<Set[]> sets_;
 };
 
@@ -53,7 +57,8 @@ double tsc_ns();
 
 class EmulatedHost : public FlushedHost {
  public:
-  EmulatedHost(EmulatedMedium& medium, DurableRange durable) : medium_(&medium), durable_(durable) {}
+  EmulatedHost(EmulatedMedium& medium, DurableRange durable, std::uint64_t cache_bytes)
+      : medium_(&medium), durable_(durable), cache_(cache_bytes) {}
 
   std::uint64_t load(std::uint64_t const* at) {
     if (durable_.has(at)) wait_for(line_of(at));

@@ -9,6 +9,8 @@
 namespace perdure::pm {
 namespace {
 
+constexpr std::uint64_t kCacheBytes = 1 << 20;
+
 MediumShape one_module() {
   MediumShape shape;
   shape.modules = 1;
@@ -67,8 +69,7 @@ TEST(EmulatedMedium, MeetsItsOwnPointsAndTellsHowFarTheOthersAre) {
 }
 
 TEST(CacheModel, TheLeastLatelyUsedMakesRoom) {
-  CacheModel cache;
-  std::vector<std::uint64_t> same_set;  // lines that push each other out, found by trying
+  CacheModel cache(kCacheBytes);
   EXPECT_FALSE(cache.touch(1, true).hit);
   EXPECT_TRUE(cache.touch(1, false).hit);
   std::uint64_t written_back = CacheModel::kNone;
@@ -76,11 +77,20 @@ TEST(CacheModel, TheLeastLatelyUsedMakesRoom) {
   for (; written_back == CacheModel::kNone; ++line) written_back = cache.touch(line, false).written_back;
   EXPECT_EQ(written_back, 1u) << "the only one stored to";
   EXPECT_FALSE(cache.touch(1, false).hit);
-  EXPECT_GT(line, CacheModel::kSets * CacheModel::kWays / 2) << "sets are used evenly";
+  EXPECT_GT(line, kCacheBytes / kCacheLine / 2) << "sets are used evenly";
+}
+
+TEST(CacheModel, HoldsAsManyBytesAsItIsTold) {
+  CacheModel small(11 * kCacheLine);  // one set
+  for (std::uint64_t line = 0; line < 11; ++line) EXPECT_FALSE(small.touch(line, false).hit);
+  for (std::uint64_t line = 0; line < 11; ++line) EXPECT_TRUE(small.touch(line, false).hit);
+  EXPECT_FALSE(small.touch(11, false).hit);
+  EXPECT_FALSE(small.touch(0, false).hit) << "the least lately used";
+  EXPECT_TRUE(small.touch(2, false).hit) << "only two had to go";
 }
 
 TEST(CacheModel, CleaningTellsWhatWasStoredTo) {
-  CacheModel cache;
+  CacheModel cache(kCacheBytes);
   static_cast<void>(cache.touch(9, false));
   EXPECT_FALSE(cache.clean(9));
   static_cast<void>(cache.touch(9, true));
@@ -94,7 +104,7 @@ TEST(EmulatedHost, ADependentReadTakesAtLeastTheLatencyAndAHotLineDoesNot) {
   std::vector<std::uint64_t> words(kReads * 64);
   DurableRange const range(std::as_bytes(std::span(words)));
   EmulatedMedium medium;
-  EmulatedHost host(medium, range);
+  EmulatedHost host(medium, range, kCacheBytes);
   double const begin = tsc_ns();
   for (std::size_t i = 0; i < kReads; ++i) static_cast<void>(host.load(&words[i * 64]));  // 512 bytes apart
   double const cold = (tsc_ns() - begin) / kReads;
@@ -110,7 +120,7 @@ TEST(EmulatedHost, ReadsAnnouncedTogetherOverlap) {
   std::vector<std::uint64_t> words(2 * kReads * 64);
   DurableRange const range(std::as_bytes(std::span(words)));
   EmulatedMedium medium;
-  EmulatedHost host(medium, range);
+  EmulatedHost host(medium, range, kCacheBytes);
   double const begin = tsc_ns();
   for (std::size_t i = 0; i < kReads; ++i) {
     host.read(&words[2 * i * 64], 8);
@@ -129,7 +139,7 @@ TEST(EmulatedHost, WhatLeavesTheBuffersIsWaitedFor) {
   std::vector<std::uint64_t> words(kLines * 64);
   DurableRange const range(std::as_bytes(std::span(words)));
   EmulatedMedium medium(slow);
-  EmulatedHost host(medium, range);
+  EmulatedHost host(medium, range, kCacheBytes);
   double const begin = tsc_ns();
   for (std::size_t i = 0; i < kLines; ++i) {
     host.store(&words[i * 64], i);

@@ -51,7 +51,7 @@ def indexes(
 ) -> Run:
     scale = setting.scale
     arguments: list[str | int] = ["indexes", "--host", host, "--keys", keys, "--index", ",".join(tables)]
-    arguments += ["--records", scale.records, "--ops", scale.ops, "--workload", ",".join(workloads)]
+    arguments += ["--records", scale.records, "--ops", scale.records, "--workload", ",".join(workloads)]
     arguments += [
         "--threads",
         ",".join(map(str, threads)),
