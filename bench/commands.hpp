@@ -22,5 +22,10 @@ struct Command {
 [[nodiscard]] Command add_peers(CLI::App& program);
 [[nodiscard]] Command add_fill(CLI::App& program);
 [[nodiscard]] Command add_cache_load(CLI::App& program);
+[[nodiscard]] Command add_indexes(CLI::App& program);
+[[nodiscard]] Command add_index_load(CLI::App& program);
+[[nodiscard]] Command add_index_segments(CLI::App& program);
+[[nodiscard]] Command add_index_reopen(CLI::App& program);
+[[nodiscard]] Command add_emulation(CLI::App& program);
 
 }  // namespace perdure::bench

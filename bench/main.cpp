@@ -14,9 +14,11 @@ int run(int argc, char** argv) {
   CLI::App program("Measures Perdure. Every value read is checked.", "perdure-bench");
   program.set_version_flag("--version", std::string(perdure::version()));
   program.require_subcommand(1);
-  std::array const commands{add_ycsb(program),  add_load_factor(program), add_accesses(program),  add_reopen(program),
-                            add_log(program),   add_durability(program),  add_replay(program),    add_batches(program),
-                            add_peers(program), add_fill(program),        add_cache_load(program)};
+  std::array const commands{
+      add_ycsb(program),       add_load_factor(program),    add_accesses(program),     add_reopen(program),
+      add_log(program),        add_durability(program),     add_replay(program),       add_batches(program),
+      add_peers(program),      add_fill(program),           add_cache_load(program),   add_indexes(program),
+      add_index_load(program), add_index_segments(program), add_index_reopen(program), add_emulation(program)};
   try {
     program.parse(argc, argv);
   } catch (CLI::ParseError const& error) {

@@ -1,6 +1,7 @@
 # The parts that stand on the library: each is a directory with an option. Benchmarks and tests share
 # the peers that they measure and test.
 if(PERDURE_BENCH OR PERDURE_TESTS)
+  add_subdirectory(peers/cpu)
   add_subdirectory(peers/gpu)
 endif()
 foreach(part IN ITEMS python bench tests)

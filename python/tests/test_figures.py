@@ -12,7 +12,7 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure.figures import cache, gpm, real_world, runner, throughput
+from perdure.figures import cache, dash, gpm, real_world, runner, throughput
 from perdure.figures.catalogue import FIGURES
 from perdure.figures.model import Run
 from perdure.figures.setting import Setting, scale_for
@@ -36,8 +36,11 @@ def setting(folder: Path, device: str = "cpu") -> Setting:
 
 def test_every_figure_of_the_evaluations_is_there():
     of_gpm = ["1", "3", "9", "10", "11a", "11b", "12", "table-4", "table-5"]
-    assert list(FIGURES) == [f"gphash-{number}" for number in range(5, 16)] + [
-        f"gpm-{name}" for name in of_gpm
+    of_dash = ["1", *map(str, range(7, 16)), "table-1", "volatile"]
+    assert list(FIGURES) == [
+        *(f"gphash-{number}" for number in range(5, 16)),
+        *(f"gpm-{name}" for name in of_gpm),
+        *(f"dash-{name}" for name in of_dash),
     ]
 
 
@@ -150,6 +153,32 @@ def test_a_tiny_figure_of_applications(cli, tmp_path, name):
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@needs_bench
+@needs_plots
+@pytest.mark.parametrize("name", ["dash-7", "dash-11", "dash-12", "dash-13", "dash-14", "dash-table-1"])
+def test_a_tiny_figure_of_dash(cli, tmp_path, name):
+    done = cli("bench", "figure", name, *TINY, "--out", tmp_path / "out", "--json", "-")
+    assert done.status == 0, done.err
+    (found,) = done.json()["figures"]
+    assert found["figure"] == name and "Dash" in found["paper"] and found["note"] == ""
+    assert found["claims"] and all(panel["series"] for panel in found["panels"])
+    assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_ratio_counts_where_the_emulated_one_does_and_the_other_is_not_below_one():
+    def claim(dram: float, emulated: float) -> bool | None:
+        ours = {dash.DRAM: dram, dash.EMULATED: emulated, dash.COUNTED: 9.0}
+        return dash.ratio("what", 2.0, ours.get, ours).reached
+
+    assert claim(1.0, 2.0) and not claim(0.99, 3.0) and not claim(2.5, 1.99)
+    assert dash.times(dash.COUNTED, 2.0, 8.0) == 4.0 and dash.times(dash.EMULATED, 2.0, 8.0) == 0.25
+
+
+def test_throughput_is_back_when_it_is_near_that_of_the_end():
+    assert dash.back_to_normal([[0.1, 0.2], [0.2, 0.9], [0.3, 1.0], [0.4, 1.0]]) == 0.2
+    assert dash.back_to_normal([[0.1, 1.0], [0.2, 1.0]]) == 0.1
+
+
 def test_results_that_differ_between_paths_are_wrong():
     right = {"app": "kvs", "digest": 1}
     gpm._same_results({"kvs gpm": right, "kvs cap-mm": right, "bfs gpm": {"app": "bfs", "digest": 2}})
@@ -233,6 +262,7 @@ def test_a_run_that_fails_ends_the_command(cli, monkeypatch, tmp_path, script, s
         ([], "name figures, or 'all'"),
         (["gphash-4"], "gphash-4: there is no such figure; choose from gphash-5,"),
         (["gphash-8"], "gphash-8 --device cpu: it tells apart"),
+        (["dash-7", "--device", "cuda"], "--device"),
         (["gphash-5", "--device", "tpu"], "--device"),
         (["gphash-5", "--records", "7"], "--records"),
         (["gphash-5", "--wat"], "--wat"),

@@ -1,5 +1,5 @@
-"""`perdure bench figure`: the figures of GPHash's evaluation (section 4) and of GPM's (sections 3.2 and 6),
-measured again with perdure-bench and perdure-gpmbench.
+"""`perdure bench figure`: the figures of the evaluations of GPHash (section 4), GPM (sections 3.2 and 6) and
+Dash (section 6), measured again with perdure-bench and perdure-gpmbench.
 
 A figure plans its runs, and reads their JSON into panels to draw and claims to compare:
 
@@ -7,7 +7,7 @@ A figure plans its runs, and reads their JSON into panels to draw and claims to 
     setting     how large a measurement is, on which device, over which data
     throughput  figures 5, 6, 8       cache       figures 9, 11, 12, 15
     tables      figures 7, 13, 14     real_world  figure 10
-    gpm         all of GPM's
+    gpm         all of GPM's              dash       all of Dash's
     catalogue   all of them, and what of the paper is left out
     runner      runs the programs     plots, report, command   what comes out
 """

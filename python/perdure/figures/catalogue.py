@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from perdure.figures import cache, gpm, real_world, tables, throughput
-from perdure.figures.model import Figure
+from collections.abc import Callable
+
+from perdure.figures import cache, dash, gpm, real_world, tables, throughput
+from perdure.figures.model import Drawn, Figure, Results, Run
+from perdure.figures.setting import Setting
 
 _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 
@@ -20,6 +23,23 @@ _PATHS = (
     "The medium is host memory (tmpfs) in place of Optane, so that flushes cost little, and the disk is an"
     " ordinary one. Of checkpointing applications the time of checkpoints is compared."
 )
+
+_DASH = "Dash: Scalable Hashing on Persistent Memory (VLDB '20)"
+_ON_CPU = "Dash is an index of the CPU's cores"
+_MEDIA = "DRAM stands in for Optane: with real flushes, and timing emulated. Peers are rebuilt from papers."
+
+
+def _dash(
+    name: str,
+    title: str,
+    section: str,
+    shows: str,
+    plan: Callable[[Setting], list[Run]],
+    read: Callable[[Setting, Results], Drawn],
+    differs: str = _MEDIA,
+) -> Figure:
+    return Figure(name, title, section, shows, plan, read, differs, ("cpu",), _ON_CPU, _DASH)
+
 
 _ALL = (
     Figure(
@@ -217,6 +237,108 @@ _ALL = (
         gpm.read_recovery,
         "Runs at large sizes have fewer iterations than table 1's; the shares are of runs of its length.",
         paper=_GPM,
+    ),
+    _dash(
+        "dash-1",
+        "CCEH and Level hashing",
+        "1.1",
+        "insert and search of the paper's peers by threads",
+        dash.plan_motivation,
+        dash.read_motivation,
+    ),
+    _dash(
+        "dash-7",
+        "Single-thread performance",
+        "6.3",
+        "operations by one thread, keys of 8 bytes and of variable length; lines read an operation",
+        dash.plan_single_thread,
+        dash.read_single_thread,
+        f"{_MEDIA} Variable-length keys are written by the insert, not beforehand.",
+    ),
+    _dash(
+        "dash-8",
+        "Scalability",
+        "6.4",
+        "operations and a mixture by threads",
+        dash.plan_scalability,
+        dash.read_scalability,
+    ),
+    _dash(
+        "dash-9",
+        "Fingerprints",
+        "6.5",
+        "Dash-EH with fingerprints and without",
+        dash.plan_fingerprints,
+        dash.read_fingerprints,
+    ),
+    _dash(
+        "dash-10",
+        "Overflow metadata",
+        "6.5",
+        "Dash-EH with overflow metadata and without, by stash buckets",
+        dash.plan_hints,
+        dash.read_hints,
+    ),
+    _dash(
+        "dash-11",
+        "Load factor of a segment",
+        "6.6",
+        "one segment when it first has no room, by size and technique",
+        dash.plan_segments,
+        dash.read_segments,
+        "",
+    ),
+    _dash(
+        "dash-12",
+        "Load factor over a load",
+        "6.6",
+        "load factor while tables grow",
+        dash.plan_load_factors,
+        dash.read_load_factors,
+        "Peers are rebuilt from their papers.",
+    ),
+    _dash(
+        "dash-13",
+        "Optimistic and pessimistic locks",
+        "6.7",
+        "searches of Dash-EH by threads, with both",
+        dash.plan_locks,
+        dash.read_locks,
+        f"{_MEDIA} The pessimistic variant locks the home bucket alone, for readers too.",
+    ),
+    _dash(
+        "dash-14",
+        "Throughput after a restart",
+        "6.8",
+        "searches from the moment on when a killed table is open again",
+        dash.plan_restart,
+        dash.read_restart,
+    ),
+    _dash(
+        "dash-15",
+        "Cost of allocating",
+        "6.9",
+        "insert into a pool that was backed beforehand, and into one that grows",
+        dash.plan_allocator,
+        dash.read_allocator,
+        "The paper compares PMDK's allocator with one of its own, and two kernels.",
+    ),
+    _dash(
+        "dash-table-1",
+        "Recovery time",
+        "6.8",
+        "from opening a killed table until it answers, by records",
+        dash.plan_recovery,
+        dash.read_recovery,
+    ),
+    _dash(
+        "dash-volatile",
+        "Beside a volatile table",
+        "-",
+        "boost::concurrent_flat_map in the same run; not in the paper",
+        dash.plan_volatile,
+        dash.read_volatile,
+        "Needs a perdure-bench that was built with Boost.Unordered (scripts/setup.sh installs it).",
     ),
 )
 

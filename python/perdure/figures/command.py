@@ -53,7 +53,7 @@ def figure(
     plot: Annotated[bool, typer.Option(help="Draw NAME.png.")] = True,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure figures of GPHash's and GPM's evaluations again, and set what the papers report beside it."""
+    """Measure figures of GPHash's, GPM's and Dash's evaluations again, beside what the papers report."""
     if listing:
         _list(json_file)
         return

@@ -73,9 +73,11 @@ class Claim:
     paper: float | str
     ours: dict[str, float | None]
     unit: str = "x"
+    reached: bool | None = None  # None: nobody asked for it
 
     def as_dict(self) -> dict[str, Any]:
-        return {"what": self.what, "paper": self.paper, "unit": self.unit, "ours": self.ours}
+        told = {"what": self.what, "paper": self.paper, "unit": self.unit, "ours": self.ours}
+        return told if self.reached is None else told | {"reached": self.reached}
 
 
 @dataclass

@@ -65,7 +65,7 @@ class Measured:
 
     @property
     def note(self) -> str:
-        return _WITHOUT_GPU if self.setting.device == "cpu" else ""
+        return _WITHOUT_GPU if self.setting.device == "cpu" and "cuda" in self.figure.devices else ""
 
     def of_runs(self, what: str) -> list[int]:
         """The numbers that the runs had of something, each once: a figure may have sizes of its own."""
@@ -98,7 +98,8 @@ def _table(claims: Sequence[Claim]) -> list[str]:
     rows = [("", "paper", "ours")]
     for claim in claims:
         ours = ", ".join(f"{who} {_show(value, claim.unit)}" for who, value in claim.ours.items())
-        rows.append((claim.what, _show(claim.paper, claim.unit), ours))
+        met = "" if claim.reached is None else "  reached" if claim.reached else "  not reached"
+        rows.append((claim.what, _show(claim.paper, claim.unit), ours + met))
     wide = [max(len(row[column]) for row in rows) for column in range(2)]
     return [f"  {what:{wide[0]}}  {paper:>{wide[1]}}  {ours}" for what, paper, ours in rows]
 

@@ -1,0 +1,147 @@
+// The face of a table, from a template over Hosts: `Index` has create, open, find, insert, update, erase, stats (each
+// with a Host first), epochs and why_full. A session is that index with one Host.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "cpu_peer.hpp"
+#include "exec/epochs.hpp"
+#include "keys.hpp"
+#include "peer_pool.hpp"
+#include "pm/counted_host.hpp"
+#include "pm/emulated_host.hpp"
+
+namespace perdure::cpu_peers {
+
+template <class Index, class Host>
+class SessionOn final : public Session {
+ public:
+  SessionOn(Index& index, PeerPool& pool, Host host) : index_(index), log_(pool), host_(std::move(host)) {}
+
+  Outcome find(Key key, std::uint64_t& value) override {
+    host_.begin();
+    return index_.find(host_, key, value);
+  }
+  Outcome insert(Key key, std::uint64_t value) override {
+    host_.begin();
+    return index_.insert(host_, log_, key, value);
+  }
+  Outcome update(Key key, std::uint64_t value) override {
+    host_.begin();
+    return index_.update(host_, log_, key, value);
+  }
+  Outcome erase(Key key) override {
+    host_.begin();
+    return index_.erase(host_, key);
+  }
+  void pin() override { guard_.emplace(index_.epochs()); }
+  void unpin() override { guard_.reset(); }
+  [[nodiscard]] Counts counts() const override {
+    if constexpr (std::is_same_v<Host, pm::CountedHost>) {
+      pm::LineCounts const& c = host_.counts();
+      return {c.operations, c.lines_read, c.lines_written, c.lines_flushed, c.fences};
+    }
+    return {};
+  }
+  void reset_counts() override {
+    if constexpr (std::is_same_v<Host, pm::CountedHost>) host_.reset_counts();
+  }
+
+ private:
+  Index& index_;
+  KeyLog log_;
+  Host host_;
+  std::optional<exec::EpochGuard> guard_;
+};
+
+template <class Index>
+class TableOn final : public Table {
+ public:
+  TableOn(std::unique_ptr<PeerPool> pool, Options const& options)
+      : pool_(std::move(pool)), cache_bytes_(options.emulated_cache_bytes), index_(*pool_, options) {}
+
+  static Result<std::unique_ptr<Table>> create(std::string const& path, Options const& options) {
+    auto pool = PeerPool::create(path, options);
+    if (!pool) return pool.status();
+    auto table = std::make_unique<TableOn>(std::move(*pool), options);
+    if (Status s = table->index_.create(table->host_, options); !s.ok()) return s;
+    return Result<std::unique_ptr<Table>>(std::move(table));
+  }
+  static Result<std::unique_ptr<Table>> open(std::string const& path, Options const& options) {
+    auto const begin = Clock::now();
+    auto pool = PeerPool::open(path, options);
+    if (!pool) return pool.status();
+    auto const mapped = Clock::now();
+    auto table = std::make_unique<TableOn>(std::move(*pool), options);
+    if (Status s = table->index_.open(table->host_); !s.ok()) return s;
+    table->times_ = {seconds(mapped - begin), seconds(Clock::now() - mapped)};
+    return Result<std::unique_ptr<Table>>(std::move(table));
+  }
+
+  std::unique_ptr<Session> session(HostKind kind) override {
+    switch (kind) {
+      case HostKind::ordered: return with(pm::OrderedHost{});
+      case HostKind::flushed: return with(pm::FlushedHost{});
+      case HostKind::counted: return with(pm::CountedHost(pool_->range()));
+      case HostKind::emulated: return with(pm::EmulatedHost(medium_, pool_->range(), cache_bytes_));
+    }
+    return nullptr;
+  }
+  [[nodiscard]] OpenTimes open_times() const override { return times_; }
+  TableStats stats(bool count) override {
+    TableStats stats = index_.stats(host_, count);
+    stats.pool_bytes = pool_->pool.bytes();
+    return stats;
+  }
+  Status why_full() override { return index_.why_full(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+  template <class Host>
+  std::unique_ptr<Session> with(Host host) {
+    return std::make_unique<SessionOn<Index, Host>>(index_, *pool_, std::move(host));
+  }
+
+  std::unique_ptr<PeerPool> pool_;
+  std::uint64_t cache_bytes_;
+  pm::EmulatedMedium medium_;
+  pm::FlushedHost host_;
+  OpenTimes times_;
+  Index index_;
+};
+
+/// How the table of one name is made.
+struct Maker {
+  char const* name;
+  Result<std::unique_ptr<Table>> (*create)(std::string const& path, Options const& options);
+  Result<std::unique_ptr<Table>> (*open)(std::string const& path, Options const& options);
+};
+
+template <class Inline, class Variable>
+Maker maker(char const* name) {
+  return {name,
+          [](std::string const& path, Options const& options) {
+            return options.variable_keys ? TableOn<Variable>::create(path, options)
+                                         : TableOn<Inline>::create(path, options);
+          },
+          [](std::string const& path, Options const& options) {
+            return options.variable_keys ? TableOn<Variable>::open(path, options)
+                                         : TableOn<Inline>::open(path, options);
+          }};
+}
+
+// Each in a source of its own, for each is long to compile.
+Maker cceh();
+Maker level();
+Maker clevel();
+Maker seph();
+Maker dash_eh();
+std::vector<Maker> dash_without_parts();
+std::vector<Maker> volatile_tables();
+
+}  // namespace perdure::cpu_peers

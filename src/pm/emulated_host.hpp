@@ -1,0 +1,120 @@
+// A Host that takes as long as one over Optane modules would, emulated: one a thread, all over one EmulatedMedium. It
+// flushes as FlushedHost does, and spins until what it waits for would be there. What it measures is always labelled
+// "emulated". Invariants:
+//
+//  * Each thread has a model of the caches before it: sets of 11 lines, as many bytes as it is told. A line that is
+//    there costs nothing; so directories and roots cost nothing once they are hot. What counts is how much of the data
+//    fits: the paper's machine has 36.75 MB (a core's L2 and the L3 that all share) for 200 million records, and
+//    whoever measures fewer records scales it down. Flushed lines stay (the paper's clwb); what other threads change
+//    stays too, which spares a line that moves between cores its way.
+//  * read() and prefetch() ask for lines and do not wait; load() and cas() wait until their line is there. So reads
+//  that
+//    an algorithm announces together overlap, as those do that a processor finds ahead by itself, and one whose place
+//    is only known from another's bytes comes after it. A store waits for nothing, but its line is read too.
+//  * A line that was stored to is written when it is flushed, or when it makes room in the cache. Whoever finds media
+//    busy for longer than the buffers take waits: at the fence for flushed lines, at once for others.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "pm/emulated_medium.hpp"
+#include "pm/host.hpp"
+#include "pm/lines.hpp"
+
+namespace perdure::pm {
+
+/// Lines of the caches before a thread, by number from the beginning of durable memory; of a set, the least lately used
+/// makes room.
+class CacheModel {
+ public:
+  static constexpr std::size_t kWays = 11;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  explicit CacheModel(std::uint64_t bytes)
+      : count_(std::max<std::uint64_t>(1, bytes / kCacheLine / kWays)), sets_(std::make_unique<Set[]>(count_)) {}
+
+  struct Touched {
+    bool hit = false;
+    std::uint64_t written_back = kNone;  // the line that made room, where it had been stored to
+  };
+  Touched touch(std::uint64_t line, bool store);
+  /// Whether it was there and had been stored to; it has not any more.
+  bool clean(std::uint64_t line);
+
+ private:
+  using Set = std::array<std::uint32_t, kWays>;  // 0 = none; else 2 * line + 2, + 1 where stored to; latest first
+  Set& set_of(std::uint64_t line) { return sets_[(line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32]; }
+  std::uint64_t count_;
+  std::unique_ptr<Set[]> sets_;
+};
+
+/// Nanoseconds of the time stamp counter.
+double tsc_ns();
+
+class EmulatedHost : public FlushedHost {
+ public:
+  EmulatedHost(EmulatedMedium& medium, DurableRange durable, std::uint64_t cache_bytes)
+      : medium_(&medium), durable_(durable), cache_(cache_bytes) {}
+
+  std::uint64_t load(std::uint64_t const* at) {
+    if (durable_.has(at)) wait_for(line_of(at));
+    return FlushedHost::load(at);
+  }
+  void store(std::uint64_t* at, std::uint64_t value) {
+    if (durable_.has(at)) stored(line_of(at));
+    FlushedHost::store(at, value);
+  }
+  bool cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) {
+    if (durable_.has(at)) {
+      wait_for(line_of(at));
+      stored(line_of(at));
+    }
+    return FlushedHost::cas(at, expected, value);
+  }
+  void read(void const* at, std::size_t bytes) {
+    if (!durable_.has(at)) return;
+    LineRange const lines = LineRange::of(at, bytes);
+    for (std::uint64_t line = lines.first; line < lines.end; ++line) ask_for(line - durable_.first_line());
+  }
+  void prefetch(void const* at) { read(at, 1); }
+  void flush(void const* at, std::size_t bytes);
+  void fence();
+  void persist(void const* at, std::size_t bytes) {
+    flush(at, bytes);
+    fence();
+  }
+  void begin() { last_ = CacheModel::kNone; }
+
+ private:
+  static constexpr std::size_t kInFlight = 16;
+  struct Pending {
+    std::uint64_t line = CacheModel::kNone;
+    double there = 0;
+  };
+
+  [[nodiscard]] std::uint64_t line_of(void const* at) const {
+    return reinterpret_cast<std::uintptr_t>(at) / kCacheLine - durable_.first_line();
+  }
+  void wait_for(std::uint64_t line) {
+    if (line != last_) wait_slowly(line);
+  }
+  void wait_slowly(std::uint64_t line);
+  void ask_for(std::uint64_t line);
+  void stored(std::uint64_t line);
+  void write_back(std::uint64_t line);
+
+  EmulatedMedium* medium_;
+  DurableRange durable_;
+  CacheModel cache_;
+  std::uint64_t last_ = CacheModel::kNone;  // waited for last, so that it is there
+  std::array<Pending, kInFlight> pending_{};
+  std::size_t next_pending_ = 0;
+  std::size_t asked_ = 0;  // pending lines that nobody has waited for
+  double media_busy_ = 0;  // until when, with lines that this thread flushed
+};
+
+}  // namespace perdure::pm
