@@ -11,7 +11,7 @@ namespace perdure::bench {
 namespace {
 
 struct LoadOptions {
-  std::vector<std::string> indexes{"dash-eh", "dash-eh-stash4", "cceh", "level"};
+  std::vector<std::string> indexes{"dash-eh", "dash-eh-stash4", "dash-lh", "cceh", "level"};
   std::uint64_t records = 1'000'000;
   std::uint64_t samples = 200;
   std::string pool;

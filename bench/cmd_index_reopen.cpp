@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::vector<std::string> indexes{"dash-eh", "cceh", "level"};
+  std::vector<std::string> indexes{"dash-eh", "dash-lh", "cceh", "level"};
   std::vector<std::uint64_t> records{250'000, 1'000'000, 4'000'000};
   std::uint32_t threads = 1;
   std::string host = "flushed";

@@ -26,7 +26,7 @@ using cpu_peers::Outcome;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::vector<std::string> indexes{"dash-eh", "cceh", "level"};
+  std::vector<std::string> indexes{"dash-eh", "dash-lh", "cceh", "level"};
   std::uint64_t records = 1'000'000;
   std::uint64_t ops = 500'000;
   std::vector<std::uint32_t> threads{1};

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Maker> const& makers() {
   static std::vector<Maker> const all = [] {
-    std::vector<Maker> list{dash_eh(), cceh(), level(), clevel(), seph()};
+    std::vector<Maker> list{dash_eh(), dash_lh(), cceh(), level(), clevel(), seph()};
     for (auto const& more : {dash_without_parts(), volatile_tables()})
       list.insert(list.end(), more.begin(), more.end());
     return list;
