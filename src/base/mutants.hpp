@@ -160,6 +160,7 @@ enum class Mutant : std::uint8_t {
   dash_merge_directory_last,
   dash_link_before_bucket,
   dash_halving_trusts_entries,
+  dash_split_twice,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

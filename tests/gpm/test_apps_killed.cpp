@@ -72,7 +72,7 @@ class Killed : public testing::TestWithParam<std::tuple<std::string, std::string
     arguments.push_back(nullptr);
     pid_t const child = ::fork();
     if (child != 0) return child;
-    std::freopen("/dev/null", "w", stdout);
+    if (std::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(127);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }

@@ -371,7 +371,7 @@ class Linear {
       Segment const parent = segment_at(place);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
         if (pool_->read_only()) return 0;
-        if (Status const split = this->split(host, parent, from); !split.ok()) return no_memory(split);
+        if (Status const split = this->split(host, parent, from, depth); !split.ok()) return no_memory(split);
       }
     }
     make_sound(host, s);
@@ -434,13 +434,14 @@ class Linear {
     return {};
   }
 
-  /// Splits off what segment i is to give up next.
+  /// Splits off what segment i is to give up next, unless another has brought it to depth `wanted` meanwhile: one split
+  /// more would be of a segment that is not due yet.
   template <class Host>
-  Status split(Host& host, Segment s, std::uint64_t i) {
-    std::uint32_t const before = Extent{host.load(&s.header->extent)}.depth();
+  Status split(Host& host, Segment s, std::uint64_t i, std::uint32_t wanted) {
     ops_.lock_all(host, s);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    Status const status = depth == before ? split_locked(host, s, i, depth) : Status{};
+    bool const due = depth < wanted || mutated(Mutant::dash_split_twice);
+    Status const status = due ? split_locked(host, s, i, depth) : Status{};
     ops_.unlock_all(host, s);
     return status;
   }
