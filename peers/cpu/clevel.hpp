@@ -30,13 +30,12 @@ class Clevel {
   Status create(Host& host, Options const& options) {
     std::uint64_t log2 = 1;
     while ((std::uint64_t{3 * kWordSlots} << log2) / 2 < options.initial_slots) ++log2;
-    host.store(&root_->log2_first, log2 - 1);
+    host.store(&root_->log2_first, log2_first_ = log2 - 1);
     for (std::uint64_t level : {0, 1}) {
       if (Status s = make_level(host, level); !s.ok()) return s;
     }
     host.store(&root_->context, context_of(0, 1));
     host.persist(root_, sizeof *root_);
-    log2_first_ = log2 - 1;
     return {};
   }
   template <class Host>
@@ -211,7 +210,6 @@ class Clevel {
   template <class Host>
   Status make_level(Host& host, std::uint64_t level) {
     if (level >= kMostLevels) return {Code::no_space, "clevel has as many levels as its root has room for"};
-    log2_first_ = host.load(&root_->log2_first);
     auto run = pool_->take_run(bytes_of(level));
     if (!run) return run.status();
     std::uint64_t* const words = pool_->words(run->bytes);

@@ -28,7 +28,7 @@ KERNEL_HEADERS = {
 }  # public ones that bring the engine's own, for users' kernels
 PEER_FACES = {"peer.hpp", "cpu_peer.hpp", "adapter.h"}  # all that the benchmark sees of a peer
 # Dash itself, behind the face of the tables that it is measured beside, one operation at a time.
-SUBJECTS_AMONG_PEERS = {"dash_table.hpp", "dash_eh.cpp", "dash_parts.cpp", "segment_fill.cpp"}
+SUBJECTS_AMONG_PEERS = {"dash_table.hpp", "dash_eh.cpp", "dash_lh.cpp", "dash_parts.cpp", "segment_fill.cpp"}
 MAY_NAME_STORE = {"store", "serve", "explore"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)

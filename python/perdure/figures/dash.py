@@ -487,7 +487,12 @@ def read_volatile(setting: Setting, results: Results) -> Drawn:
                 ours[f"{host}, {threads}"] = of
         slow = [one for one in ours.values() if one is None or one < 0.5]
         claims.append(
-            Claim(f"{_TITLES[workload]}: Dash-EH over Boost's concurrent_flat_map, at least", 0.5, ours, reached=not slow)
+            Claim(
+                f"{_TITLES[workload]}: Dash-EH over Boost's concurrent_flat_map, at least",
+                0.5,
+                ours,
+                reached=not slow,
+            )
         )
     panels = []
     for workload in _TITLES:
