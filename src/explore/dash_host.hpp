@@ -18,6 +18,7 @@ struct Stuck : std::runtime_error {
 class SimHost {
  public:
   static constexpr bool kFlushes = true;
+  static constexpr bool kNear = false;
 
   static std::uint64_t load(std::uint64_t const* at) {
     exec::sim_point();

@@ -32,6 +32,7 @@ struct LineCounts {
 class CountedHost : public OrderedHost {
  public:
   static constexpr bool kFlushes = true;
+  static constexpr bool kNear = false;
 
   explicit CountedHost(DurableRange durable) : durable_(durable) {}
 

@@ -57,6 +57,8 @@ double tsc_ns();
 
 class EmulatedHost : public FlushedHost {
  public:
+  static constexpr bool kNear = false;
+
   EmulatedHost(EmulatedMedium& medium, DurableRange durable, std::uint64_t cache_bytes)
       : medium_(&medium), durable_(durable), cache_(cache_bytes) {}
 

@@ -6,6 +6,8 @@
 //   flush(at, bytes), fence() what was stored there is durable once the fence is done; persist() is both
 //   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
 //   begin()                   an operation begins
+//   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are likely to be wanted are
+//                             fetched before it is known which; on persistent memory each of them is paid for
 //
 // Invariant: a word that two threads use is touched by load, store and cas alone. On memory that keeps what was
 // stored when a process dies (tmpfs) flushes are nothing; on memory behind caches that a power loss empties, they
@@ -24,6 +26,7 @@ namespace perdure::pm {
 class OrderedHost {
  public:
   static constexpr bool kFlushes = false;
+  static constexpr bool kNear = true;
 
   static std::uint64_t load(std::uint64_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
   static void store(std::uint64_t* at, std::uint64_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }

@@ -260,8 +260,10 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   ::fstatfs(m.fd_, &fs);
   std::uint64_t const limit = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
   if (Status s = m.reserve_addresses(std::max(bytes, std::min(limit, kMaxReservation))); !s.ok()) return s;
-  // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now.
-  if (!options.read_only) {
+  // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now. One without holes is left
+  // alone, for looking at each of its pages takes long.
+  bool const sparse = static_cast<std::uint64_t>(st.st_blocks) * 512 < bytes;
+  if (!options.read_only && sparse) {
     if (int const error = ::posix_fallocate(m.fd_, 0, static_cast<off_t>(bytes)); error != 0) {
       return Status{Code::no_space,
                     "pool " + path + ": its file system cannot back " + size_text(bytes) + ": " + why(error)};

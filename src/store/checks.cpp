@@ -44,8 +44,7 @@ Status check_expected(std::string const& path, OpenOptions const& options, pm::P
   return expect("value_bytes", options.expect_value_bytes, h.value_bytes);
 }
 
-Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call,
-                   std::span<KeyStatus> statuses) {
+Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call, std::span<KeyStatus> statuses) {
   std::size_t const n = call.keys.count;
   auto const width = [](std::uint32_t w) { return w == 0 ? std::string("variable") : std::to_string(w) + " bytes"; };
   if (!statuses.empty() && statuses.size() != n)

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "log/batch_record.hpp"
-#include "store/replaying.hpp"
 #include "store/gphash_store.hpp"
+#include "store/replaying.hpp"
 #include "store/world.hpp"
 
 namespace perdure {

@@ -23,6 +23,7 @@
 #include "base/mutants.hpp"
 #include "exec/bytes.hpp"
 #include "index/dash/layout.hpp"
+#include "pm/flush.hpp"
 
 namespace perdure::dash {
 
@@ -85,6 +86,7 @@ class SegmentOps {
   template <class Host, class Right>
   Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
     Bucket& home = s.buckets[home_of(key.hash)];
+    fetch_ahead(host, s, home_of(key.hash));
     host.read(&home, kMetadata);
     if constexpr (!K::optimistic) lock(host, home);
     State const before{host.load(&home.state)};
@@ -101,6 +103,7 @@ class SegmentOps {
 
   template <class Host>
   void prefetch(Host& host, Segment s, std::uint64_t hash) const {
+    if constexpr (Host::kNear) return fetch_ahead(host, s, home_of(hash));
     host.prefetch(&s.buckets[home_of(hash)]);
     host.prefetch(&s.buckets[next_of(home_of(hash))]);
   }
@@ -406,6 +409,7 @@ class SegmentOps {
   Pair lock_pair(Host& host, Segment s, std::uint64_t hash) const {
     std::uint32_t const home = home_of(hash);
     Pair const pair{home, K::probing ? next_of(home) : home};
+    fetch_ahead(host, s, home);
     host.read(&s.buckets[pair.home], kMetadata);
     host.read(&s.buckets[pair.next], kMetadata);
     lock(host, s.buckets[std::min(pair.home, pair.next)]);
@@ -416,6 +420,16 @@ class SegmentOps {
   void unlock_pair(Host& host, Segment s, Pair pair) const {
     unlock(host, s.buckets[pair.home]);
     if (pair.home != pair.next) unlock(host, s.buckets[pair.next]);
+  }
+
+  /// Of near memory: a bucket's slots beside its metadata, and the next bucket's metadata, in one wait.
+  template <class Host>
+  void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
+    if constexpr (Host::kNear) {
+      auto const* const lines = reinterpret_cast<std::byte const*>(&s.buckets[home]);
+      for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
+      host.prefetch(&s.buckets[next_of(home)]);
+    }
   }
 
   // --- Searching ------------------------------------------------------------------------------------------------
