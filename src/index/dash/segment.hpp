@@ -422,13 +422,14 @@ class SegmentOps {
     if (pair.home != pair.next) unlock(host, s.buckets[pair.next]);
   }
 
-  /// Of near memory: a bucket's slots beside its metadata, and the next bucket's metadata, in one wait.
+  /// Of near memory: both of a key's buckets, in one wait.
   template <class Host>
   void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
     if constexpr (Host::kNear) {
-      auto const* const lines = reinterpret_cast<std::byte const*>(&s.buckets[home]);
-      for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
-      host.prefetch(&s.buckets[next_of(home)]);
+      for (std::uint32_t const b : {home, next_of(home)}) {
+        auto const* const lines = reinterpret_cast<std::byte const*>(&s.buckets[b]);
+        for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
+      }
     }
   }
 
@@ -446,6 +447,25 @@ class SegmentOps {
     for (std::uint32_t left = candidates(host, bucket_at(host, s, b), key.hash, of); left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_at(host, s, at);
+      if (!keys_.equal(host, slot, key)) continue;
+      found = slot;
+      if (spot != nullptr) *spot = at;
+      return true;
+    }
+    return false;
+  }
+  /// Both of a key's buckets at once: which of them has it is a coin's toss, and no branch should wait for that.
+  template <class Host>
+  bool locate_in_pair(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot) const {
+    std::uint32_t const home = home_of(key.hash), next = next_of(home);
+    State const guests = state_of(host, s, next);
+    std::uint32_t left = candidates(host, s.buckets[home], key.hash, state.used() & ~state.guests()) |
+                         candidates(host, s.buckets[next], key.hash, guests.used() & guests.guests()) << 16;
+    for (; left != 0; left &= left - 1) {
+      auto const bit = static_cast<std::uint32_t>(std::countr_zero(left));
+      Spot const at{bit < 16 ? home : next, bit % 16};
+      Slot const& place = s.buckets[at.bucket].slots[at.slot];
+      Slot const slot{host.load(&place.first), host.load(&place.second)};
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
       if (spot != nullptr) *spot = at;
@@ -486,16 +506,21 @@ class SegmentOps {
   /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
   template <class Host>
   bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
-    std::uint32_t const home = home_of(key.hash);
-    if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
-    Hints const hints{host.load(&s.buckets[home].hints)};
-    Hints beyond;
-    std::uint32_t const next = next_of(home);
-    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
-      host.read(&s.buckets[next], kMetadata);
-      State const guests = state_of(host, s, next);
-      if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
+    std::uint32_t const home = home_of(key.hash), next = next_of(home);
+    Hints hints, beyond;
+    if constexpr (Host::kNear && K::probing) {
+      if (locate_in_pair(host, s, key, state, found, spot)) return true;
+      hints = {host.load(&s.buckets[home].hints)};
       beyond = {host.load(&s.buckets[next].hints)};
+    } else {
+      if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
+      hints = {host.load(&s.buckets[home].hints)};
+      if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
+        host.read(&s.buckets[next], kMetadata);
+        State const guests = state_of(host, s, next);
+        if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
+        beyond = {host.load(&s.buckets[next].hints)};
+      }
     }
     if (K::overflow_hints && hints.untold() == 0) {
       return locate_overflows(host, s, home, hints, false, key, found, spot) ||
