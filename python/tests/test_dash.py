@@ -80,8 +80,8 @@ def test_an_unknown_index_is_named(pool):
 def test_the_command_line_makes_shows_and_checks_one(cli, pool):
     made = cli("create", pool, "--index", "dash-eh", "--value-bytes", "8", "--json", "-")
     assert made.status == 0 and made.json()["index"] == "dash_eh"
-    assert cli("put", pool, 7, "eightbyt").status == 0
-    assert cli("get", pool, 7).out == "eightbyt\n"
+    assert cli("put", pool, 7, 70).status == 0
+    assert cli("get", pool, 7).out == "70\n"
     shown = cli("stats", pool, "--json", "-")
     assert shown.status == 0 and shown.json()["index"] == "dash_eh" and shown.json()["records"] == 1
     assert cli("verify", pool).status == 0
