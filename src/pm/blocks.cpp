@@ -31,8 +31,6 @@ Status Blocks::add_superblock() {
   write_bytes(pool_->base() + run->bytes, &header, sizeof header);
   order();
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
-  if (ours_.size() <= index) ours_.resize(index + 1);
-  ours_[index] = true;
   for (std::uint64_t i = capacity(); i-- > 0;) free_.push_back(block_at(index, i));
   return {};
 }
@@ -55,7 +53,6 @@ void Blocks::give(Offset block) {
 
 void Blocks::find_superblocks() {
   std::lock_guard const lock(*memory_);
-  ours_.assign(pool_->superblocks(), false);
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
     Offset const at{i * pool_->superblock_bytes()};
     if (!pool_->is_free(at)) continue;
@@ -65,7 +62,6 @@ void Blocks::find_superblocks() {
         header.crc != crc32c(0, &header, offsetof(BlocksHeader, crc)) || header.block_bytes != block_bytes_)
       continue;
     pool_->claim_run(at, 1);
-    ours_[i] = true;
     unswept_[i];
   }
 }
@@ -92,21 +88,6 @@ void Blocks::finish_sweep() {
   }
   given_.clear();
   unswept_.clear();
-}
-
-bool Blocks::is_block(Offset at) {
-  std::lock_guard const lock(*memory_);
-  std::uint64_t const index = at.bytes / pool_->superblock_bytes();
-  std::uint64_t const in = at.bytes % pool_->superblock_bytes();
-  return index < ours_.size() && ours_[index] && in >= kBlockAlign && (in - kBlockAlign) % block_bytes_ == 0 &&
-         (in - kBlockAlign) / block_bytes_ < capacity();
-}
-
-std::uint64_t Blocks::superblocks() {
-  std::lock_guard const lock(*memory_);
-  std::uint64_t n = 0;
-  for (bool const ours : ours_) n += ours;
-  return n;
 }
 
 }  // namespace perdure::pm

@@ -25,17 +25,12 @@ class Blocks {
   Result<Offset> take();
   void give(Offset block);
 
-  /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, for now.
+  /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a sweep has ended.
   void find_superblocks();
   /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given meanwhile.
   void begin_sweep();
   void mark(Offset block);
   void finish_sweep();
-
-  [[nodiscard]] std::uint64_t block_bytes() const { return block_bytes_; }
-  /// Whether a block may begin there.
-  [[nodiscard]] bool is_block(Offset at);
-  [[nodiscard]] std::uint64_t superblocks();
 
  private:
   struct Unswept {
@@ -50,7 +45,6 @@ class Blocks {
   std::mutex* memory_;  // guards the rest
   std::uint64_t block_bytes_;
   std::vector<Offset> free_;
-  std::vector<bool> ours_;                              // by superblock
   std::unordered_map<std::uint64_t, Unswept> unswept_;  // superblocks found at open, until the sweep has ended
   std::vector<Offset> given_;                           // blocks of those that were given back meanwhile
 };

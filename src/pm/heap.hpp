@@ -44,7 +44,8 @@ class RecordHeap {
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
 
-  /// At open, instead of recovery: superblocks that hold records are in use, and every record in them, for now.
+  /// At open, instead of recovery: superblocks that hold records are in use, and every record in them, until a sweep
+  /// has ended.
   void claim_superblocks();
   /// Marks what is reached of those between begin_sweep() and finish_sweep(). Records may be reserved and released
   /// meanwhile; whoever finishes makes sure that what was unlinked before it was reached has been released.

@@ -17,20 +17,17 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/crc32c.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/segment.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "pm/blocks.hpp"
 #include "pm/pool.hpp"
-#include "pm/watch.hpp"
 
 namespace perdure::dash {
 

@@ -206,7 +206,6 @@ class Linear {
     return why_full_;
   }
   [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
-  [[nodiscard]] std::uint64_t chains() const { return chains_.load(); }
 
  private:
   static constexpr std::uint32_t kStride = 8;  // arrays of a size
@@ -412,7 +411,6 @@ class Linear {
     auto block = chained_.take();
     if (!block) return block.status();
     if (!ops_.chain(host, s, block->bytes, true)) chained_.give(*block);
-    chains_.fetch_add(1, std::memory_order_relaxed);
     return {};
   }
 
@@ -513,7 +511,7 @@ class Linear {
   std::array<std::unique_ptr<std::uint64_t[], Free>, kChunks + 2> chunks_;
   SharedLock growing_;
   std::array<SharedLock, kRecoveries> recoveries_;
-  std::atomic<std::uint64_t> splits_{0}, chains_{0};
+  std::atomic<std::uint64_t> splits_{0};
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
   exec::Epochs epochs_;  // last: what it frees is above
