@@ -112,7 +112,8 @@ TEST(EmulatedHost, ADependentReadTakesAtLeastTheLatencyAndAHotLineDoesNot) {
   EXPECT_EQ(medium.busy_until(), 0) << "nothing was written";
   double const before = tsc_ns();
   for (std::size_t i = 0; i < kReads; ++i) static_cast<void>(host.load(&words[i * 64]));
-  EXPECT_LT((tsc_ns() - before) / kReads, medium.shape().read_ns / 2);
+  // Cold reads cannot overlap, so they took what the model itself takes, and the latency.
+  EXPECT_LT((tsc_ns() - before) / kReads, cold - medium.shape().read_ns / 2) << "hot lines wait for nothing";
 }
 
 TEST(EmulatedHost, ReadsAnnouncedTogetherOverlap) {
