@@ -28,6 +28,7 @@ class Arena {
   [[nodiscard]] std::uint32_t word_of(void const* at) const {
     return static_cast<std::uint32_t>((static_cast<std::byte const*>(at) - data_) >> shift_);
   }
+  [[nodiscard]] std::uint32_t line_of(std::uint32_t word) const { return word >> (6 - shift_); }
   [[nodiscard]] std::uint64_t now(std::uint32_t word) const { return value_at(data_, word); }
   [[nodiscard]] std::uint64_t before(std::uint32_t word) const { return value_at(shadow_, word); }
 

@@ -62,6 +62,7 @@ struct DashRunner<Table>::Opened {
 template <class Table>
 DashRunner<Table>::DashRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
   tracker_.follow_all(true);
+  tracker_.follow_lines(true);
 }
 
 template <class Table>
@@ -85,12 +86,13 @@ std::uint64_t* DashRunner<Table>::acknowledged(std::size_t thread) {
 // ------------------------------------------------------------------------------------------------
 // A run
 
-/// Free memory holds what its last owner left.
+/// Free memory holds what its last owner left: here, words that a slot could take for the scenario's keys.
 template <class Table>
-void DashRunner<Table>::soil(pm::Pool& pool) {
-  std::vector<std::byte> const garbage(pm::kMinSuperblock / 8, std::byte{0x5a});
+void DashRunner<Table>::soil(pm::Pool& pool) const {
+  std::vector<std::uint64_t> garbage(pm::kMinSuperblock / 64);
+  for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = scenario_.keys[i % scenario_.keys.size()];
   for (std::uint64_t i = 1; i < pool.superblocks(); ++i)
-    pm::write_bytes(pool.base() + i * pm::kMinSuperblock, garbage.data(), garbage.size());
+    pm::write_bytes(pool.base() + i * pm::kMinSuperblock, garbage.data(), garbage.size() * sizeof garbage[0]);
 }
 
 template <class Table>
@@ -116,6 +118,10 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   if (!made.table->create(made.host, index_, scenario_.depth).ok()) return false;
   for (std::uint64_t const key : scenario_.there)
     if (made.put(key, key) != dash::Answer::done) return false;
+  for (std::uint64_t const key : scenario_.ghosts)
+    if (made.put(key, key) != dash::Answer::done) return false;
+  for (std::uint64_t const key : scenario_.ghosts)
+    if (made.erase(key) != dash::Answer::done) return false;
   // No more fillers than leave the table as it is, so that it is the run that splits segments.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
     std::size_t const mark = arena_.mark();
@@ -279,7 +285,8 @@ std::optional<std::string> DashRunner<Table>::explain(Oracle const& oracle, Cont
   return std::nullopt;
 }
 
-/// The table goes on: operations answer as a map does, and after closing and opening it is as it was.
+/// The table goes on: operations answer as a map does, and whether it is closed or its process killed, it opens as it
+/// was.
 template <class Table>
 std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents contents) {
   for (std::size_t i = 0; i < scenario_.keys.size(); ++i) {
@@ -295,13 +302,16 @@ std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents con
   Contents found;
   if (auto wrong = contents_of(opened, found)) return wrong;
   if (found != contents) return "after recovery and some writes there is something else";
-  std::optional<std::string> wrong;
-  auto again = open(true, wrong);
-  if (wrong) return wrong;
-  again->table->sweep(again->host, [](Slot) {});
-  found.clear();
-  if ((wrong = contents_of(*again, found))) return wrong;
-  if (found != contents) return "opened once more there is something else";
+  for (bool const closed : {true, false}) {
+    std::optional<std::string> wrong;
+    auto again = open(closed, wrong);
+    if (wrong) return wrong;
+    again->table->sweep(again->host, [](Slot) {});
+    found.clear();
+    if ((wrong = contents_of(*again, found))) return wrong;
+    if (found != contents)
+      return closed ? "closed and opened there is something else" : "killed and opened there is something else";
+  }
   return std::nullopt;
 }
 

@@ -48,7 +48,7 @@ class DashRunner final : public Crasher {
 
   std::optional<std::string> recover(Oracle const& oracle, bool record_recovery, std::vector<Window>& recovery,
                                      std::uint64_t& logical);
-  static void soil(pm::Pool& pool);
+  void soil(pm::Pool& pool) const;
   std::unique_ptr<Opened> open(bool sound, std::optional<std::string>& wrong);
   void operate(Opened& opened, std::size_t thread);
   [[nodiscard]] std::uint64_t* acknowledged(std::size_t thread);

@@ -15,11 +15,12 @@ std::uint64_t hash_of(std::uint64_t key) {
   return dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key)).hash;
 }
 
-/// Keys whose home bucket is one of the first `homes`, so that few of them fill what they can reach.
-std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t homes) {
+/// Keys whose home bucket is one of the first `homes`, and whose hashes are in the lower half unless `halves` is 2, so
+/// that few of them fill what they can reach.
+std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t homes, std::uint64_t halves) {
   for (;;) {
-    std::uint64_t const key = draw() % 100000;
-    if (dash::bucket_of(hash_of(key), kBuckets) < homes) return key;
+    std::uint64_t const key = draw() % 100000, hash = hash_of(key);
+    if (dash::bucket_of(hash, kBuckets) < homes && hash >> 63 < halves) return key;
   }
 }
 
@@ -39,13 +40,14 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32
   DashScenario s;
   s.shape = {kBuckets, static_cast<std::uint32_t>(1 + draw() % 2)};
   bool const shrinks = kind == dash::Kind::extendible && draw() % 3 == 0;
-  s.depth = static_cast<std::uint32_t>(shrinks ? 1 + draw() % 2 : draw() % 2);
+  s.depth = static_cast<std::uint32_t>(shrinks ? 1 + draw() % 2 : 1);
+  std::uint64_t const halves = shrinks ? 2 : 1 + draw() % 2;
   std::uint32_t const homes = static_cast<std::uint32_t>(1 + draw() % 3);
   std::uint64_t const each = (homes + 1 + s.shape.stash) * dash::kSlots;
-  std::uint64_t const fillers = shrinks ? draw() % 6 : (each << s.depth) * (85 + draw() % 40) / 100;
+  std::uint64_t const fillers = shrinks ? draw() % 6 : each * halves * (85 + draw() % 40) / 100;
   auto const fresh = [&] {
     for (;;) {
-      std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : homes);
+      std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : homes, halves);
       // Erasures look for a merge at some hashes only.
       if (shrinks && draw() % 4 != 0 && (hash_of(key) >> 24) % 8 != 0) continue;
       bool const known = std::find(s.fillers.begin(), s.fillers.end(), key) != s.fillers.end() ||
@@ -54,6 +56,13 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32
     }
   };
   for (std::uint64_t i = 0; i < fillers; ++i) s.fillers.push_back(fresh());
+  // Of one half of all hashes and for one bucket, so that they fill what they can reach.
+  std::uint64_t const ghosts = shrinks && draw() % 2 == 0 ? 3 * dash::kSlots + each : 0;
+  while (s.ghosts.size() < ghosts) {
+    std::uint64_t const key = 100000 + draw() % 100000, hash = hash_of(key);
+    bool const known = std::find(s.ghosts.begin(), s.ghosts.end(), key) != s.ghosts.end();
+    if (!known && hash >> 63 == 0 && dash::bucket_of(hash, kBuckets) == 0) s.ghosts.push_back(key);
+  }
   for (int i = 0; i < 6; ++i) s.keys.push_back(fresh());
   for (std::uint64_t const key : s.keys)
     if (draw() % 4 < (shrinks ? 3 : 2)) s.there.push_back(key);

@@ -21,6 +21,7 @@ void Tracker::record(bool on) {
   recording_ = on;
   open_ = {};
   last_write_.clear();
+  last_in_line_.clear();
   threads_.clear();
   told_.clear();
   durable_.reset();
@@ -81,6 +82,14 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
     e.before |= durable_;
   }
   last_write_[word] = static_cast<std::uint16_t>(number);
+  if (lines_) {
+    auto const [last, first] = last_in_line_.try_emplace(arena_->line_of(word), static_cast<std::uint16_t>(number));
+    if (!first) {
+      e.before |= open_.events[last->second].before;
+      e.before.set(last->second);
+      last->second = static_cast<std::uint16_t>(number);
+    }
+  }
   open_.events.push_back(e);
 }
 

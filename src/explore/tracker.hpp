@@ -12,7 +12,8 @@
 //           behind a processor's caches (ADR): what is not flushed may be there or not, at any time.
 // With follow_volatile(), before a write come also what another warp had fenced before it wrote a volatile word (a
 // lock, a word of the mirror) that its warp has read: such memory is seen as it is now, and a fence is done when it
-// returns. With follow_all() durable words tell the same: threads of the host load and store by acquire and release. A
+// returns. With follow_all() durable words tell the same: threads of the host load and store by acquire and release.
+// With follow_lines() before a write come earlier writes to its cache line, as in memory behind a processor's caches. A
 // run's crash points within one window need no telling apart: what can be left at any of them is such a set
 // of the whole window's writes.
 #pragma once
@@ -45,8 +46,8 @@ struct Event {
 struct Window {
   std::vector<Event> events;
   std::uint64_t file_bytes = 0;  // of the pool when it ended
-  std::size_t oracle = 0;        // index of what a crash in it may leave; kept by the caller
-  bool too_large = false;        // more writes than kMostEvents: not to be explored
+  std::size_t oracle = 0;  // index of what a crash in it may leave; kept by the caller
+  bool too_large = false;  // more writes than kMostEvents: not to be explored
 };
 
 class Tracker final : public exec::SimObserver {
@@ -57,6 +58,7 @@ class Tracker final : public exec::SimObserver {
   void record(bool on);
   void follow_volatile(bool on) { follow_ = on; }
   void follow_all(bool on) { follow_ = follow_durable_ = on; }
+  void follow_lines(bool on) { lines_ = on; }
   /// Closes the window that is open, if it holds a write or `even_empty`.
   void cut(bool even_empty);
   void set_oracle(std::size_t oracle) { oracle_ = oracle; }
@@ -94,8 +96,8 @@ class Tracker final : public exec::SimObserver {
 
  private:
   struct Thread {
-    EventSet fenced;   // before anything it writes now
-    EventSet since;    // written or read from others since its last fence; of model flush, flushed
+    EventSet fenced;  // before anything it writes now
+    EventSet since;  // written or read from others since its last fence; of model flush, flushed
   };
   void add_event(std::uint32_t word, std::uint64_t value);
   void heed(std::uint32_t word);
@@ -114,14 +116,15 @@ class Tracker final : public exec::SimObserver {
   std::size_t oracle_ = 0;
   std::unordered_map<std::uint32_t, std::uint16_t> last_write_;  // of each word, in the open window
   std::unordered_map<std::uint32_t, Thread> threads_;
+  std::unordered_map<std::uint32_t, std::uint16_t> last_in_line_;
   EventSet durable_;  // model flush: what anyone has flushed and fenced
-  bool follow_ = false, follow_durable_ = false;
+  bool follow_ = false, follow_durable_ = false, lines_ = false;
   std::unordered_map<std::uintptr_t, EventSet> told_;  // by word: what its writer had fenced
 
   bool crashed_ = false;
   Window const* window_ = nullptr;
   std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> chains_;  // events of each word
-  std::unordered_map<std::uint32_t, std::uint64_t> base_;                 // what it was before them
+  std::unordered_map<std::uint32_t, std::uint64_t> base_;  // what it was before them
   std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> unread_;  // those not decided yet
   std::vector<EventSet> after_;
   EventSet in_, out_;

@@ -9,6 +9,7 @@
 //   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are likely to be wanted are
 //                             fetched before it is known which; on persistent memory each of them is paid for
 //
+// Of one cache line, memory has what it held after some store: stores to it never arrive without those before them.
 // Invariant: a word that two threads use is touched by load, store and cas alone. On memory that keeps what was
 // stored when a process dies (tmpfs) flushes are nothing; on memory behind caches that a power loss empties, they
 // are everything: which of the two is the Host's, never the algorithm's.
@@ -37,7 +38,8 @@ class OrderedHost {
   static void flush(void const*, std::size_t) {}
   static void fence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
   static void persist(void const*, std::size_t) { fence(); }
-  static void prefetch(void const* at) { __builtin_prefetch(at); }
+  /// The builtin alone has no effect that GCC knows of: it leaves out calls of functions that do nothing else.
+  static void prefetch(void const* at) { asm volatile("prefetcht0 %0" : : "m"(*static_cast<char const*>(at))); }
   static void pause() { __builtin_ia32_pause(); }
   static void begin() {}
 };

@@ -41,15 +41,17 @@ class Extendible {
 
   /// `memory` guards pool and blocks.
   Extendible(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
-      : pool_(&pool), memory_(&memory), ops_(keys, shape), blocks_(pool, memory, shape.bytes()) {}
+      : pool_(&pool), base_(pool.base()), memory_(&memory), ops_(keys, shape), blocks_(pool, memory, shape.bytes()) {}
   Extendible(Extendible const&) = delete;
   Extendible& operator=(Extendible const&) = delete;
 
-  /// Superblock `index` is the index's; there are 2^depth segments to begin with. The caller makes it the pool's root.
+  /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
+  /// least, so that free slots can name keys of the other half. The caller makes it the pool's root.
   template <class Host>
   Status create(Host& host, Offset index, std::uint32_t depth) {
     root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
     version_ = 1;
+    depth = std::max(depth, 1u);
     std::vector<Offset> segments;
     for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) {
       auto block = blocks_.take();
@@ -58,7 +60,7 @@ class Extendible {
     }
     for (std::uint64_t i = 0; i < segments.size(); ++i) {
       std::uint64_t const next = i + 1 < segments.size() ? segments[i + 1].bytes : 0;
-      make_segment(host, segments[i], depth == 0 ? 0 : i << (64 - depth), Extent::of(depth, next));
+      ops_.clear(host, make_segment(host, segments[i], i << (64 - depth), Extent::of(depth, next)));
     }
     auto place = directory_place(depth);
     if (!place) return place.status();
@@ -82,7 +84,7 @@ class Extendible {
     version_ = host.load(&root_->version);
     auto const depth = static_cast<std::uint32_t>(directory >> 56);
     Offset const place{directory & kPlace};
-    if (depth > Extent::kMostDepth || place.bytes + (std::uint64_t{8} << depth) > pool_->bytes())
+    if (depth == 0 || depth > Extent::kMostDepth || place.bytes + (std::uint64_t{8} << depth) > pool_->bytes())
       return {Code::corrupt, "the index's directory is outside the pool"};
     if (place.bytes % pool_->superblock_bytes() == 0) {
       std::lock_guard const lock(*memory_);
@@ -164,8 +166,7 @@ class Extendible {
       if (segment_at(entry(host, position)) == s) {
         Extent const extent{host.load(&s.header->extent)};
         ops_.for_each(host, s, f);
-        std::uint64_t const next =
-            extent.depth() == 0 ? 0 : s.header->start + (std::uint64_t{1} << (64 - extent.depth()));
+        std::uint64_t const next = host.load(&s.header->start) + (std::uint64_t{1} << (64 - extent.depth()));
         if (locks) ops_.unlock_all(host, s);
         return next;
       }
@@ -226,12 +227,13 @@ class Extendible {
   static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
 
   struct Directory {
-    std::uint32_t depth = 0;
+    explicit Directory(std::uint32_t its_depth) : depth(its_depth) {}
+    std::uint32_t depth;
     std::vector<std::uint64_t> entries;  // places of segments; 0 = not looked up yet
-    [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return depth == 0 ? 0 : hash >> (64 - depth); }
+    [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return hash >> (64 - depth); }
   };
 
-  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(pool_->base() + place); }
+  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
   [[nodiscard]] std::uint64_t place_of(Segment s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
   }
@@ -242,21 +244,27 @@ class Extendible {
   // --- The directory ----------------------------------------------------------------------------------------------
 
   template <class Host>
-  Directory& directory(Host& host) {
+  PERDURE_FN Directory& directory(Host& host) {
     return *reinterpret_cast<Directory*>(host.load(&volatile_));
   }
   template <class Host>
-  std::uint64_t entry(Host& host, std::uint64_t hash) {
+  PERDURE_FN std::uint64_t entry(Host& host, std::uint64_t hash) {
     Directory& directory = this->directory(host);
     std::uint64_t const found = host.load(&directory.entries[directory.index(hash)]);
     return found != 0 ? found : enter(host, hash);
   }
 
   template <class Host, class F>
-  Answer until_settled(Host& host, std::uint64_t hash, F operation) {
+  PERDURE_FN Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
-      std::uint64_t const place = entry(host, hash);
-      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || entry(host, hash) == place; };
+      Directory& seen = directory(host);
+      std::uint64_t const* const entry = &seen.entries[seen.index(hash)];
+      std::uint64_t place = host.load(entry);
+      if (place == 0) [[unlikely]]
+        place = enter(host, hash);
+      auto const right = [&] {
+        return mutated(Mutant::dash_segment_not_checked) || (&directory(host) == &seen && host.load(entry) == place);
+      };
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
     }
@@ -265,7 +273,7 @@ class Extendible {
   template <class Host>
   static bool covers(Host& host, Segment s, std::uint64_t hash) {
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    return depth == 0 || ((hash ^ host.load(&s.header->start)) >> (64 - depth)) == 0;
+    return ((hash ^ host.load(&s.header->start)) >> (64 - depth)) == 0;
   }
 
   /// Looks an entry up on PM, makes its segment sound, and notes it.
@@ -274,7 +282,7 @@ class Extendible {
     HeldShared const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     auto const depth = static_cast<std::uint32_t>(root >> 56);
-    std::uint64_t* const at = entries_at(Offset{root & kPlace}) + (depth == 0 ? 0 : hash >> (64 - depth));
+    std::uint64_t* const at = entries_at(Offset{root & kPlace}) + (hash >> (64 - depth));
     host.read(at, sizeof *at);
     Segment s = segment_at(host.load(at));
     host.read(s.header, sizeof(std::uint64_t) * 3);
@@ -301,8 +309,7 @@ class Extendible {
 
   template <class Host>
   void new_volatile(Host& host, std::uint32_t depth) {
-    auto directory = std::make_unique<Directory>();
-    directory->depth = depth;
+    auto directory = std::make_unique<Directory>(depth);
     directory->entries.assign(std::size_t{1} << depth, 0);
     host.store(&volatile_, reinterpret_cast<std::uint64_t>(directory.get()));
     owned_ = std::move(directory);
@@ -360,8 +367,7 @@ class Extendible {
     if (Status s = switch_directory(host, depth + 1, [&](std::uint64_t i) { return host.load(old + i / 2); }); !s.ok())
       return s;
     Directory const& now = directory(host);
-    auto next = std::make_unique<Directory>();
-    next->depth = depth + 1;
+    auto next = std::make_unique<Directory>(depth + 1);
     for (std::uint64_t const& entry : now.entries) next->entries.insert(next->entries.end(), 2, host.load(&entry));
     replace_volatile(host, std::move(next));
     return {};
@@ -374,7 +380,7 @@ class Extendible {
     std::uint64_t const root = host.load(&root_->directory);
     auto const depth = static_cast<std::uint32_t>(root >> 56);
     std::uint64_t const* const old = entries_at(Offset{root & kPlace});
-    if (depth == 0) return;
+    if (depth == 1) return;
     std::uint64_t const last = (std::uint64_t{1} << depth) - 1;
     for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last; n += 2, i = (i + 2) & last) {
       std::uint64_t const place = host.load(old + i);
@@ -385,8 +391,7 @@ class Extendible {
     }
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);
-    auto next = std::make_unique<Directory>();
-    next->depth = depth - 1;
+    auto next = std::make_unique<Directory>(depth - 1);
     for (std::size_t i = 0; i < now.entries.size(); i += 2) next->entries.push_back(agreed(host, now, i));
     replace_volatile(host, std::move(next));
   }
@@ -420,14 +425,14 @@ class Extendible {
   // --- Segments ---------------------------------------------------------------------------------------------------
 
   template <class Host>
-  void make_segment(Host& host, Offset block, std::uint64_t start, Extent extent) {
+  Segment make_segment(Host& host, Offset block, std::uint64_t start, Extent extent) {
     Segment const s = segment_at(block.bytes);
-    ops_.clear(host, s);
     host.store(&s.header->start, start);
     host.store(&s.header->version, version_);
     host.store(&s.header->extent, extent.word);
     host.store(&s.header->chain, 0);
-    host.persist(s.header, 32);
+    host.flush(s.header, 32);
+    return s;
   }
 
   /// Makes two of the segment that has this hash, if it is still `s`.
@@ -455,13 +460,12 @@ class Extendible {
     std::uint64_t const start = host.load(&s.header->start) | bit;
     auto const moves = [&](std::uint64_t h) { return (h & bit) != 0; };
 
-    Segment const right = segment_at(block->bytes);
-    make_segment(host, *block, start, Extent::of(depth + 1, extent.next()));
-    ops_.lock_all(host, right);
+    Segment const right = make_segment(host, *block, start, Extent::of(depth + 1, extent.next()));
     SegmentContents const contents = ops_.contents(host, s);
     bool const early = mutated(Mutant::dash_split_before_copy);
     if (early) commit(host, s, Extent::of(depth + 1, block->bytes));
     ops_.copy(host, s, contents, right, moves);
+    ops_.lock_all(host, right);
     if (!mutated(Mutant::dash_split_not_ordered)) host.fence();
     if (!early) commit(host, s, Extent::of(depth + 1, block->bytes));
     turn_entries(host, start, depth + 1, block->bytes, 0);
@@ -481,7 +485,7 @@ class Extendible {
   void merge(Host& host, std::uint64_t hash) {
     Segment const some = segment_at(entry(host, hash));
     std::uint32_t const depth = Extent{host.load(&some.header->extent)}.depth();
-    if (depth == 0) return;
+    if (depth == 1) return;
     std::uint64_t const bit = std::uint64_t{1} << (64 - depth);
     std::uint64_t const start = hash & ~(bit - 1) & ~bit;
     Segment const left = segment_at(entry(host, start));
@@ -518,6 +522,7 @@ class Extendible {
   }
 
   pm::Pool* pool_;
+  std::byte* base_;  // its
   std::mutex* memory_;
   Ops ops_;
   pm::Blocks blocks_;

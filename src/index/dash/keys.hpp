@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/annotate.hpp"
 #include "base/hash.hpp"
 #include "index/dash/layout.hpp"
 
@@ -20,14 +21,14 @@ class InlineKeys {
   };
   explicit InlineKeys(std::uint32_t key_bytes = 8) : key_bytes_(key_bytes) {}
 
-  [[nodiscard]] Key key(std::byte const* bytes) const {
+  [[nodiscard]] PERDURE_FN Key key(std::byte const* bytes) const {
     Key key;
     std::memcpy(&key.word, bytes, key_bytes_);
     key.hash = hash_of_word(key.word);
     return key;
   }
   template <class Host>
-  [[nodiscard]] bool equal(Host&, Slot slot, Key const& key) const {
+  [[nodiscard]] PERDURE_FN bool equal(Host&, Slot slot, Key const& key) const {
     return slot.first == key.word;
   }
   template <class Host>
@@ -35,11 +36,18 @@ class InlineKeys {
     return a.first == b.first;
   }
   [[nodiscard]] std::uint64_t hash_of(Slot slot) const { return hash_of_word(slot.first); }
-  /// What an update replaces.
+  /// What an update replaces, and what says which key a slot has.
   static std::uint64_t& changing(Slot& slot) { return slot.second; }
+  static std::uint64_t& naming(Slot& slot) { return slot.first; }
+  /// Names a key whose hash is in the other half.
+  [[nodiscard]] std::uint64_t elsewhere(std::uint64_t hash) const {
+    std::uint64_t word = 0;
+    while (hash_of_word(word) >> 63 == hash >> 63) ++word;
+    return word;
+  }
 
  private:
-  [[nodiscard]] std::uint64_t hash_of_word(std::uint64_t word) const {
+  [[nodiscard]] PERDURE_FN std::uint64_t hash_of_word(std::uint64_t word) const {
     std::byte bytes[8];
     std::memcpy(bytes, &word, sizeof bytes);
     if (key_bytes_ > sizeof bytes) __builtin_unreachable();
@@ -73,6 +81,8 @@ class RecordKeys {
   }
   [[nodiscard]] static std::uint64_t hash_of(Slot slot) { return slot.second; }
   static std::uint64_t& changing(Slot& slot) { return slot.first; }
+  static std::uint64_t& naming(Slot& slot) { return slot.second; }
+  [[nodiscard]] static std::uint64_t elsewhere(std::uint64_t hash) { return ~hash; }
 
  private:
   Records records_;

@@ -1,6 +1,6 @@
 // What Dash keeps in a pool (Lu et al., VLDB'20, section 4; docs/format.md draws it). Every word of 8 bytes is stored
-// at once and by itself; which words are there after a crash is the algorithms' business (segment.hpp), and none of
-// them relies on an order within a cache line.
+// at once and by itself; which words are there after a crash is the algorithms' business (segment.hpp). A slot, which
+// is all that counts of a bucket then, lies in one cache line.
 #pragma once
 
 #include <bit>
@@ -20,8 +20,7 @@ struct Slot {           // bytes
   std::uint64_t second; //   8
 };
 
-/// 256 bytes: four words of metadata, then the slots. Word 0 says what counts. The rest is for finding it quickly, and
-/// made anew by recovery.
+/// 256 bytes: four words of metadata, for finding records quickly, which recovery makes anew; then the slots.
 struct Bucket {               // bytes
   std::uint64_t state;        //   0  see State
   std::uint64_t prints[2];    //   8  fingerprints of slots 0..13, then of overflows 0 and 1
@@ -29,6 +28,7 @@ struct Bucket {               // bytes
   Slot slots[kSlots];         //  32
 };
 static_assert(sizeof(Slot) == 16 && sizeof(Bucket) == 256 && offsetof(Bucket, slots) == 32);
+static_assert(64 % sizeof(Slot) == 0 && offsetof(Bucket, slots) % sizeof(Slot) == 0, "a slot lies in one cache line");
 static_assert(std::has_unique_object_representations_v<Bucket>);
 
 /// Bits 0..13 slots in use, 14..27 those whose key belongs to the bucket before this one, 31 locked, 32..63 version.
@@ -86,7 +86,7 @@ struct Hints {
   [[nodiscard]] Hints with_beyond(std::uint32_t bit) const { return {word | std::uint64_t{1} << (40 + bit)}; }
 };
 
-/// Before a segment's buckets. Its keys are those whose hash begins as `start` does, `depth` bits of it.
+/// Before a segment's buckets. Its keys are those whose hash begins as `start` does, `depth` bits of it; one at least.
 struct SegmentHeader {          // bytes
   std::uint64_t extent;         //   0  see Extent; the one word that commits a split or a merge
   std::uint64_t start;          //   8  least hash; constant

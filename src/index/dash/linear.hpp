@@ -48,19 +48,21 @@ class Linear {
   Linear(Linear const&) = delete;
   Linear& operator=(Linear const&) = delete;
 
-  /// Superblock `index` is the index's; there are 2^depth segments to begin with. The caller makes it the pool's root.
+  /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
+  /// least, so that free slots can name keys of the other half. The caller makes it the pool's root.
   template <class Host>
   Status create(Host& host, Offset index, std::uint32_t depth) {
     root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
     version_ = 1;
+    depth = std::max(depth, 1u);
     std::uint64_t const segments = std::uint64_t{1} << depth;
     for (std::uint32_t a = 0; a < kArrays; ++a) host.store(arrays() + a, 0);
     host.flush(arrays(), kArrays * 8);
     for (std::uint64_t i = 0; i < segments; ++i) {
       if (Status s = back(host, i); !s.ok()) return s;
-      SegmentHeader* const header = segment(host, i).header;
-      ops_.clear(host, Segment::at(reinterpret_cast<std::byte*>(header)));
-      store_header(host, header, depth == 0 ? 0 : start_of(i), depth, version_);
+      Segment const s = segment(host, i);
+      store_header(host, s.header, start_of(i), depth, version_);
+      ops_.clear(host, s);
     }
     host.store(&root_->version, version_);
     host.store(&root_->first, segments);
@@ -157,7 +159,7 @@ class Linear {
       if (holds(host, place, position)) {
         std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
         ops_.for_each(host, s, f);
-        std::uint64_t const next = depth == 0 ? 0 : host.load(&s.header->start) + (std::uint64_t{1} << (64 - depth));
+        std::uint64_t const next = host.load(&s.header->start) + (std::uint64_t{1} << (64 - depth));
         if (locks) ops_.unlock_all(host, s);
         return next;
       }
@@ -302,7 +304,7 @@ class Linear {
     first_ = host.load(&root_->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     std::uint64_t const word = host.load(&root_->directory);
-    if (!std::has_single_bit(first_) || Extents{word}.rounds() + depth_ >= kChunks)
+    if (!std::has_single_bit(first_) || depth_ == 0 || Extents{word}.rounds() + depth_ >= kChunks)
       return {Code::corrupt, "the index names an impossible number of segments"};
     for (std::uint32_t c = 0; c <= Extents{word}.rounds() + 1; ++c) make_chunk(c);
     host.store(&extents_, word);
@@ -344,7 +346,7 @@ class Linear {
     if (now != 0) return now == place;
     SegmentHeader* const header = segment_at(place).header;
     std::uint32_t const depth = Extent{host.load(&header->extent)}.depth();
-    return depth == 0 || ((hash ^ host.load(&header->start)) >> (64 - depth)) == 0;
+    return ((hash ^ host.load(&header->start)) >> (64 - depth)) == 0;
   }
 
   template <class Host, class F>
@@ -397,7 +399,7 @@ class Linear {
     std::uint64_t const start = host.load(&s.header->start);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
     ops_.recover(host, s, [&](std::uint64_t hash) {
-      return mutated(Mutant::dash_recovery_keeps_leftovers) || depth == 0 || ((hash ^ start) >> (64 - depth)) == 0;
+      return mutated(Mutant::dash_recovery_keeps_leftovers) || ((hash ^ start) >> (64 - depth)) == 0;
     });
     host.fence();
     host.store(&s.header->version, version_);
@@ -452,7 +454,6 @@ class Linear {
     SegmentContents const contents = ops_.contents(host, s);
     auto chain = take_chained(ops_.chain_for(contents, moves));
     if (!chain) return chain.status();
-    ops_.clear(host, made);
     store_header(host, made.header, start_of(other), depth + 1, version_);
     bool const early = mutated(Mutant::dash_split_before_copy);
     if (early) commit(host, s, depth + 1);

@@ -1,17 +1,21 @@
 // One segment of Dash: buckets of 14 slots and a stash, searched without locks and changed under the locks of a key's
 // two buckets (Lu et al., VLDB'20, sections 4.2 to 4.6). Invariants:
 //
-//  * Word `state` of a bucket says which slots count. A slot is written and ordered before its bit is stored, and
-//    written over only after the store that took its bit away is ordered. So every record whose bit is there after a
-//    crash is whole. Fingerprints and hints may be anything then: recover() makes them anew.
+//  * What counts after a crash, the slots say by themselves: a slot holds a record if its key belongs to the segment,
+//    and to that bucket. Free slots name a key of the other half of all hashes, which belongs to no segment of this
+//    half. A slot's key is stored last, and its line holds what was stored to it in that order (pm/host.hpp), so a
+//    record appears by one flushed line, whole, and goes by another. What a split moved away stays in its slot: it does
+//    not belong there any more. Who lets a segment have more hashes (merge()) frees such slots before.
+//  * Metadata serves searches alone, and is never flushed: recover() makes it anew from the slots.
 //  * A record is changed, moved or removed only under the lock of its home bucket, wherever it lies. So a search holds
 //    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
 //  * Locks are taken in the order of the buckets, the stash last; a third bucket, to displace into, is only tried.
 //
 // Between home and probing bucket there is a filter of 16 bits that the paper has not: it spares most searches the
-// second bucket. In a table whose segments may be chained (linear.hpp), buckets of their own follow the stash, one
-// leading to the next; their `hints` are that link, which is durable and changes under the last stash bucket's lock.
+// second bucket. The paper has a bitmap say which slots count, a line and a fence more for each insert. In a table
+// whose segments may be chained (linear.hpp), buckets of their own follow the stash, one leading to the next; their
+// `hints` are that link, which is durable and changes under the last stash bucket's lock.
 #pragma once
 
 #include <array>
@@ -20,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/annotate.hpp"
 #include "base/mutants.hpp"
 #include "exec/bytes.hpp"
 #include "index/dash/layout.hpp"
@@ -31,10 +36,10 @@ namespace perdure::dash {
 struct Knobs {
   static constexpr bool fingerprints = true;
   static constexpr bool overflow_hints = true;  // else every search that finds nothing looks through the stash
-  static constexpr bool filter = true;          // else every such search looks into the probing bucket
-  static constexpr bool optimistic = true;      // else searches lock their home bucket
-  static constexpr bool probing = true;         // a second bucket for each key
-  static constexpr bool balanced = true;        // the less full one of the two
+  static constexpr bool filter = true;  // else every such search looks into the probing bucket
+  static constexpr bool optimistic = true;  // else searches lock their home bucket
+  static constexpr bool probing = true;  // a second bucket for each key
+  static constexpr bool balanced = true;  // the less full one of the two
   static constexpr bool displacement = true;
 };
 
@@ -42,17 +47,17 @@ enum class Answer : std::uint8_t {
   done,
   absent,
   exists,
-  full,   // no room: the segment has to be split
+  full,  // no room: the segment has to be split
   retry,  // somebody changes the bucket, or the segment is not the right one any more
 };
 
+/// One word, so that it travels in a register: two, stored one by one and loaded as one, stop the processor from
+/// running ahead of a cache miss.
 struct Segment {
   SegmentHeader* header = nullptr;
-  Bucket* buckets = nullptr;
 
-  static Segment at(std::byte* bytes) {
-    return {reinterpret_cast<SegmentHeader*>(bytes), reinterpret_cast<Bucket*>(bytes + sizeof(SegmentHeader))};
-  }
+  static Segment at(std::byte* bytes) { return {reinterpret_cast<SegmentHeader*>(bytes)}; }
+  [[nodiscard]] Bucket& bucket(std::uint32_t b) const { return reinterpret_cast<Bucket*>(header + 1)[b]; }
   [[nodiscard]] bool operator==(Segment const& other) const { return header == other.header; }
 };
 
@@ -84,9 +89,8 @@ class SegmentOps {
   // --- Single operations. `right()` tells whether the segment is still the key's. -------------------------------
 
   template <class Host, class Right>
-  Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
-    Bucket& home = s.buckets[home_of(key.hash)];
-    fetch_ahead(host, s, home_of(key.hash));
+  PERDURE_FN Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
+    Bucket& home = s.bucket(home_of(key.hash));
     host.read(&home, kMetadata);
     if constexpr (!K::optimistic) lock(host, home);
     State const before{host.load(&home.state)};
@@ -104,8 +108,8 @@ class SegmentOps {
   template <class Host>
   void prefetch(Host& host, Segment s, std::uint64_t hash) const {
     if constexpr (Host::kNear) return fetch_ahead(host, s, home_of(hash));
-    host.prefetch(&s.buckets[home_of(hash)]);
-    host.prefetch(&s.buckets[next_of(home_of(hash))]);
+    host.prefetch(&s.bucket(home_of(hash)));
+    host.prefetch(&s.bucket(next_of(home_of(hash))));
   }
 
   enum class Write : std::uint8_t { insert, put, update };
@@ -160,11 +164,11 @@ class SegmentOps {
 
   template <class Host>
   void lock_all(Host& host, Segment s) const {
-    for (std::uint32_t b = 0; b < all(); ++b) lock(host, s.buckets[b]);
+    for (std::uint32_t b = 0; b < all(); ++b) lock(host, s.bucket(b));
   }
   template <class Host>
   void unlock_all(Host& host, Segment s) const {
-    for (std::uint32_t b = all(); b-- > 0;) unlock(host, s.buckets[b]);
+    for (std::uint32_t b = all(); b-- > 0;) unlock(host, s.bucket(b));
   }
 
   /// Of a segment that nobody changes.
@@ -212,14 +216,14 @@ class SegmentOps {
     return {host.load(&slot.first), host.load(&slot.second)};
   }
 
-  /// Makes a segment of what nobody reaches yet: no record.
+  /// Makes a segment of what nobody reaches yet, whose header is written: no record. Ordered by who fences next.
   template <class Host>
   void clear(Host& host, Segment s) const {
-    for (std::uint32_t b = 0; b < all(); ++b) store_metadata(host, s, b, {}, {});
-    flush_metadata(host, s, all());
+    write_whole(host, s, SegmentContents(all()));
   }
 
-  /// The records of `from` that `wanted(hash)` picks, into `to`, which nobody reaches yet. Ordered by who fences next.
+  /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody reaches yet and whose
+  /// header is written. Ordered by who fences next.
   template <class Host, class Wanted>
   void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
     SegmentContents made(buckets_of(host, to));
@@ -233,10 +237,10 @@ class SegmentOps {
         store_slot(host, to, *spot, slot_at(host, from, {b, i}));
       });
     }
-    store_contents(host, to, made);
+    write_whole(host, to, made);
   }
 
-  /// Takes away what `unwanted(hash)` picks, of a segment that is locked.
+  /// Takes away what `unwanted(hash)` picks, of a segment that is locked, and that has not those hashes any more.
   template <class Host, class Unwanted>
   void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
@@ -245,7 +249,6 @@ class SegmentOps {
       });
     }
     store_contents(host, s, contents);
-    host.fence();
     empty_stash(host, s, contents);
   }
 
@@ -265,39 +268,41 @@ class SegmentOps {
     }
     return plan;
   }
-  /// Both are locked; `merged` is what plan_merge() made of `into`.
+  /// Both are locked; `merged` is what plan_merge() made of `into`. Ordered when it returns.
   template <class Host>
   void merge(Host& host, Segment into, SegmentContents const& merged, Segment from, Plan const& plan) const {
     for (auto const& [source, target] : plan) store_slot(host, into, target, slot_at(host, from, source));
+    if (!mutated(Mutant::dash_merge_keeps_leftovers)) free_unused(host, into, merged);
+    flush_buckets(host, into);
     host.fence();
     store_contents(host, into, merged);
-    host.fence();
   }
 
   // --- Chains -----------------------------------------------------------------------------------------------------
 
-  /// Chains a bucket of its own to a segment, unless `if_full` and one has room by now. False: it is the caller's
-  /// still.
+  /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is chained has room by now;
+  /// false: it has, and the bucket is the caller's still.
   template <class Host>
-  bool chain(Host& host, Segment s, std::uint64_t place, bool if_full) const {
-    Bucket& last = s.buckets[all() - 1];
-    lock(host, last);
+  bool chain(Host& host, Segment s, std::uint64_t place, bool reached) const {
+    Bucket& last = s.bucket(all() - 1);
+    if (reached) lock(host, last);
     std::uint64_t* link = &s.header->chain;  // at the end, so that the others' places in the chain stay
     bool room = false;
     for (std::uint64_t at = 0; (at = host.load(link)) != 0; link = &chained_at(at).hints)
-      room |= if_full && !State{host.load(&chained_at(at).state)}.full();
+      room |= reached && !State{host.load(&chained_at(at).state)}.full();
     if (!room) {
       Bucket& bucket = chained_at(place);
       host.store(&bucket.state, 0);
       host.store(&bucket.prints[0], 0);
       host.store(&bucket.prints[1], 0);
       host.store(&bucket.hints, 0);
-      host.flush(&bucket, kMetadata);
+      free_slots(host, bucket, State::kAll, keys_.elsewhere(host.load(&s.header->start)));
+      host.flush(&bucket, sizeof bucket);
       if (!mutated(Mutant::dash_link_before_bucket)) host.fence();
       host.store(link, place);
       host.persist(link, sizeof *link);
     }
-    unlock(host, last);
+    if (reached) unlock(host, last);
     return !room;
   }
   /// Lets go of a chain of a segment that is locked, if nothing is in it: what to give back.
@@ -320,32 +325,22 @@ class SegmentOps {
     return chained;
   }
 
-  /// Makes a segment sound that a crash left: no lock held, nothing that belongs elsewhere, no key twice, fingerprints
-  /// and hints as they should be. Answers how many records went. Nobody else reaches it. The caller orders it.
+  /// Makes a segment sound that a crash left: no lock held, no key twice, and metadata that says what the slots hold
+  /// of what `belongs(hash)`. Nobody else reaches it. The caller orders it.
   template <class Host, class Belongs>
-  std::uint64_t recover(Host& host, Segment s, Belongs belongs) const {
-    SegmentContents found = contents(host, s);
-    std::uint64_t dropped = 0;
-    auto const drop = [&](std::uint32_t b, std::uint32_t i) {
-      found[b].used &= ~(1u << i);
-      ++dropped;
-    };
+  void recover(Host& host, Segment s, Belongs belongs) const {
+    SegmentContents found = surviving(host, s, belongs);
+    std::uint64_t const free = keys_.elsewhere(host.load(&s.header->start));
     for (std::uint32_t b = 0; b < found.size(); ++b) {
       for_each_bit(found[b].used, [&](std::uint32_t i) {
-        if (!belongs(found[b].hashes[i])) drop(b, i);
+        if (!stands_before(host, s, found, {b, i}) || mutated(Mutant::dash_recovery_keeps_duplicates)) return;
+        found[b].used &= ~(1u << i);
+        if (mutated(Mutant::dash_recovery_frees_nothing)) return;
+        free_slots(host, bucket_at(host, s, b), 1u << i, free);
+        host.flush(&bucket_at(host, s, b).slots[i], sizeof(Slot));
       });
     }
-    for (std::uint32_t b = 0; b < found.size(); ++b) {
-      for_each_bit(found[b].used, [&](std::uint32_t i) {
-        if (stands_before(host, s, found, {b, i}) && !mutated(Mutant::dash_recovery_keeps_duplicates)) drop(b, i);
-      });
-    }
-    for (std::uint32_t b = 0; b < found.size(); ++b) {
-      store_metadata(host, s, b, State{}.with(found[b].used, found[b].guests), prints_of(found[b]));
-    }
-    store_hints(host, s, found);
-    flush_metadata(host, s, found.size());
-    return dropped;
+    new_metadata(host, s, found);
   }
 
  private:
@@ -366,7 +361,7 @@ class SegmentOps {
   }
   template <class Host>
   [[nodiscard]] Bucket& bucket_at(Host& host, Segment s, std::uint32_t b) const {
-    if (b < all()) return s.buckets[b];
+    if (b < all()) return s.bucket(b);
     std::uint64_t at = host.load(&s.header->chain);
     for (; b > all(); --b) at = host.load(&chained_at(at).hints);
     return chained_at(at);
@@ -410,24 +405,24 @@ class SegmentOps {
     std::uint32_t const home = home_of(hash);
     Pair const pair{home, K::probing ? next_of(home) : home};
     fetch_ahead(host, s, home);
-    host.read(&s.buckets[pair.home], kMetadata);
-    host.read(&s.buckets[pair.next], kMetadata);
-    lock(host, s.buckets[std::min(pair.home, pair.next)]);
-    if (pair.home != pair.next) lock(host, s.buckets[std::max(pair.home, pair.next)]);
+    host.read(&s.bucket(pair.home), kMetadata);
+    host.read(&s.bucket(pair.next), kMetadata);
+    lock(host, s.bucket(std::min(pair.home, pair.next)));
+    if (pair.home != pair.next) lock(host, s.bucket(std::max(pair.home, pair.next)));
     return pair;
   }
   template <class Host>
   void unlock_pair(Host& host, Segment s, Pair pair) const {
-    unlock(host, s.buckets[pair.home]);
-    if (pair.home != pair.next) unlock(host, s.buckets[pair.next]);
+    unlock(host, s.bucket(pair.home));
+    if (pair.home != pair.next) unlock(host, s.bucket(pair.next));
   }
 
   /// Of near memory: both of a key's buckets, in one wait.
   template <class Host>
-  void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
+  PERDURE_FN void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
     if constexpr (Host::kNear) {
       for (std::uint32_t const b : {home, next_of(home)}) {
-        auto const* const lines = reinterpret_cast<std::byte const*>(&s.buckets[b]);
+        auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(b));
         for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
       }
     }
@@ -437,7 +432,7 @@ class SegmentOps {
 
   /// Slots of a bucket that may hold the key, of those in `of`.
   template <class Host>
-  static std::uint32_t candidates(Host& host, Bucket const& bucket, std::uint64_t hash, std::uint32_t of) {
+  PERDURE_FN static std::uint32_t candidates(Host& host, Bucket const& bucket, std::uint64_t hash, std::uint32_t of) {
     if constexpr (!K::fingerprints) return of;
     return exec::equal_bytes(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]), fingerprint(hash)) & of;
   }
@@ -456,15 +451,15 @@ class SegmentOps {
   }
   /// Both of a key's buckets at once: which of them has it is a coin's toss, and no branch should wait for that.
   template <class Host>
-  bool locate_in_pair(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot) const {
+  PERDURE_FN bool locate_in_pair(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    State const guests = state_of(host, s, next);
-    std::uint32_t left = candidates(host, s.buckets[home], key.hash, state.used() & ~state.guests()) |
-                         candidates(host, s.buckets[next], key.hash, guests.used() & guests.guests()) << 16;
+    State const guests{host.load(&s.bucket(next).state)};
+    std::uint32_t left = candidates(host, s.bucket(home), key.hash, state.used() & ~state.guests()) |
+                         candidates(host, s.bucket(next), key.hash, guests.used() & guests.guests()) << 16;
     for (; left != 0; left &= left - 1) {
       auto const bit = static_cast<std::uint32_t>(std::countr_zero(left));
-      Spot const at{bit < 16 ? home : next, bit % 16};
-      Slot const& place = s.buckets[at.bucket].slots[at.slot];
+      Spot const at{home + bit / 16 * (next - home), bit % 16};
+      Slot const& place = s.bucket(at.bucket).slots[at.slot];
       Slot const slot{host.load(&place.first), host.load(&place.second)};
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
@@ -494,7 +489,7 @@ class SegmentOps {
   bool locate_overflows(Host& host, Segment s, std::uint32_t b, Hints hints, bool guests, Key const& key, Slot& found,
                         Spot* spot) const {
     std::uint32_t const of = hints.overflows() & (guests ? hints.guests() : ~hints.guests());
-    std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.buckets[b], hints, key.hash, of);
+    std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.bucket(b), hints, key.hash, of);
     for (; left != 0; left &= left - 1) {
       std::uint32_t const stash = hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
       if (stash >= shape_.stash) continue;  // a hint that is being changed
@@ -505,26 +500,32 @@ class SegmentOps {
 
   /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
   template <class Host>
-  bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
+  PERDURE_FN bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    Hints hints, beyond;
+    Hints beyond;
     if constexpr (Host::kNear && K::probing) {
       if (locate_in_pair(host, s, key, state, found, spot)) return true;
-      hints = {host.load(&s.buckets[home].hints)};
-      beyond = {host.load(&s.buckets[next].hints)};
+      beyond = {host.load(&s.bucket(next).hints)};
     } else {
       if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
-      hints = {host.load(&s.buckets[home].hints)};
-      if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
-        host.read(&s.buckets[next], kMetadata);
+      if (K::probing && (!K::filter || Hints{host.load(&s.bucket(home).hints)}.beyond(filter_bit(key.hash)))) {
+        host.read(&s.bucket(next), kMetadata);
         State const guests = state_of(host, s, next);
         if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
-        beyond = {host.load(&s.buckets[next].hints)};
+        beyond = {host.load(&s.bucket(next).hints)};
       }
     }
+    Hints const hints{host.load(&s.bucket(home).hints)};
+    if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0) return false;
+    return locate_beyond(host, s, key, hints, beyond, found, spot);
+  }
+  /// In the stash, as far as the hints of the key's two buckets lead there.
+  template <class Host>
+  bool locate_beyond(Host& host, Segment s, Key const& key, Hints hints, Hints beyond, Slot& found, Spot* spot) const {
     if (K::overflow_hints && hints.untold() == 0) {
+      std::uint32_t const home = home_of(key.hash);
       return locate_overflows(host, s, home, hints, false, key, found, spot) ||
-             locate_overflows(host, s, next, beyond, true, key, found, spot);
+             locate_overflows(host, s, next_of(home), beyond, true, key, found, spot);
     }
     for (std::uint32_t i = 0, end = buckets_of(host, s) - shape_.buckets; i < end; ++i) {
       if (locate_in_stash(host, s, i, key, found, spot)) return true;
@@ -579,7 +580,7 @@ class SegmentOps {
     return insert_in_stash(host, s, hash, slot);
   }
 
-  /// Into a free slot of one of the key's buckets, or of the stash.
+  /// Into a free slot of one of the key's buckets, or of the stash. The slot commits it.
   template <class Host>
   void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot slot) const {
     Bucket& bucket = bucket_at(host, s, b);
@@ -587,17 +588,11 @@ class SegmentOps {
     std::uint32_t const i = state.free_slot();
     std::uint32_t const home = home_of(hash);
     bool const guest = b < shape_.buckets && b != home;
-    bool const early = mutated(Mutant::dash_bit_before_slot);
-    if (!early) store_slot(host, s, {b, i}, slot);
-    if (!early && !mutated(Mutant::dash_slot_not_ordered)) host.fence();
+    store_slot(host, s, {b, i}, slot);
+    if (!mutated(Mutant::dash_slot_not_ordered)) host.persist(&bucket.slots[i], sizeof slot);
     store_print(host, bucket, i, fingerprint(hash));
-    if (guest) store_beyond(host, s.buckets[home], hash);
+    if (guest) store_beyond(host, s.bucket(home), hash);
     host.store(&bucket.state, state.with_slot(i, guest).word);
-    if (!mutated(Mutant::dash_bit_not_ordered)) host.persist(&bucket.state, sizeof bucket.state);
-    if (early) {
-      store_slot(host, s, {b, i}, slot);
-      host.fence();
-    }
   }
 
   /// Makes room in bucket b, which is full: moves one of its records, of this bucket or of the one before it, to its
@@ -607,33 +602,36 @@ class SegmentOps {
     State const state = state_of(host, s, b);
     std::uint32_t const movable = state.used() & (guest ? state.guests() : ~state.guests());
     if (movable == 0) return false;
-    Bucket& target = s.buckets[to];
+    Bucket& target = s.bucket(to);
     host.read(&target, kMetadata);
     if (State{host.load(&target.state)}.full() || !try_lock(host, target)) return false;
     bool const room = !State{host.load(&target.state)}.full();
     if (room) {
       Spot const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
       Slot const slot = slot_at(host, s, from);
+      std::uint64_t const hash = keys_.hash_of(slot);
       bool const late = !mutated(Mutant::dash_displaced_before_copy);
-      if (!late) take_bit(host, s, from);
-      place(host, s, to, keys_.hash_of(slot), slot);
-      if (late) take_bit(host, s, from);
+      if (!late) free_slot(host, s, from, hash);
+      place(host, s, to, hash, slot);
+      if (late) free_slot(host, s, from, hash);
     }
     unlock(host, target);
     return room;
   }
 
+  /// Of a record with this hash, or one of the same half.
   template <class Host>
-  void take_bit(Host& host, Segment s, Spot spot) const {
+  void free_slot(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
     Bucket& bucket = bucket_at(host, s, spot.bucket);
+    if (!mutated(Mutant::dash_slot_not_freed)) free_slots(host, bucket, 1u << spot.slot, keys_.elsewhere(hash));
+    if (!mutated(Mutant::dash_removal_not_ordered)) host.persist(&bucket.slots[spot.slot], sizeof(Slot));
     host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << spot.slot).word);
-    if (!mutated(Mutant::dash_removal_not_ordered)) host.persist(&bucket.state, sizeof bucket.state);
   }
 
   template <class Host>
   bool insert_in_stash(Host& host, Segment s, std::uint64_t hash, Slot slot) const {
     for (std::uint32_t i = 0; i < shape_.stash; ++i) {
-      Bucket& bucket = s.buckets[shape_.buckets + i];
+      Bucket& bucket = s.bucket(shape_.buckets + i);
       host.read(&bucket, kMetadata);
       lock(host, bucket);
       // The last one's lock is the chain's too.
@@ -656,7 +654,7 @@ class SegmentOps {
     for (std::uint32_t const b : {home, next_of(home)}) {
       bool const guest = b != home;
       if (stash >= shape_.stash || (guest && !K::probing)) break;
-      Bucket& bucket = s.buckets[b];
+      Bucket& bucket = s.bucket(b);
       Hints const hints{host.load(&bucket.hints)};
       auto const i = static_cast<std::uint32_t>(std::countr_one(hints.overflows()));
       if (i >= kOverflows) continue;
@@ -668,10 +666,10 @@ class SegmentOps {
         next.word = (next.word & ~(std::uint64_t{255} << shift)) | std::uint64_t{fingerprint(hash)} << shift;
       }
       host.store(&bucket.hints, next.word);
-      if (guest) store_beyond(host, s.buckets[home], hash);
+      if (guest) store_beyond(host, s.bucket(home), hash);
       return;
     }
-    Bucket& bucket = s.buckets[home];
+    Bucket& bucket = s.bucket(home);
     Hints const hints{host.load(&bucket.hints)};
     host.store(&bucket.hints, hints.one_more_untold().word);
   }
@@ -680,7 +678,7 @@ class SegmentOps {
   void forget_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
     std::uint32_t const home = home_of(hash);
     for (std::uint32_t const b : {home, next_of(home)}) {
-      Bucket& bucket = s.buckets[b];
+      Bucket& bucket = s.bucket(b);
       Hints const hints{host.load(&bucket.hints)};
       std::uint32_t const of = hints.overflows() & (b != home ? hints.guests() : ~hints.guests());
       if (stash >= shape_.stash) break;
@@ -692,29 +690,42 @@ class SegmentOps {
       }
       if (!K::probing) break;
     }
-    Bucket& bucket = s.buckets[home];
+    Bucket& bucket = s.bucket(home);
     Hints const hints{host.load(&bucket.hints)};
     host.store(&bucket.hints, hints.one_less_untold().word);
   }
 
   template <class Host>
   void remove(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
-    if (spot.bucket < shape_.buckets) return take_bit(host, s, spot);
-    Bucket& stash = s.buckets[std::min(spot.bucket, all() - 1)];
+    if (spot.bucket < shape_.buckets) return free_slot(host, s, spot, hash);
+    Bucket& stash = s.bucket(std::min(spot.bucket, all() - 1));
     lock(host, stash);
-    take_bit(host, s, spot);
+    free_slot(host, s, spot, hash);
     unlock(host, stash);
     forget_overflow(host, s, hash, spot.bucket - shape_.buckets);
   }
 
   // --- Words ------------------------------------------------------------------------------------------------------
 
+  /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
   void store_slot(Host& host, Segment s, Spot spot, Slot slot) const {
     Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
-    host.store(&at.first, slot.first);
-    host.store(&at.second, slot.second);
-    host.flush(&at, sizeof at);
+    bool const early = mutated(Mutant::dash_key_before_value);
+    if (early) host.store(&Keys::naming(at), Keys::naming(slot));
+    host.store(&Keys::changing(at), Keys::changing(slot));
+    if (!early) host.store(&Keys::naming(at), Keys::naming(slot));
+  }
+  /// `free`: what a slot names that holds nothing. Not flushed.
+  template <class Host>
+  static void free_slots(Host& host, Bucket& bucket, std::uint32_t slots, std::uint64_t free) {
+    for_each_bit(slots, [&](std::uint32_t i) { host.store(&Keys::naming(bucket.slots[i]), free); });
+  }
+  template <class Host>
+  void free_unused(Host& host, Segment s, SegmentContents const& contents) const {
+    std::uint64_t const free = keys_.elsewhere(host.load(&s.header->start));
+    for (std::uint32_t b = 0; b < contents.size(); ++b)
+      free_slots(host, bucket_at(host, s, b), State::kAll & ~contents[b].used, free);
   }
   template <class Host>
   static void store_print(Host& host, Bucket& bucket, std::uint32_t i, std::uint8_t print) {
@@ -737,8 +748,9 @@ class SegmentOps {
     host.store(&bucket.state, state.word);
   }
   template <class Host>
-  void flush_metadata(Host& host, Segment s, std::size_t buckets) const {
-    for (std::uint32_t b = 0; b < buckets; ++b) host.flush(&bucket_at(host, s, b), kMetadata);
+  void flush_buckets(Host& host, Segment s) const {
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
+      host.flush(&bucket_at(host, s, b), sizeof(Bucket));
   }
 
   // --- Contents ---------------------------------------------------------------------------------------------------
@@ -772,7 +784,21 @@ class SegmentOps {
     return Spot{b, i};
   }
 
-  /// All metadata of a segment that is locked, or that nobody reaches; locks and versions stay. Flushed, not fenced.
+  /// Of a segment that nobody reaches and whose records are written.
+  template <class Host>
+  void write_whole(Host& host, Segment s, SegmentContents const& contents) const {
+    if (!mutated(Mutant::dash_room_not_freed)) free_unused(host, s, contents);
+    new_metadata(host, s, contents);
+    flush_buckets(host, s);
+  }
+  /// Nobody reaches the segment: no lock is held.
+  template <class Host>
+  void new_metadata(Host& host, Segment s, SegmentContents const& contents) const {
+    for (std::uint32_t b = 0; b < contents.size(); ++b)
+      store_metadata(host, s, b, State{}.with(contents[b].used, contents[b].guests), prints_of(contents[b]));
+    store_hints(host, s, contents);
+  }
+  /// All metadata of a segment that is locked; locks and versions stay.
   template <class Host>
   void store_contents(Host& host, Segment s, SegmentContents const& contents) const {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
@@ -780,14 +806,13 @@ class SegmentOps {
       store_metadata(host, s, b, state, prints_of(contents[b]));
     }
     store_hints(host, s, contents);
-    flush_metadata(host, s, contents.size());
   }
   /// Hints are zero.
   template <class Host>
   void store_hints(Host& host, Segment s, SegmentContents const& contents) const {
     for (std::uint32_t b = 0; b < shape_.buckets; ++b) {
       for_each_bit(contents[b].used & contents[b].guests,
-                   [&](std::uint32_t i) { store_beyond(host, s.buckets[last_of(b)], contents[b].hashes[i]); });
+                   [&](std::uint32_t i) { store_beyond(host, s.bucket(last_of(b)), contents[b].hashes[i]); });
     }
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       for_each_bit(contents[b].used,
@@ -805,13 +830,31 @@ class SegmentOps {
         std::optional<Spot> const spot = room_for(contents, hash);
         if (!spot || spot->bucket >= shape_.buckets) return;
         place(host, s, spot->bucket, hash, slot_at(host, s, {b, i}));
-        take_bit(host, s, {b, i});
+        free_slot(host, s, {b, i}, hash);
         add(contents, *spot, hash, spot->bucket != home_of(hash));
         contents[b].used &= ~(1u << i);
         moved = true;
       });
     }
     if (moved) store_contents(host, s, contents);
+  }
+
+  /// What the slots say after a crash.
+  template <class Host, class Belongs>
+  SegmentContents surviving(Host& host, Segment s, Belongs belongs) const {
+    SegmentContents found(buckets_of(host, s));
+    for (std::uint32_t b = 0; b < found.size(); ++b) {
+      Bucket& bucket = bucket_at(host, s, b);
+      host.read(&bucket, sizeof bucket);
+      for (std::uint32_t i = 0; i < kSlots; ++i) {
+        Slot slot;
+        Keys::naming(slot) = host.load(&Keys::naming(bucket.slots[i]));
+        std::uint64_t const hash = keys_.hash_of(slot);
+        bool const guest = b < shape_.buckets && b != home_of(hash);
+        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash, guest);
+      }
+    }
+    return found;
   }
 
   /// Whether a key stands a second time, in a place that a crash inside a move leaves the other copy of.
