@@ -109,7 +109,7 @@ class Extendible {
 
   /// Answer::full: there is no memory; why_full() says more.
   template <class Host>
-  Answer write(Host& host, Key const& key, Slot slot, Write how, std::optional<Slot>& before) {
+  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
     for (;;) {
       Segment tried;
       Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {

@@ -37,8 +37,8 @@ class InlineKeys {
   }
   [[nodiscard]] std::uint64_t hash_of(Slot slot) const { return hash_of_word(slot.first); }
   /// What an update replaces, and what says which key a slot has.
-  static std::uint64_t& changing(Slot& slot) { return slot.second; }
-  static std::uint64_t& naming(Slot& slot) { return slot.first; }
+  static constexpr std::uint64_t Slot::* changing = &Slot::second;
+  static constexpr std::uint64_t Slot::* naming = &Slot::first;
   /// Names a key whose hash is in the other half.
   [[nodiscard]] std::uint64_t elsewhere(std::uint64_t hash) const {
     std::uint64_t word = 0;
@@ -80,8 +80,8 @@ class RecordKeys {
     return a.second == b.second && (a.first == b.first || records_.same(host, a.first, b.first));
   }
   [[nodiscard]] static std::uint64_t hash_of(Slot slot) { return slot.second; }
-  static std::uint64_t& changing(Slot& slot) { return slot.first; }
-  static std::uint64_t& naming(Slot& slot) { return slot.second; }
+  static constexpr std::uint64_t Slot::* changing = &Slot::first;
+  static constexpr std::uint64_t Slot::* naming = &Slot::second;
   [[nodiscard]] static std::uint64_t elsewhere(std::uint64_t hash) { return ~hash; }
 
  private:

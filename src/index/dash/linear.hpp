@@ -105,7 +105,7 @@ class Linear {
   /// Answer::full: there is no memory; why_full() says more. Any change may answer so if the first to want a
   /// segment that is due to be split off, with more overflows than its stash has room for.
   template <class Host>
-  Answer write(Host& host, Key const& key, Slot slot, Write how, std::optional<Slot>& before) {
+  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
     for (;;) {
       Segment tried;
       Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {

@@ -115,7 +115,7 @@ class SegmentOps {
   enum class Write : std::uint8_t { insert, put, update };
   /// `before`: what an update, or a put of a key that is there, replaced.
   template <class Host, class Right>
-  Answer write(Host& host, Segment s, Key const& key, Slot slot, Write how, Right right,
+  Answer write(Host& host, Segment s, Key const& key, Slot const& slot, Write how, Right right,
                std::optional<Slot>& before) const {
     Pair const pair = lock_pair(host, s, key.hash);
     Answer const answer = right() ? write_locked(host, s, key, slot, how, before) : Answer::retry;
@@ -430,16 +430,17 @@ class SegmentOps {
 
   // --- Searching ------------------------------------------------------------------------------------------------
 
-  /// Slots of a bucket that may hold the key, of those in `of`.
+  /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>
-  PERDURE_FN static std::uint32_t candidates(Host& host, Bucket const& bucket, std::uint64_t hash, std::uint32_t of) {
-    if constexpr (!K::fingerprints) return of;
-    return exec::equal_bytes(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]), fingerprint(hash)) & of;
+  PERDURE_FN static std::uint32_t printed(Host& host, Bucket const& bucket, exec::ByteFinder const& print) {
+    if constexpr (!K::fingerprints) return State::kAll;
+    return print.in(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]));
   }
   template <class Host>
   bool locate_in(Host& host, Segment s, std::uint32_t b, Key const& key, std::uint32_t of, Slot& found,
                  Spot* spot) const {
-    for (std::uint32_t left = candidates(host, bucket_at(host, s, b), key.hash, of); left != 0; left &= left - 1) {
+    exec::ByteFinder const print(fingerprint(key.hash));
+    for (std::uint32_t left = printed(host, bucket_at(host, s, b), print) & of; left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_at(host, s, at);
       if (!keys_.equal(host, slot, key)) continue;
@@ -449,13 +450,18 @@ class SegmentOps {
     }
     return false;
   }
-  /// Both of a key's buckets at once: which of them has it is a coin's toss, and no branch should wait for that.
+  /// Both of a key's buckets at once: which of them has it is a coin's toss, and no branch should wait for that. As few
+  /// instructions as may be wait for the metadata, so that a processor comes to the next search meanwhile.
   template <class Host>
   PERDURE_FN bool locate_in_pair(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    State const guests{host.load(&s.bucket(next).state)};
-    std::uint32_t left = candidates(host, s.bucket(home), key.hash, state.used() & ~state.guests()) |
-                         candidates(host, s.bucket(next), key.hash, guests.used() & guests.guests()) << 16;
+    Bucket const &here = s.bucket(home), &there = s.bucket(next);
+    exec::ByteFinder const print(fingerprint(key.hash));
+    std::uint64_t const its = state.word & ~(state.word >> kSlots);  // not guests
+    std::uint64_t const guests = host.load(&there.state);
+    std::uint64_t left =
+        ((printed(host, here, print) & its) | (printed(host, there, print) & guests & guests >> kSlots) << 16) &
+        (State::kAll | State::kAll << 16);
     for (; left != 0; left &= left - 1) {
       auto const bit = static_cast<std::uint32_t>(std::countr_zero(left));
       Spot const at{home + bit / 16 * (next - home), bit % 16};
@@ -536,7 +542,8 @@ class SegmentOps {
   // --- Changing, under the locks of the pair ----------------------------------------------------------------------
 
   template <class Host>
-  Answer write_locked(Host& host, Segment s, Key const& key, Slot slot, Write how, std::optional<Slot>& before) const {
+  Answer write_locked(Host& host, Segment s, Key const& key, Slot const& slot, Write how,
+                      std::optional<Slot>& before) const {
     Slot found;
     Spot spot;
     if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &spot)) {
@@ -550,15 +557,15 @@ class SegmentOps {
   }
 
   template <class Host>
-  void replace(Host& host, Segment s, Spot spot, Slot slot) const {
+  void replace(Host& host, Segment s, Spot spot, Slot const& slot) const {
     Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
-    std::uint64_t& word = Keys::changing(at);
-    host.store(&word, Keys::changing(slot));
+    std::uint64_t& word = (at.*Keys::changing);
+    host.store(&word, (slot.*Keys::changing));
     if (!mutated(Mutant::dash_update_not_ordered)) host.persist(&word, sizeof word);
   }
 
   template <class Host>
-  bool insert(Host& host, Segment s, std::uint64_t hash, Slot slot) const {
+  bool insert(Host& host, Segment s, std::uint64_t hash, Slot const& slot) const {
     std::uint32_t const home = home_of(hash);
     std::uint32_t const next = K::probing ? next_of(home) : home;
     State const here = state_of(host, s, home), there = state_of(host, s, next);
@@ -582,7 +589,7 @@ class SegmentOps {
 
   /// Into a free slot of one of the key's buckets, or of the stash. The slot commits it.
   template <class Host>
-  void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot slot) const {
+  void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot const& slot) const {
     Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
@@ -629,7 +636,7 @@ class SegmentOps {
   }
 
   template <class Host>
-  bool insert_in_stash(Host& host, Segment s, std::uint64_t hash, Slot slot) const {
+  bool insert_in_stash(Host& host, Segment s, std::uint64_t hash, Slot const& slot) const {
     for (std::uint32_t i = 0; i < shape_.stash; ++i) {
       Bucket& bucket = s.bucket(shape_.buckets + i);
       host.read(&bucket, kMetadata);
@@ -709,17 +716,17 @@ class SegmentOps {
 
   /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
-  void store_slot(Host& host, Segment s, Spot spot, Slot slot) const {
+  void store_slot(Host& host, Segment s, Spot spot, Slot const& slot) const {
     Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
     bool const early = mutated(Mutant::dash_key_before_value);
-    if (early) host.store(&Keys::naming(at), Keys::naming(slot));
-    host.store(&Keys::changing(at), Keys::changing(slot));
-    if (!early) host.store(&Keys::naming(at), Keys::naming(slot));
+    if (early) host.store(&(at.*Keys::naming), (slot.*Keys::naming));
+    host.store(&(at.*Keys::changing), (slot.*Keys::changing));
+    if (!early) host.store(&(at.*Keys::naming), (slot.*Keys::naming));
   }
   /// `free`: what a slot names that holds nothing. Not flushed.
   template <class Host>
   static void free_slots(Host& host, Bucket& bucket, std::uint32_t slots, std::uint64_t free) {
-    for_each_bit(slots, [&](std::uint32_t i) { host.store(&Keys::naming(bucket.slots[i]), free); });
+    for_each_bit(slots, [&](std::uint32_t i) { host.store(&(bucket.slots[i].*Keys::naming), free); });
   }
   template <class Host>
   void free_unused(Host& host, Segment s, SegmentContents const& contents) const {
@@ -848,7 +855,7 @@ class SegmentOps {
       host.read(&bucket, sizeof bucket);
       for (std::uint32_t i = 0; i < kSlots; ++i) {
         Slot slot;
-        Keys::naming(slot) = host.load(&Keys::naming(bucket.slots[i]));
+        (slot.*Keys::naming) = host.load(&(bucket.slots[i].*Keys::naming));
         std::uint64_t const hash = keys_.hash_of(slot);
         bool const guest = b < shape_.buckets && b != home_of(hash);
         if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash, guest);
