@@ -96,7 +96,7 @@ class DashTable {
     std::uint64_t position = 0;
     do {
       exec::EpochGuard const guard(epochs());
-      position = table_.walk(host, position, [&](dash::Slot) { ++stats.records; });
+      position = table_.walk(host, position, [&](dash::Slot) { ++stats.records; }).value_or(0);
     } while (position != 0);
     return stats;
   }

@@ -61,7 +61,7 @@ class KeyRecords {
   explicit KeyRecords(PeerPool& pool) : pool_(&pool) {}
 
   template <class Host>
-  bool equal(Host& host, std::uint64_t place, std::byte const* bytes, std::size_t size) const {
+  bool equal(Host& host, std::uint64_t place, std::byte const* bytes, std::size_t size, std::uint64_t = 0) const {
     std::uint64_t const* const words = pool_->words(place);
     host.read(words, 16 + size);
     if (host.load(words) != size) return false;

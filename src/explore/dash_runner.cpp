@@ -21,6 +21,7 @@ dash::InlineKeys::Key as_key(std::uint64_t key) {
 
 KeyStatus as_status(dash::Answer answer) {
   if (answer == dash::Answer::absent) return KeyStatus::not_found;
+  if (answer == dash::Answer::damaged) return KeyStatus::corrupt;
   return answer == dash::Answer::full ? KeyStatus::no_space : KeyStatus::ok;
 }
 
@@ -184,6 +185,12 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   clock_ = 0;
   exec::SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
+  Contents old;
+  for (std::uint64_t const key : scenario_.fillers) old[key] = key;
+  for (std::uint64_t const key : scenario_.there) old[key] = key;
+  oracles_.push_back({old, History(scenario_.operations.size())});
+  tracker_.set_oracle(0);
+  tracker_.record(true);  // from here on, for openings write, too
   auto opened = open(true, forward.wrong);
   if (!opened) return forward;
   // Blocks that are not reached are free again, so that no superblock has to be added in the midst of the run.
@@ -192,12 +199,6 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     opened = open(true, forward.wrong);
     if (!opened) return forward;
   }
-  Contents old;
-  for (std::uint64_t const key : scenario_.fillers) old[key] = key;
-  for (std::uint64_t const key : scenario_.there) old[key] = key;
-  oracles_.push_back({old, History(scenario_.operations.size())});
-  tracker_.set_oracle(0);
-  tracker_.record(true);
   bool const done = scheduler.launch(static_cast<std::uint32_t>(scenario_.operations.size()),
                                      [&](std::uint32_t me) { operate(*opened, me); });
   if (!done) forward.wrong = "the threads make no progress";
@@ -235,10 +236,12 @@ std::optional<std::string> DashRunner<Table>::contents_of(Opened& opened, Conten
   do {
     if (++steps > 1000) return "the chain of segments does not end";
     exec::EpochGuard const guard(opened.table->epochs());
-    position = opened.table->walk(opened.host, position, [&](Slot slot) {
+    auto const next = opened.table->walk(opened.host, position, [&](Slot slot) {
       if (!found.emplace(slot.first, slot.second).second)
         wrong = "key " + std::to_string(slot.first) + " is there twice";
     });
+    if (!next) return opened.table->why_damaged().message();
+    position = *next;
   } while (position != 0 && !wrong);
   if (wrong) return wrong;
   for (std::uint64_t const key : scenario_.keys) {

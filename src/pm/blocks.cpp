@@ -51,18 +51,40 @@ void Blocks::give(Offset block) {
   (unswept ? given_ : free_).push_back(block);
 }
 
+BlocksHeader Blocks::header_of(std::uint64_t superblock) const {
+  BlocksHeader header;
+  read_bytes(&header, pool_->base() + superblock * pool_->superblock_bytes(), sizeof header);
+  return header;
+}
+
+bool Blocks::is_whole(BlocksHeader const& header) const {
+  return header.magic == kBlocksMagic && header.pool_id == pool_->header().pool_id &&
+         header.crc == crc32c(0, &header, offsetof(BlocksHeader, crc)) && header.block_bytes == block_bytes_;
+}
+
+bool Blocks::is_block(Offset at) const {
+  std::lock_guard const lock(*memory_);
+  std::uint64_t const superblock = at.bytes / pool_->superblock_bytes();
+  std::uint64_t const inside = at.bytes % pool_->superblock_bytes();
+  bool const possible = superblock != 0 && superblock < pool_->superblocks() && inside >= kBlockAlign &&
+                        (inside - kBlockAlign) % block_bytes_ == 0 && index_in_superblock(at) < capacity();
+  return possible && is_whole(header_of(superblock));
+}
+
+/// A superblock of the pool whose header is damaged, though not all of it, is kept from everybody.
 void Blocks::find_superblocks() {
   std::lock_guard const lock(*memory_);
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
     Offset const at{i * pool_->superblock_bytes()};
     if (!pool_->is_free(at)) continue;
-    BlocksHeader header;
-    read_bytes(&header, pool_->base() + at.bytes, sizeof header);
-    if (header.magic != kBlocksMagic || header.pool_id != pool_->header().pool_id ||
-        header.crc != crc32c(0, &header, offsetof(BlocksHeader, crc)) || header.block_bytes != block_bytes_)
-      continue;
-    pool_->claim_run(at, 1);
-    unswept_[i];
+    BlocksHeader const header = header_of(i);
+    if (is_whole(header)) {
+      pool_->claim_run(at, 1);
+      unswept_[i];
+    } else if (header.magic == kBlocksMagic ||
+               (header.magic != kSuperblockMagic && header.pool_id == pool_->header().pool_id)) {
+      pool_->claim_run(at, 1);
+    }
   }
 }
 

@@ -24,6 +24,8 @@ class Blocks {
   /// The block's bytes are as its last owner left them.
   Result<Offset> take();
   void give(Offset block);
+  /// Whether such a block lies there, in use or not: what a damaged word names need not be one.
+  [[nodiscard]] bool is_block(Offset at) const;
 
   /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a sweep has ended.
   void find_superblocks();
@@ -40,6 +42,8 @@ class Blocks {
   [[nodiscard]] std::uint64_t index_in_superblock(Offset block) const;
   [[nodiscard]] Offset block_at(std::uint64_t superblock, std::uint64_t index) const;
   [[nodiscard]] std::uint64_t capacity() const;
+  [[nodiscard]] BlocksHeader header_of(std::uint64_t superblock) const;
+  [[nodiscard]] bool is_whole(BlocksHeader const& header) const;
 
   Pool* pool_;
   std::mutex* memory_;  // guards the rest

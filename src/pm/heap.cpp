@@ -60,6 +60,17 @@ void RecordHeap::claim_superblocks() {
     s.unswept = true;
     pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
   });
+  keep_damaged();
+}
+
+void RecordHeap::keep_damaged() {
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    Offset const at{i * pool_->superblock_bytes()};
+    if (!pool_->is_free(at)) continue;
+    SuperblockHeader header;
+    read_bytes(&header, pool_->base() + at.bytes, sizeof header);
+    if (header.magic == kSuperblockMagic || header.pool_id == pool_->header().pool_id) pool_->claim_run(at, 1);
+  }
 }
 
 void RecordHeap::begin_sweep() {

@@ -97,6 +97,8 @@ class RecordHeap {
   /// f(index, stride) for each superblock that the pool takes for free and that says it is of this heap.
   template <class F>
   void for_each_found(F f);
+  /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
+  void keep_damaged();
   void make_bitmap(Superblock& s) const;
   void settle(std::uint64_t index);
   Superblock& attach(std::uint64_t index, std::uint64_t stride);

@@ -36,21 +36,34 @@ struct DashOps {
 /// What they came to.
 struct DashTally {
   std::uint64_t inserted = 0, erased = 0, refused = 0;
+  std::uint64_t damaged = 0;  // operations that met damage in the index, not in a record alone
   std::uint64_t reads = 0, writes = 0, orders = 0;
 };
 
 /// A record as a scan sees it, valid inside the call.
 using DashVisitor = std::function<void(std::span<std::byte const> key, std::span<std::byte const> value)>;
 
+/// `damaged`: the walk met damage in the index, and ended there.
 struct DashPage {
   std::uint64_t next = 0;  // where the next one begins; 0 = there is none
   std::size_t records = 0;
+  bool damaged = false;
+};
+
+struct DashCount {
+  std::uint64_t records = 0;
+  bool whole = true;  // else what damaged segments hold is left out
 };
 
 struct DashFaults {
+  static constexpr std::size_t kMost = 100;
   std::uint64_t good = 0;
   std::uint64_t count = 0;
-  std::vector<std::string> first;  // some of them
+  std::vector<std::string> first;  // kMost of them
+  void add(std::string fault) {
+    ++count;
+    if (first.size() < kMost) first.push_back(std::move(fault));
+  }
 };
 
 struct DashShape {
@@ -79,17 +92,20 @@ class DashEngine {
   virtual void write(DashBatch const& batch, DashOps const& ops, DashTally& tally) = 0;
   /// Why an operation was refused for want of room.
   [[nodiscard]] virtual Status why_refused() = 0;
+  /// What the last operation that met damage in the index found.
+  [[nodiscard]] virtual Status why_damaged() = 0;
 
   /// Records in the order of their keys' hashes, from hash `from` on: `limit` of them, and those of equal hash.
   virtual DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) = 0;
   /// No writer runs during the next three.
-  [[nodiscard]] virtual std::uint64_t count() = 0;
-  virtual std::vector<std::uint64_t> positions() = 0;  // where segments begin, in order
-  /// Looks at every record of the segments that begin at `positions[0]`, ..., each ending where the next one begins.
-  virtual void check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) = 0;
+  [[nodiscard]] virtual DashCount count() = 0;
+  /// Where segments begin, in order; damaged ones are faults, and so is whatever else of the index leads astray.
+  virtual std::vector<std::uint64_t> positions(DashFaults& faults) = 0;
+  /// Looks at every record of the segments that begin at these positions.
+  virtual void check(std::span<std::uint64_t const> positions, DashFaults& faults) = 0;
 
   /// Finds out what is free after an opening, while others go on; go_on() is asked after each segment.
-  /// False: it was asked to end before it had seen everything, and nothing is known.
+  /// False: it was asked to end before it had seen everything, or met damage, and nothing is known.
   virtual bool sweep(std::function<bool()> const& go_on) = 0;
   [[nodiscard]] virtual DashShape shape() = 0;
   /// The count that an orderly close leaves for the next opening.

@@ -69,27 +69,25 @@ class DashEngineOn final : public DashEngine {
     return why_refused_.ok() ? table_.why_full() : why_refused_;
   }
 
+  Status why_damaged() override { return table_.why_damaged(); }
+
   DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) override;
 
-  std::uint64_t count() override {
+  DashCount count() override {
     pm::OrderedHost host;
-    std::uint64_t n = 0, position = 0;
+    DashCount count;
+    std::uint64_t position = 0;
     do {
       exec::EpochGuard const guard(table_.epochs());
-      position = table_.walk(host, position, [&](dash::Slot) { ++n; });
+      auto const next = table_.walk(host, position, [&](dash::Slot) { ++count.records; });
+      count.whole &= next.has_value();
+      position = next ? *next : table_.beyond(host, position);
     } while (position != 0);
-    return n;
+    return count;
   }
 
-  std::vector<std::uint64_t> positions() override {
-    pm::OrderedHost host;
-    std::vector<std::uint64_t> all{0};
-    exec::EpochGuard const guard(table_.epochs());
-    for (std::uint64_t next; (next = table_.walk(host, all.back(), [](dash::Slot) {})) != 0;) all.push_back(next);
-    return all;
-  }
-
-  void check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) override;
+  std::vector<std::uint64_t> positions(DashFaults& faults) override;
+  void check(std::span<std::uint64_t const> positions, DashFaults& faults) override;
   bool sweep(std::function<bool()> const& go_on) override;
 
   DashShape shape() override {
@@ -148,15 +146,33 @@ class DashEngineOn final : public DashEngine {
 
   // --- Finding ----------------------------------------------------------------------------------------------------
 
-  /// The value that a slot leads to, or why it cannot be had. `word` is where an inline value is put.
-  KeyStatus value_at(dash::Slot const& slot, std::uint64_t& word, std::span<std::byte const>& value) const {
+  static KeyStatus status_of(dash::Answer answer) {
+    switch (answer) {
+      case dash::Answer::done: return KeyStatus::ok;
+      case dash::Answer::damaged: return KeyStatus::corrupt;
+      default: return KeyStatus::not_found;
+    }
+  }
+
+  /// Whether a slot leads to a record of this key, and so has it to itself; else it is damaged.
+  [[nodiscard]] bool leads_to(dash::Slot const& slot, Key const& key) const {
+    if constexpr (kInline)
+      return true;
+    else
+      return records_.has(slot.first, key.bytes, key.size);
+  }
+
+  /// The value that a key's slot leads to, or why it cannot be had. `word` is where an inline value is put.
+  KeyStatus value_at(Key const& key, dash::Slot const& slot, std::uint64_t& word,
+                     std::span<std::byte const>& value) const {
     if constexpr (kInline) {
       word = slot.second;
       value = {reinterpret_cast<std::byte const*>(&word), options_.value_bytes};
       return KeyStatus::ok;
     } else {
       auto const record = records_.view(slot.first);
-      if (!record || (options_.verify_reads && !DashRecords::intact(*record))) return KeyStatus::corrupt;
+      if (!record || (options_.verify_reads && !DashRecords::intact(*record)) || !leads_to(slot, key))
+        return KeyStatus::corrupt;
       value = {record->value, record->header.value_bytes};
       bool const fits = options_.value_bytes == 0 || value.size() == options_.value_bytes;
       return fits ? KeyStatus::ok : KeyStatus::corrupt;
@@ -175,14 +191,14 @@ class DashEngineOn final : public DashEngine {
       for (std::size_t at = 0; at < ops.count; at += kPiece) {
         exec::EpochGuard const guard(table_.epochs());
         for (std::size_t from = at; from < std::min(ops.count, at + kPiece); from += kGroup)
-          find_group(host, batch, ops, from, std::min({ops.count, at + kPiece, from + kGroup}), give);
+          find_group(host, batch, ops, from, std::min({ops.count, at + kPiece, from + kGroup}), tally, give);
       }
     });
   }
 
   template <class Host, class Give>
   void find_group(Host& host, DashBatch const& batch, DashOps const& ops, std::size_t from, std::size_t to,
-                  Give& give) {
+                  DashTally& tally, Give& give) {
     exec::ByteColumn const keys = bytes_of(batch.call->keys);
     std::array<Key, kGroup> near;
     std::array<std::size_t, kGroup> which{};
@@ -195,20 +211,22 @@ class DashEngineOn final : public DashEngine {
     bring_near(host, std::span(near).first(n));
     std::array<dash::Slot, kGroup> found;
     for (std::size_t k = 0; k < n; ++k) {
-      bool const there = table_.find(host, near[k], found[k]) == dash::Answer::done;
-      settle(batch, which[k], there ? KeyStatus::ok : KeyStatus::not_found);
-      if (!kInline && there) records_.prefetch(found[k].first);
+      dash::Answer const answer = table_.find(host, near[k], found[k]);
+      settle(batch, which[k], status_of(answer));
+      tally.damaged += answer == dash::Answer::damaged;
+      if (!kInline && answer == dash::Answer::done) records_.prefetch(found[k].first);
     }
     for (std::size_t k = 0; k < n; ++k) {
-      if (batch.status[which[k]] == static_cast<std::uint8_t>(KeyStatus::ok)) answer(batch, which[k], found[k], give);
+      if (batch.status[which[k]] == static_cast<std::uint8_t>(KeyStatus::ok))
+        answer(batch, which[k], near[k], found[k], give);
     }
   }
 
   template <class Give>
-  void answer(DashBatch const& batch, std::size_t i, dash::Slot const& slot, Give& give) const {
+  void answer(DashBatch const& batch, std::size_t i, Key const& key, dash::Slot const& slot, Give& give) const {
     std::uint64_t word = 0;
     std::span<std::byte const> value;
-    KeyStatus const status = value_at(slot, word, value);
+    KeyStatus const status = value_at(key, slot, word, value);
     settle(batch, i, status);
     if (status == KeyStatus::ok) give(i, value);
   }
@@ -302,24 +320,33 @@ class DashEngineOn final : public DashEngine {
   template <class Host>
   void find_one(Host& host, Piece& piece, std::size_t i, Key const& key) {
     dash::Slot found;
-    if (table_.find(host, key, found) != dash::Answer::done) return settle(piece.batch, i, KeyStatus::not_found);
+    if (dash::Answer const answer = table_.find(host, key, found); answer != dash::Answer::done)
+      return not_done(piece, i, answer);
     MutableColumn const& out = piece.batch.call->out;
     auto const give = [&](std::size_t at, std::span<std::byte const> value) {
       std::memcpy(out.data + at * out.width, value.data(), value.size());
     };
-    answer(piece.batch, i, found, give);
+    answer(piece.batch, i, key, found, give);
+  }
+
+  void not_done(Piece& piece, std::size_t i, dash::Answer answer) {
+    if (answer == dash::Answer::full) return refuse(piece, i, {});
+    settle(piece.batch, i, status_of(answer));
+    piece.tally.damaged += answer == dash::Answer::damaged;
+  }
+  /// A record that no slot leads to any more, unless the slot was damaged: then it may be another key's.
+  void unlink(Piece& piece, Key const& key, dash::Slot const& before) {
+    if (!kInline && leads_to(before, key)) piece.unlinked.push_back(before.first);
   }
 
   template <class Host>
   void erase(Host& host, Piece& piece, std::size_t i, Key const& key) {
     dash::Slot before;
     dash::Answer const answer = table_.erase(host, key, before);
-    if (answer == dash::Answer::full) return refuse(piece, i, {});
-    bool const there = answer == dash::Answer::done;
-    settle(piece.batch, i, there ? KeyStatus::ok : KeyStatus::not_found);
-    if (!there) return;
+    if (answer != dash::Answer::done) return not_done(piece, i, answer);
+    settle(piece.batch, i, KeyStatus::ok);
     ++piece.tally.erased;
-    if (!kInline) piece.unlinked.push_back(before.first);
+    unlink(piece, key, before);
   }
 
   /// A slot for this key and value; of records, one is written.
@@ -355,12 +382,11 @@ class DashEngineOn final : public DashEngine {
     if (answer == dash::Answer::done) {
       settle(piece.batch, i, KeyStatus::ok);
       if (!before) ++piece.tally.inserted;
-      if (before && !kInline) piece.unlinked.push_back(before->first);
+      if (before) unlink(piece, key, *before);
       return;
     }
     if (!kInline) piece.records.put_back(stride, record);
-    if (answer == dash::Answer::absent) return settle(piece.batch, i, KeyStatus::not_found);
-    refuse(piece, i, {});
+    not_done(piece, i, answer);
   }
 
   /// An update that computes, under the locks of the key's buckets.
@@ -374,7 +400,7 @@ class DashEngineOn final : public DashEngine {
       std::uint64_t word = 0;
       std::span<std::byte const> value;
       std::span<std::byte const> const with = operand(call, i);
-      status = value_at(stored, word, value);
+      status = value_at(key, stored, word, value);
       if (status == KeyStatus::ok && value.size() != with.size()) status = KeyStatus::size_mismatch;
       if (status != KeyStatus::ok) return stored;
       piece.scratch.assign(value.begin(), value.end());
@@ -382,15 +408,12 @@ class DashEngineOn final : public DashEngine {
       return make_slot(host, piece, key, piece.scratch, record);
     };
     dash::Slot before;
-    bool const full = table_.modify(host, key, change, before) == dash::Answer::full;
-    if (full) {
-      status = KeyStatus::no_space;
-      refuse(piece, i, {});
-    }
-    settle(piece.batch, i, status);
+    dash::Answer const answer = table_.modify(host, key, change, before);
+    bool const changed = answer == dash::Answer::done;
+    changed ? settle(piece.batch, i, status) : not_done(piece, i, answer);
     if (kInline) return;
-    if (status == KeyStatus::ok)
-      piece.unlinked.push_back(before.first);
+    if (changed && status == KeyStatus::ok)
+      unlink(piece, key, before);
     else
       piece.records.put_back(stride, record);
   }

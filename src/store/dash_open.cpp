@@ -112,17 +112,21 @@ Result<dash::SegmentShape> DashStore::find_table() {
 
 Status DashStore::attach() {
   auto const begin = std::chrono::steady_clock::now();
-  auto const corrupt = [&](Status const& s) { return Status{s.code(), "pool " + path + ": " + s.message()}; };
+  auto const refused = [&](Status const& s) {
+    bool const damaged = s.code() == Code::corrupt;
+    return Status{s.code(), "pool " + path + ": " + s.message() +
+                                (damaged ? "; nothing was changed: restore a snapshot or load an export" : "")};
+  };
   recovery.clean = pool_.root().clean == 1;
   if (pool_.read_only() && !recovery.clean)
     return {Code::unsupported,
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   auto const segments = find_table();
-  if (!segments.ok()) return corrupt(segments.status());
+  if (!segments.ok()) return refused(segments.status());
   Offset const index_at{pool_.root().level[0].offset};
   pool_.claim_run(index_at, 1);
   make_engine(segments.value());
-  if (Status s = engine_->open(index_at, recovery.clean); !s.ok()) return corrupt(s);
+  if (Status s = engine_->open(index_at, recovery.clean); !s.ok()) return refused(s);
   space_.claim();
   sequence_ = lease_ = pool_.root().batch_lease;
   if (recovery.clean) {
@@ -162,10 +166,10 @@ Status DashStore::close() {
   auto const alone = open_.alone();
   if (closed_) return {};
   stop_sweep();
-  if (!counted_) count_records();
+  bool const counted = counted_ || count_records();
   last_ = stats_open();
   closed_ = true;
-  if (!pool_.read_only()) {
+  if (!pool_.read_only() && counted) {
     engine_->note_count(records_);
     pm::Root root = pool_.root();
     root.clean = 1;
@@ -201,7 +205,8 @@ Status DashStore::snapshot(std::string const& to, bool overwrite) {
     swept_changed_.wait(lock, [&] { return swept_; });
   }
   auto const alone = changing_.alone();
-  count_records();
+  if (!count_records())
+    return corrupt("no snapshot of a damaged pool is made (" + engine_->why_damaged().message() + ")");
   if (!pool_.read_only()) engine_->note_count(records_);
   log::ImageInfo info;
   info.pool_id = pool_.header().pool_id;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/crc32c.hpp"
+#include "base/hash.hpp"
 #include "pm/record.hpp"
 #include "pm/stream.hpp"
 
@@ -53,18 +54,27 @@ class DashRecords {
     return pm::intact(thread, record);
   }
 
-  // What dash::RecordKeys asks.
-  template <class Host>
-  [[nodiscard]] bool equal(Host& host, std::uint64_t place, std::byte const* key, std::size_t bytes) const {
+  /// Whether a record of this key lies there.
+  [[nodiscard]] bool has(std::uint64_t place, std::byte const* key, std::size_t bytes) const {
     auto const record = view(place);
-    if (!record) return false;
+    return record && record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0;
+  }
+
+  // What dash::RecordKeys asks, of slots and keys of equal hashes.
+  /// A slot whose record has not that hash is the key's as well: damaged, and to be told from one that is not there.
+  template <class Host>
+  [[nodiscard]] bool equal(Host& host, std::uint64_t place, std::byte const* key, std::size_t bytes,
+                           std::uint64_t hash) const {
+    auto const record = view(place);
+    if (!record) return true;
     host.read(record->key, bytes);
-    return record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0;
+    if (record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0) return true;
+    return hash_bytes(record->key, record->header.key_bytes) != hash;
   }
   template <class Host>
-  [[nodiscard]] bool same(Host& host, std::uint64_t a, std::uint64_t b) const {
+  [[nodiscard]] bool same(Host&, std::uint64_t a, std::uint64_t b) const {
     auto const record = view(b);
-    return record && equal(host, a, record->key, record->header.key_bytes);
+    return record && has(a, record->key, record->header.key_bytes);
   }
 
   void prefetch(std::uint64_t place) const {

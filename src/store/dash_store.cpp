@@ -53,14 +53,16 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses) {
   auto status = first_statuses(pool_.header(), call);
   if (!status) return status.status();
   DashBatch const batch{&call, status->data(), 0};
+  std::atomic<std::uint64_t> damaged{0};
   workers_.for_chunks(call.keys.count, kChunk, [&](std::size_t begin, std::size_t end) {
     DashTally tally;
     engine_->get(batch, {nullptr, begin, end - begin}, tally);
     add(tally);
+    damaged += tally.damaged;
   });
   copy_statuses(*status, statuses);
   ++batches_;
-  return {};
+  return met(damaged, call.keys.count);
 }
 
 /// Each chunk's values are gathered by themselves, and then put one behind the other.
@@ -76,6 +78,7 @@ Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyS
   VariableValues values;
   values.offsets.resize(n + 1);
   std::vector<std::vector<std::byte>> chunks((n + kChunk - 1) / kChunk);
+  std::atomic<std::uint64_t> damaged{0};
   workers_.for_chunks(chunks.size(), 1, [&](std::size_t first, std::size_t last) {
     for (std::size_t c = first; c < last; ++c) {
       std::size_t const begin = c * kChunk;
@@ -83,6 +86,7 @@ Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyS
       engine_->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)}, chunks[c], values.offsets.data(),
                             tally);
       add(tally);
+      damaged += tally.damaged;
     }
   });
   std::int64_t sum = 0;
@@ -91,6 +95,7 @@ Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyS
   for (auto const& chunk : chunks) values.data.insert(values.data.end(), chunk.begin(), chunk.end());
   copy_statuses(*status, statuses);
   ++batches_;
+  if (Status s = met(damaged, n); !s.ok()) return s;
   return values;
 }
 
@@ -113,12 +118,13 @@ Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
   if (!status) return status.status();
   DashBatch batch{&call, status->data(), 0};
   if (Status s = next_sequence(batch.sequence); !s.ok()) return s;
-  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> refused{0}, damaged{0};
   auto const run = [&](DashOps const& ops) {
     DashTally tally;
     engine_->write(batch, ops, tally);
     add(tally);
     refused += tally.refused;
+    damaged += tally.damaged;
   };
   if (n < kSplitFrom || workers_.threads() == 1) {
     run({nullptr, 0, n});
@@ -132,10 +138,24 @@ Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
   }
   copy_statuses(*status, statuses);
   ++batches_;
+  if (Status s = met(damaged, n); !s.ok()) return s;
   if (refused == 0) return {};
   return {Code::no_space, "pool " + path + ": " + std::to_string(refused) + " of " + std::to_string(n) +
                               " operations found no room (" + engine_->why_refused().message() +
                               ") and took no effect (see their statuses)"};
+}
+
+Status DashStore::corrupt(std::string const& what) const {
+  return {Code::corrupt, "pool " + path + ": " + what +
+                             "; run verify, which names all that is damaged, and restore a "
+                             "snapshot or load an export"};
+}
+
+/// What a batch says of operations that met damage in the index.
+Status DashStore::met(std::uint64_t damaged, std::size_t n) const {
+  if (damaged == 0) return {};
+  return corrupt(std::to_string(damaged) + " of " + std::to_string(n) + " operations met damage (" +
+                 engine_->why_damaged().message() + ") and took no effect (see their statuses)");
 }
 
 /// Records carry numbers below what the root leases, so that an opening goes on above them.
@@ -162,15 +182,17 @@ void DashStore::add(DashTally const& tally) {
 // ------------------------------------------------------------------------------------------------
 // Looking around
 
-void DashStore::count_records() {
-  records_ = engine_->count();
-  counted_ = true;
+bool DashStore::count_records() {
+  DashCount const count = engine_->count();
+  records_ = count.records;
+  counted_ = count.whole;
+  return count.whole;
 }
 
 void DashStore::count_if_unknown() {
   if (counted_) return;
   auto const alone = changing_.alone();
-  if (!counted_) count_records();
+  if (!counted_) static_cast<void>(count_records());
 }
 
 Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
@@ -190,6 +212,7 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
     append(page.keys, key);
     append(page.values, value);
   });
+  if (seen.damaged) return corrupt("the scan met damage (" + engine_->why_damaged().message() + ")");
   page.next = {seen.next, 1, seen.next == 0};
   return page;
 }
@@ -199,35 +222,29 @@ Result<VerifyReport> DashStore::verify() {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
   auto const alone = changing_.alone();
-  constexpr std::size_t kMostFaults = 100;
   constexpr std::size_t kSegments = 64;  // that a worker takes at a time
   VerifyReport report;
   report.dropped = recovery.dropped;
-  std::vector<std::uint64_t> const positions = engine_->positions();
+  DashFaults of_index;
+  std::vector<std::uint64_t> const positions = engine_->positions(of_index);
   std::mutex mutex;
   workers_.for_chunks(positions.size(), kSegments, [&](std::size_t begin, std::size_t end) {
     DashFaults faults;
-    engine_->check(std::span(positions).subspan(begin, end - begin), end < positions.size() ? positions[end] : 0,
-                   faults);
+    engine_->check(std::span(positions).subspan(begin, end - begin), faults);
     std::lock_guard const lock(mutex);
     report.records += faults.good;
     report.fault_count += faults.count;
     report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
   });
   std::sort(report.faults.begin(), report.faults.end());
-  if (std::uint64_t const chained = engine_->shape().segments;
-      index() == Index::dash_eh && chained != positions.size()) {
+  report.fault_count += of_index.count;
+  report.faults.insert(report.faults.begin(), of_index.first.begin(), of_index.first.end());
+  if (counted_ && report.fault_count == 0 && report.records != records_) {
     ++report.fault_count;
-    report.faults.insert(report.faults.begin(), "the directory leads to " + std::to_string(positions.size()) +
-                                                    " segments, the chain of segments to " + std::to_string(chained));
+    report.faults.push_back("there are " + std::to_string(report.records) + " records, where " +
+                            std::to_string(records_) + " were counted");
   }
-  if (std::uint64_t const held = report.records + report.fault_count;
-      counted_ && report.fault_count == 0 && held != records_) {
-    ++report.fault_count;
-    report.faults.push_back("there are " + std::to_string(held) + " records, where " + std::to_string(records_) +
-                            " were counted");
-  }
-  if (report.faults.size() > kMostFaults) report.faults.resize(kMostFaults);
+  if (report.faults.size() > DashFaults::kMost) report.faults.resize(DashFaults::kMost);
   return report;
 }
 

@@ -70,7 +70,9 @@ class DashStore final : public Store::Impl {
   Status next_sequence(std::uint64_t& sequence);
   Status write_open(Call const& call, std::span<KeyStatus> statuses);
   void add(DashTally const& tally);
-  void count_records();  // once; the caller has changing_ alone
+  [[nodiscard]] Status corrupt(std::string const& what) const;
+  [[nodiscard]] Status met(std::uint64_t damaged, std::size_t n) const;
+  bool count_records();  // false: some segments are damaged; the caller has changing_ alone
   void count_if_unknown();
   [[nodiscard]] Stats stats_open();
 

@@ -31,9 +31,12 @@ DashPage DashEngineOn<Table, Keys>::page(std::uint64_t from, std::size_t limit, 
   do {
     exec::EpochGuard const guard(table_.epochs());
     slots.clear();
-    page.next = table_.walk(host, from, [&](dash::Slot const& slot) {
+    auto const next = table_.walk(host, from, [&](dash::Slot const& slot) {
       if (hash_of(slot) >= from) slots.push_back(slot);
     });
+    page.damaged = !next;
+    if (page.damaged) return page;
+    page.next = *next;
     std::sort(slots.begin(), slots.end(), [&](auto const& a, auto const& b) { return hash_of(a) < hash_of(b); });
     for (std::size_t i = 0; i < slots.size(); ++i) {
       bool const may_begin = i == 0 || hash_of(slots[i]) != hash_of(slots[i - 1]);
@@ -47,6 +50,7 @@ DashPage DashEngineOn<Table, Keys>::page(std::uint64_t from, std::size_t limit, 
       } else {
         auto const record = records_.view(slots[i].first);
         if (!record || (options_.value_bytes != 0 && record->header.value_bytes != options_.value_bytes)) continue;
+        if (hash_bytes(record->key, record->header.key_bytes) != slots[i].second) continue;  // another slot's record
         visit({record->key, record->header.key_bytes}, {record->value, record->header.value_bytes});
       }
       ++page.records;
@@ -71,23 +75,36 @@ std::string DashEngineOn<Table, Keys>::fault_of(dash::Slot const& slot) const {
 }
 
 template <class Table, class Keys>
-void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, std::uint64_t end, DashFaults& faults) {
-  constexpr std::size_t kMostFaults = 100;
+std::vector<std::uint64_t> DashEngineOn<Table, Keys>::positions(DashFaults& faults) {
+  pm::OrderedHost host;
+  std::vector<std::uint64_t> all;
+  exec::EpochGuard const guard(table_.epochs());
+  table_.look_over(host, [&](std::string fault) { faults.add(std::move(fault)); });
+  std::uint64_t position = 0;
+  do {
+    auto const next = table_.walk(host, position, [](dash::Slot) {});
+    next ? all.push_back(position) : faults.add(table_.why_damaged().message());
+    position = next ? *next : table_.beyond(host, position);
+  } while (position != 0);
+  return all;
+}
+
+template <class Table, class Keys>
+void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, DashFaults& faults) {
   pm::OrderedHost host;
   std::vector<dash::Slot> slots;
   exec::EpochGuard const guard(table_.epochs());
-  for (std::size_t p = 0; p < positions.size(); ++p) {
-    std::uint64_t const begin = positions[p];
-    std::uint64_t const next = p + 1 < positions.size() ? positions[p + 1] : end;
+  for (std::uint64_t const begin : positions) {
     slots.clear();
-    static_cast<void>(table_.walk(host, begin, [&](dash::Slot const& slot) { slots.push_back(slot); }));
+    auto const next = table_.walk(host, begin, [&](dash::Slot const& slot) { slots.push_back(slot); });
     std::sort(slots.begin(), slots.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < slots.size(); ++i) {
       dash::Slot const slot = slots[i];
       std::string fault = fault_of(slot);
       if (fault.empty() && i > 0 && slots[i - 1].first == slot.first) fault = "key stands twice";
       std::uint64_t const hash = table_.ops().keys().hash_of(slot);
-      if (fault.empty() && (hash < begin || (next != 0 && hash >= next))) fault = "key belongs in another segment";
+      if (fault.empty() && (hash < begin || (next.value_or(0) != 0 && hash >= *next)))
+        fault = "key belongs in another segment";
       if (fault.empty()) {
         std::uint64_t word = 0;
         auto const bytes = key_at(slot, word);
@@ -101,10 +118,8 @@ void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, 
         ++faults.good;
         continue;
       }
-      ++faults.count;
-      if (faults.first.size() >= kMostFaults) continue;
       std::string const where = kInline ? "" : ", record at byte " + std::to_string(slot.first);
-      faults.first.push_back("slot of hash " + std::to_string(hash) + where + ": " + fault);
+      faults.add("slot of hash " + std::to_string(hash) + where + ": " + fault);
     }
   }
 }

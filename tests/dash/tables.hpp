@@ -60,9 +60,11 @@ class TableInPool {
     std::uint64_t position = 0;
     do {
       exec::EpochGuard const guard(table_->epochs());
-      position = table_->walk(host_, position, [&](Slot slot) {
+      auto const next = table_->walk(host_, position, [&](Slot slot) {
         if (!all.emplace(slot.first, slot.second).second) throw std::runtime_error("a key stands twice");
       });
+      if (!next) throw std::runtime_error(table_->why_damaged().message());
+      position = *next;
     } while (position != 0);
     return all;
   }

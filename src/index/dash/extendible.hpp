@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "exec/epochs.hpp"
@@ -75,7 +76,7 @@ class Extendible {
     return {};
   }
 
-  /// `sound`: nothing has to be made sound, for the pool was closed in order.
+  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
   template <class Host>
   Status open(Host& host, Offset index, bool sound) {
     root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
@@ -83,15 +84,12 @@ class Extendible {
     std::uint64_t const directory = host.load(&root_->directory);
     version_ = host.load(&root_->version);
     auto const depth = static_cast<std::uint32_t>(directory >> 56);
-    Offset const place{directory & kPlace};
-    if (depth == 0 || depth > Extent::kMostDepth || place.bytes + (std::uint64_t{8} << depth) > pool_->bytes())
-      return {Code::corrupt, "the index's directory is outside the pool"};
-    if (place.bytes % pool_->superblock_bytes() == 0) {
-      std::lock_guard const lock(*memory_);
-      pool_->claim_run(place, superblocks_of(depth));
-    }
+    if (depth == 0 || depth > Extent::kMostDepth || !claim_directory(depth, Offset{directory & kPlace}))
+      return {Code::corrupt,
+              told("the index's directory, of ", depth, " bits, cannot lie at byte ", directory & kPlace)};
     blocks_.find_superblocks();
-    if (!sound && !mutated(Mutant::dash_recovery_skipped)) {
+    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
+    if (!pool_->read_only()) {
       ++version_;
       host.store(&root_->version, version_);
       host.persist(&root_->version, sizeof root_->version);
@@ -149,34 +147,41 @@ class Extendible {
   }
   template <class Host>
   void prefetch(Host& host, std::uint64_t hash) {
-    ops_.prefetch(host, segment_at(entry(host, hash)), hash);
+    if (std::uint64_t const place = entry(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
   }
 
   // --- Walking --------------------------------------------------------------------------------------------------
 
   /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last. Segments come in the order of hashes. A read-only pool, which nobody changes, is
-  /// not locked.
+  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
+  /// which nobody changes, is not locked.
   template <class Host, class F>
-  std::uint64_t walk(Host& host, std::uint64_t position, F f) {
+  std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
-      Segment const s = segment_at(entry(host, position));
+      std::uint64_t const place = entry(host, position);
+      if (place == kDamaged) return std::nullopt;
+      Segment const s = segment_at(place);
       bool const locks = !pool_->read_only();
       if (locks) ops_.lock_all(host, s);
-      if (segment_at(entry(host, position)) == s) {
-        Extent const extent{host.load(&s.header->extent)};
+      if (entry(host, position) == place) {
+        std::uint64_t const next = end_of(s.header->start, Extent{host.load(&s.header->extent)}.depth());
         ops_.for_each(host, s, f);
-        std::uint64_t const next = host.load(&s.header->start) + (std::uint64_t{1} << (64 - extent.depth()));
         if (locks) ops_.unlock_all(host, s);
         return next;
       }
-      ops_.unlock_all(host, s);
+      if (locks) ops_.unlock_all(host, s);
     }
+  }
+  /// Where to go on after damage at `position`: a segment may begin there.
+  template <class Host>
+  std::uint64_t beyond(Host& host, std::uint64_t position) {
+    Directory& directory = this->directory(host);
+    return (directory.index(position) + 1) << (64 - directory.depth);
   }
 
   /// Tells the allocator which segments there are, so that what no segment has is free again; f(slot) for each record.
-  /// Asks go_on() after each segment: false ends it early, and nothing is free. What was unlinked before it was reached
-  /// has been let go of when this returns.
+  /// Asks go_on() after each segment: false ends it early, as damage does, and nothing is free. What was unlinked
+  /// before it was reached has been let go of when this returns.
   template <class Host, class F, class GoOn>
   bool sweep(Host& host, F f, GoOn go_on) {
     blocks_.begin_sweep();
@@ -184,8 +189,11 @@ class Extendible {
     do {
       {
         exec::EpochGuard const guard(epochs_);
-        blocks_.mark(Offset{entry(host, position)});
-        position = walk(host, position, f);
+        std::uint64_t const place = entry(host, position);
+        auto const next = walk(host, position, f);
+        if (!next) return false;
+        blocks_.mark(Offset{place});
+        position = *next;
       }
       if (!go_on()) return false;
     } while (position != 0);
@@ -205,9 +213,26 @@ class Extendible {
   template <class Host>
   Shape shape(Host& host) {
     Shape shape{0, directory(host).depth};
-    std::uint64_t at = host.load(&root_->first);
-    for (; at != 0; at = Extent{host.load(&segment_at(at).header->extent)}.next()) ++shape.segments;
+    static_cast<void>(along_chain(host, [&](std::uint64_t) { ++shape.segments; }));
     return shape;
+  }
+
+  /// f(what) for each word that leads astray of the chain of segments and of the directory on PM. Nobody changes them.
+  template <class Host, class F>
+  void look_over(Host& host, F f) {
+    std::unordered_set<std::uint64_t> chained;
+    if (std::string const fault = along_chain(host, [&](std::uint64_t at) { chained.insert(at); }); !fault.empty())
+      return f(told("the chain of segments breaks off: ", fault));
+    std::uint64_t const root = host.load(&root_->directory);
+    auto const depth = static_cast<std::uint32_t>(root >> 56);
+    std::uint64_t const* const entries = entries_at(Offset{root & kPlace});
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) {
+      std::uint64_t const place = host.load(entries + i), least = i << (64 - depth);
+      if (!chained.contains(place))
+        f(told("directory entry ", i, " leads to byte ", place, ", where no segment begins"));
+      else if (host.load(&segment_at(place).header->start) > least)
+        f(told("directory entry ", i, " leads past its hashes, to the segment at byte ", place));
+    }
   }
 
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
@@ -217,6 +242,7 @@ class Extendible {
     std::lock_guard const lock(why_mutex_);
     return why_full_;
   }
+  [[nodiscard]] Status why_damaged() { return damage_.why(); }
   [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
   [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
 
@@ -236,6 +262,9 @@ class Extendible {
   [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
   [[nodiscard]] std::uint64_t place_of(Segment s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
+  }
+  [[nodiscard]] Offset place_of_index() const {
+    return Offset{static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - pool_->base())};
   }
   [[nodiscard]] std::uint64_t* entries_at(Offset place) const {
     return reinterpret_cast<std::uint64_t*>(pool_->base() + place.bytes);
@@ -260,8 +289,10 @@ class Extendible {
       Directory& seen = directory(host);
       std::uint64_t const* const entry = &seen.entries[seen.index(hash)];
       std::uint64_t place = host.load(entry);
-      if (place == 0) [[unlikely]]
+      if (place == 0) [[unlikely]] {
         place = enter(host, hash);
+        if (place == kDamaged) return Answer::damaged;
+      }
       auto const right = [&] {
         return mutated(Mutant::dash_segment_not_checked) || (&directory(host) == &seen && host.load(entry) == place);
       };
@@ -270,11 +301,59 @@ class Extendible {
     }
   }
 
-  template <class Host>
-  static bool covers(Host& host, Segment s, std::uint64_t hash) {
-    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    return ((hash ^ host.load(&s.header->start)) >> (64 - depth)) == 0;
+  static bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
+    return ((hash ^ start) >> (64 - extent.depth())) == 0;
   }
+
+  // --- Damage -----------------------------------------------------------------------------------------------------
+
+  /// What no header says that crashes leave: a segment reaches as far as the next one begins. Empty: nothing.
+  template <class Host>
+  std::string fault_of(Host& host, std::uint64_t place, Extent& extent, std::uint64_t& start) {
+    if (!blocks_.is_block(Offset{place})) return told("no segment begins at byte ", place);
+    SegmentHeader const* const header = segment_at(place).header;
+    extent = {host.load(&header->extent)};
+    start = host.load(&header->start);
+    if (extent.depth() > Extent::kMostDepth || !begins_segment(start, extent.depth()))
+      return told("segment at byte ", place, ": none of ", extent.depth(), " bits begins with hash ", start);
+    std::uint64_t const end = end_of(start, extent.depth()), next = extent.next();
+    if (end == 0 && next == 0) return {};
+    if (end == 0 || !blocks_.is_block(Offset{next}) || host.load(&segment_at(next).header->start) != end)
+      return told("segment at byte ", place, " ends before hash ", end, ", and the next one, at byte ", next,
+                  ", does not begin there");
+    return {};
+  }
+
+  /// f(place) for each segment from the first on. Answers what breaks the chain off; empty: nothing.
+  template <class Host, class F>
+  std::string along_chain(Host& host, F f) {
+    std::uint64_t end = 0;
+    for (std::uint64_t at = host.load(&root_->first);;) {
+      Extent extent;
+      std::uint64_t start = 0;
+      if (std::string fault = fault_of(host, at, extent, start); !fault.empty()) return fault;
+      if (start != end) return told("the first segment, at byte ", at, ", begins with hash ", start);
+      f(at);
+      if (extent.next() == 0) return {};
+      end = end_of(start, extent.depth());
+      at = extent.next();
+    }
+  }
+
+  /// Whether a directory may lie there; if so, and it has superblocks of its own, they are in use.
+  bool claim_directory(std::uint32_t depth, Offset place) {
+    std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth), superblock = pool_->superblock_bytes();
+    if (at + (std::uint64_t{8} << depth) <= superblock) return place.bytes == place_of_index().bytes + at;
+    std::lock_guard const lock(*memory_);
+    std::uint64_t const first = place.bytes / superblock, n = superblocks_of(depth);
+    if (place.bytes % superblock != 0 || first + n > pool_->superblocks()) return false;
+    for (std::uint64_t i = first; i < first + n; ++i)
+      if (!pool_->is_free(Offset{i * superblock})) return false;
+    pool_->claim_run(place, n);
+    return true;
+  }
+
+  // --- Entering -----------------------------------------------------------------------------------------------------
 
   /// Looks an entry up on PM, makes its segment sound, and notes it.
   template <class Host>
@@ -282,29 +361,50 @@ class Extendible {
     HeldShared const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     auto const depth = static_cast<std::uint32_t>(root >> 56);
-    std::uint64_t* const at = entries_at(Offset{root & kPlace}) + (hash >> (64 - depth));
+    std::uint64_t const i = hash >> (64 - depth);
+    std::uint64_t* const at = entries_at(Offset{root & kPlace}) + i;
     host.read(at, sizeof *at);
-    Segment s = segment_at(host.load(at));
-    host.read(s.header, sizeof(std::uint64_t) * 3);
-    while (!covers(host, s, hash)) s = segment_at(Extent{host.load(&s.header->extent)}.next());
-    make_sound(host, s);
+    std::uint64_t place = host.load(at);
+    for (;;) {
+      Extent extent;
+      std::uint64_t start = 0;
+      std::string const fault = fault_of(host, place, extent, start);
+      if (!fault.empty()) return damage_.note(told("directory entry ", i, ": ", fault));
+      host.read(segment_at(place).header, sizeof(std::uint64_t) * 3);
+      if (extent.depth() > depth || start > hash)
+        return damage_.note(told("directory entry ", i, " of ", depth, " bits leads to the segment at byte ", place,
+                                 ", which begins with hash ", start, " and has ", extent.depth(), " bits"));
+      if (covers(extent, start, hash)) break;
+      place = extent.next();
+    }
+    if (std::string const fault = make_sound(host, segment_at(place)); !fault.empty())
+      return damage_.note(told("segment at byte ", place, ": ", fault));
     Directory& directory = this->directory(host);
     std::uint64_t& entry = directory.entries[directory.index(hash)];
     // If another has stored something meanwhile, that is newer.
-    return host.cas(&entry, 0, place_of(s)) ? place_of(s) : host.load(&entry);
+    return host.cas(&entry, 0, place) ? place : host.load(&entry);
   }
 
+  /// Answers why that cannot be; empty: it is.
   template <class Host>
-  void make_sound(Host& host, Segment s) {
-    if (host.load(&s.header->version) == version_) return;
+  std::string make_sound(Host& host, Segment s) {
+    if (pool_->read_only()) return ops_.unsound(host, s);
+    if (host.load(&s.header->version) == version_) return {};
     HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
-    if (host.load(&s.header->version) == version_) return;
-    ops_.recover(host, s, [&](std::uint64_t hash) {
-      return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(host, s, hash);
-    });
+    if (host.load(&s.header->version) == version_) return {};
+    if (sound_) {
+      if (std::string fault = ops_.unsound(host, s); !fault.empty()) return fault;
+    } else {
+      Extent const extent{host.load(&s.header->extent)};
+      std::uint64_t const start = host.load(&s.header->start);
+      ops_.recover(host, s, [&](std::uint64_t hash) {
+        return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(extent, start, hash);
+      });
+    }
     host.fence();
     host.store(&s.header->version, version_);
     host.persist(&s.header->version, sizeof s.header->version);
+    return {};
   }
 
   template <class Host>
@@ -330,8 +430,7 @@ class Extendible {
   }
   Result<Offset> directory_place(std::uint32_t depth) {
     std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth);
-    auto const index = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - pool_->base());
-    if (at + (std::uint64_t{8} << depth) <= pool_->superblock_bytes()) return Offset{index + at};
+    if (at + (std::uint64_t{8} << depth) <= pool_->superblock_bytes()) return Offset{place_of_index().bytes + at};
     std::lock_guard const lock(*memory_);
     return pool_->take_run(superblocks_of(depth));
   }
@@ -385,7 +484,7 @@ class Extendible {
     for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last; n += 2, i = (i + 2) & last) {
       std::uint64_t const place = host.load(old + i);
       // Entries that a crash left behind may agree though there are two segments.
-      if (place != host.load(old + i + 1)) return;
+      if (place != host.load(old + i + 1) || !blocks_.is_block(Offset{place})) return;
       bool const two = Extent{host.load(&segment_at(place).header->extent)}.depth() >= depth;
       if (two && !mutated(Mutant::dash_halving_trusts_entries)) return;
     }
@@ -483,14 +582,15 @@ class Extendible {
   /// Makes one of the segment that has this hash and its other half, if both together leave much room.
   template <class Host>
   void merge(Host& host, std::uint64_t hash) {
-    Segment const some = segment_at(entry(host, hash));
-    std::uint32_t const depth = Extent{host.load(&some.header->extent)}.depth();
-    if (depth == 1) return;
+    std::uint64_t const some = entry(host, hash);
+    std::uint32_t const depth = some == kDamaged ? 0 : Extent{host.load(&segment_at(some).header->extent)}.depth();
+    if (depth <= 1) return;
     std::uint64_t const bit = std::uint64_t{1} << (64 - depth);
     std::uint64_t const start = hash & ~(bit - 1) & ~bit;
-    Segment const left = segment_at(entry(host, start));
-    Segment const right = segment_at(entry(host, start | bit));
-    if (left == right || ops_.count(host, left) + ops_.count(host, right) > most_merged()) return;
+    std::uint64_t const here = entry(host, start), there = entry(host, start | bit);
+    if (here == kDamaged || there == kDamaged || here == there) return;
+    Segment const left = segment_at(here), right = segment_at(there);
+    if (ops_.count(host, left) + ops_.count(host, right) > most_merged()) return;
     ops_.lock_all(host, left);
     ops_.lock_all(host, right);
     bool const still = entry(host, start) == place_of(left) && entry(host, start | bit) == place_of(right) &&
@@ -528,6 +628,7 @@ class Extendible {
   pm::Blocks blocks_;
   IndexRoot* root_ = nullptr;
   std::uint64_t version_ = 0;
+  bool sound_ = true;  // what was there at open
   std::uint64_t volatile_ = 0;  // a Directory, shared: read and replaced through the Host
   std::unique_ptr<Directory> owned_;  // the same
   SharedLock directory_lock_;  // shared by who reads or changes entries on PM, alone by who replaces the directory
@@ -535,6 +636,7 @@ class Extendible {
   std::atomic<std::uint64_t> splits_{0}, merges_{0};
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
+  Damage damage_;
   exec::Epochs epochs_;  // last: what it frees is above
 };
 

@@ -56,8 +56,8 @@ class InlineKeys {
   std::uint32_t key_bytes_;
 };
 
-/// `Records` tells whether the record at a place has a key: equal(host, place, bytes, n), and whether two have the
-/// same: same(host, place, place).
+/// `Records` tells whether a place is the key's, of whose hash it is: equal(host, place, bytes, n, hash), and whether
+/// two records have the same key: same(host, place, place).
 template <class Records>
 class RecordKeys {
  public:
@@ -73,7 +73,7 @@ class RecordKeys {
   }
   template <class Host>
   [[nodiscard]] bool equal(Host& host, Slot slot, Key const& key) const {
-    return slot.second == key.hash && records_.equal(host, slot.first, key.bytes, key.size);
+    return slot.second == key.hash && records_.equal(host, slot.first, key.bytes, key.size, key.hash);
   }
   template <class Host>
   [[nodiscard]] bool same(Host& host, Slot a, Slot b) const {

@@ -44,6 +44,7 @@ struct State {
   [[nodiscard]] std::uint32_t guests() const { return static_cast<std::uint32_t>(word >> kSlots & kAll); }
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(std::popcount(used())); }
   [[nodiscard]] bool full() const { return used() == kAll; }
+  [[nodiscard]] bool possible() const { return (word >> 2 * kSlots & 7) == 0 && (guests() & ~used()) == 0; }
   [[nodiscard]] std::uint32_t free_slot() const { return static_cast<std::uint32_t>(std::countr_one(used())); }
   /// Lock and version stay.
   [[nodiscard]] State with(std::uint32_t used, std::uint32_t guests) const {

@@ -24,6 +24,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "exec/epochs.hpp"
@@ -72,15 +73,17 @@ class Linear {
     return begin(host);
   }
 
-  /// `sound`: nothing has to be made sound, for the pool was closed in order.
+  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
   template <class Host>
   Status open(Host& host, Offset index, bool sound) {
     root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
     host.read(root_, sizeof *root_);
     version_ = host.load(&root_->version);
     if (Status s = claim_arrays(host); !s.ok()) return s;
+    if (Status s = check_extents(host); !s.ok()) return s;
     chained_.find_superblocks();
-    if (!sound && !mutated(Mutant::dash_recovery_skipped)) {
+    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
+    if (!pool_->read_only()) {
       ++version_;
       host.store(&root_->version, version_);
       host.persist(&root_->version, sizeof root_->version);
@@ -96,6 +99,7 @@ class Linear {
         until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
     for (; answer == Answer::full || answer == Answer::retry; host.pause()) {
       std::uint64_t const place = holder(host, key.hash);
+      if (place == kDamaged) return Answer::damaged;
       auto const right = [&] { return holds(host, place, key.hash); };
       answer = ops_.find(host, segment_at(place), key, right, found);
     }
@@ -112,7 +116,7 @@ class Linear {
         tried = s;
         return ops_.write(host, s, key, slot, how, right, before);
       });
-      if (answer != Answer::full) return answer;
+      if (answer != Answer::full || tried.header == nullptr) return answer;
       Status s = add_bucket(host, tried);
       for (std::uint32_t i = 0; s.ok() && i < kExpansions; ++i) s = expand(host);
       if (s.ok()) continue;
@@ -141,30 +145,37 @@ class Linear {
   }
   template <class Host>
   void prefetch(Host& host, std::uint64_t hash) {
-    ops_.prefetch(host, segment_at(entry(host, hash)), hash);
+    if (std::uint64_t const place = entry(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
   }
 
   // --- Walking --------------------------------------------------------------------------------------------------
 
   /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last. Segments come in the order of hashes. A read-only pool, which nobody changes, is
-  /// not locked.
+  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
+  /// which nobody changes, is not locked.
   template <class Host, class F>
-  std::uint64_t walk(Host& host, std::uint64_t position, F f) {
+  std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
       std::uint64_t const place = holder(host, position);
+      if (place == kDamaged) return std::nullopt;
       Segment const s = segment_at(place);
       bool const locks = !pool_->read_only();
       if (locks) ops_.lock_all(host, s);
       if (holds(host, place, position)) {
-        std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+        std::uint64_t const next = end_of(host.load(&s.header->start), Extent{host.load(&s.header->extent)}.depth());
         ops_.for_each(host, s, f);
-        std::uint64_t const next = host.load(&s.header->start) + (std::uint64_t{1} << (64 - depth));
         if (locks) ops_.unlock_all(host, s);
         return next;
       }
       if (locks) ops_.unlock_all(host, s);
     }
+  }
+
+  /// Where to go on after damage at `position`: a segment may begin there.
+  template <class Host>
+  std::uint64_t beyond(Host& host, std::uint64_t position) {
+    std::uint32_t const depth = depth_of(host, index_of(host, position));
+    return ((position >> (64 - depth)) + 1) << (64 - depth);
   }
 
   /// Tells the allocator which chained buckets there are; f(slot) for each record. As Extendible's.
@@ -175,9 +186,11 @@ class Linear {
     do {
       {
         exec::EpochGuard const guard(epochs_);
-        Segment const s = segment_at(holder(host, position));
-        position = walk(host, position, f);
-        for (std::uint64_t const at : ops_.chain_of(host, s)) chained_.mark(Offset{at});
+        std::uint64_t const place = holder(host, position);
+        auto const next = walk(host, position, f);
+        if (!next) return false;
+        for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) chained_.mark(Offset{at});
+        position = *next;
       }
       if (!go_on()) return false;
     } while (position != 0);
@@ -200,6 +213,20 @@ class Linear {
     return {(first_ << now.rounds()) + now.next(), depth_ + now.rounds()};
   }
 
+  /// f(what) for each chained bucket that two segments have. Nobody changes them.
+  template <class Host, class F>
+  void look_over(Host& host, F f) {
+    std::unordered_map<std::uint64_t, std::uint64_t> owners;
+    for (std::uint64_t i = 0, all = shape(host).segments; i < all; ++i) {
+      std::uint64_t const place = entry_of(host, i);
+      if (place == 0 || place == kDamaged) continue;
+      for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) {
+        if (auto const [owner, first] = owners.emplace(at, place); !first)
+          f(told("bucket at byte ", at, " is chained to two segments, at bytes ", owner->second, " and ", place));
+      }
+    }
+  }
+
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
   [[nodiscard]] Ops const& ops() const { return ops_; }
   [[nodiscard]] IndexRoot* root() const { return root_; }
@@ -207,6 +234,7 @@ class Linear {
     std::lock_guard const lock(why_mutex_);
     return why_full_;
   }
+  [[nodiscard]] Status why_damaged() { return damage_.why(); }
   [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
 
  private:
@@ -289,10 +317,34 @@ class Linear {
     for (std::uint32_t a = 0; a < kArrays; ++a) {
       Offset const run{host.load(arrays() + a)};
       if (!run) continue;
-      if (run.bytes % pool_->superblock_bytes() != 0 ||
-          run.bytes / pool_->superblock_bytes() + superblocks_of(a) > pool_->superblocks())
-        return {Code::corrupt, "array " + std::to_string(a) + " of the index's segments is outside the pool"};
+      if (!is_free(run, superblocks_of(a)))
+        return {Code::corrupt, told("array ", a, " of the index's segments cannot lie at byte ", run.bytes)};
       pool_->claim_run(run, superblocks_of(a));
+    }
+    return {};
+  }
+  [[nodiscard]] bool is_free(Offset run, std::uint64_t superblocks) const {
+    std::uint64_t const each = pool_->superblock_bytes(), first = run.bytes / each;
+    if (run.bytes % each != 0 || first >= pool_->superblocks() || superblocks > pool_->superblocks() - first)
+      return false;
+    for (std::uint64_t i = first; i < first + superblocks; ++i)
+      if (!pool_->is_free(Offset{i * each})) return false;
+    return true;
+  }
+  /// There are arrays for just as many segments as the index names, and for the one that comes next perhaps.
+  template <class Host>
+  Status check_extents(Host& host) {
+    std::uint64_t const first = host.load(&root_->first);
+    Extents const now{host.load(&root_->directory)};
+    Status const impossible{Code::corrupt, told("the index names an impossible number of segments: ", first,
+                                                " at first, ", now.rounds(), " rounds, and ", now.next())};
+    if (!std::has_single_bit(first) || static_cast<std::uint32_t>(std::countr_zero(first)) + now.rounds() >= kChunks ||
+        now.next() >= first << now.rounds())
+      return impossible;
+    std::uint64_t const all = (first << now.rounds()) + now.next();
+    for (std::uint32_t a = 0; a < kArrays; ++a) {
+      bool const there = host.load(arrays() + a) != 0;
+      if (there ? a > array_of(all).array : a <= array_of(all - 1).array) return impossible;
     }
     return {};
   }
@@ -304,8 +356,6 @@ class Linear {
     first_ = host.load(&root_->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     std::uint64_t const word = host.load(&root_->directory);
-    if (!std::has_single_bit(first_) || depth_ == 0 || Extents{word}.rounds() + depth_ >= kChunks)
-      return {Code::corrupt, "the index names an impossible number of segments"};
     for (std::uint32_t c = 0; c <= Extents{word}.rounds() + 1; ++c) make_chunk(c);
     host.store(&extents_, word);
     return {};
@@ -354,10 +404,43 @@ class Linear {
     for (;; host.pause()) {
       std::uint64_t const place = entry(host, hash);
       if (place == 0) return Answer::full;
+      if (place == kDamaged) return Answer::damaged;
       auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || present(host, hash) == place; };
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
     }
+  }
+
+  /// Bits of its hashes that name segment i, once it is what it is to be.
+  template <class Host>
+  std::uint32_t depth_of(Host& host, std::uint64_t i) {
+    Extents const now{host.load(&extents_)};
+    return depth_ + now.rounds() + (i < now.next() || i >= first_ << now.rounds() ? 1 : 0);
+  }
+  /// What no header says that crashes leave, of a segment that was split off. Empty: nothing.
+  template <class Host>
+  std::string fault_of(Host& host, std::uint64_t i, Segment s) {
+    Extent const extent{host.load(&s.header->extent)};
+    std::uint32_t const least = i < first_ ? depth_ : static_cast<std::uint32_t>(std::bit_width(i));
+    if (std::uint32_t const most = depth_of(host, i);
+        extent.next() != 0 || extent.depth() < least || extent.depth() > most)
+      return told("word ", extent.word, " is no extent of ", least, " to ", most, " bits");
+    if (std::uint64_t const start = host.load(&s.header->start); start != start_of(i))
+      return told("its hashes begin with ", start, ", where those of segment ", i, " do with ", start_of(i));
+    return {};
+  }
+  /// The same of a chain that nobody changes: each link leads to a bucket, and the last to none.
+  template <class Host>
+  std::string fault_of_chain(Host& host, Segment s) {
+    std::uint64_t const* link = &s.header->chain;
+    std::uint64_t seen = 0;  // by Brent: the link that many steps ago, a power of two
+    for (std::uint64_t at, n = 1; (at = host.load(link)) != 0; ++n) {
+      if (!chained_.is_block(Offset{at})) return told("no chained bucket begins at byte ", at);
+      if (at == seen) return told("its chain comes back to the bucket at byte ", at);
+      if (std::has_single_bit(n)) seen = at;
+      link = &reinterpret_cast<Bucket const*>(pool_->base() + at)->hints;
+    }
+    return {};
   }
 
   /// Makes segment i what it is to be: split off, and sound. Answers its place, or 0 where there is no memory for that.
@@ -368,14 +451,16 @@ class Linear {
       auto const depth = static_cast<std::uint32_t>(std::bit_width(i));
       std::uint64_t const from = i & ~(std::uint64_t{1} << (depth - 1));
       std::uint64_t const place = entry_of(host, from);
-      if (place == 0) return 0;
+      if (place == 0 || place == kDamaged) return place;
       Segment const parent = segment_at(place);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
         if (pool_->read_only()) return 0;
         if (Status const split = this->split(host, parent, from, depth); !split.ok()) return no_memory(split);
       }
     }
-    make_sound(host, s);
+    std::string fault = fault_of(host, i, s);
+    if (fault.empty()) fault = make_sound(host, i, s);
+    if (!fault.empty()) return damage_.note(told("segment at byte ", place_of(s), ": ", fault));
     host.store(&entry_at(i), place_of(s));
     return place_of(s);
   }
@@ -391,19 +476,54 @@ class Linear {
     return 0;
   }
 
+  /// Answers why that cannot be; empty: it is.
   template <class Host>
-  void make_sound(Host& host, Segment s) {
-    if (host.load(&s.header->version) == version_) return;
+  std::string make_sound(Host& host, std::uint64_t i, Segment s) {
+    if (pool_->read_only()) return unsound(host, i, s);
+    if (host.load(&s.header->version) == version_) return {};
     HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
-    if (host.load(&s.header->version) == version_) return;
+    if (host.load(&s.header->version) == version_) return {};
+    if (std::string fault = unsound(host, i, s); !fault.empty()) return fault;
     std::uint64_t const start = host.load(&s.header->start);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    ops_.recover(host, s, [&](std::uint64_t hash) {
-      return mutated(Mutant::dash_recovery_keeps_leftovers) || ((hash ^ start) >> (64 - depth)) == 0;
-    });
+    if (!sound_)
+      ops_.recover(host, s, [&](std::uint64_t hash) {
+        return mutated(Mutant::dash_recovery_keeps_leftovers) || ((hash ^ start) >> (64 - depth)) == 0;
+      });
     host.fence();
     host.store(&s.header->version, version_);
     host.persist(&s.header->version, sizeof s.header->version);
+    return {};
+  }
+  /// What neither crashes nor an orderly close leave of segment i, which nobody has entered yet. Empty: nothing.
+  template <class Host>
+  std::string unsound(Host& host, std::uint64_t i, Segment s) {
+    if (std::string fault = fault_of_chain(host, s); !fault.empty()) return fault;
+    if (!sound_) return {};  // then its buckets do not say which slots count
+    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
+    if (depth < depth_of(host, i) && gave_away(host, i, s, depth))
+      return told("its extent has ", depth, " bits, and the segment that one more splits off has the records");
+    return ops_.unsound(host, s);
+  }
+  /// Whether what segment i is to give up next is there, and nowhere else: a split that a crash cut short leaves it in
+  /// its place, too.
+  template <class Host>
+  bool gave_away(Host& host, std::uint64_t i, Segment s, std::uint32_t depth) {
+    std::uint64_t const other = i | std::uint64_t{1} << depth;
+    Segment const made = segment(host, other);
+    Extent const extent{host.load(&made.header->extent)};
+    if (host.load(&made.header->start) != start_of(other) || extent.next() != 0 || extent.depth() <= depth ||
+        extent.depth() > kChunks || !fault_of_chain(host, made).empty())
+      return false;
+    auto const its = [&](std::uint64_t hash) { return ((hash ^ start_of(other)) >> (63 - depth)) == 0; };
+    return any(ops_.contents(host, made), its) && !any(ops_.contents(host, s), its);
+  }
+  template <class Wanted>
+  static bool any(SegmentContents const& contents, Wanted wanted) {
+    for (BucketContents const& bucket : contents)
+      for (std::uint32_t left = bucket.used; left != 0; left &= left - 1)
+        if (wanted(bucket.hashes[static_cast<std::size_t>(std::countr_zero(left))])) return true;
+    return false;
   }
 
   // --- Growing ------------------------------------------------------------------------------------------------------
@@ -503,6 +623,7 @@ class Linear {
   pm::Blocks chained_;
   IndexRoot* root_ = nullptr;
   std::uint64_t version_ = 0;
+  bool sound_ = true;  // what was there at open
   std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
   std::uint32_t depth_ = 0;
   std::uint64_t extents_ = 0;  // what word `directory` says
@@ -515,6 +636,7 @@ class Linear {
   std::atomic<std::uint64_t> splits_{0};
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
+  Damage damage_;
   exec::Epochs epochs_;  // last: what it frees is above
 };
 

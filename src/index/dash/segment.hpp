@@ -22,11 +22,13 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/annotate.hpp"
 #include "base/mutants.hpp"
 #include "exec/bytes.hpp"
+#include "index/dash/damage.hpp"
 #include "index/dash/layout.hpp"
 #include "pm/flush.hpp"
 
@@ -49,6 +51,7 @@ enum class Answer : std::uint8_t {
   exists,
   full,  // no room: the segment has to be split
   retry,  // somebody changes the bucket, or the segment is not the right one any more
+  damaged,  // the segment cannot be used (damage.hpp)
 };
 
 /// One word, so that it travels in a register: two, stored one by one and loaded as one, stop the processor from
@@ -276,6 +279,18 @@ class SegmentOps {
     flush_buckets(host, into);
     host.fence();
     store_contents(host, into, merged);
+  }
+
+  /// Of a segment that nobody can have locked since it was made sound: what an orderly close does not leave. Empty:
+  /// nothing.
+  template <class Host>
+  std::string unsound(Host& host, Segment s) const {
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
+      State const state = state_of(host, s, b);
+      if (state.locked()) return told("its bucket ", b, " is locked");
+      if (!state.possible()) return told("its bucket ", b, " counts slots that there are none of");
+    }
+    return {};
   }
 
   // --- Chains -----------------------------------------------------------------------------------------------------
