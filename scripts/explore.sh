@@ -28,11 +28,11 @@ for index in gpm-log gpm-conv gpm-checkpoint; do
     "$program" --index "$index" --model "$model" --states "$states" --jobs "$(nproc)"
   done
 done
-for index in dash-eh dash-lh; do
+for index in dash-eh dash-lh dash-records; do
   for model in fence flush; do
     "$program" --index "$index" --operations 3 --model "$model" --states "$states" --jobs "$(nproc)"
   done
 done
-for index in store gpm-log gpm-conv gpm-checkpoint dash-eh dash-lh; do
+for index in store gpm-log gpm-conv gpm-checkpoint dash-eh dash-lh dash-records; do
   "$program" --index "$index" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"
 done

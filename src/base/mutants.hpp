@@ -164,6 +164,13 @@ enum class Mutant : std::uint8_t {
   dash_link_before_bucket,
   dash_halving_trusts_entries,
   dash_split_twice,
+  // Dash: sweeps beside operations, and the epochs.
+  dash_sweep_without_wait,
+  sweep_frees_new_records,
+  sweep_forgets_released,
+  unswept_handed_out,
+  epochs_free_at_once,
+  epochs_wait_once,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

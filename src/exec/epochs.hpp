@@ -11,7 +11,20 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutants.hpp"
+#if defined(PERDURE_EXPLORE)
+#include "exec/sim_scheduler.hpp"
+#endif
+
 namespace perdure::exec {
+
+/// Who waits for other threads lets them go on: real ones, or the explorer's.
+inline void let_others_go_on() {
+#if defined(PERDURE_EXPLORE)
+  if (sim_scheduler != nullptr && sim_scheduler->thread() != 0) return sim_scheduler->give_way();
+#endif
+  std::this_thread::yield();
+}
 
 class Epochs {
  public:
@@ -43,11 +56,12 @@ class Epochs {
   /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits for them, so the
   /// caller holds none.
   void synchronize() {
-    for (int pass = 0; pass < 2; ++pass) {  // the first brings in what they retire, the second frees it
+    for (int pass = mutated(Mutant::epochs_wait_once) ? 1 : 0; pass < 2;
+         ++pass) {  // the first brings in what they retire, the second frees it
       std::uint64_t const now = now_.fetch_add(1);
       for (Slot const& slot : slots_) {
         for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= now; epoch = slot.epoch.load())
-          std::this_thread::yield();
+          let_others_go_on();
       }
       collect();
     }
@@ -74,7 +88,7 @@ class Epochs {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (Slot const& slot : slots_) {
       std::uint64_t const epoch = slot.epoch.load();
-      if (epoch != 0 && epoch < oldest) oldest = epoch;
+      if (epoch != 0 && epoch < oldest && !mutated(Mutant::epochs_free_at_once)) oldest = epoch;
     }
     std::vector<Retired> done, kept;
     for (Retired& each : retired_) (each.epoch < oldest ? done : kept).push_back(std::move(each));

@@ -20,7 +20,7 @@
 
 namespace perdure::explore {
 
-enum class Subject : std::uint8_t { store, gpm_log, gpm_conventional, gpm_checkpoint, dash_eh, dash_lh };
+enum class Subject : std::uint8_t { store, gpm_log, gpm_conventional, gpm_checkpoint, dash_eh, dash_lh, dash_records };
 
 struct Options {
   Subject subject = Subject::store;

@@ -1,12 +1,6 @@
 #include "explore/dash_runner.hpp"
 
-#include <mutex>
-
-#include "explore/dash_host.hpp"
-#include "index/dash/extendible.hpp"
-#include "index/dash/keys.hpp"
-#include "index/dash/linear.hpp"
-#include "pm/watch.hpp"
+#include "explore/dash_opened.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -14,10 +8,6 @@ namespace {
 using dash::Slot;
 
 constexpr char const* kPath = "arena";
-
-dash::InlineKeys::Key as_key(std::uint64_t key) {
-  return dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key));
-}
 
 KeyStatus as_status(dash::Answer answer) {
   if (answer == dash::Answer::absent) return KeyStatus::not_found;
@@ -30,35 +20,6 @@ std::string named(std::uint64_t key, std::optional<std::uint64_t> value) {
 }
 
 }  // namespace
-
-template <class Table>
-struct DashRunner<Table>::Opened {
-  pm::Pool pool;
-  std::mutex memory;
-  SimHost host;
-  std::unique_ptr<Table> table;
-
-  explicit Opened(pm::Pool p) : pool(std::move(p)) {}
-  void make(dash::SegmentShape shape) { table = std::make_unique<Table>(pool, memory, dash::InlineKeys(8), shape); }
-  dash::Answer put(std::uint64_t key, std::uint64_t value, bool only_there = false) {
-    exec::EpochGuard const guard(table->epochs());
-    std::optional<Slot> before;
-    auto const how = only_there ? Table::Write::update : Table::Write::put;
-    return table->write(host, as_key(key), {key, value}, how, before);
-  }
-  dash::Answer get(std::uint64_t key, std::uint64_t& value) {
-    exec::EpochGuard const guard(table->epochs());
-    Slot found;
-    dash::Answer const answer = table->find(host, as_key(key), found);
-    value = found.second;
-    return answer;
-  }
-  dash::Answer erase(std::uint64_t key) {
-    exec::EpochGuard const guard(table->epochs());
-    Slot before;
-    return table->erase(host, as_key(key), before);
-  }
-};
 
 template <class Table>
 DashRunner<Table>::DashRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
@@ -104,7 +65,8 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   pm::PoolHeader header{};
   header.superblock_bytes = pm::kMinSuperblock;
   header.levels = header.hashes = header.slots = 1;
-  header.key_bytes = header.max_key_bytes = header.value_bytes = header.max_value_bytes = 8;
+  header.key_bytes = header.max_key_bytes = 8;
+  header.value_bytes = header.max_value_bytes = Opened::kValueBytes;
   auto pool = pm::Pool::create(kPath, header, 4, false, {});
   if (!pool) return false;
   Opened made(std::move(*pool));
@@ -132,6 +94,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
     back_to(mark, bytes);
     scenario_.fillers.resize(i);
   }
+  born_ = made.born();
   base_ = arena_.mark();
   base_bytes_ = arena_.file_bytes;
   return true;
@@ -151,6 +114,7 @@ auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong) -> s
     wrong = "the table does not open: " + s.message();
     return nullptr;
   }
+  opened->claim();
   return opened;
 }
 
@@ -193,14 +157,17 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   tracker_.record(true);  // from here on, for openings write, too
   auto opened = open(true, forward.wrong);
   if (!opened) return forward;
-  // Blocks that are not reached are free again, so that no superblock has to be added in the midst of the run.
-  opened->table->sweep(opened->host, [](Slot) {});
-  if (!scenario_.entered) {
+  // Blocks that are not reached are free again, so that no superblock has to be added in the midst of the run. Where
+  // there are records, it is the run that sweeps.
+  if (!Opened::kSweeps) opened->sweep();
+  if (!Opened::kSweeps && !scenario_.entered) {
     opened = open(true, forward.wrong);
     if (!opened) return forward;
   }
-  bool const done = scheduler.launch(static_cast<std::uint32_t>(scenario_.operations.size()),
-                                     [&](std::uint32_t me) { operate(*opened, me); });
+  opened->make_room();
+  auto const threads = static_cast<std::uint32_t>(scenario_.operations.size());
+  bool const done = scheduler.launch(threads + Opened::kSweeps,
+                                     [&](std::uint32_t me) { me < threads ? operate(*opened, me) : opened->sweep(); });
   if (!done) forward.wrong = "the threads make no progress";
   tracker_.cut(true);
   tracker_.record(false);
@@ -212,6 +179,7 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
       forward.wrong = stuck.what();
     }
     if (!forward.wrong) forward.wrong = explain(oracles_[0], found, true);
+    if (!forward.wrong) forward.wrong = opened->fault_of_heap(born_);
     if (!quiet_) totals_->growths += opened->table->splits();
     if constexpr (Table::kKind == dash::Kind::extendible)
       if (!quiet_) totals_->merges += opened->table->merges();
@@ -237,8 +205,8 @@ std::optional<std::string> DashRunner<Table>::contents_of(Opened& opened, Conten
     if (++steps > 1000) return "the chain of segments does not end";
     exec::EpochGuard const guard(opened.table->epochs());
     auto const next = opened.table->walk(opened.host, position, [&](Slot slot) {
-      if (!found.emplace(slot.first, slot.second).second)
-        wrong = "key " + std::to_string(slot.first) + " is there twice";
+      if (auto const [key, value] = opened.entry(slot); !found.emplace(key, value).second)
+        wrong = "key " + std::to_string(key) + " is there twice";
     });
     if (!next) return opened.table->why_damaged().message();
     position = *next;
@@ -292,6 +260,7 @@ std::optional<std::string> DashRunner<Table>::explain(Oracle const& oracle, Cont
 /// was.
 template <class Table>
 std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents contents) {
+  if (Opened::kSweeps) opened.sweep();
   for (std::size_t i = 0; i < scenario_.keys.size(); ++i) {
     std::uint64_t const key = scenario_.keys[i];
     if (i % 3 == 0) {
@@ -305,11 +274,12 @@ std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents con
   Contents found;
   if (auto wrong = contents_of(opened, found)) return wrong;
   if (found != contents) return "after recovery and some writes there is something else";
+  if (auto wrong = opened.fault_of_heap(born_)) return wrong;
   for (bool const closed : {true, false}) {
     std::optional<std::string> wrong;
     auto again = open(closed, wrong);
     if (wrong) return wrong;
-    again->table->sweep(again->host, [](Slot) {});
+    again->sweep();
     found.clear();
     if ((wrong = contents_of(*again, found))) return wrong;
     if (found != contents)
@@ -356,5 +326,6 @@ std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool
 
 template class DashRunner<dash::Extendible<dash::InlineKeys>>;
 template class DashRunner<dash::Linear<dash::InlineKeys>>;
+template class DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>;
 
 }  // namespace perdure::explore

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "explore/crashes.hpp"
+#include "explore/dash_opened.hpp"
 #include "explore/dash_scenario.hpp"
 #include "explore/history.hpp"
 #include "pm/pool.hpp"
 
 namespace perdure::explore {
 
-/// `Table` is dash::Extendible or dash::Linear.
+/// `Table` is dash::Extendible or dash::Linear. Over records one thread more sweeps while the others go on.
 template <class Table>
 class DashRunner final : public Crasher {
  public:
@@ -35,8 +36,7 @@ class DashRunner final : public Crasher {
     Contents old;
     History history = {};
   };
-  /// A table over the medium, as a process sees it.
-  struct Opened;
+  using Opened = OpenedDash<Table>;
 
   bool set_up(std::uint64_t scenario_seed) override;
   Forward run(exec::SimSchedule const& schedule) override;
@@ -58,6 +58,7 @@ class DashRunner final : public Crasher {
 
   DashScenario scenario_;
   Offset index_;
+  std::vector<std::uint64_t> born_;  // records that were there before the run
   std::vector<Oracle> oracles_;
   std::size_t of_run_ = 0;  // oracles of the run; those of one recovery follow
   std::uint64_t clock_ = 0;

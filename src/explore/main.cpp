@@ -37,9 +37,12 @@ constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::stor
                                                          {"gpm-conv", Subject::gpm_conventional},
                                                          {"gpm-checkpoint", Subject::gpm_checkpoint},
                                                          {"dash-eh", Subject::dash_eh},
-                                                         {"dash-lh", Subject::dash_lh}};
+                                                         {"dash-lh", Subject::dash_lh},
+                                                         {"dash-records", Subject::dash_records}};
 
-bool is_dash(Subject subject) { return subject == Subject::dash_eh || subject == Subject::dash_lh; }
+bool is_dash(Subject subject) {
+  return subject == Subject::dash_eh || subject == Subject::dash_lh || subject == Subject::dash_records;
+}
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.subject) {
@@ -49,6 +52,8 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
     case Subject::dash_eh: return std::make_unique<DashRunner<dash::Extendible<dash::InlineKeys>>>(options, totals);
     case Subject::dash_lh: return std::make_unique<DashRunner<dash::Linear<dash::InlineKeys>>>(options, totals);
+    case Subject::dash_records:
+      return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options, totals);
   }
   return std::make_unique<Runner>(options, totals);
 }
@@ -235,6 +240,7 @@ constexpr Kind kKinds[] = {
     {"gpm-checkpoint", "", Subject::gpm_checkpoint, Layout::word, nullptr},
     {"dash-eh", "dash", Subject::dash_eh, Layout::word, nullptr},
     {"dash-lh", "dash", Subject::dash_lh, Layout::word, nullptr},
+    {"dash-records", "", Subject::dash_records, Layout::word, nullptr},
 };
 
 Arguments of_kind(Arguments a, Kind const& kind) {
@@ -279,9 +285,10 @@ int run(int argc, char** argv) {
   program
       .add_option("--index", a.index,
                   "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
-                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear): these take no layout, and none "
+                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records (extendible, over "
+                  "records): these take no layout, and none "
                   "of the store's flags")
-      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh"}));
+      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh", "dash-records"}));
   program.add_option("--layout", a.layout, "word or in_place")->check(CLI::IsMember({"word", "in_place"}));
   program
       .add_option("--model", a.model,

@@ -14,7 +14,7 @@ struct MutantInfo {
   char const* layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored", "device", "full"; of
                         // in_place "cached"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit"
                         // (both, where the host alone orders), "gpm-checkpoint";
-                        // of Dash "dash-eh", "dash-lh", "dash" (both)
+                        // of Dash "dash-eh", "dash-lh", "dash" (both), "dash-records"
   char const* what;
   char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
 };

@@ -59,6 +59,11 @@ void RecordHeap::claim_superblocks() {
     s.used = s.capacity;
     s.unswept = true;
     pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
+    if (mutated(Mutant::unswept_handed_out)) {
+      s.unswept = false;
+      attach(i, stride);
+      list(i);
+    }
   });
   keep_damaged();
 }
@@ -91,12 +96,13 @@ void RecordHeap::finish_sweep() {
     if (s.unswept && s.bitmap.empty()) make_bitmap(s);
   for (Offset const record : released_unswept_) {
     std::uint64_t i = 0;
-    if (index_of(record, i))
+    if (index_of(record, i) && !mutated(Mutant::sweep_forgets_released))
       superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   }
   released_unswept_.clear();
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
     Superblock& s = superblocks_[i];
+    if (s.stride != 0 && !s.unswept && mutated(Mutant::sweep_frees_new_records)) attach(i, s.stride);
     if (s.stride != 0 && !s.unswept) continue;
     bool const claimed = s.unswept;
     s.unswept = false;

@@ -23,6 +23,11 @@ void DashSpace::give_waiting(std::span<std::uint64_t const> records) {
   waiting_.fetch_sub(records.size());
 }
 
+bool DashSpace::in_use(std::uint64_t record) {
+  std::lock_guard const lock(*memory_);
+  return heap_.in_use(Offset{record});
+}
+
 void DashSpace::claim() {
   std::lock_guard const lock(*memory_);
   heap_.claim_superblocks();

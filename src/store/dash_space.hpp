@@ -34,6 +34,9 @@ class DashSpace {
   void mark(std::span<std::uint64_t const> records);
   void finish_sweep();
 
+  /// Whether a record is anybody's, or not known to be free yet.
+  [[nodiscard]] bool in_use(std::uint64_t record);
+
   /// Of the pool; records that a slot leads to lie below it.
   [[nodiscard]] std::atomic<std::uint64_t> const& pool_bytes() const { return pool_bytes_; }
   [[nodiscard]] pm::RecordShape const& shape() const { return heap_.shape(); }

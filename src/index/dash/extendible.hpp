@@ -197,7 +197,7 @@ class Extendible {
       }
       if (!go_on()) return false;
     } while (position != 0);
-    epochs_.synchronize();
+    if (!mutated(Mutant::dash_sweep_without_wait)) epochs_.synchronize();
     blocks_.finish_sweep();
     return true;
   }
