@@ -21,11 +21,12 @@
 #include "keys.hpp"
 #include "locks.hpp"
 #include "pm/blocks.hpp"
+#include "why_full.hpp"
 
 namespace perdure::cpu_peers {
 
 template <class Keys>
-class Cceh {
+class Cceh : public KnowsWhyFull {
  public:
   static constexpr std::uint32_t kPairs = 4, kBuckets = 256, kProbed = 4;
 
@@ -131,10 +132,6 @@ class Cceh {
   }
 
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
 
  private:
   struct Root {  // bytes
@@ -156,11 +153,6 @@ class Cceh {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&s) - pool_->base());
   }
   [[nodiscard]] LockWord lock_of(Segment& s) const { return {&s.lock, opening_}; }
-  Outcome fail(Status const& status) {
-    std::lock_guard const lock(why_mutex_);
-    why_full_ = status;
-    return Outcome::full;
-  }
 
   template <class Host>
   static bool covers(Host& host, Segment& s, std::uint64_t hash) {
@@ -305,8 +297,6 @@ class Cceh {
   std::uint32_t opening_ = 0;
   exec::Epochs epochs_;
   SegmentDirectory directory_;
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
 };
 
 }  // namespace perdure::cpu_peers

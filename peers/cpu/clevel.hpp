@@ -18,11 +18,12 @@
 
 #include "exec/epochs.hpp"
 #include "locks.hpp"
+#include "why_full.hpp"
 #include "word_slots.hpp"
 
 namespace perdure::cpu_peers {
 
-class Clevel {
+class Clevel : public KnowsWhyFull {
  public:
   Clevel(PeerPool& pool, Options const&) : pool_(&pool), words_(pool), root_(root_of(pool)) {}
 
@@ -128,10 +129,6 @@ class Clevel {
     return stats;
   }
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
 
  private:
   static constexpr std::uint64_t kMostLevels = 40;
@@ -175,11 +172,6 @@ class Clevel {
                                           first + (shift == 64 ? 0 : nth_hash(hash, 1) >> shift)};
     for (WordBucket* const bucket : both) WordSlots::announce(host, bucket);
     return both;
-  }
-  Outcome fail(Status const& status) {
-    std::lock_guard const lock(why_mutex_);
-    why_full_ = status;
-    return Outcome::full;
   }
   /// Whether there was one.
   template <class Host, class F>
@@ -286,8 +278,6 @@ class Clevel {
   std::array<std::uint64_t, kStripes> stripes_{};
   std::mutex grow_mutex_;
   exec::Epochs epochs_;
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
 };
 
 }  // namespace perdure::cpu_peers

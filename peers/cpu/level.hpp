@@ -21,11 +21,12 @@
 #include "exec/epochs.hpp"
 #include "keys.hpp"
 #include "locks.hpp"
+#include "why_full.hpp"
 
 namespace perdure::cpu_peers {
 
 template <class Keys>
-class Level {
+class Level : public KnowsWhyFull {
  public:
   static constexpr std::uint32_t kSlots = 7;
 
@@ -127,10 +128,6 @@ class Level {
   }
 
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
 
  private:
   static constexpr std::uint32_t kMostStripes = 12;  // a power of two of them
@@ -175,11 +172,6 @@ class Level {
     std::uint32_t const bits = shape_.log2_top;
     return {bucket(shape_.top, top_bits(hash, bits)), bucket(shape_.top, top_bits(other, bits)),
             bucket(shape_.bottom, top_bits(hash, bits - 1)), bucket(shape_.bottom, top_bits(other, bits - 1))};
-  }
-  Outcome fail(Status const& status) {
-    std::lock_guard const lock(why_mutex_);
-    why_full_ = status;
-    return Outcome::full;
   }
 
   // --- Locks ------------------------------------------------------------------------------------------------------
@@ -407,8 +399,6 @@ class Level {
   std::uint32_t log2_stripes_ = 0;
   std::unique_ptr<std::uint64_t[]> stripes_;
   exec::Epochs epochs_;
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
 };
 
 }  // namespace perdure::cpu_peers

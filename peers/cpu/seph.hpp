@@ -14,17 +14,17 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 
 #include "directory.hpp"
 #include "exec/epochs.hpp"
 #include "locks.hpp"
 #include "pm/blocks.hpp"
+#include "why_full.hpp"
 #include "word_slots.hpp"
 
 namespace perdure::cpu_peers {
 
-class LevelSegments {
+class LevelSegments : public KnowsWhyFull {
  public:
   static constexpr std::uint32_t kBuckets = 256;  // 16 KB a segment
 
@@ -160,10 +160,6 @@ class LevelSegments {
     return stats;
   }
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
 
  private:
   static constexpr std::uint32_t kMostDepth = 40;
@@ -186,11 +182,6 @@ class LevelSegments {
   [[nodiscard]] Segment& segment(std::uint64_t place) const { return *reinterpret_cast<Segment*>(pool_->words(place)); }
   [[nodiscard]] std::uint64_t place_of(Segment& s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&s) - pool_->base());
-  }
-  Outcome fail(Status const& status) {
-    std::lock_guard const lock(why_mutex_);
-    why_full_ = status;
-    return Outcome::full;
   }
   template <class Host>
   void begin_opening(Host& host, std::uint32_t opening) {
@@ -323,8 +314,6 @@ class LevelSegments {
   std::uint32_t opening_ = 0;
   exec::Epochs epochs_;
   SegmentDirectory directory_;
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
 };
 
 }  // namespace perdure::cpu_peers
