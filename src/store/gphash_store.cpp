@@ -20,7 +20,6 @@ using exec::Counts;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kStartLoad = 0.9;               // levels are sized so that the expected records reach it
-constexpr std::uint64_t kManyRecords = 1u << 20;  // variable sizes: from here on superblocks of 4 MiB
 constexpr char const* kReopen = "; close it and reopen it, on this device or on device cpu";
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 

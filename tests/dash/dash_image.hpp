@@ -15,6 +15,7 @@ struct DashWords {
   std::vector<std::uint64_t> hints;      // fingerprints and hints
   std::vector<std::uint64_t> slots;      // both words of those in use
   std::vector<std::uint64_t> records;    // first words of records and of what stands before them
+  std::vector<std::uint64_t> places;     // of records
   std::vector<std::uint64_t> blocks;     // headers of superblocks of blocks and of records
 
   explicit DashWords(Image const& image) : image_(image), at_(image.root().level[0].offset) {
@@ -74,6 +75,7 @@ struct DashWords {
   }
   void add_record(std::uint64_t place) {
     pm::RecordShape const shape(image_.header());
+    places.push_back(place);
     for (std::uint64_t w = 0; w < 24; w += 8) {
       records.push_back(place + w);
       if (shape.split()) records.push_back(shape.head(Offset{place}).bytes + w % 16);

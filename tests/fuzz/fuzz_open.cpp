@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "../crash/pool_file.hpp"
+#include "../dash/dash_image.hpp"
+#include "base/hash.hpp"
 
 namespace perdure::test {
 namespace {
 
 constexpr std::uint64_t kRecords = 60;
+constexpr std::uint64_t kAlike = 1100;
 constexpr std::size_t kDamage = 4;        // bytes of input each
 constexpr std::size_t kMostDamages = 64;  // more tell no more
 
@@ -16,12 +18,25 @@ struct Kind {
   Layout layout;
   bool variable;
   Shape shape;
+  Index index = Index::gphash;
+  std::uint32_t value_bytes = 16;
+  [[nodiscard]] bool dash() const { return index != Index::gphash; }
 };
 constexpr Kind kKinds[] = {
-    {Layout::word, false, {}},        {Layout::word, true, {}},
-    {Layout::in_place, false, {}},    {Layout::in_place, true, {}},
-    {Layout::word, false, {3, 2, 4}}, {Layout::in_place, true, {1, 1, 8}},
-    {Layout::word, true, {1, 2, 16}}, {Layout::in_place, false, {2, 1, 16}},
+    {Layout::word, false, {}},
+    {Layout::word, true, {}},
+    {Layout::in_place, false, {}},
+    {Layout::in_place, true, {}},
+    {Layout::word, false, {3, 2, 4}},
+    {Layout::in_place, true, {1, 1, 8}},
+    {Layout::word, true, {1, 2, 16}},
+    {Layout::in_place, false, {2, 1, 16}},
+    {Layout::word, false, {}, Index::dash_eh, 8},
+    {Layout::word, false, {}, Index::dash_eh},
+    {Layout::word, true, {}, Index::dash_eh},
+    {Layout::word, false, {}, Index::dash_lh, 8},
+    {Layout::word, false, {}, Index::dash_lh},
+    {Layout::word, true, {}, Index::dash_lh},
 };
 
 /// A setup that fails would make every input pass.
@@ -41,22 +56,35 @@ OpenOptions one_thread() {
   return options;
 }
 
+/// Keys whose hashes are alike, so that Dash's segments split, and a bucket is chained.
+std::vector<std::string> alike_keys(Kind const& kind) {
+  std::vector<std::string> keys;
+  for (std::uint64_t i = kRecords; kind.dash() && keys.size() < kAlike; ++i) {
+    std::string const key = key_of(kind, i);
+    if (hash_bytes(reinterpret_cast<std::byte const*>(key.data()), key.size()) >> 61 == 5) keys.push_back(key);
+  }
+  return keys;
+}
+
 /// The undamaged pool, as a kill would leave it. Small and made of few pages, but not clean.
 Image make_image(Kind const& kind) {
   PoolPath path;
   CreateOptions create;
   create.key_bytes = kind.variable ? 0 : 8;
-  create.value_bytes = kind.variable ? 0 : 16;
+  create.value_bytes = kind.variable ? 0 : kind.value_bytes;
   create.layout = kind.layout;
+  create.index = kind.index;
   create.shape = kind.shape;
-  create.expected_records = kRecords;
+  create.expected_records = kind.dash() ? 1 : kRecords;
   create.max_bytes = 24u << 20;
   auto store = Store::create(path.str(), create, one_thread());
   must(store.status());
   Contents contents;
   for (std::uint64_t i = 0; i < kRecords; ++i)
-    contents[key_of(kind, i)] = std::string(kind.variable ? i % 50 : 16, static_cast<char>('a' + i % 26));
+    contents[key_of(kind, i)] = std::string(kind.variable ? i % 50 : kind.value_bytes, static_cast<char>('a' + i % 26));
+  for (std::string const& key : alike_keys(kind)) contents[key] = std::string(kind.value_bytes, 'l');
   must(put_all(*store, contents));
+  if (kind.dash() && kind.variable) must(store->close());  // Dash looks at a pool that was closed otherwise
   return Image(read_file(path.str()));
 }
 
@@ -64,6 +92,37 @@ Image const& image_of(std::size_t kind) {
   static std::optional<Image> images[std::size(kKinds)];
   if (!images[kind]) images[kind] = make_image(kKinds[kind]);
   return *images[kind];
+}
+
+DashWords const& words_of(std::size_t kind) {
+  static std::optional<DashWords> words[std::size(kKinds)];
+  if (!words[kind]) words[kind].emplace(image_of(kind));
+  return *words[kind];
+}
+
+/// Of a Dash pool.
+std::uint64_t place_in_dash(Image const& image, DashWords const& words, std::uint8_t target, std::uint16_t where) {
+  auto const one_of = [&](std::vector<std::uint64_t> const& some) {
+    return some.empty() ? image.root_offset() + where % 64 : some[where / 8 % some.size()] + where % 8;
+  };
+  switch (target % 16) {
+    case 0: return where % sizeof(pm::PoolHeader);
+    case 1: return image.root_offset() + where % sizeof(pm::Root);
+    case 2: return image.root().level[0].offset + where % 64;
+    case 3: return one_of(words.index);
+    case 4:
+    case 5: return one_of(words.directory);
+    case 6:
+    case 7: return one_of(words.headers);
+    case 8:
+    case 9: return one_of(words.states);
+    case 10: return one_of(words.links);
+    case 11: return one_of(words.hints);
+    case 12: return one_of(words.slots);
+    case 13: return one_of(words.records);
+    case 14: return one_of(words.blocks);
+    default: return where * std::uint64_t{257} % image.bytes.size();
+  }
 }
 
 /// Where a damage falls: only where it matters, or most would hit pages of zeros.
@@ -93,20 +152,28 @@ void mend(Image& image, std::span<std::uint64_t const> records) {
   for (std::uint64_t const offset : pm::kRootOffset) image.seal<pm::Root>(offset);
   std::uint64_t constexpr superblock = pm::kMinSuperblock;
   for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
-    if (image.at<std::uint32_t>(at) == pm::kSuperblockMagic) image.seal<pm::SuperblockHeader>(at);
+    for (std::uint32_t const magic : {pm::kSuperblockMagic, pm::kBlocksMagic, dash::kIndexMagic})
+      if (image.at<std::uint32_t>(at) == magic) image.seal<pm::SuperblockHeader>(at);  // its checksum is at 60 in each
   for (std::uint64_t const record : records) image.seal_record(record);
 }
 
 Image damaged(std::uint8_t const* data, std::size_t size) {
-  Image const& whole = image_of(data[0] % std::size(kKinds));
+  std::size_t const kind = (data[0] & 0x0f) % std::size(kKinds);
+  Image const& whole = image_of(kind);
+  bool const dash = kKinds[kind].dash();
   Image image = whole;
   std::vector<std::uint64_t> records;
-  for (auto const& slot : whole.slots())
-    if (whole.taken(slot)) records.push_back(whole.record(slot));
+  if (dash) {
+    records = words_of(kind).places;
+  } else {
+    for (auto const& slot : whole.slots())
+      if (whole.taken(slot)) records.push_back(whole.record(slot));
+  }
   std::size_t const damages = std::min((size - 1) / kDamage, kMostDamages);
   for (std::size_t i = 0; i < damages; ++i) {
     std::uint8_t const* const d = data + 1 + i * kDamage;
-    std::uint64_t const at = place_of(whole, d[0], static_cast<std::uint16_t>(d[1] | d[2] << 8));
+    auto const where = static_cast<std::uint16_t>(d[1] | d[2] << 8);
+    std::uint64_t const at = dash ? place_in_dash(whole, words_of(kind), d[0], where) : place_of(whole, d[0], where);
     image.bytes[at] =
         (d[0] & 0x80) != 0 ? static_cast<std::byte>(d[3]) : image.bytes[at] ^ static_cast<std::byte>(d[3]);
   }
