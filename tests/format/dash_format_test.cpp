@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "../crash/pool_file.hpp"
 #include "base/hash.hpp"
+#include "golden.hpp"
 
 namespace perdure::test {
 namespace {
@@ -237,6 +237,59 @@ TEST_P(DashFormat, ASnapshotBecomesAPoolOfItsOwn) {
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_TRUE(scan_all(*again) == contents_);
 }
+
+/// What builds of format version 3 wrote: committed, and never made anew.
+class DashGolden : public ::testing::TestWithParam<Golden> {
+ protected:
+  DashGolden() {
+    write_file(path_.str(),
+               from_sparse(read_file(std::string(PERDURE_GOLDEN_FOLDER) + "/" + GetParam().name + ".sparse")));
+  }
+  Contents const contents_ = golden_contents(GetParam());
+  PoolPath path_;
+};
+
+TEST_P(DashGolden, GoldenPoolHoldsItsRecords) {
+  Image const image(read_file(path_.str()));
+  EXPECT_EQ(image.at<std::uint32_t>(8), 3u);
+  EXPECT_EQ(image.at<std::uint8_t>(77), static_cast<std::uint8_t>(GetParam().index));
+  for (bool const read_only : {true, false}) {
+    OpenOptions options;
+    options.read_only = read_only;
+    auto store = Store::open(path_.str(), options);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    EXPECT_TRUE(store->recovery().clean);
+    EXPECT_EQ(store->recovery().records, kGoldenRecords);
+    EXPECT_EQ(store->stats().segments, 2u);
+    EXPECT_EQ(scan_all(*store), contents_);
+    std::vector<std::string> keys;
+    for (auto const& [key, value] : contents_) keys.push_back(key);
+    auto const got = get_all(*store, keys);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_EQ(got[i].status, KeyStatus::ok);
+      EXPECT_EQ(got[i].value, contents_.at(keys[i]));
+    }
+    auto verified = store->verify();
+    ASSERT_TRUE(verified.ok());
+    EXPECT_EQ(verified->fault_count, 0u) << verified->faults[0];
+    EXPECT_EQ(verified->records, kGoldenRecords);
+  }
+}
+
+TEST_P(DashGolden, GoldenPoolGoesOn) {
+  auto store = Store::open(path_.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  Contents more = contents_;
+  for (std::uint64_t i = 0; i < 2000; ++i)
+    more[GetParam().variable ? "more-" + std::to_string(i) : u64_text(i)] = std::string(8, 'm');
+  ASSERT_TRUE(put_all(*store, more).ok());
+  EXPECT_GT(store->stats().segments, 2u);
+  EXPECT_TRUE(scan_all(*store) == more);
+  EXPECT_EQ(store->verify().value().fault_count, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, DashGolden, ::testing::ValuesIn(kGoldenDash),
+                         [](auto const& one) { return std::string(one.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Pools, DashFormat,
                          ::testing::Values(Kind{"slots", 8, 8}, Kind{"records", 8, 16}, Kind{"variable", 0, 0}),

@@ -11,6 +11,9 @@ struct Golden {
   char const* name;
   Layout layout;
   bool variable;
+  Index index = Index::gphash;
+  std::uint32_t value_bytes = 16;  // unless variable
+  std::uint64_t expected_records = 100;
 };
 
 inline constexpr Golden kGolden[] = {
@@ -18,6 +21,14 @@ inline constexpr Golden kGolden[] = {
     {"word_variable", Layout::word, true},
     {"in_place_fixed", Layout::in_place, false},
     {"in_place_variable", Layout::in_place, true},
+};
+
+/// Two segments each.
+inline constexpr Golden kGoldenDash[] = {
+    {"dash_eh_slots", Layout::word, false, Index::dash_eh, 8, 1000},
+    {"dash_eh_variable", Layout::word, true, Index::dash_eh, 0, 1000},
+    {"dash_lh_slots", Layout::word, false, Index::dash_lh, 8, 1000},
+    {"dash_lh_variable", Layout::word, true, Index::dash_lh, 0, 1000},
 };
 
 inline constexpr std::uint64_t kGoldenRecords = 100;
@@ -28,7 +39,7 @@ inline Contents golden_contents(Golden const& golden) {
     if (golden.variable)
       contents["key-" + std::to_string(i * i)] = std::string(i % 37, static_cast<char>('a' + i % 26));
     else
-      contents[u64_text(i * 0x9e3779b97f4a7c15u)] = u64_text(i) + u64_text(~i);
+      contents[u64_text(i * 0x9e3779b97f4a7c15u)] = (u64_text(i) + u64_text(~i)).substr(0, golden.value_bytes);
   }
   return contents;
 }

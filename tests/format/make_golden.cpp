@@ -1,4 +1,5 @@
-// perdure_make_golden FOLDER: writes the golden pools anew. Only for a new format version: the committed
+// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash (format version 2) or those of Dash
+// (version 3). Only for a new format version: the committed
 // files are what earlier builds wrote, and a test that made its own would prove nothing.
 #include <cstdio>
 
@@ -10,9 +11,10 @@ namespace {
 CreateOptions options_of(Golden const& golden) {
   CreateOptions options;
   options.key_bytes = golden.variable ? 0 : 8;
-  options.value_bytes = golden.variable ? 0 : 16;
+  options.value_bytes = golden.variable ? 0 : golden.value_bytes;
   options.layout = golden.layout;
-  options.expected_records = kGoldenRecords;
+  options.index = golden.index;
+  options.expected_records = golden.expected_records;
   return options;
 }
 
@@ -30,11 +32,14 @@ Status make(Golden const& golden, std::string const& folder) {
 }  // namespace perdure::test
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: perdure_make_golden FOLDER\n");
+  using perdure::test::Golden;
+  bool const dash = argc == 3 && std::string(argv[2]) == "dash";
+  if (argc != 2 && !dash) {
+    std::fprintf(stderr, "usage: perdure_make_golden FOLDER [dash]\n");
     return 2;
   }
-  for (auto const& golden : perdure::test::kGolden) {
+  auto const all = dash ? std::span<Golden const>(perdure::test::kGoldenDash) : perdure::test::kGolden;
+  for (auto const& golden : all) {
     if (auto const status = perdure::test::make(golden, argv[1]); !status.ok()) {
       std::fprintf(stderr, "%s\n", status.message().c_str());
       return 1;
