@@ -111,7 +111,9 @@ struct RecoveryReport {
   double recover_seconds = 0;
 };
 
-struct AccessCounts {  // since open or the last reset; zero unless count_accesses
+/// Since open or the last reset; zero unless count_accesses. Of a Dash index reads and writes are cache lines: those
+/// that an operation looks at, each once, and those that it has to bring back to the medium.
+struct AccessCounts {
   std::uint64_t pm_reads = 0;  // bucket rows and records touched
   std::uint64_t pm_writes = 0;  // records and slot words written
   std::uint64_t orders = 0;  // ordering points

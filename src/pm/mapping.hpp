@@ -43,6 +43,8 @@ class Mapping {
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// Bytes of addresses that it can grow into.
+  [[nodiscard]] std::uint64_t reserved() const { return reserved_; }
   [[nodiscard]] Medium medium() const { return medium_; }
   [[nodiscard]] bool read_only() const { return options_.read_only; }
 

@@ -43,6 +43,8 @@ class Pool {
   [[nodiscard]] Root const& root() const { return root_; }
   [[nodiscard]] std::byte* base() const { return mapping_.data(); }
   [[nodiscard]] std::uint64_t bytes() const { return mapping_.size(); }
+  /// Its addresses, those that it can grow into among them.
+  [[nodiscard]] std::span<std::byte const> addresses() const { return {mapping_.data(), mapping_.reserved()}; }
   [[nodiscard]] Medium medium() const { return mapping_.medium(); }
   [[nodiscard]] bool read_only() const { return mapping_.read_only(); }
   [[nodiscard]] std::uint64_t superblock_bytes() const { return header_.superblock_bytes; }

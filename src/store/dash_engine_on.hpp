@@ -14,9 +14,9 @@
 #include "exec/counts.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/keys.hpp"
+#include "pm/counted_host.hpp"
 #include "pm/host.hpp"
 #include "store/arithmetic.hpp"
-#include "store/counting_host.hpp"
 #include "store/dash_engine.hpp"
 #include "store/dash_records.hpp"
 #include "store/dash_reservation.hpp"
@@ -31,7 +31,7 @@ class DashEngineOn final : public DashEngine {
       : options_(options),
         space_(&space),
         records_(pool.base(), space.shape(), space.pool_bytes()),
-        base_(pool.base()),
+        durable_(pool.addresses()),
         fixed_stride_(options.key_bytes != 0 && options.value_bytes != 0 ? pm::fixed_stride(pool.header()) : 0),
         table_(pool, memory, make_keys(), options.segments) {}
 
@@ -137,11 +137,11 @@ class DashEngineOn final : public DashEngine {
       pm::OrderedHost host;
       return f(host);
     }
-    CountingHost host;
+    pm::CountedHost host(durable_);
     f(host);
-    tally.reads += host.reads;
-    tally.writes += host.writes;
-    tally.orders += host.orders;
+    tally.reads += host.counts().lines_read;
+    tally.writes += host.counts().lines_flushed;
+    tally.orders += host.counts().fences;
   }
 
   // --- Finding ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,8 @@ class DashEngineOn final : public DashEngine {
   }
 
   /// The value that a key's slot leads to, or why it cannot be had. `word` is where an inline value is put.
-  KeyStatus value_at(Key const& key, dash::Slot const& slot, std::uint64_t& word,
+  template <class Host>
+  KeyStatus value_at(Host& host, Key const& key, dash::Slot const& slot, std::uint64_t& word,
                      std::span<std::byte const>& value) const {
     if constexpr (kInline) {
       word = slot.second;
@@ -174,6 +175,7 @@ class DashEngineOn final : public DashEngine {
       if (!record || (options_.verify_reads && !DashRecords::intact(*record)) || !leads_to(slot, key))
         return KeyStatus::corrupt;
       value = {record->value, record->header.value_bytes};
+      host.read(value.data(), value.size());
       bool const fits = options_.value_bytes == 0 || value.size() == options_.value_bytes;
       return fits ? KeyStatus::ok : KeyStatus::corrupt;
     }
@@ -211,6 +213,7 @@ class DashEngineOn final : public DashEngine {
     bring_near(host, std::span(near).first(n));
     std::array<dash::Slot, kGroup> found;
     for (std::size_t k = 0; k < n; ++k) {
+      host.begin();
       dash::Answer const answer = table_.find(host, near[k], found[k]);
       settle(batch, which[k], status_of(answer));
       tally.damaged += answer == dash::Answer::damaged;
@@ -218,15 +221,16 @@ class DashEngineOn final : public DashEngine {
     }
     for (std::size_t k = 0; k < n; ++k) {
       if (batch.status[which[k]] == static_cast<std::uint8_t>(KeyStatus::ok))
-        answer(batch, which[k], near[k], found[k], give);
+        answer(host, batch, which[k], near[k], found[k], give);
     }
   }
 
-  template <class Give>
-  void answer(DashBatch const& batch, std::size_t i, Key const& key, dash::Slot const& slot, Give& give) const {
+  template <class Host, class Give>
+  void answer(Host& host, DashBatch const& batch, std::size_t i, Key const& key, dash::Slot const& slot,
+              Give& give) const {
     std::uint64_t word = 0;
     std::span<std::byte const> value;
-    KeyStatus const status = value_at(key, slot, word, value);
+    KeyStatus const status = value_at(host, key, slot, word, value);
     settle(batch, i, status);
     if (status == KeyStatus::ok) give(i, value);
   }
@@ -308,6 +312,7 @@ class DashEngineOn final : public DashEngine {
   template <class Host>
   void operate(Host& host, Piece& piece, std::size_t i, Key const& key) {
     Call const& call = *piece.batch.call;
+    host.begin();
     switch (kind_of(call, i)) {
       case OpKind::get: return find_one(host, piece, i, key);
       case OpKind::erase: return erase(host, piece, i, key);
@@ -326,7 +331,7 @@ class DashEngineOn final : public DashEngine {
     auto const give = [&](std::size_t at, std::span<std::byte const> value) {
       std::memcpy(out.data + at * out.width, value.data(), value.size());
     };
-    answer(piece.batch, i, key, found, give);
+    answer(host, piece.batch, i, key, found, give);
   }
 
   void not_done(Piece& piece, std::size_t i, dash::Answer answer) {
@@ -400,7 +405,7 @@ class DashEngineOn final : public DashEngine {
       std::uint64_t word = 0;
       std::span<std::byte const> value;
       std::span<std::byte const> const with = operand(call, i);
-      status = value_at(key, stored, word, value);
+      status = value_at(host, key, stored, word, value);
       if (status == KeyStatus::ok && value.size() != with.size()) status = KeyStatus::size_mismatch;
       if (status != KeyStatus::ok) return stored;
       piece.scratch.assign(value.begin(), value.end());
@@ -424,7 +429,7 @@ class DashEngineOn final : public DashEngine {
   DashOptions options_;
   DashSpace* space_;
   DashRecords records_;
-  std::byte* base_;
+  pm::DurableRange durable_;
   std::uint64_t fixed_stride_;
   std::mutex why_mutex_;
   Status why_refused_;  // guarded by why_mutex_
