@@ -15,5 +15,12 @@ cmake -G Ninja -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++-19 -DPERDURE_FUZZ
 cmake --build build/fuzz --target perdure_fuzz_open
 program=$(find build/fuzz -name perdure_fuzz_open -type f -executable)
 mkdir -p build/fuzz/corpus build/fuzz/found
-"$program" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -artifact_prefix=build/fuzz/found/ \
+# Each kind of pool (tests/fuzz/fuzz_open.cpp), whole and with four words damaged.
+for kind in {0..13}; do
+  # shellcheck disable=SC2059  # the format is made of bytes
+  printf "$(printf '\\x%02x' "$kind")" >"build/fuzz/corpus/whole-$kind"
+  # shellcheck disable=SC2059
+  printf "$(printf '\\x%02x' "$kind" 3 8 0 1 5 16 0 64 6 24 1 7 136 0 2 128)" >"build/fuzz/corpus/damaged-$kind"
+done
+"$program" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=257 -artifact_prefix=build/fuzz/found/ \
   -print_final_stats=1 build/fuzz/corpus
