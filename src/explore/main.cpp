@@ -188,7 +188,8 @@ bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
     Totals totals;
     auto runs = a.options;  // some faults show without a crash, in one run of many
     runs.crashes = false;
-    runs.scenarios = runs.bounds.cached ? 3000 : 400;  // races for a slot's copy are rare
+    // Races for a slot's copy are rare, and so are those for what waits for its readers.
+    runs.scenarios = runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
     work(runs, totals);
     if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
       runs.preemptions = 1;
