@@ -63,9 +63,9 @@ double emulated_read_ns() {
   std::vector<double> parts;
   std::uint64_t at = 0;
   for (std::size_t part = 0; part < kParts; ++part) {
-    double const begin = pm::tsc_ns();
+    double const begin = host.now();
     for (std::size_t i = 0; i < kReads; ++i) at = host.load(&words[at * kWords]);
-    parts.push_back((pm::tsc_ns() - begin) / kReads);
+    parts.push_back((host.now() - begin) / kReads);
   }
   std::nth_element(parts.begin(), parts.begin() + kParts / 2, parts.end());
   return parts[kParts / 2];

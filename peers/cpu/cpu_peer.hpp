@@ -59,6 +59,8 @@ class Session {
   virtual void pin() = 0;
   virtual void unpin() = 0;
   [[nodiscard]] virtual Counts counts() const { return {}; }
+  /// What a host that emulates spent on that, which is not to be counted.
+  [[nodiscard]] virtual double emulating_seconds() const { return 0; }
   virtual void reset_counts() {}
 };
 

@@ -47,6 +47,10 @@ class SessionOn final : public Session {
     }
     return {};
   }
+  [[nodiscard]] double emulating_seconds() const override {
+    if constexpr (std::is_same_v<Host, pm::EmulatedHost>) return host_.own_ns() * 1e-9;
+    return 0;
+  }
   void reset_counts() override {
     if constexpr (std::is_same_v<Host, pm::CountedHost>) host_.reset_counts();
   }

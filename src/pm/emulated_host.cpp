@@ -18,10 +18,6 @@ double measure_ns_a_tick() {
   return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / static_cast<double>(ticks);
 }
 
-void spin_until(double ns) {
-  while (tsc_ns() < ns) _mm_pause();
-}
-
 }  // namespace
 
 double tsc_ns() {
@@ -55,50 +51,84 @@ bool CacheModel::clean(std::uint64_t line) {
   return true;
 }
 
+/// What passes while it stands is nobody's.
+class EmulatedHost::OwnTime {
+ public:
+  explicit OwnTime(EmulatedHost& host) : host_(&host), begin_(host.now()) {}
+  OwnTime(OwnTime const&) = delete;
+  OwnTime& operator=(OwnTime const&) = delete;
+  ~OwnTime() { host_->own_ += host_->now() - begin_; }
+  [[nodiscard]] double begin() const { return begin_; }
+
+ private:
+  EmulatedHost* host_;
+  double begin_;
+};
+
+/// Without pauses, which may take longer than what is waited for.
+void EmulatedHost::wait_until(double then) const {
+  while (now() < then) {
+  }
+}
+
 void EmulatedHost::ask_for(std::uint64_t line) {
-  CacheModel::Touched const touched = cache_.touch(line, false);
-  if (touched.hit) return;
-  __builtin_prefetch(reinterpret_cast<void const*>((line + durable_.first_line()) * kCacheLine));
-  if (touched.written_back != CacheModel::kNone) write_back(touched.written_back);
-  asked_ += pending_[next_pending_].line == CacheModel::kNone;
-  pending_[next_pending_] = {line, medium_->read(line, tsc_ns())};
-  next_pending_ = (next_pending_ + 1) % kInFlight;
+  double room = 0;
+  {
+    OwnTime const own(*this);
+    CacheModel::Touched const touched = cache_.touch(line, false);
+    if (touched.hit) return;
+    __builtin_prefetch(reinterpret_cast<void const*>((line + durable_.first_line()) * kCacheLine));
+    if (touched.written_back != CacheModel::kNone) room = medium_->write(touched.written_back, own.begin());
+    asked_ += pending_[next_pending_].line == CacheModel::kNone;
+    pending_[next_pending_] = {line, medium_->read(line, std::max(own.begin(), room))};
+    next_pending_ = (next_pending_ + 1) % kInFlight;
+  }
+  wait_until(room);
 }
 
 void EmulatedHost::wait_slowly(std::uint64_t line) {
   ask_for(line);
   last_ = line;
   if (asked_ == 0) return;
-  for (Pending& pending : pending_) {
-    if (pending.line != line) continue;
-    pending.line = CacheModel::kNone;
-    --asked_;
-    spin_until(pending.there);
+  double there = 0;
+  {
+    OwnTime const own(*this);
+    for (Pending& pending : pending_) {
+      if (pending.line != line) continue;
+      pending.line = CacheModel::kNone;
+      --asked_;
+      there = std::max(there, pending.there);
+    }
   }
+  wait_until(there);
 }
 
 void EmulatedHost::stored(std::uint64_t line) {
-  CacheModel::Touched const touched = cache_.touch(line, true);
-  if (touched.hit) return;
-  if (touched.written_back != CacheModel::kNone) write_back(touched.written_back);
-  static_cast<void>(medium_->read(line, tsc_ns()));
+  double room = 0;
+  {
+    OwnTime const own(*this);
+    CacheModel::Touched const touched = cache_.touch(line, true);
+    if (touched.hit) return;
+    if (touched.written_back != CacheModel::kNone) room = medium_->write(touched.written_back, own.begin());
+    static_cast<void>(medium_->read(line, own.begin()));
+  }
+  wait_until(room);
 }
-
-void EmulatedHost::write_back(std::uint64_t line) { spin_until(medium_->write(line, tsc_ns())); }
 
 void EmulatedHost::flush(void const* at, std::size_t bytes) {
   FlushedHost::flush(at, bytes);
   if (!durable_.has(at)) return;
+  OwnTime const own(*this);
   LineRange const lines = LineRange::of(at, bytes);
   for (std::uint64_t line = lines.first; line < lines.end; ++line) {
     if (cache_.clean(line - durable_.first_line()))
-      media_busy_ = medium_->write(line - durable_.first_line(), tsc_ns());
+      media_busy_ = medium_->write(line - durable_.first_line(), own.begin());
   }
 }
 
 void EmulatedHost::fence() {
   FlushedHost::fence();
-  spin_until(media_busy_);
+  wait_until(media_busy_);
 }
 
 }  // namespace perdure::pm

@@ -11,6 +11,7 @@
 //  that
 //    an algorithm announces together overlap, as those do that a processor finds ahead by itself, and one whose place
 //    is only known from another's bytes comes after it. A store waits for nothing, but its line is read too.
+//  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures goes by it.
 //  * A line that was stored to is written when it is flushed, or when it makes room in the cache. Whoever finds media
 //    busy for longer than the buffers take waits: at the fence for flushed lines, at once for others.
 #pragma once
@@ -91,7 +92,13 @@ class EmulatedHost : public FlushedHost {
   }
   void begin() { last_ = CacheModel::kNone; }
 
+  /// Nanoseconds; starts anywhere, and stands still while the caches and the medium are worked out.
+  [[nodiscard]] double now() const { return tsc_ns() - own_; }
+  /// What has been left out of it so far.
+  [[nodiscard]] double own_ns() const { return own_; }
+
  private:
+  class OwnTime;
   static constexpr std::size_t kInFlight = 16;
   struct Pending {
     std::uint64_t line = CacheModel::kNone;
@@ -107,7 +114,7 @@ class EmulatedHost : public FlushedHost {
   void wait_slowly(std::uint64_t line);
   void ask_for(std::uint64_t line);
   void stored(std::uint64_t line);
-  void write_back(std::uint64_t line);
+  void wait_until(double then) const;
 
   EmulatedMedium* medium_;
   DurableRange durable_;
@@ -117,6 +124,7 @@ class EmulatedHost : public FlushedHost {
   std::size_t next_pending_ = 0;
   std::size_t asked_ = 0;  // pending lines that nobody has waited for
   double media_busy_ = 0;  // until when, with lines that this thread flushed
+  double own_ = 0;
 };
 
 }  // namespace perdure::pm
