@@ -35,6 +35,7 @@ endif()
 
 if(PERDURE_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -DNDEBUG")  # -O3 takes twice as long to compile
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # reports name functions and lines, no more
   list(JOIN PERDURE_SANITIZE "," perdure_sanitizers)
   add_compile_options(-fsanitize=${perdure_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${perdure_sanitizers})
