@@ -17,6 +17,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -lineinfo -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+if(PERDURE_CUDA_UNOPTIMISED)
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG -Xcicc=-O1 -Xptxas=-O1")
+endif()
 
 # perdure_warnings: the house set. CUDA gets it for host code, but -Wpedantic, which nvcc's own
 # generated stubs do not pass. Clang takes libstdc++'s own stable_sort for a use of what is deprecated.

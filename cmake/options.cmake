@@ -9,6 +9,7 @@ endif()
 
 set(PERDURE_CUDA "AUTO" CACHE STRING "Build the GPU code: AUTO (where an nvcc is found), ON or OFF")
 set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(PERDURE_CUDA_UNOPTIMISED "Compile GPU code in half the time, slow as it then is: to see that it compiles" OFF)
 option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
