@@ -100,13 +100,13 @@ void Conformance::SetUp() {
   make();
 }
 
-void Conformance::make(CreateOptions const& create, OpenOptions const& open) {
+void Conformance::make(Config const& config, CreateOptions const& create, OpenOptions const& open) {
   driver_.reset();
   CreateOptions fresh = create;
   fresh.overwrite = true;
   auto store = Store::create(pool(), fresh, open);
   ASSERT_TRUE(store.ok()) << store.status().message();
-  driver_ = std::make_unique<Driver>(GetParam(), std::move(*store));
+  driver_ = std::make_unique<Driver>(config, std::move(*store));
 }
 
 void Conformance::reopen(OpenOptions const& open) {

@@ -18,8 +18,9 @@ class Conformance : public testing::TestWithParam<Config> {
   void SetUp() override;
 
   [[nodiscard]] std::string pool() const { return scratch_.file("pool"); }
-  /// Makes the store anew; `open` and `create` default to the configuration's.
-  void make(CreateOptions const& create, OpenOptions const& open);
+  /// Makes the store anew; `open` and `create` default to the configuration's, which may have another width of values.
+  void make(Config const& config, CreateOptions const& create, OpenOptions const& open);
+  void make(CreateOptions const& create, OpenOptions const& open) { make(GetParam(), create, open); }
   void make(std::uint64_t expected_records = 1) { make(GetParam().create(expected_records), GetParam().open()); }
 
   /// Closes the store and opens the pool again; the model stays.

@@ -12,9 +12,12 @@
 #include <thread>
 
 #include "cpu_peer.hpp"
+#include "support/store_driver.hpp"
 
 namespace perdure::cpu_peers {
 namespace {
+
+using test::volume;
 
 bool is_volatile(std::string const& name) { return name == "boost-flat-map"; }
 
@@ -112,10 +115,10 @@ TEST_P(EveryTable, AnswersAsAMapDoesOverOpenings) {
   bool const good = rc::check([&, name = name, variable = variable] {
     TableInFile t(name, variable);
     Model model;
-    auto const keys = *rc::gen::inRange<std::uint64_t>(1, 3000);
+    auto const keys = *rc::gen::inRange<std::uint64_t>(1, volume(3000));
     std::mt19937_64 draw(*rc::gen::arbitrary<std::uint64_t>());
     int const kinds = *rc::gen::inRange(3, 8);
-    for (int i = *rc::gen::inRange(1, 2000); i > 0; --i) {
+    for (std::size_t i = *rc::gen::inRange<std::size_t>(1, volume(2000)); i > 0; --i) {
       if (!is_volatile(name) && draw() % 400 == 0) t.reopen();
       step(t, model, draw() % keys, draw(), static_cast<int>(draw() % static_cast<unsigned>(kinds)));
       std::uint64_t const other = draw() % keys;
@@ -132,15 +135,15 @@ TEST_P(EveryTable, AnswersAsAMapDoesOverOpenings) {
 TEST_P(EveryTable, GrowsFarPastItsFirstSize) {
   auto const& [name, variable] = GetParam();
   TableInFile t(name, variable);
-  constexpr std::uint64_t kKeys = 60000;
-  for (std::uint64_t k = 0; k < kKeys; ++k) {
+  std::uint64_t const keys = volume(60000);
+  for (std::uint64_t k = 0; k < keys; ++k) {
     Guard const guard(t.session());
     ASSERT_EQ(t.session().insert(key_of(k, variable), ~k), Outcome::done) << t.table().why_full().message();
   }
   if (!is_volatile(name)) t.reopen();
-  for (std::uint64_t k = 0; k < kKeys; ++k) ASSERT_EQ(get(t.session(), key_of(k, variable)), ~k);
-  for (std::uint64_t k = kKeys; k < 2 * kKeys; ++k) ASSERT_EQ(get(t.session(), key_of(k, variable)), std::nullopt);
-  EXPECT_EQ(t.table().stats(true).records, kKeys);
+  for (std::uint64_t k = 0; k < keys; ++k) ASSERT_EQ(get(t.session(), key_of(k, variable)), ~k);
+  for (std::uint64_t k = keys; k < 2 * keys; ++k) ASSERT_EQ(get(t.session(), key_of(k, variable)), std::nullopt);
+  EXPECT_EQ(t.table().stats(true).records, keys);
 }
 
 TEST_P(EveryTable, ThreadsWriteAndReadSideBySide) {
@@ -154,7 +157,7 @@ TEST_P(EveryTable, ThreadsWriteAndReadSideBySide) {
       auto const session = t.table().session(HostKind::ordered);
       std::mt19937_64 draw(me);
       Model mine;  // each thread has keys of its own, and looks at the others' too
-      for (int i = 0; i < 20000; ++i) {
+      for (std::size_t i = volume(20000); i > 0; --i) {
         Guard const guard(*session);
         std::uint64_t const key = draw() % kKeys * kThreads + me, value = draw() << 2 | me;
         auto const bytes = key_of(key, variable);
