@@ -7,6 +7,7 @@
 //    from. Whoever first wants it makes that split.
 //  * A split is committed by storing the old segment's `extent`, one bit deeper. Before that store the new segment is
 //    nobody's; after it, what the old one holds of the new one's keys is left over, and recovery drops it.
+//  * Where there is no memory for a split, operations go to the segment that still has what is due to be split off.
 //  * The volatile directory leads to a segment only when that one is split off and has been made sound since the pool
 //    was opened, so opening takes no time.
 //
@@ -95,19 +96,10 @@ class Linear {
 
   template <class Host>
   Answer find(Host& host, Key const& key, Slot& found) {
-    Answer answer =
-        until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
-    for (; answer == Answer::full || answer == Answer::retry; host.pause()) {
-      std::uint64_t const place = holder(host, key.hash);
-      if (place == kDamaged) return Answer::damaged;
-      auto const right = [&] { return holds(host, place, key.hash); };
-      answer = ops_.find(host, segment_at(place), key, right, found);
-    }
-    return answer;
+    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
   }
 
-  /// Answer::full: there is no memory; why_full() says more. Any change may answer so if the first to want a
-  /// segment that is due to be split off, with more overflows than its stash has room for.
+  /// Answer::full: there is no memory; why_full() says more.
   template <class Host>
   Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
     for (;;) {
@@ -116,11 +108,12 @@ class Linear {
         tried = s;
         return ops_.write(host, s, key, slot, how, right, before);
       });
-      if (answer != Answer::full || tried.header == nullptr) return answer;
+      if (answer != Answer::full) return answer;
       Status s = add_bucket(host, tried);
       for (std::uint32_t i = 0; s.ok() && i < kExpansions; ++i) s = expand(host);
       if (s.ok()) continue;
-      no_memory(s);
+      std::lock_guard const lock(why_mutex_);
+      why_full_ = s;
       return Answer::full;
     }
   }
@@ -402,10 +395,11 @@ class Linear {
   template <class Host, class F>
   Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
-      std::uint64_t const place = entry(host, hash);
-      if (place == 0) return Answer::full;
+      std::uint64_t place = present(host, hash);
+      if (place == 0) [[unlikely]]
+        place = holder(host, hash);
       if (place == kDamaged) return Answer::damaged;
-      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || present(host, hash) == place; };
+      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || holds(host, place, hash); };
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
     }
@@ -454,8 +448,8 @@ class Linear {
       if (place == 0 || place == kDamaged) return place;
       Segment const parent = segment_at(place);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
-        if (pool_->read_only()) return 0;
-        if (Status const split = this->split(host, parent, from, depth); !split.ok()) return no_memory(split);
+        if (pool_->read_only() || starving_.load(std::memory_order_relaxed)) return 0;
+        if (!split(host, parent, from, depth).ok()) starving_.store(true, std::memory_order_relaxed);
       }
     }
     std::string fault = fault_of(host, i, s);
@@ -468,12 +462,6 @@ class Linear {
   std::uint64_t entry_of(Host& host, std::uint64_t i) {
     std::uint64_t const found = host.load(&entry_at(i));
     return found != 0 ? found : enter(host, i);
-  }
-
-  std::uint64_t no_memory(Status const& why) {
-    std::lock_guard const lock(why_mutex_);
-    why_full_ = why;
-    return 0;
   }
 
   /// Answers why that cannot be; empty: it is.
@@ -532,6 +520,7 @@ class Linear {
   Status add_bucket(Host& host, Segment s) {
     auto block = chained_.take();
     if (!block) return block.status();
+    starving_.store(false, std::memory_order_relaxed);
     if (!ops_.chain(host, s, block->bytes, true)) chained_.give(*block);
     return {};
   }
@@ -604,7 +593,12 @@ class Linear {
     host.persist(&s.header->extent, sizeof(std::uint64_t));
   }
   void give_back(std::vector<std::uint64_t> const& chained) {
-    for (std::uint64_t const place : chained) epochs_.retire([this, place] { chained_.give(Offset{place}); });
+    for (std::uint64_t const place : chained) {
+      epochs_.retire([this, place] {
+        chained_.give(Offset{place});
+        starving_.store(false, std::memory_order_relaxed);
+      });
+    }
   }
 
   template <class Host>
@@ -634,6 +628,8 @@ class Linear {
   SharedLock growing_;
   std::array<SharedLock, kRecoveries> recoveries_;
   std::atomic<std::uint64_t> splits_{0};
+  std::atomic<bool> starving_{
+      false};  // the last split found no memory: segments that are due stay whole until there is
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
   Damage damage_;
