@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "exec/epochs.hpp"
-#include "index/dash/segment.hpp"
 #include "index/dash/shared_lock.hpp"
+#include "index/dash/whole_segment.hpp"
 #include "pm/blocks.hpp"
 #include "pm/pool.hpp"
 
@@ -35,7 +35,7 @@ namespace perdure::dash {
 template <class Keys, class K = Knobs>
 class Extendible {
  public:
-  using Ops = SegmentOps<Keys, K>;
+  using Ops = WholeSegmentOps<Keys, K>;
   using Key = typename Keys::Key;
   using Write = typename Ops::Write;
   static constexpr Kind kKind = Kind::extendible;

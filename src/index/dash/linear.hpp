@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "exec/epochs.hpp"
-#include "index/dash/segment.hpp"
 #include "index/dash/shared_lock.hpp"
+#include "index/dash/whole_segment.hpp"
 #include "pm/blocks.hpp"
 #include "pm/pool.hpp"
 
@@ -39,7 +39,7 @@ namespace perdure::dash {
 template <class Keys, class K = Knobs>
 class Linear {
  public:
-  using Ops = SegmentOps<Keys, K>;
+  using Ops = WholeSegmentOps<Keys, K>;
   using Key = typename Keys::Key;
   using Write = typename Ops::Write;
   static constexpr Kind kKind = Kind::linear;

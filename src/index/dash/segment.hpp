@@ -1,12 +1,12 @@
-// One segment of Dash: buckets of 14 slots and a stash, searched without locks and changed under the locks of a key's
-// two buckets (Lu et al., VLDB'20, sections 4.2 to 4.6). Invariants:
+// Single operations on one segment of Dash: buckets of 14 slots and a stash, searched without locks and changed under
+// the locks of a key's two buckets (Lu et al., VLDB'20, sections 4.2 to 4.6). Invariants:
 //
 //  * What counts after a crash, the slots say by themselves: a slot holds a record if its key belongs to the segment,
 //    and to that bucket. Free slots name a key of the other half of all hashes, which belongs to no segment of this
 //    half. A slot's key is stored last, and its line holds what was stored to it in that order (pm/host.hpp), so a
 //    record appears by one flushed line, whole, and goes by another. What a split moved away stays in its slot: it does
-//    not belong there any more. Who lets a segment have more hashes (merge()) frees such slots before.
-//  * Metadata serves searches alone, and is never flushed: recover() makes it anew from the slots.
+//    not belong there any more. Who lets a segment have more hashes frees such slots before (whole_segment.hpp).
+//  * Metadata serves searches alone, and is never flushed: recovery makes it anew from the slots.
 //  * A record is changed, moved or removed only under the lock of its home bucket, wherever it lies. So a search holds
 //    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
@@ -69,14 +69,6 @@ struct Spot {
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
 };
-
-/// What counts in a bucket, with the hash of each key.
-struct BucketContents {
-  std::uint32_t used = 0;
-  std::uint32_t guests = 0;
-  std::array<std::uint64_t, kSlots> hashes{};
-};
-using SegmentContents = std::vector<BucketContents>;
 
 template <class Keys, class K = Knobs>
 class SegmentOps {
@@ -163,202 +155,7 @@ class SegmentOps {
     return answer;
   }
 
-  // --- Whole segments -------------------------------------------------------------------------------------------
-
-  template <class Host>
-  void lock_all(Host& host, Segment s) const {
-    for (std::uint32_t b = 0; b < all(); ++b) lock(host, s.bucket(b));
-  }
-  template <class Host>
-  void unlock_all(Host& host, Segment s) const {
-    for (std::uint32_t b = all(); b-- > 0;) unlock(host, s.bucket(b));
-  }
-
-  /// Of a segment that nobody changes.
-  template <class Host>
-  SegmentContents contents(Host& host, Segment s) const {
-    SegmentContents contents(buckets_of(host, s));
-    for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      State const state = state_of(host, s, b);
-      contents[b].used = state.used();
-      contents[b].guests = state.guests();
-      for_each_bit(state.used(),
-                   [&](std::uint32_t i) { contents[b].hashes[i] = keys_.hash_of(slot_at(host, s, {b, i})); });
-    }
-    return contents;
-  }
-
-  /// f(slot) for each record of a segment that nobody changes.
-  template <class Host, class F>
-  void for_each(Host& host, Segment s, F f) const {
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
-      for_each_bit(state_of(host, s, b).used(), [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
-  }
-
-  /// How many more chained buckets it takes than `stash` has room for, if just what `wanted(hash)` picks is kept.
-  template <class Wanted>
-  [[nodiscard]] std::uint32_t chain_for(SegmentContents const& contents, Wanted wanted) const {
-    std::uint32_t beyond = 0;
-    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b)
-      for_each_bit(contents[b].used, [&](std::uint32_t i) { beyond += wanted(contents[b].hashes[i]); });
-    std::uint32_t const room = shape_.stash * kSlots;
-    return beyond <= room ? 0 : (beyond - room + kSlots - 1) / kSlots;
-  }
-
-  template <class Host>
-  [[nodiscard]] std::uint64_t count(Host& host, Segment s) const {
-    std::uint64_t n = 0;
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) n += state_of(host, s, b).count();
-    return n;
-  }
-
-  template <class Host>
-  Slot slot_at(Host& host, Segment s, Spot spot) const {
-    Slot const& slot = bucket_at(host, s, spot.bucket).slots[spot.slot];
-    host.read(&slot, sizeof slot);
-    return {host.load(&slot.first), host.load(&slot.second)};
-  }
-
-  /// Makes a segment of what nobody reaches yet, whose header is written: no record. Ordered by who fences next.
-  template <class Host>
-  void clear(Host& host, Segment s) const {
-    write_whole(host, s, SegmentContents(all()));
-  }
-
-  /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody reaches yet and whose
-  /// header is written. Ordered by who fences next.
-  template <class Host, class Wanted>
-  void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
-    SegmentContents made(buckets_of(host, to));
-    for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used, [&](std::uint32_t i) {
-        std::uint64_t const hash = contents[b].hashes[i];
-        if (!wanted(hash)) return;
-        bool const guest = (contents[b].guests >> i & 1) != 0;
-        std::optional<Spot> const spot = b < shape_.buckets ? std::optional<Spot>{{b, i}} : room_for(made, hash);
-        add(made, *spot, hash, b < shape_.buckets ? guest : spot->bucket != home_of(hash));
-        store_slot(host, to, *spot, slot_at(host, from, {b, i}));
-      });
-    }
-    write_whole(host, to, made);
-  }
-
-  /// Takes away what `unwanted(hash)` picks, of a segment that is locked, and that has not those hashes any more.
-  template <class Host, class Unwanted>
-  void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
-    for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used, [&](std::uint32_t i) {
-        if (unwanted(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
-      });
-    }
-    store_contents(host, s, contents);
-    empty_stash(host, s, contents);
-  }
-
-  /// Room in `into` for all of `from`, as (from, into) spots; none where something does not fit.
-  using Plan = std::vector<std::pair<Spot, Spot>>;
-  std::optional<Plan> plan_merge(SegmentContents& into, SegmentContents const& from) const {
-    Plan plan;
-    for (std::uint32_t b = 0; b < from.size(); ++b) {
-      std::uint32_t left = from[b].used;
-      for (; left != 0; left &= left - 1) {
-        auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
-        std::optional<Spot> const spot = room_for(into, from[b].hashes[i]);
-        if (!spot) return std::nullopt;
-        add(into, *spot, from[b].hashes[i], spot->bucket != home_of(from[b].hashes[i]));
-        plan.push_back({{b, i}, *spot});
-      }
-    }
-    return plan;
-  }
-  /// Both are locked; `merged` is what plan_merge() made of `into`. Ordered when it returns.
-  template <class Host>
-  void merge(Host& host, Segment into, SegmentContents const& merged, Segment from, Plan const& plan) const {
-    for (auto const& [source, target] : plan) store_slot(host, into, target, slot_at(host, from, source));
-    if (!mutated(Mutant::dash_merge_keeps_leftovers)) free_unused(host, into, merged);
-    flush_buckets(host, into);
-    host.fence();
-    store_contents(host, into, merged);
-  }
-
-  /// Of a segment that nobody can have locked since it was made sound: what an orderly close does not leave. Empty:
-  /// nothing.
-  template <class Host>
-  std::string unsound(Host& host, Segment s) const {
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
-      State const state = state_of(host, s, b);
-      if (state.locked()) return told("its bucket ", b, " is locked");
-      if (!state.possible()) return told("its bucket ", b, " counts slots that there are none of");
-    }
-    return {};
-  }
-
-  // --- Chains -----------------------------------------------------------------------------------------------------
-
-  /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is chained has room by now;
-  /// false: it has, and the bucket is the caller's still.
-  template <class Host>
-  bool chain(Host& host, Segment s, std::uint64_t place, bool reached) const {
-    Bucket& last = s.bucket(all() - 1);
-    if (reached) lock(host, last);
-    std::uint64_t* link = &s.header->chain;  // at the end, so that the others' places in the chain stay
-    bool room = false;
-    for (std::uint64_t at = 0; (at = host.load(link)) != 0; link = &chained_at(at).hints)
-      room |= reached && !State{host.load(&chained_at(at).state)}.full();
-    if (!room) {
-      Bucket& bucket = chained_at(place);
-      host.store(&bucket.state, 0);
-      host.store(&bucket.prints[0], 0);
-      host.store(&bucket.prints[1], 0);
-      host.store(&bucket.hints, 0);
-      free_slots(host, bucket, State::kAll, keys_.elsewhere(host.load(&s.header->start)));
-      host.flush(&bucket, sizeof bucket);
-      if (!mutated(Mutant::dash_link_before_bucket)) host.fence();
-      host.store(link, place);
-      host.persist(link, sizeof *link);
-    }
-    if (reached) unlock(host, last);
-    return !room;
-  }
-  /// Lets go of a chain of a segment that is locked, if nothing is in it: what to give back.
-  template <class Host>
-  std::vector<std::uint64_t> unchain(Host& host, Segment s) const {
-    std::vector<std::uint64_t> chained = chain_of(host, s);
-    for (std::uint64_t const at : chained) {
-      if (State{host.load(&chained_at(at).state)}.used() != 0) return {};
-    }
-    if (chained.empty()) return {};
-    host.store(&s.header->chain, 0);
-    host.persist(&s.header->chain, sizeof s.header->chain);
-    return chained;
-  }
-  template <class Host>
-  std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
-    std::vector<std::uint64_t> chained;
-    for (std::uint64_t at = host.load(&s.header->chain); at != 0; at = host.load(&chained_at(at).hints))
-      chained.push_back(at);
-    return chained;
-  }
-
-  /// Makes a segment sound that a crash left: no lock held, no key twice, and metadata that says what the slots hold
-  /// of what `belongs(hash)`. Nobody else reaches it. The caller orders it.
-  template <class Host, class Belongs>
-  void recover(Host& host, Segment s, Belongs belongs) const {
-    SegmentContents found = surviving(host, s, belongs);
-    std::uint64_t const free = keys_.elsewhere(host.load(&s.header->start));
-    for (std::uint32_t b = 0; b < found.size(); ++b) {
-      for_each_bit(found[b].used, [&](std::uint32_t i) {
-        if (!stands_before(host, s, found, {b, i}) || mutated(Mutant::dash_recovery_keeps_duplicates)) return;
-        found[b].used &= ~(1u << i);
-        if (mutated(Mutant::dash_recovery_frees_nothing)) return;
-        free_slots(host, bucket_at(host, s, b), 1u << i, free);
-        host.flush(&bucket_at(host, s, b).slots[i], sizeof(Slot));
-      });
-    }
-    new_metadata(host, s, found);
-  }
-
- private:
+ protected:
   static constexpr std::size_t kMetadata = 32;
   static constexpr std::uint32_t kSparse = 3;
   struct Pair {
@@ -729,6 +526,12 @@ class SegmentOps {
 
   // --- Words ------------------------------------------------------------------------------------------------------
 
+  template <class Host>
+  Slot slot_at(Host& host, Segment s, Spot spot) const {
+    Slot const& slot = bucket_at(host, s, spot.bucket).slots[spot.slot];
+    host.read(&slot, sizeof slot);
+    return {host.load(&slot.first), host.load(&slot.second)};
+  }
   /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
   void store_slot(Host& host, Segment s, Spot spot, Slot const& slot) const {
@@ -742,12 +545,6 @@ class SegmentOps {
   template <class Host>
   static void free_slots(Host& host, Bucket& bucket, std::uint32_t slots, std::uint64_t free) {
     for_each_bit(slots, [&](std::uint32_t i) { host.store(&(bucket.slots[i].*Keys::naming), free); });
-  }
-  template <class Host>
-  void free_unused(Host& host, Segment s, SegmentContents const& contents) const {
-    std::uint64_t const free = keys_.elsewhere(host.load(&s.header->start));
-    for (std::uint32_t b = 0; b < contents.size(); ++b)
-      free_slots(host, bucket_at(host, s, b), State::kAll & ~contents[b].used, free);
   }
   template <class Host>
   static void store_print(Host& host, Bucket& bucket, std::uint32_t i, std::uint8_t print) {
@@ -773,127 +570,6 @@ class SegmentOps {
   void flush_buckets(Host& host, Segment s) const {
     for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
       host.flush(&bucket_at(host, s, b), sizeof(Bucket));
-  }
-
-  // --- Contents ---------------------------------------------------------------------------------------------------
-
-  static std::array<std::uint64_t, 2> prints_of(BucketContents const& contents) {
-    std::array<std::uint64_t, 2> prints{};
-    for_each_bit(contents.used, [&](std::uint32_t i) {
-      prints[i / 8] |= std::uint64_t{fingerprint(contents.hashes[i])} << (8 * (i % 8));
-    });
-    return prints;
-  }
-  static void add(SegmentContents& contents, Spot spot, std::uint64_t hash, bool guest) {
-    BucketContents& bucket = contents[spot.bucket];
-    bucket.used |= 1u << spot.slot;
-    bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest) << spot.slot;
-    bucket.hashes[spot.slot] = hash;
-  }
-  /// In the less full of a key's buckets, or in the stash.
-  std::optional<Spot> room_for(SegmentContents const& contents, std::uint64_t hash) const {
-    std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
-    bool const to_next = std::popcount(contents[next].used) < std::popcount(contents[home].used);
-    if (auto const spot = free_in(contents, to_next ? next : home)) return spot;
-    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
-      if (auto const spot = free_in(contents, b)) return spot;
-    }
-    return std::nullopt;
-  }
-  static std::optional<Spot> free_in(SegmentContents const& contents, std::uint32_t b) {
-    auto const i = static_cast<std::uint32_t>(std::countr_one(contents[b].used));
-    if (i >= kSlots) return std::nullopt;
-    return Spot{b, i};
-  }
-
-  /// Of a segment that nobody reaches and whose records are written.
-  template <class Host>
-  void write_whole(Host& host, Segment s, SegmentContents const& contents) const {
-    if (!mutated(Mutant::dash_room_not_freed)) free_unused(host, s, contents);
-    new_metadata(host, s, contents);
-    flush_buckets(host, s);
-  }
-  /// Nobody reaches the segment: no lock is held.
-  template <class Host>
-  void new_metadata(Host& host, Segment s, SegmentContents const& contents) const {
-    for (std::uint32_t b = 0; b < contents.size(); ++b)
-      store_metadata(host, s, b, State{}.with(contents[b].used, contents[b].guests), prints_of(contents[b]));
-    store_hints(host, s, contents);
-  }
-  /// All metadata of a segment that is locked; locks and versions stay.
-  template <class Host>
-  void store_contents(Host& host, Segment s, SegmentContents const& contents) const {
-    for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      State const state = state_of(host, s, b).with(contents[b].used, contents[b].guests);
-      store_metadata(host, s, b, state, prints_of(contents[b]));
-    }
-    store_hints(host, s, contents);
-  }
-  /// Hints are zero.
-  template <class Host>
-  void store_hints(Host& host, Segment s, SegmentContents const& contents) const {
-    for (std::uint32_t b = 0; b < shape_.buckets; ++b) {
-      for_each_bit(contents[b].used & contents[b].guests,
-                   [&](std::uint32_t i) { store_beyond(host, s.bucket(last_of(b)), contents[b].hashes[i]); });
-    }
-    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used,
-                   [&](std::uint32_t i) { tell_overflow(host, s, contents[b].hashes[i], b - shape_.buckets); });
-    }
-  }
-
-  /// What has room in its own buckets leaves the stash, of a segment that is locked.
-  template <class Host>
-  void empty_stash(Host& host, Segment s, SegmentContents& contents) const {
-    bool moved = false;
-    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used, [&](std::uint32_t i) {
-        std::uint64_t const hash = contents[b].hashes[i];
-        std::optional<Spot> const spot = room_for(contents, hash);
-        if (!spot || spot->bucket >= shape_.buckets) return;
-        place(host, s, spot->bucket, hash, slot_at(host, s, {b, i}));
-        free_slot(host, s, {b, i}, hash);
-        add(contents, *spot, hash, spot->bucket != home_of(hash));
-        contents[b].used &= ~(1u << i);
-        moved = true;
-      });
-    }
-    if (moved) store_contents(host, s, contents);
-  }
-
-  /// What the slots say after a crash.
-  template <class Host, class Belongs>
-  SegmentContents surviving(Host& host, Segment s, Belongs belongs) const {
-    SegmentContents found(buckets_of(host, s));
-    for (std::uint32_t b = 0; b < found.size(); ++b) {
-      Bucket& bucket = bucket_at(host, s, b);
-      host.read(&bucket, sizeof bucket);
-      for (std::uint32_t i = 0; i < kSlots; ++i) {
-        Slot slot;
-        (slot.*Keys::naming) = host.load(&(bucket.slots[i].*Keys::naming));
-        std::uint64_t const hash = keys_.hash_of(slot);
-        bool const guest = b < shape_.buckets && b != home_of(hash);
-        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash, guest);
-      }
-    }
-    return found;
-  }
-
-  /// Whether a key stands a second time, in a place that a crash inside a move leaves the other copy of.
-  template <class Host>
-  bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot spot) const {
-    std::uint64_t const hash = found[spot.bucket].hashes[spot.slot];
-    std::uint32_t const home = home_of(hash);
-    for (std::uint32_t const b : {home, next_of(home)}) {
-      if (b == spot.bucket) return false;
-      bool twice = false;
-      for_each_bit(found[b].used, [&](std::uint32_t i) {
-        if (found[b].hashes[i] != hash) return;
-        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, spot));
-      });
-      if (twice) return true;
-    }
-    return false;
   }
 
   Keys keys_;
