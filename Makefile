@@ -33,10 +33,12 @@ build: setup
 setup:
 	@scripts/setup.sh
 
-test: setup
+test:
+	@scripts/setup.sh --test
 	.venv/bin/python scripts/test.py
 
-test-gpu: setup
+test-gpu:
+	@scripts/setup.sh --test
 	.venv/bin/python scripts/test.py --gpu
 
 bench:

@@ -6,7 +6,8 @@
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
 #   perdure_dep_uring        liburing: asynchronous writes of the redo log
-#   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON
+#   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone: nvcc knows its
+#                            headers, and C++ that needs no CUDA compiles alike in builds with and without it
 
 include_guard(GLOBAL)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -73,7 +74,6 @@ if(PERDURE_CUDA)
   if(NOT TARGET perdure_dep_cudart)
     add_library(perdure_dep_cudart INTERFACE IMPORTED GLOBAL)
     set_target_properties(perdure_dep_cudart PROPERTIES
-      INTERFACE_INCLUDE_DIRECTORIES "${perdure_cudart_include}"
       INTERFACE_LINK_LIBRARIES "${perdure_cudart_library};Threads::Threads;${CMAKE_DL_LIBS};rt")
   endif()
 endif()

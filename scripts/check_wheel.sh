@@ -13,7 +13,7 @@ trap 'rm -rf "$pool" "$log"' EXIT
 rm -rf "$wheels" "$site"
 # No nvcc is in reach of this build, wherever it would look.
 env -u CUDACXX PATH=/usr/local/bin:/usr/bin:/bin "$python" -m pip wheel -q --disable-pip-version-check . \
-  --no-build-isolation --no-deps -w "$wheels" --config-settings build-dir=build/wheel/tree --config-settings cmake.define.PERDURE_CUDA=OFF
+  --no-build-isolation --no-deps -w "$wheels" --config-settings build-dir=build/wheel --config-settings cmake.define.PERDURE_CUDA=OFF
 "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$site" "$wheels"/perdure-*.whl
 
 # -S keeps out the editable install of .venv, but its dependencies are wanted.

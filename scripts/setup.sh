@@ -4,6 +4,7 @@
 # where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
 #
 #   scripts/setup.sh            what make demo and make test need
+#   scripts/setup.sh --test     ccache too, where it is to be had: two of make test's trees share most objects
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz     clang too, which builds the fuzz target
 #
@@ -72,11 +73,22 @@ install_system_packages() {
   done < <(wanted_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
 
+  apt_install
+}
+
+apt_install() {
   command -v apt-get >/dev/null || fail "no apt-get here; install what corresponds to: ${missing[*]}"
   say "apt: ${missing[*]}"
   find_root
   quietly "${sudo[@]}" apt-get -q update
   quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+}
+
+# Nothing but time depends on it.
+install_ccache() {
+  ! command -v ccache >/dev/null || return 0
+  missing=(ccache)
+  (apt_install) || say "no ccache, so make test compiles again for the wheel what it has compiled: some minutes more"
 }
 
 check_python() {
@@ -148,6 +160,7 @@ if [ "$offline" != 0 ]; then
   exec scripts/offline.sh unpack
 fi
 install_system_packages "$@"
+case " $* " in *" --test "*) install_ccache ;; esac
 make_venv
 install_python_packages
 if wants_cuda_wheels; then
