@@ -3,7 +3,7 @@
 //
 // Three figures an operation: `kernel` is the kernels alone, as the papers time them; `near` a whole call
 // with its arrays where the device has them nearest (GPU memory); `host` a whole call with its arrays in
-// host memory. cpu_assisted has no kernels, and Perdure's calls do not tell theirs from the rest.
+// host memory. The CPU-assisted have no kernels, and Perdure's calls do not tell theirs from the rest.
 //
 // The peers take batches of one kind of operation, so a batch of a mixture (YCSB a, b, d, f; a trace with writes)
 // goes to every subject as two calls, its gets and then its writes, and counts as done when both have returned.
@@ -508,7 +508,8 @@ int run(Options const& o) {
 
 Command add_peers(CLI::App& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("peers", "Perdure beside SlabHash-GPM, Clevel-GPM and a CPU's index");
+  CLI::App* const app =
+      program.add_subcommand("peers", "Perdure beside SlabHash-GPM, Clevel-GPM and indexes of the CPU");
   app->add_option("--records", o->records, "Records in the table")->capture_default_str()->check(CLI::PositiveNumber);
   app->add_option("--ops", o->ops, "Operations a repeat of each workload")
       ->capture_default_str()

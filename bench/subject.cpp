@@ -4,17 +4,38 @@
 
 namespace perdure::bench {
 
+namespace {
+
+struct Rebuilt {
+  peers::Design design;
+  Index index = Index::gphash;  // of the CPU
+
+  [[nodiscard]] std::string name() const { return peers::name(design, index); }
+};
+constexpr Rebuilt kRebuilt[] = {{peers::Design::slabhash_gpm},
+                                {peers::Design::clevel_gpm},
+                                {peers::Design::cpu_assisted},
+                                {peers::Design::cpu_assisted, Index::dash_eh},
+                                {peers::Design::cpu_assisted, Index::dash_lh}};
+
+}  // namespace
+
 std::vector<std::string> const& subject_names() {
-  static std::vector<std::string> const names{"slabhash-gpm", "clevel-gpm", "cpu-assisted", "in_place", "word"};
+  static std::vector<std::string> const names = [] {
+    std::vector<std::string> all;
+    for (Rebuilt const& peer : kRebuilt) all.push_back(peer.name());
+    for (Layout const layout : {Layout::in_place, Layout::word}) all.push_back(name(layout));
+    return all;
+  }();
   return names;
 }
 
 std::unique_ptr<peers::Peer> make_subject(std::string const& name, std::string const& path, peers::PeerOptions options,
                                           bool verify_reads) {
-  using peers::Design;
-  for (Design const design : {Design::slabhash_gpm, Design::clevel_gpm, Design::cpu_assisted}) {
-    if (name != peers::name(design)) continue;
-    options.design = design;
+  for (Rebuilt const& peer : kRebuilt) {
+    if (name != peer.name()) continue;
+    options.design = peer.design;
+    options.index = peer.index;
     return require(peers::create_peer(path, options), "create " + path);
   }
   CreateOptions create;

@@ -10,10 +10,10 @@
 
 namespace perdure::bench {
 
-/// slabhash-gpm, clevel-gpm, cpu-assisted, in_place, word.
+/// slabhash-gpm, clevel-gpm, cpu-assisted, cpu-assisted-dash-eh, cpu-assisted-dash-lh, in_place, word.
 [[nodiscard]] std::vector<std::string> const& subject_names();
 
-/// Over a new file at `path`; of the options the design is ignored. `verify_reads` is for Perdure's layouts:
+/// Over a new file at `path`; of the options design and index are ignored. `verify_reads` is for Perdure's layouts:
 /// the peers have no checksums. Throws Failure.
 [[nodiscard]] std::unique_ptr<peers::Peer> make_subject(std::string const& name, std::string const& path,
                                                         peers::PeerOptions options, bool verify_reads);

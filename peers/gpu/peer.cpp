@@ -25,12 +25,13 @@ Result<std::unique_ptr<Peer>> make(Result<Arena> arena, PeerOptions const& optio
   return make({std::make_unique<Arena>(std::move(*arena)), nullptr, nullptr, options, fresh});
 }
 
-/// With Perdure's store on CPU warps as the index.
+/// With a store of Perdure's on the CPU as the index: GPHash's on CPU warps, or Dash's on its threads.
 Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
   CreateOptions create;
   create.key_bytes = options.key_bytes;
   create.value_bytes = options.value_bytes;
   create.expected_records = options.expected_records;
+  create.index = options.index;
   OpenOptions open;
   open.threads = options.threads;
   open.count_accesses = options.count_accesses;
@@ -48,13 +49,18 @@ pm::MapOptions map_options(PeerOptions const& options) {
 
 }  // namespace
 
-std::string_view name(Design design) {
+std::string name(Design design, Index index) {
   switch (design) {
     case Design::slabhash_gpm: return "slabhash-gpm";
     case Design::clevel_gpm: return "clevel-gpm";
-    case Design::cpu_assisted: return "cpu-assisted";
+    case Design::cpu_assisted: break;
   }
-  return "unknown";
+  switch (index) {
+    case Index::gphash: break;
+    case Index::dash_eh: return "cpu-assisted-dash-eh";
+    case Index::dash_lh: return "cpu-assisted-dash-lh";
+  }
+  return "cpu-assisted";
 }
 
 Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options) {

@@ -13,7 +13,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "perdure/batch.h"
 #include "perdure/status.h"
@@ -22,10 +21,12 @@
 namespace perdure::peers {
 
 enum class Design : std::uint8_t { slabhash_gpm, clevel_gpm, cpu_assisted };
-[[nodiscard]] std::string_view name(Design design);
+/// slabhash-gpm, clevel-gpm, cpu-assisted; with an index of Dash's cpu-assisted-dash-eh or -lh.
+[[nodiscard]] std::string name(Design design, Index index = Index::gphash);
 
 struct PeerOptions {
   Design design = Design::slabhash_gpm;
+  Index index = Index::gphash;  // of cpu_assisted: gphash (layout word), dash_eh or dash_lh
   Device device = Device::cpu;
   std::uint32_t key_bytes = 8;  // slabhash_gpm: 8 or 32
   std::uint32_t value_bytes = 128;
@@ -62,8 +63,8 @@ class Peer {
 
 /// Makes the file `path`, which must not exist; it stays when the peer goes.
 Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options);
-/// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so is the
-/// design, but for cpu_assisted, whose file is its index's.
+/// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so are the index of
+/// cpu_assisted and the design, but that it is cpu_assisted has to be said: its file is its index's.
 Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options);
 /// Perdure's store behind the peers' face.
 std::unique_ptr<Peer> as_peer(Store store);

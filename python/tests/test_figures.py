@@ -12,7 +12,7 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure.figures import cache, dash, gpm, real_world, runner, throughput
+from perdure.figures import cache, dash, gpm, plots, real_world, runner, throughput
 from perdure.figures.catalogue import FIGURES
 from perdure.figures.model import Run
 from perdure.figures.setting import Setting, scale_for
@@ -76,12 +76,47 @@ def test_ratios_compare_peaks_and_latencies_at_one_batch():
     assert panel.series["a"] == [(2.0, 128.0), (6.0, pytest.approx(682.67, abs=0.01))]
 
 
+def curve(subject: str, mops: float) -> dict:
+    """The results of runs in which a subject does as many operations a second whatever they are."""
+    rows = [{"workload": one, "batch": 4096, "mops_near": mops} for one in throughput.WORKLOADS]
+    alone = {"command": "peers", "subjects": [{"subject": subject, "rows": rows}]}
+    load = {"command": "fill", "batch": 4096, "subjects": [{"subject": subject, "mops": mops}]}
+    return {subject: alone, f"{subject} load": load}
+
+
+@pytest.mark.parametrize("slowest", throughput.CPU_ASSISTED)
+def test_ratios_over_cpu_assisted_are_those_over_the_slowest_index_of_the_cpu(tmp_path, slowest):
+    results = {}
+    for subject in throughput.SUBJECTS:
+        results |= curve(subject, 2.0 if subject == slowest else 12.0 if subject == "word" else 6.0)
+    claims = {claim.what: claim.ours for claim in throughput.read(setting(tmp_path), results).claims}
+    assert claims["search: highest throughput of a GPM index over CPU-assisted, at most"]["word"] == 6
+    assert claims["search: latency of CPU-assisted over a GPM index's, at most"] == {"word": 6, "in_place": 3}
+    assert claims["deletion: GPHash over the others, at most"] == {"word": 6, "in_place": 3}
+    assert claims["YCSB D: GPHash over the other GPM indexes, at most"] == {"word": 2, "in_place": 1}
+
+
+def test_each_index_of_the_cpu_has_its_share_of_moving_data(tmp_path):
+    results = {}
+    for at, subject in enumerate(throughput.SUBJECTS):
+        row = {"batch": 4096, "mops_near": 4.0, "mops_host": 5.0 + at, "mops_kernel": None}
+        rows = [row | {"workload": one} for one in throughput.WORKLOADS]
+        results[subject] = {"subjects": [{"subject": subject, "rows": rows}]}
+    (claim,) = throughput.read_breakdown(setting(tmp_path), results).claims
+    of_host = {one: 5.0 + throughput.SUBJECTS.index(one) for one in throughput.CPU_ASSISTED}
+    assert claim.ours == pytest.approx({one: 100 * (1 - 4 / mops) for one, mops in of_host.items()})
+
+
+def test_every_subject_has_a_colour_of_its_own():
+    colours = [plots._COLOURS[subject] for subject in throughput.SUBJECTS]
+    assert len(set(colours)) == len(colours)
+
+
 def test_a_breakdown_adds_up_to_the_call():
     row = {"batch": 4096, "mops_near": 4.0, "mops_host": 8.0, "mops_kernel": None}
-    assert throughput.breakdown(row, "cpu-assisted") == {
-        "index on the CPU": 512.0,
-        "between GPU and CPU": 512.0,
-    }
+    for subject in throughput.CPU_ASSISTED:
+        parts = throughput.breakdown(row, subject)
+        assert parts == {"index on the CPU": 512.0, "between GPU and CPU": 512.0}
     row |= {"mops_kernel": 5.12}
     assert sum(throughput.breakdown(row, "clevel-gpm").values()) == 1024.0
     assert throughput.breakdown(row | {"mops_kernel": None}, "word") == {"whole call": 1024.0}
@@ -127,6 +162,18 @@ def test_a_tiny_figure(cli, tmp_path, name):
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     whole = json.loads((tmp_path / "out" / f"{name}.json").read_text())
     assert whole["claims"] == found["claims"] and all("result" in run for run in whole["runs"])
+
+
+@needs_bench
+def test_dash_on_the_cpu_has_its_load_factors(cli, tmp_path):
+    done = cli("bench", "figure", "gphash-7", *TINY, "--no-plot", "--out", tmp_path, "--json", "-")
+    assert done.status == 0, done.err
+    (found,) = done.json()["figures"]
+    (claim,) = [one for one in found["claims"] if "Dash" in one["what"]]
+    assert claim["paper"] == 85 and set(claim["ours"]) == set(throughput.DASH_ASSISTED)
+    assert all(0 < percent < 100 for percent in claim["ours"].values())
+    (panel,) = found["panels"]
+    assert set(throughput.DASH_ASSISTED) < set(panel["series"])
 
 
 @needs_bench
@@ -202,7 +249,9 @@ def test_a_breakdown_on_a_gpu(cli, tmp_path):
     done = cli("bench", "figure", "gphash-8", *TINY, "--device", "cuda", "--out", tmp_path, "--json", "-")
     assert done.status == 0, done.err
     (found,) = done.json()["figures"]
-    assert 0 <= found["claims"][0]["ours"]["cpu-assisted"] <= 100
+    shares = found["claims"][0]["ours"]
+    assert set(shares) == set(throughput.CPU_ASSISTED)
+    assert all(0 <= share <= 100 for share in shares.values())
     for panel in found["panels"]:
         assert {"kernels", "between GPU and CPU", "whole call"} <= set(panel["series"])
 

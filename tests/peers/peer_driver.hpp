@@ -129,14 +129,23 @@ class Driver {
 struct Kind {
   Design design;
   std::uint32_t key_bytes;
+  Index index = Index::gphash;  // of cpu_assisted
   Device device = Device::cpu;
 };
+
+/// The CPU's indexes behind cpu_assisted, and keys that Dash keeps in its slots or in records.
+inline std::vector<Kind> with_assisted(std::vector<Kind> kinds) {
+  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh})
+    kinds.push_back({Design::cpu_assisted, 8, index});
+  kinds.push_back({Design::cpu_assisted, 32, Index::dash_eh});
+  return kinds;
+}
 
 /// These, and in a build with CUDA the same on a GPU.
 inline std::vector<Kind> on_all_devices(std::vector<Kind> kinds) {
 #if defined(PERDURE_PEERS_ON_CUDA)
   for (std::size_t i = 0, n = kinds.size(); i < n; ++i)
-    kinds.push_back({kinds[i].design, kinds[i].key_bytes, Device::cuda});
+    kinds.push_back({kinds[i].design, kinds[i].key_bytes, kinds[i].index, Device::cuda});
 #endif
   return kinds;
 }
@@ -148,7 +157,7 @@ inline bool can_run(Kind const& kind) {
 }
 
 inline std::string kind_name(Kind const& kind) {
-  std::string text(name(kind.design));
+  std::string text = name(kind.design, kind.index);
   for (char& c : text)
     if (c == '-') c = '_';
   return (kind.device == Device::cuda ? "cuda_" : "cpu_") + text + "_key" + std::to_string(kind.key_bytes);
@@ -159,6 +168,7 @@ inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind_name(kin
 inline PeerOptions options(Kind const& kind, std::uint64_t expected_records, std::uint32_t threads = 2) {
   PeerOptions o;
   o.design = kind.design;
+  o.index = kind.index;
   o.device = kind.device;
   o.key_bytes = kind.key_bytes;
   o.value_bytes = kValueBytes;

@@ -9,7 +9,7 @@ from __future__ import annotations
 from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
 from perdure.figures.setting import Setting
 from perdure.figures.tables import ycsb
-from perdure.figures.throughput import OURS, SUBJECTS, peers
+from perdure.figures.throughput import OTHERS, OURS, SUBJECTS, peers
 
 _DEFAULT_CACHE = 0.2
 _MIRRORED = ("--layout", "word", "--residency", "mirrored")
@@ -122,7 +122,6 @@ def hit_rate(result: dict[str, float]) -> float:
 _KEY_BYTES = (8, 16, 32, 64, 128)
 _PEER_KEY_BYTES = (8, 32)
 _THETAS = (0, 0.5, 0.8, 0.9, 0.99)
-_PEERS = tuple(subject for subject in SUBJECTS if subject not in OURS)
 _CACHED = {
     "in_place": "in_place, 20 % of the buckets cached",
     "word": "word, mirrored, 20 % of the records cached",
@@ -136,7 +135,7 @@ def plan_sensitivity(setting: Setting) -> list[Run]:
         for width in _KEY_BYTES:
             run = ycsb(setting, "c", "--layout", layout, "--residency", "pm", "--key-bytes", width)
             runs.append(Run(f"key {width} {layout}", run))
-    for subject in _PEERS:
+    for subject in OTHERS:
         for width in _PEER_KEY_BYTES:
             run = peers(setting, subject, width, ["zipf"], *batch)
             runs.append(Run(f"key {width} {subject}", run.arguments))

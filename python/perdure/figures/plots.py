@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 _COLUMNS = 3  # of panels, at most
 _FEW_POWERS = 100.0  # the span of a log axis that has labels between powers of ten
 # A subject has one colour in all panels, whichever others are beside it.
-_COLOURS = {"slabhash-gpm": "C0", "clevel-gpm": "C1", "cpu-assisted": "C2", "in_place": "C3", "word": "C4"}
+_COLOURS = {
+    "slabhash-gpm": "C0",
+    "clevel-gpm": "C1",
+    "cpu-assisted": "C2",
+    "in_place": "C3",
+    "word": "C4",
+    "cpu-assisted-dash-eh": "C5",
+    "cpu-assisted-dash-lh": "C6",
+}
 
 
 def check_matplotlib() -> None:
