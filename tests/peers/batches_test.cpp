@@ -129,6 +129,16 @@ TEST_P(Peers, ColumnsOfOtherSizesAreRefused) {
   EXPECT_EQ(driver.peer().erase(keys, statuses).code(), Code::invalid_argument);
 }
 
+TEST(AssistedPeers, TheirFilesHaveTheIndexAskedFor) {
+  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh}) {
+    TmpFile const file("index-of-" + name(Design::cpu_assisted, index));
+    created(file, {Design::cpu_assisted, 8, index}, 64).put(numbers(0, 100), numbers(0, 100));
+    auto store = Store::open(file.path);
+    ASSERT_TRUE(store) << store.status().message();
+    EXPECT_EQ(store->stats().index, index);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, Peers,
     testing::ValuesIn(on_all_devices(with_assisted({Kind{Design::slabhash_gpm, 8}, Kind{Design::slabhash_gpm, 32},
