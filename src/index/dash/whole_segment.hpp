@@ -157,7 +157,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is chained has room by now;
   /// false: it has, and the bucket is the caller's still.
   template <class Host>
-  bool chain(Host& host, Segment s, std::uint64_t place, bool reached) const {
+  bool chain(Host& host, Segment s, std::uint64_t block, bool reached) const {
     Bucket& last = s.bucket(all() - 1);
     if (reached) lock(host, last);
     std::uint64_t* link = &s.header->chain;  // at the end, so that the others' places in the chain stay
@@ -165,7 +165,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     for (std::uint64_t at = 0; (at = host.load(link)) != 0; link = &chained_at(at).hints)
       room |= reached && !State{host.load(&chained_at(at).state)}.full();
     if (!room) {
-      Bucket& bucket = chained_at(place);
+      Bucket& bucket = chained_at(block);
       host.store(&bucket.state, 0);
       host.store(&bucket.prints[0], 0);
       host.store(&bucket.prints[1], 0);
@@ -173,7 +173,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       free_slots(host, bucket, State::kAll, keys_.elsewhere(host.load(&s.header->start)));
       host.flush(&bucket, sizeof bucket);
       if (!mutated(Mutant::dash_link_before_bucket)) host.fence();
-      host.store(link, place);
+      host.store(link, block);
       host.persist(link, sizeof *link);
     }
     if (reached) unlock(host, last);
