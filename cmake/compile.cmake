@@ -54,6 +54,14 @@ if(PERDURE_SANITIZE)
   message(STATUS "Sanitizers: ${perdure_sanitizers}")
 endif()
 
+# Compiles a target without optimisation under the address sanitizer, in half the time: for tests and what is tested
+# lightly. What takes a test's time is the library.
+function(perdure_plain_under_sanitizer target)
+  if(PERDURE_SANITIZE MATCHES "address|undefined")
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 if(PERDURE_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "PERDURE_FUZZ=ON needs clang (libFuzzer), not ${CMAKE_CXX_COMPILER_ID}: "
