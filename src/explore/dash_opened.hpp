@@ -140,6 +140,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
     DashReservation reservation(space, table->epochs());
     std::uint64_t const each = stride();
     if (reservation.fill({&each, 1}) == 0) return dash::Answer::full;
+    hand_over();
     dash::Answer answer;
     {
       exec::EpochGuard const guard(table->epochs());
@@ -230,10 +231,24 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   }
   [[nodiscard]] std::uint64_t stride() const { return pm::fixed_stride(pool.header()); }
   void retire(std::uint64_t place) {
-    table->epochs().retire([this, place] { space.give({&place, 1}); });
+    hand_over();
+    table->epochs().retire([this, place] {
+      hand_over();
+      space.give({&place, 1});
+    });
+  }
+  /// What a thread had fenced before it let go of a record comes before whatever another writes into that. The locks
+  /// of the epochs and of the space see to it, which the observer does not see; this word it does.
+  void hand_over() {
+    auto* const o = exec::sim_observer;
+    if (o == nullptr) return;
+    o->will_read(&handed_, sizeof handed_);
+    ++handed_;
+    o->wrote(&handed_, sizeof handed_);
   }
 
   std::vector<std::uint64_t> born_;
+  std::uint64_t handed_ = 0;
 };
 
 }  // namespace perdure::explore
