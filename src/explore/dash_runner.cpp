@@ -261,6 +261,13 @@ std::optional<std::string> DashRunner<Table>::explain(Oracle const& oracle, Cont
 template <class Table>
 std::optional<std::string> DashRunner<Table>::go_on(Opened& opened, Contents contents) {
   if (Opened::kSweeps) opened.sweep();
+  // Of some contents all is erased: what recovery let stand a second time would be there again.
+  std::uint64_t h = 0;
+  for (auto const& [key, value] : contents) h = mix(h, mix(key, value));
+  if (h % 4 == 0) {
+    for (auto const& [key, value] : std::exchange(contents, {}))
+      if (opened.erase(key) != dash::Answer::done) return "an erase after recovery errs";
+  }
   for (std::size_t i = 0; i < scenario_.keys.size(); ++i) {
     std::uint64_t const key = scenario_.keys[i];
     if (i % 3 == 0) {
