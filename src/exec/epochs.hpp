@@ -56,8 +56,8 @@ class Epochs {
   /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits for them, so the
   /// caller holds none.
   void synchronize() {
-    for (int pass = mutated(Mutant::epochs_wait_once) ? 1 : 0; pass < 2;
-         ++pass) {  // the first brings in what they retire, the second frees it
+    // The first pass brings in what they retire, the second frees it.
+    for (int pass = mutated(Mutant::epochs_wait_once) ? 1 : 0; pass < 2; ++pass) {
       std::uint64_t const now = now_.fetch_add(1);
       for (Slot const& slot : slots_) {
         for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= now; epoch = slot.epoch.load())

@@ -138,7 +138,7 @@ class Linear {
   }
   template <class Host>
   void prefetch(Host& host, std::uint64_t hash) {
-    if (std::uint64_t const place = entry(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
+    if (std::uint64_t const place = holder(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
   }
 
   // --- Walking --------------------------------------------------------------------------------------------------
@@ -331,7 +331,8 @@ class Linear {
     Extents const now{host.load(&root_->directory)};
     Status const impossible{Code::corrupt, told("the index names an impossible number of segments: ", first,
                                                 " at first, ", now.rounds(), " rounds, and ", now.next())};
-    if (!std::has_single_bit(first) || static_cast<std::uint32_t>(std::countr_zero(first)) + now.rounds() >= kChunks ||
+    if (first < 2 || !std::has_single_bit(first) ||
+        static_cast<std::uint32_t>(std::countr_zero(first)) + now.rounds() >= kChunks ||
         now.next() >= first << now.rounds())
       return impossible;
     std::uint64_t const all = (first << now.rounds()) + now.next();
@@ -367,12 +368,6 @@ class Linear {
   template <class Host>
   std::uint64_t present(Host& host, std::uint64_t hash) {
     return host.load(&entry_at(index_of(host, hash)));
-  }
-  template <class Host>
-  std::uint64_t entry(Host& host, std::uint64_t hash) {
-    std::uint64_t const i = index_of(host, hash);
-    std::uint64_t const found = host.load(&entry_at(i));
-    return found != 0 ? found : enter(host, i);
   }
 
   /// Place of the segment that has this hash, made what it is to be; or, where there is no memory for that, and in
@@ -628,8 +623,8 @@ class Linear {
   SharedLock growing_;
   std::array<SharedLock, kRecoveries> recoveries_;
   std::atomic<std::uint64_t> splits_{0};
-  std::atomic<bool> starving_{
-      false};  // the last split found no memory: segments that are due stay whole until there is
+  /// The last split found no memory: segments that are due stay whole until there is.
+  std::atomic<bool> starving_{false};
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
   Damage damage_;

@@ -22,13 +22,10 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/annotate.hpp"
 #include "base/mutants.hpp"
 #include "exec/bytes.hpp"
-#include "index/dash/damage.hpp"
 #include "index/dash/layout.hpp"
 #include "pm/flush.hpp"
 
