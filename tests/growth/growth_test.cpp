@@ -421,7 +421,7 @@ TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
   for (std::uint64_t n = slots / 10; driver.store().stats().growths == 0; n = next < slots * 95 / 100 ? n : 1000)
     ASSERT_NO_FATAL_FAILURE(put(std::min(n, slots * 96 / 100 > next ? slots * 96 / 100 - next : n)));
   EXPECT_GE(static_cast<double>(before), 0.97 * static_cast<double>(slots));
-  EXPECT_EQ(driver.store().stats().units_left, 1u) << "of two";
+  EXPECT_LE(driver.store().stats().units_left, 1u) << "of two: that of each key that found no room has moved";
   auto const found = driver.store().verify();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found.value().fault_count, 0u);

@@ -90,7 +90,7 @@ class Extendible {
     blocks_.find_superblocks();
     sound_ = sound || mutated(Mutant::dash_recovery_skipped);
     if (!pool_->read_only()) {
-      ++version_;
+      version_ = next_version(version_);
       host.store(&root_->version, version_);
       host.persist(&root_->version, sizeof root_->version);
     }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/hash.hpp"
+
 namespace perdure::dash {
 
 inline constexpr std::uint32_t kSlots = 14;
@@ -97,7 +99,12 @@ struct SegmentHeader {          // bytes
 };
 static_assert(sizeof(SegmentHeader) == 256 && std::has_unique_object_representations_v<SegmentHeader>);
 
-/// How far a segment reaches, and which comes after it in the order of hashes.
+/// The version of the opening after one. A damaged version is followed by one that no segment has, so that each is made
+/// sound.
+[[nodiscard]] inline std::uint64_t next_version(std::uint64_t version) { return nth_hash(version, 1); }
+
+/// How far a segment reaches, and which comes after it in the order of hashes; in linear.hpp instead of the latter a
+/// check.
 struct Extent {
   static constexpr std::uint32_t kMostDepth = 40;
   std::uint64_t word = 0;

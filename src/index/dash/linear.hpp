@@ -28,6 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
@@ -85,7 +86,7 @@ class Linear {
     chained_.find_superblocks();
     sound_ = sound || mutated(Mutant::dash_recovery_skipped);
     if (!pool_->read_only()) {
-      ++version_;
+      version_ = next_version(version_);
       host.store(&root_->version, version_);
       host.persist(&root_->version, sizeof root_->version);
     }
@@ -279,6 +280,11 @@ class Linear {
     for (; at.segment >= segments_of(at.array); ++at.array) at.segment -= segments_of(at.array);
     return at;
   }
+  /// Segments follow each other by number, so the other bits check depth and start: with one bit less, what was split
+  /// off would be split off again, and its newer records lost.
+  [[nodiscard]] static Extent extent_of(std::uint64_t start, std::uint32_t depth) {
+    return Extent::of(depth, nth_hash(start, depth) >> 8);
+  }
   /// Whether or not anything is there yet.
   template <class Host>
   Segment segment(Host& host, std::uint64_t i) {
@@ -412,7 +418,7 @@ class Linear {
     Extent const extent{host.load(&s.header->extent)};
     std::uint32_t const least = i < first_ ? depth_ : static_cast<std::uint32_t>(std::bit_width(i));
     if (std::uint32_t const most = depth_of(host, i);
-        extent.next() != 0 || extent.depth() < least || extent.depth() > most)
+        extent.depth() < least || extent.depth() > most || extent.word != extent_of(start_of(i), extent.depth()).word)
       return told("word ", extent.word, " is no extent of ", least, " to ", most, " bits");
     if (std::uint64_t const start = host.load(&s.header->start); start != start_of(i))
       return told("its hashes begin with ", start, ", where those of segment ", i, " do with ", start_of(i));
@@ -448,7 +454,7 @@ class Linear {
       }
     }
     std::string fault = fault_of(host, i, s);
-    if (fault.empty()) fault = make_sound(host, i, s);
+    if (fault.empty()) fault = make_sound(host, s);
     if (!fault.empty()) return damage_.note(told("segment at byte ", place_of(s), ": ", fault));
     host.store(&entry_at(i), place_of(s));
     return place_of(s);
@@ -461,12 +467,12 @@ class Linear {
 
   /// Answers why that cannot be; empty: it is.
   template <class Host>
-  std::string make_sound(Host& host, std::uint64_t i, Segment s) {
-    if (pool_->read_only()) return unsound(host, i, s);
+  std::string make_sound(Host& host, Segment s) {
+    if (pool_->read_only()) return unsound(host, s);
     if (host.load(&s.header->version) == version_) return {};
     HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
     if (host.load(&s.header->version) == version_) return {};
-    if (std::string fault = unsound(host, i, s); !fault.empty()) return fault;
+    if (std::string fault = unsound(host, s); !fault.empty()) return fault;
     std::uint64_t const start = host.load(&s.header->start);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
     if (!sound_)
@@ -478,35 +484,12 @@ class Linear {
     host.persist(&s.header->version, sizeof s.header->version);
     return {};
   }
-  /// What neither crashes nor an orderly close leave of segment i, which nobody has entered yet. Empty: nothing.
+  /// What neither crashes nor an orderly close leave of a segment that nobody has entered yet. Empty: nothing. After a
+  /// crash its buckets do not say which slots count.
   template <class Host>
-  std::string unsound(Host& host, std::uint64_t i, Segment s) {
-    if (std::string fault = fault_of_chain(host, s); !fault.empty()) return fault;
-    if (!sound_) return {};  // then its buckets do not say which slots count
-    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    if (depth < depth_of(host, i) && gave_away(host, i, s, depth))
-      return told("its extent has ", depth, " bits, and the segment that one more splits off has the records");
-    return ops_.unsound(host, s);
-  }
-  /// Whether what segment i is to give up next is there, and nowhere else: a split that a crash cut short leaves it in
-  /// its place, too.
-  template <class Host>
-  bool gave_away(Host& host, std::uint64_t i, Segment s, std::uint32_t depth) {
-    std::uint64_t const other = i | std::uint64_t{1} << depth;
-    Segment const made = segment(host, other);
-    Extent const extent{host.load(&made.header->extent)};
-    if (host.load(&made.header->start) != start_of(other) || extent.next() != 0 || extent.depth() <= depth ||
-        extent.depth() > kChunks || !fault_of_chain(host, made).empty())
-      return false;
-    auto const its = [&](std::uint64_t hash) { return ((hash ^ start_of(other)) >> (63 - depth)) == 0; };
-    return any(ops_.contents(host, made), its) && !any(ops_.contents(host, s), its);
-  }
-  template <class Wanted>
-  static bool any(SegmentContents const& contents, Wanted wanted) {
-    for (BucketContents const& bucket : contents)
-      for (std::uint32_t left = bucket.used; left != 0; left &= left - 1)
-        if (wanted(bucket.hashes[static_cast<std::size_t>(std::countr_zero(left))])) return true;
-    return false;
+  std::string unsound(Host& host, Segment s) {
+    std::string const fault = fault_of_chain(host, s);
+    return fault.empty() && sound_ ? ops_.unsound(host, s) : fault;
   }
 
   // --- Growing ------------------------------------------------------------------------------------------------------
@@ -584,7 +567,7 @@ class Linear {
   }
   template <class Host>
   void commit(Host& host, Segment s, std::uint32_t depth) {
-    host.store(&s.header->extent, Extent::of(depth, 0).word);
+    host.store(&s.header->extent, extent_of(host.load(&s.header->start), depth).word);
     host.persist(&s.header->extent, sizeof(std::uint64_t));
   }
   void give_back(std::vector<std::uint64_t> const& chained) {
@@ -602,7 +585,7 @@ class Linear {
     host.store(&header->start, start);
     host.store(&header->chain, 0);
     host.store(&header->version, version);
-    host.store(&header->extent, Extent::of(depth, 0).word);
+    host.store(&header->extent, extent_of(start, depth).word);
     host.persist(header, 32);
   }
 
