@@ -1,5 +1,7 @@
 // boost::concurrent_flat_map behind the peers' face: a volatile table, which pays nothing for persistence, as a
 // yardstick. It has the inline keys alone, and its sessions touch no durable memory.
+// Its parallel algorithms would bring in <execution>, and that a library (TBB) that nothing here calls.
+#define BOOST_UNORDERED_DISABLE_PARALLEL_ALGORITHMS
 #include <boost/unordered/concurrent_flat_map.hpp>
 
 #include "keys.hpp"
