@@ -78,7 +78,7 @@ class Subject {
       : o_(o), file_(o.pool), keys_(o.variable()), seed_(seed) {
     cpu_peers::Options options;
     options.index = index;
-    options.variable_keys = o.variable();
+    options.key_bytes = o.variable() ? 0 : 8;
     if (o.reserve) options.reserve_bytes = pool_bytes_for(o.records + 2 * o.ops, o.variable());
     options.max_bytes = 8 * pool_bytes_for(o.records + 2 * o.ops, o.variable());
     options.emulated_cache_bytes = cache_bytes(o);

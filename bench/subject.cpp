@@ -8,15 +8,17 @@ namespace {
 
 struct Rebuilt {
   peers::Design design;
-  Index index = Index::gphash;  // of the CPU
+  peers::CpuIndex index = peers::CpuIndex::word;
 
   [[nodiscard]] std::string name() const { return peers::name(design, index); }
 };
 constexpr Rebuilt kRebuilt[] = {{peers::Design::slabhash_gpm},
                                 {peers::Design::clevel_gpm},
                                 {peers::Design::cpu_assisted},
-                                {peers::Design::cpu_assisted, Index::dash_eh},
-                                {peers::Design::cpu_assisted, Index::dash_lh}};
+                                {peers::Design::cpu_assisted, peers::CpuIndex::dash_eh},
+                                {peers::Design::cpu_assisted, peers::CpuIndex::dash_lh},
+                                {peers::Design::cpu_assisted, peers::CpuIndex::clevel},
+                                {peers::Design::cpu_assisted, peers::CpuIndex::seph}};
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 
 namespace perdure::bench {
 
-/// slabhash-gpm, clevel-gpm, cpu-assisted, cpu-assisted-dash-eh, cpu-assisted-dash-lh, in_place, word.
+/// slabhash-gpm, clevel-gpm; cpu-assisted, and that with -dash-eh, -dash-lh, -clevel and -seph; in_place, word.
 [[nodiscard]] std::vector<std::string> const& subject_names();
 
 /// Over a new file at `path`; of the options design and index are ignored. `verify_reads` is for Perdure's layouts:

@@ -13,8 +13,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 #include "exec/epochs.hpp"
 #include "locks.hpp"
@@ -25,6 +27,8 @@ namespace perdure::cpu_peers {
 
 class Clevel : public KnowsWhyFull {
  public:
+  static constexpr bool kValuesInRecords = true;
+
   Clevel(PeerPool& pool, Options const&) : pool_(&pool), words_(pool), root_(root_of(pool)) {}
 
   template <class Host>
@@ -45,11 +49,12 @@ class Clevel : public KnowsWhyFull {
     std::uint64_t const context = host.load(&root_->context);
     for (std::uint64_t level = lowest(context); level <= highest(context); ++level)
       pool_->claim_run(Offset{host.load(&root_->levels[level])}, bytes_of(level));
+    words_.sweep([&](auto mark) { for_each_word(host, context, mark); });
     return {};
   }
 
   template <class Host>
-  Outcome find(Host& host, Key key, std::uint64_t& value) {
+  Outcome find(Host& host, Key key, std::span<std::byte> value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     for (;;) {
       std::uint64_t const context = host.load(&root_->context);
@@ -57,7 +62,7 @@ class Clevel : public KnowsWhyFull {
         for (WordBucket* const bucket : buckets(host, level, hash)) {
           auto const spot = words_.find(host, bucket, key, hash);
           if (!spot) continue;
-          value = words_.value(host, spot->word);
+          words_.value(host, spot->word, value);
           return Outcome::done;
         }
       }
@@ -66,7 +71,7 @@ class Clevel : public KnowsWhyFull {
   }
 
   template <class Host>
-  Outcome insert(Host& host, KeyLog& log, Key key, std::uint64_t value) {
+  Outcome insert(Host& host, KeyLog& log, Key key, Value value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     std::uint64_t word = 0;
     for (;;) {
@@ -74,7 +79,10 @@ class Clevel : public KnowsWhyFull {
       {
         HeldStripe const held(host, stripe(hash));
         context = host.load(&root_->context);
-        if (for_each_match(host, context, key, hash, [](WordSpot) { return false; })) return Outcome::exists;
+        if (for_each_match(host, context, key, hash, [](WordSpot) { return false; })) {
+          words_.retire(epochs_, word);
+          return Outcome::exists;
+        }
         if (word == 0) {
           auto made = words_.make(host, log, key, value, hash);
           if (!made) return fail(made.status());
@@ -82,15 +90,18 @@ class Clevel : public KnowsWhyFull {
         }
         if (place(host, context, hash, word)) return Outcome::done;
       }
-      if (Status s = grow(host, context); !s.ok()) return fail(s);
+      if (Status s = grow(host, context); !s.ok()) {
+        words_.retire(epochs_, word);
+        return fail(s);
+      }
     }
   }
 
   template <class Host>
-  Outcome update(Host& host, KeyLog& log, Key key, std::uint64_t value) {
+  Outcome update(Host& host, KeyLog& log, Key key, Value value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     HeldStripe const held(host, stripe(hash));
-    std::uint64_t word = 0;
+    std::uint64_t word = 0, before = 0;
     bool failed = false;
     bool const found = for_each_match(host, host.load(&root_->context), key, hash, [&](WordSpot spot) {
       if (word == 0) {
@@ -99,9 +110,12 @@ class Clevel : public KnowsWhyFull {
         if (failed) return static_cast<void>(fail(made.status())), false;
         word = *made;
       }
+      if (spot.word == word) return true;  // where both buckets are one
+      before = spot.word;
       WordSlots::store(host, spot.slot, word);
       return true;
     });
+    words_.retire(epochs_, before);
     if (failed) return Outcome::full;
     return found ? Outcome::done : Outcome::absent;
   }
@@ -110,22 +124,24 @@ class Clevel : public KnowsWhyFull {
   Outcome erase(Host& host, Key key) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     HeldStripe const held(host, stripe(hash));
+    std::uint64_t before = 0;
     bool const found = for_each_match(host, host.load(&root_->context), key, hash, [&](WordSpot spot) {
+      before = spot.word;
       WordSlots::store(host, spot.slot, 0);
       return true;
     });
+    words_.retire(epochs_, before);
     return found ? Outcome::done : Outcome::absent;
   }
 
   template <class Host>
   TableStats stats(Host& host, bool count) {
     TableStats stats;
+    stats.growths = growths_.load(std::memory_order_relaxed);
     std::uint64_t const context = host.load(&root_->context);
-    for (std::uint64_t level = lowest(context); level <= highest(context); ++level) {
-      std::uint64_t const n = std::uint64_t{1} << log2_of(level);
-      stats.slots += n * kWordSlots;
-      for (std::uint64_t i = 0; count && i < n; ++i) stats.records += WordSlots::count(host, level_at(host, level) + i);
-    }
+    for (std::uint64_t level = lowest(context); level <= highest(context); ++level)
+      stats.slots += std::uint64_t{kWordSlots} << log2_of(level);
+    if (count) for_each_word(host, context, [&](std::uint64_t) { ++stats.records; });
     return stats;
   }
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
@@ -162,6 +178,13 @@ class Clevel : public KnowsWhyFull {
   template <class Host>
   WordBucket* level_at(Host& host, std::uint64_t level) const {
     return reinterpret_cast<WordBucket*>(pool_->words(host.load(&root_->levels[level])));
+  }
+  template <class Host, class F>
+  void for_each_word(Host& host, std::uint64_t context, F f) {
+    for (std::uint64_t level = lowest(context); level <= highest(context); ++level) {
+      WordBucket* const first = level_at(host, level);
+      for (std::uint64_t i = 0; i < std::uint64_t{1} << log2_of(level); ++i) WordSlots::for_each(host, first + i, f);
+    }
   }
   /// Both of a hash's, announced.
   template <class Host>
@@ -222,6 +245,7 @@ class Clevel : public KnowsWhyFull {
         if (Status s = make_level(host, highest(context) + 1); !s.ok()) return s;
         context = context_of(lowest(context), highest(context) + 1);
         publish(host, context);
+        growths_.fetch_add(1, std::memory_order_relaxed);
         for (std::size_t i = 0; i < kStripes; ++i) HeldStripe(host, LockWord(&stripes_[i], 0));
       }
       bool const emptied = empty_lowest(host, context);
@@ -277,7 +301,8 @@ class Clevel : public KnowsWhyFull {
   std::uint64_t log2_first_ = 0;
   std::array<std::uint64_t, kStripes> stripes_{};
   std::mutex grow_mutex_;
-  exec::Epochs epochs_;
+  std::atomic<std::uint64_t> growths_{0};
+  exec::Epochs epochs_;  // last: what it frees is above
 };
 
 }  // namespace perdure::cpu_peers

@@ -27,7 +27,9 @@ enum class HostKind : std::uint8_t { ordered, flushed, counted, emulated };
 
 struct Options {
   std::string index = "dash-eh";
-  bool variable_keys = false;           // else 8 bytes, and not all zero
+  std::uint32_t key_bytes = 8;          // 8: and not all zero; 0: of any length; or of another
+  std::uint32_t value_bytes = 8;        // others: of clevel and seph-like alone, whole words
+  bool reuse_records = false;           // of clevel and seph-like, where key_bytes is not 0
   std::uint64_t initial_slots = 1 << 12;
   std::uint64_t reserve_bytes = 0;      // of the pool, backed beforehand; it grows past them
   std::uint64_t max_bytes = std::uint64_t{64} << 30;
@@ -35,6 +37,8 @@ struct Options {
 };
 
 using Key = std::span<std::byte const>;
+using Value = std::span<std::byte const>;
+inline constexpr std::uint32_t kMostValueBytes = 4096;
 enum class Outcome : std::uint8_t { done, exists, absent, full };
 
 /// What operations of one session did to durable memory; all zero unless its host counts.
@@ -50,11 +54,15 @@ struct Counts {
 class Session {
  public:
   virtual ~Session() = default;
-  virtual Outcome find(Key key, std::uint64_t& value) = 0;
+  /// Values of Options::value_bytes.
+  virtual Outcome find(Key key, std::span<std::byte> value) = 0;
   /// Outcome::full: there is no memory; Table::why_full() says more.
-  virtual Outcome insert(Key key, std::uint64_t value) = 0;
-  virtual Outcome update(Key key, std::uint64_t value) = 0;
+  virtual Outcome insert(Key key, Value value) = 0;
+  virtual Outcome update(Key key, Value value) = 0;
   virtual Outcome erase(Key key) = 0;
+  Outcome find(Key key, std::uint64_t& value) { return find(key, std::as_writable_bytes(std::span(&value, 1))); }
+  Outcome insert(Key key, std::uint64_t value) { return insert(key, std::as_bytes(std::span(&value, 1))); }
+  Outcome update(Key key, std::uint64_t value) { return update(key, std::as_bytes(std::span(&value, 1))); }
   /// Operations go on between the two; what others unlinked is not used again before unpin().
   virtual void pin() = 0;
   virtual void unpin() = 0;
@@ -68,6 +76,7 @@ struct TableStats {
   std::uint64_t records = 0;
   std::uint64_t slots = 0;  // 0 = it does not say
   std::uint64_t pool_bytes = 0;
+  std::uint64_t growths = 0;  // levels added, or segments split, since it was made or opened; of clevel and seph-like
 };
 
 /// What an opening took: bringing the pool into memory, and what the table then did before it was ready.
@@ -90,7 +99,8 @@ class Table {
 [[nodiscard]] std::vector<std::string> names();
 /// Makes the file `path`; it stays when the table goes.
 Result<std::unique_ptr<Table>> create(std::string const& path, Options const& options);
-/// Opens such a file again, as a crash left it: ready for operations when it returns.
+/// Opens such a file again, as a crash left it: ready for operations when it returns. Sizes of keys and values are to
+/// be what they were.
 Result<std::unique_ptr<Table>> open(std::string const& path, Options const& options);
 
 /// A published figure of Optane modules, and what the emulation gives for the same pattern.

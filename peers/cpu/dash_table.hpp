@@ -38,13 +38,15 @@ class DashRecords {
   [[nodiscard]] static Keys::Key key(Key bytes) { return Keys::key(bytes.data(), bytes.size()); }
   template <class Host>
   Result<dash::Slot> slot(Host& host, KeyLog& log, Key bytes, Keys::Key const& key, std::uint64_t value) const {
-    auto place = log.write(host, bytes, value);
+    auto place = log.write(host, bytes, std::as_bytes(std::span(&value, 1)));
     if (!place) return place.status();
     return dash::Slot{*place, key.hash};
   }
   template <class Host>
   std::uint64_t value(Host& host, dash::Slot slot) const {
-    return records_.value(host, slot.first);
+    std::uint64_t value = 0;
+    records_.value(host, slot.first, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
   }
 
  private:

@@ -19,14 +19,15 @@ using Map = boost::concurrent_flat_map<std::uint64_t, std::uint64_t, HashOfWord>
 class MapSession final : public Session {
  public:
   explicit MapSession(Map& map) : map_(map) {}
-  Outcome find(Key key, std::uint64_t& value) override {
-    return answer(map_.cvisit(word_at(key, 0), [&](auto const& record) { value = record.second; }));
+  Outcome find(Key key, std::span<std::byte> value) override {
+    return answer(map_.cvisit(
+        word_at(key, 0), [&](auto const& record) { std::memcpy(value.data(), &record.second, sizeof record.second); }));
   }
-  Outcome insert(Key key, std::uint64_t value) override {
-    return map_.emplace(word_at(key, 0), value) ? Outcome::done : Outcome::exists;
+  Outcome insert(Key key, Value value) override {
+    return map_.emplace(word_at(key, 0), word_at(value, 0)) ? Outcome::done : Outcome::exists;
   }
-  Outcome update(Key key, std::uint64_t value) override {
-    return answer(map_.visit(word_at(key, 0), [&](auto& record) { record.second = value; }));
+  Outcome update(Key key, Value value) override {
+    return answer(map_.visit(word_at(key, 0), [&](auto& record) { record.second = word_at(value, 0); }));
   }
   Outcome erase(Key key) override { return answer(map_.erase(word_at(key, 0))); }
   void pin() override {}
@@ -53,8 +54,8 @@ class MapTable final : public Table {
 std::vector<Maker> volatile_tables() {
   return {{"boost-flat-map",
            [](std::string const&, Options const& options) -> Result<std::unique_ptr<Table>> {
-             if (options.variable_keys)
-               return Status{Code::unsupported, "boost-flat-map: it is measured with keys of 8 bytes alone"};
+             if (options.key_bytes != 8 || options.value_bytes != 8)
+               return Status{Code::unsupported, "boost-flat-map: it is measured with keys and values of 8 bytes alone"};
              return Result<std::unique_ptr<Table>>(std::make_unique<MapTable>(options));
            },
            [](std::string const&, Options const&) -> Result<std::unique_ptr<Table>> {

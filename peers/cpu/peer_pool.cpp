@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
 
 namespace perdure::cpu_peers {
 
@@ -9,15 +10,15 @@ Result<std::unique_ptr<PeerPool>> PeerPool::create(std::string const& path, Opti
   pm::PoolHeader shape{};
   shape.superblock_bytes = kSuperblock;
   shape.max_bytes = options.max_bytes / kSuperblock * kSuperblock;
-  shape.key_bytes = options.variable_keys ? 0 : 8;
-  shape.value_bytes = 8;
-  shape.max_key_bytes = options.variable_keys ? 256 : 8;
-  shape.max_value_bytes = 8;
+  shape.key_bytes = options.key_bytes;
+  shape.value_bytes = options.value_bytes;
+  shape.max_key_bytes = options.key_bytes == 0 ? 256 : options.key_bytes;
+  shape.max_value_bytes = options.value_bytes;
   shape.levels = shape.hashes = shape.slots = 1;
   auto pool =
       pm::Pool::create(path, shape, std::max<std::uint64_t>(2, superblocks_of(options.reserve_bytes)), false, {});
   if (!pool) return pool.status();
-  std::unique_ptr<PeerPool> made(new PeerPool(std::move(*pool)));
+  std::unique_ptr<PeerPool> made(new PeerPool(std::move(*pool), options));
   if (auto index = made->take_run(1); !index) return index.status();
   pm::Root root = made->pool.root();
   root.levels = 1;
@@ -30,13 +31,23 @@ Result<std::unique_ptr<PeerPool>> PeerPool::create(std::string const& path, Opti
 Result<std::unique_ptr<PeerPool>> PeerPool::open(std::string const& path, Options const& options) {
   auto pool = pm::Pool::open(path, {});
   if (!pool) return pool.status();
-  bool const variable = pool->header().key_bytes == 0;
-  if (variable != options.variable_keys)
-    return Status{Code::invalid_argument, "pool " + path + " has keys of the other kind: open it with those"};
-  std::unique_ptr<PeerPool> opened(new PeerPool(std::move(*pool)));
+  pm::PoolHeader const& header = pool->header();
+  if (header.key_bytes != options.key_bytes || header.value_bytes != options.value_bytes) {
+    std::ostringstream why;
+    why << "pool " << path << " has keys of " << header.key_bytes << " bytes and values of " << header.value_bytes
+        << " (0 = of any length): open it with those";
+    return Status{Code::invalid_argument, why.str()};
+  }
+  std::unique_ptr<PeerPool> opened(new PeerPool(std::move(*pool), options));
   opened->claim_run(opened->index(), 1);
   opened->keys.find_superblocks();
   return Result<std::unique_ptr<PeerPool>>(std::move(opened));
+}
+
+std::uint64_t PeerPool::key_block(Options const& options) {
+  if (!options.reuse_records) return kKeyBlock;
+  std::uint64_t const bytes = 8 + options.value_bytes + (options.key_bytes + 7) / 8 * 8;
+  return (bytes + pm::kBlockAlign - 1) / pm::kBlockAlign * pm::kBlockAlign;
 }
 
 Result<Offset> PeerPool::take_run(std::uint64_t bytes) {

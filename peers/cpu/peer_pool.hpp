@@ -28,6 +28,10 @@ class PeerPool {
   [[nodiscard]] pm::DurableRange range() const {
     return pm::DurableRange({pool.base(), static_cast<std::size_t>(pool.header().max_bytes)});
   }
+  /// Of a value in a record, in words.
+  [[nodiscard]] std::uint32_t value_words() const { return pool.header().value_bytes / 8; }
+  /// Records are blocks of their own, and used again.
+  [[nodiscard]] bool reuses_records() const { return reuses_; }
   [[nodiscard]] std::uint64_t* words(std::uint64_t at) const {
     return reinterpret_cast<std::uint64_t*>(pool.base() + at);
   }
@@ -40,10 +44,14 @@ class PeerPool {
   pm::Blocks keys;
 
  private:
-  explicit PeerPool(pm::Pool made) : pool(std::move(made)), keys(pool, memory, kKeyBlock) {}
+  PeerPool(pm::Pool made, Options const& options)
+      : pool(std::move(made)), keys(pool, memory, key_block(options)), reuses_(options.reuse_records) {}
+  static std::uint64_t key_block(Options const& options);
   [[nodiscard]] static std::uint64_t superblocks_of(std::uint64_t bytes) {
     return (bytes + kSuperblock - 1) / kSuperblock;
   }
+
+  bool reuses_;
 };
 
 }  // namespace perdure::cpu_peers

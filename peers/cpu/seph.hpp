@@ -13,7 +13,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "directory.hpp"
 #include "exec/epochs.hpp"
@@ -26,6 +28,7 @@ namespace perdure::cpu_peers {
 
 class LevelSegments : public KnowsWhyFull {
  public:
+  static constexpr bool kValuesInRecords = true;
   static constexpr std::uint32_t kBuckets = 256;  // 16 KB a segment
 
   LevelSegments(PeerPool& pool, Options const&)
@@ -72,11 +75,12 @@ class LevelSegments : public KnowsWhyFull {
       i += n;
     }
     blocks_.finish_sweep();
+    words_.sweep([&](auto mark) { for_each_segment(host, [&](Segment& s) { for_each_word(host, s, mark); }); });
     return {};
   }
 
   template <class Host>
-  Outcome find(Host& host, Key key, std::uint64_t& value) {
+  Outcome find(Host& host, Key key, std::span<std::byte> value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     for (;; host.pause()) {
       std::uint64_t const place = directory_.segment(host, hash);
@@ -84,7 +88,7 @@ class LevelSegments : public KnowsWhyFull {
       for (WordBucket* const bucket : buckets(host, segment(place), hash)) {
         auto const spot = words_.find(host, bucket, key, hash);
         if (!spot) continue;
-        value = words_.value(host, spot->word);
+        words_.value(host, spot->word, value);
         outcome = Outcome::done;
         break;
       }
@@ -93,14 +97,16 @@ class LevelSegments : public KnowsWhyFull {
   }
 
   template <class Host>
-  Outcome insert(Host& host, KeyLog& log, Key key, std::uint64_t value) {
+  Outcome insert(Host& host, KeyLog& log, Key key, Value value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     std::uint64_t word = 0;
     for (;;) {
       Segment& s = locked(host, hash);
       Buckets const its = buckets(host, s, hash);
       for (WordBucket* const bucket : its) {
-        if (words_.find(host, bucket, key, hash)) return unlocked(host, s, Outcome::exists);
+        if (!words_.find(host, bucket, key, hash)) continue;
+        words_.retire(epochs_, word);
+        return unlocked(host, s, Outcome::exists);
       }
       if (word == 0) {
         auto made = words_.make(host, log, key, value, hash);
@@ -110,12 +116,14 @@ class LevelSegments : public KnowsWhyFull {
       if (put(host, its, word)) return unlocked(host, s, Outcome::done);
       Status const status = split(host, s);
       lock_of(s).unlock(host);
-      if (!status.ok()) return fail(status);
+      if (status.ok()) continue;
+      words_.retire(epochs_, word);
+      return fail(status);
     }
   }
 
   template <class Host>
-  Outcome update(Host& host, KeyLog& log, Key key, std::uint64_t value) {
+  Outcome update(Host& host, KeyLog& log, Key key, Value value) {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     Segment& s = locked(host, hash);
     for (WordBucket* const bucket : buckets(host, s, hash)) {
@@ -124,6 +132,7 @@ class LevelSegments : public KnowsWhyFull {
       auto made = words_.make(host, log, key, value, hash);
       if (!made) return unlocked(host, s, fail(made.status()));
       WordSlots::store(host, spot->slot, *made);
+      words_.retire(epochs_, spot->word);
       return unlocked(host, s, Outcome::done);
     }
     return unlocked(host, s, Outcome::absent);
@@ -137,6 +146,7 @@ class LevelSegments : public KnowsWhyFull {
       auto const spot = words_.find(host, bucket, key, hash);
       if (!spot) continue;
       WordSlots::store(host, spot->slot, 0);
+      words_.retire(epochs_, spot->word);
       return unlocked(host, s, Outcome::done);
     }
     return unlocked(host, s, Outcome::absent);
@@ -145,18 +155,11 @@ class LevelSegments : public KnowsWhyFull {
   template <class Host>
   TableStats stats(Host& host, bool count) {
     TableStats stats;
-    std::uint64_t size = 0;
-    std::uint64_t const* const entries = directory_.entries(size);
-    std::uint64_t const all = directory_.depth(host);
-    for (std::uint64_t i = 0; i < size;) {
-      Segment& s = segment(host.load(entries + i));
+    stats.growths = growths_.load(std::memory_order_relaxed);
+    for_each_segment(host, [&](Segment& s) {
       stats.slots += std::uint64_t{3} * kBuckets * kWordSlots;
-      for (Segment* const each : {&s, &segment(host.load(&s.tops[0])), &segment(host.load(&s.tops[1]))}) {
-        for (std::uint32_t b = 0; count && b < kBuckets; ++b)
-          stats.records += WordSlots::count(host, &each->buckets[b]);
-      }
-      i += std::uint64_t{1} << (all - host.load(&s.depth));
-    }
+      if (count) for_each_word(host, s, [&](std::uint64_t) { ++stats.records; });
+    });
     return stats;
   }
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
@@ -182,6 +185,24 @@ class LevelSegments : public KnowsWhyFull {
   [[nodiscard]] Segment& segment(std::uint64_t place) const { return *reinterpret_cast<Segment*>(pool_->words(place)); }
   [[nodiscard]] std::uint64_t place_of(Segment& s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&s) - pool_->base());
+  }
+  /// f(bottom) for each level segment.
+  template <class Host, class F>
+  void for_each_segment(Host& host, F f) {
+    std::uint64_t size = 0;
+    std::uint64_t const* const entries = directory_.entries(size);
+    std::uint64_t const all = directory_.depth(host);
+    for (std::uint64_t i = 0; i < size;) {
+      Segment& s = segment(host.load(entries + i));
+      f(s);
+      i += std::uint64_t{1} << (all - host.load(&s.depth));
+    }
+  }
+  template <class Host, class F>
+  void for_each_word(Host& host, Segment& s, F f) {
+    for (Segment* const each : {&s, &segment(host.load(&s.tops[0])), &segment(host.load(&s.tops[1]))}) {
+      for (WordBucket const& bucket : each->buckets) WordSlots::for_each(host, &bucket, f);
+    }
   }
   template <class Host>
   void begin_opening(Host& host, std::uint32_t opening) {
@@ -279,6 +300,7 @@ class LevelSegments : public KnowsWhyFull {
     for (std::uint64_t const top : s.tops) lock_of(segment(top)).lock(host);
     turn(host, s);
     for (std::uint64_t const top : s.tops) lock_of(segment(top)).unlock(host);
+    growths_.fetch_add(1, std::memory_order_relaxed);
     epochs_.retire([this, place = place_of(s)] { blocks_.give(Offset{place}); });
     return {};
   }
@@ -312,6 +334,7 @@ class LevelSegments : public KnowsWhyFull {
   pm::Blocks blocks_;
   Root* root_;
   std::uint32_t opening_ = 0;
+  std::atomic<std::uint64_t> growths_{0};
   exec::Epochs epochs_;
   SegmentDirectory directory_;
 };

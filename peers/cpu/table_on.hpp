@@ -3,8 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -17,22 +20,33 @@
 
 namespace perdure::cpu_peers {
 
+/// They have values of any whole words; others have 8 bytes in their slots.
+template <class Index>
+concept ValuesInRecords = requires { requires Index::kValuesInRecords; };
+
 template <class Index, class Host>
 class SessionOn final : public Session {
  public:
   SessionOn(Index& index, PeerPool& pool, Host host) : index_(index), log_(pool), host_(std::move(host)) {}
 
-  Outcome find(Key key, std::uint64_t& value) override {
+  Outcome find(Key key, std::span<std::byte> value) override {
     host_.begin();
-    return index_.find(host_, key, value);
+    if constexpr (ValuesInRecords<Index>) {
+      return index_.find(host_, key, value);
+    } else {
+      std::uint64_t word = 0;
+      Outcome const outcome = index_.find(host_, key, word);
+      std::memcpy(value.data(), &word, sizeof word);
+      return outcome;
+    }
   }
-  Outcome insert(Key key, std::uint64_t value) override {
+  Outcome insert(Key key, Value value) override {
     host_.begin();
-    return index_.insert(host_, log_, key, value);
+    return index_.insert(host_, log_, key, stored(value));
   }
-  Outcome update(Key key, std::uint64_t value) override {
+  Outcome update(Key key, Value value) override {
     host_.begin();
-    return index_.update(host_, log_, key, value);
+    return index_.update(host_, log_, key, stored(value));
   }
   Outcome erase(Key key) override {
     host_.begin();
@@ -56,6 +70,14 @@ class SessionOn final : public Session {
   }
 
  private:
+  static auto stored(Value value) {
+    if constexpr (ValuesInRecords<Index>) {
+      return value;
+    } else {
+      return word_at(value, 0);
+    }
+  }
+
   Index& index_;
   KeyLog log_;
   Host host_;
@@ -69,6 +91,7 @@ class TableOn final : public Table {
       : pool_(std::move(pool)), cache_bytes_(options.emulated_cache_bytes), index_(*pool_, options) {}
 
   static Result<std::unique_ptr<Table>> create(std::string const& path, Options const& options) {
+    if (Status s = check(options); !s.ok()) return s;
     auto pool = PeerPool::create(path, options);
     if (!pool) return pool.status();
     auto table = std::make_unique<TableOn>(std::move(*pool), options);
@@ -105,6 +128,12 @@ class TableOn final : public Table {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static Status check(Options const& options) {
+    std::uint32_t const most = ValuesInRecords<Index> ? kMostValueBytes : 8;
+    if (options.value_bytes >= 8 && options.value_bytes % 8 == 0 && options.value_bytes <= most) return {};
+    return {Code::invalid_argument, options.index + " has values of whole words, " + std::to_string(most) +
+                                        " bytes at most: not of " + std::to_string(options.value_bytes)};
+  }
   static double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
   template <class Host>
   std::unique_ptr<Session> with(Host host) {
@@ -130,12 +159,12 @@ template <class Inline, class Variable>
 Maker maker(char const* name) {
   return {name,
           [](std::string const& path, Options const& options) {
-            return options.variable_keys ? TableOn<Variable>::create(path, options)
-                                         : TableOn<Inline>::create(path, options);
+            return options.key_bytes == 8 ? TableOn<Inline>::create(path, options)
+                                          : TableOn<Variable>::create(path, options);
           },
           [](std::string const& path, Options const& options) {
-            return options.variable_keys ? TableOn<Variable>::open(path, options)
-                                         : TableOn<Inline>::open(path, options);
+            return options.key_bytes == 8 ? TableOn<Inline>::open(path, options)
+                                          : TableOn<Variable>::open(path, options);
           }};
 }
 

@@ -1,11 +1,12 @@
 // Slots of 8 bytes that lead to records: 16 bits of a key's hash, 48 of its record's place; eight of them are a bucket
 // of one line. What Clevel and the level segments have. Invariant: a record is durable before a word leads to it; its
-// value is the record's, so an update is another record and one compare-and-swap.
+// value is the record's, so an update is another record and one store.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "exec/epochs.hpp"
 #include "keys.hpp"
 
 namespace perdure::cpu_peers {
@@ -25,7 +26,7 @@ struct WordSpot {
 
 class WordSlots {
  public:
-  explicit WordSlots(PeerPool& pool) : records_(pool) {}
+  explicit WordSlots(PeerPool& pool) : pool_(&pool), records_(pool) {}
 
   static std::uint64_t place_of(std::uint64_t word) { return word & kPlace; }
   /// Of bits that choose no bucket.
@@ -54,6 +55,13 @@ class WordSlots {
     });
     return found;
   }
+  /// f(word) for each that is not empty.
+  template <class Host, class F>
+  static void for_each(Host& host, WordBucket const* bucket, F f) {
+    for (std::uint64_t const& slot : bucket->slots) {
+      if (std::uint64_t const word = host.load(&slot); word != 0) f(word);
+    }
+  }
   template <class Host>
   static std::uint32_t count(Host& host, WordBucket const* bucket) {
     std::uint32_t n = 0;
@@ -77,22 +85,36 @@ class WordSlots {
   }
 
   template <class Host>
-  std::uint64_t value(Host& host, std::uint64_t word) const {
-    return records_.value(host, place_of(word));
+  void value(Host& host, std::uint64_t word, std::span<std::byte> value) const {
+    records_.value(host, place_of(word), value);
   }
   template <class Host>
   std::uint64_t hash(Host& host, std::uint64_t word) const {
     return records_.hash(host, place_of(word));
   }
   template <class Host>
-  Result<std::uint64_t> make(Host& host, KeyLog& log, Key key, std::uint64_t value, std::uint64_t hash) const {
+  Result<std::uint64_t> make(Host& host, KeyLog& log, Key key, Value value, std::uint64_t hash) const {
     auto place = log.write(host, key, value);
     if (!place) return place.status();
     return tag_of(hash) | *place;
   }
+  /// The record of a word that no slot has any more, or ever had.
+  void retire(exec::Epochs& epochs, std::uint64_t word) const {
+    if (word != 0 && pool_->reuses_records())
+      epochs.retire([pool = pool_, word] { pool->keys.give(Offset{place_of(word)}); });
+  }
+  /// At an opening: `f(mark)` calls mark(word) for each word there is.
+  template <class F>
+  void sweep(F f) const {
+    if (!pool_->reuses_records()) return;
+    pool_->keys.begin_sweep();
+    f([&](std::uint64_t word) { pool_->keys.mark(Offset{place_of(word)}); });
+    pool_->keys.finish_sweep();
+  }
 
  private:
   static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 48) - 1;
+  PeerPool* pool_;
   KeyRecords records_;
 };
 

@@ -1,7 +1,7 @@
 // CPU-assisted data management (section 2.1.3, the blue line of figure 1): what lies in GPU memory is copied
 // to the CPU, the CPU's index serves the batch and gathers values, and they are copied back. Columns in
-// host memory are used where they lie, and then no GPU takes part. Of the indexes of the paper's comparison (Clevel,
-// Dash, SEPH; section 4.1) Dash is here, and beside it Perdure's own on CPU warps; any Peer can take its place.
+// host memory are used where they lie, and then no GPU takes part. The index is any Peer: those of the paper's
+// comparison (Clevel, Dash, SEPH; section 4.1), and Perdure's own on CPU warps.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "machines.hpp"
+#include "table_peer.hpp"
 
 namespace perdure::peers {
 namespace {
@@ -25,20 +26,41 @@ Result<std::unique_ptr<Peer>> make(Result<Arena> arena, PeerOptions const& optio
   return make({std::make_unique<Arena>(std::move(*arena)), nullptr, nullptr, options, fresh});
 }
 
-/// With a store of Perdure's on the CPU as the index: GPHash's on CPU warps, or Dash's on its threads.
-Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
+Index index_of(CpuIndex index) {
+  switch (index) {
+    case CpuIndex::dash_eh: return Index::dash_eh;
+    case CpuIndex::dash_lh: return Index::dash_lh;
+    default: return Index::gphash;
+  }
+}
+
+Result<std::unique_ptr<Peer>> make_store(std::string const& path, PeerOptions const& options, bool fresh) {
   CreateOptions create;
   create.key_bytes = options.key_bytes;
   create.value_bytes = options.value_bytes;
   create.expected_records = options.expected_records;
-  create.index = options.index;
+  create.index = index_of(options.index);
   OpenOptions open;
   open.threads = options.threads;
   open.count_accesses = options.count_accesses;
   open.verify_reads = false;  // as the other peers
   auto store = fresh ? Store::create(path, create, open) : Store::open(path, open);
   if (!store) return store.status();
-  return make({nullptr, as_peer(std::move(*store)), nullptr, options, fresh});
+  return as_peer(std::move(*store));
+}
+
+Result<std::unique_ptr<Peer>> make_index(std::string const& path, PeerOptions const& options, bool fresh) {
+  switch (options.index) {
+    case CpuIndex::clevel: return make_table_peer(path, "clevel", options, fresh);
+    case CpuIndex::seph: return make_table_peer(path, "seph-like", options, fresh);
+    default: return make_store(path, options, fresh);
+  }
+}
+
+Result<std::unique_ptr<Peer>> make_assisted(std::string const& path, PeerOptions const& options, bool fresh) {
+  auto index = make_index(path, options, fresh);
+  if (!index) return index.status();
+  return make({nullptr, std::move(*index), nullptr, options, fresh});
 }
 
 pm::MapOptions map_options(PeerOptions const& options) {
@@ -49,16 +71,18 @@ pm::MapOptions map_options(PeerOptions const& options) {
 
 }  // namespace
 
-std::string name(Design design, Index index) {
+std::string name(Design design, CpuIndex index) {
   switch (design) {
     case Design::slabhash_gpm: return "slabhash-gpm";
     case Design::clevel_gpm: return "clevel-gpm";
     case Design::cpu_assisted: break;
   }
   switch (index) {
-    case Index::gphash: break;
-    case Index::dash_eh: return "cpu-assisted-dash-eh";
-    case Index::dash_lh: return "cpu-assisted-dash-lh";
+    case CpuIndex::word: break;
+    case CpuIndex::dash_eh: return "cpu-assisted-dash-eh";
+    case CpuIndex::dash_lh: return "cpu-assisted-dash-lh";
+    case CpuIndex::clevel: return "cpu-assisted-clevel";
+    case CpuIndex::seph: return "cpu-assisted-seph";
   }
   return "cpu-assisted";
 }

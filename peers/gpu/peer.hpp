@@ -21,12 +21,14 @@
 namespace perdure::peers {
 
 enum class Design : std::uint8_t { slabhash_gpm, clevel_gpm, cpu_assisted };
-/// slabhash-gpm, clevel-gpm, cpu-assisted; with an index of Dash's cpu-assisted-dash-eh or -lh.
-[[nodiscard]] std::string name(Design design, Index index = Index::gphash);
+/// Of the CPU: Perdure's own in layout word and of Dash, or a peer rebuilt in peers/cpu (seph: simplified there).
+enum class CpuIndex : std::uint8_t { word, dash_eh, dash_lh, clevel, seph };
+/// slabhash-gpm, clevel-gpm, cpu-assisted; with another index than word cpu-assisted-dash-eh and so on.
+[[nodiscard]] std::string name(Design design, CpuIndex index = CpuIndex::word);
 
 struct PeerOptions {
   Design design = Design::slabhash_gpm;
-  Index index = Index::gphash;  // of cpu_assisted: gphash (layout word), dash_eh or dash_lh
+  CpuIndex index = CpuIndex::word;  // of cpu_assisted
   Device device = Device::cpu;
   std::uint32_t key_bytes = 8;  // slabhash_gpm: 8 or 32
   std::uint32_t value_bytes = 128;
@@ -63,8 +65,8 @@ class Peer {
 
 /// Makes the file `path`, which must not exist; it stays when the peer goes.
 Result<std::unique_ptr<Peer>> create_peer(std::string const& path, PeerOptions const& options);
-/// Opens such a file again, as it was left or as a crash left it. Sizes are the file's own, and so are the index of
-/// cpu_assisted and the design, but that it is cpu_assisted has to be said: its file is its index's.
+/// Opens such a file again, as it was left or as a crash left it. Sizes and design are the file's own, but that it is
+/// cpu_assisted has to be said: its file is its index's. Of clevel and seph index and sizes have to be said, too.
 Result<std::unique_ptr<Peer>> attach_peer(std::string const& path, PeerOptions const& options);
 /// Perdure's store behind the peers' face.
 std::unique_ptr<Peer> as_peer(Store store);

@@ -102,7 +102,7 @@ TEST_P(Peers, GrowsFromATableForFewAndLosesNothing) {
     ASSERT_EQ(driver.put(keys, keys), put_in(model, keys, keys, false));
     driver.expect(model, 20'000);
   }
-  EXPECT_GT(driver.peer().stats().growths, 3u);
+  EXPECT_GT(driver.peer().stats().growths, 1u);
 }
 
 TEST_P(Peers, RecordsOfOverwrittenAndErasedKeysAreUsedAgain) {
@@ -130,9 +130,11 @@ TEST_P(Peers, ColumnsOfOtherSizesAreRefused) {
 }
 
 TEST(AssistedPeers, TheirFilesHaveTheIndexAskedFor) {
-  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh}) {
-    TmpFile const file("index-of-" + name(Design::cpu_assisted, index));
-    created(file, {Design::cpu_assisted, 8, index}, 64).put(numbers(0, 100), numbers(0, 100));
+  for (auto const& [asked, index] :
+       {std::pair{CpuIndex::word, Index::gphash}, std::pair{CpuIndex::dash_eh, Index::dash_eh},
+        std::pair{CpuIndex::dash_lh, Index::dash_lh}}) {
+    TmpFile const file("index-of-" + name(Design::cpu_assisted, asked));
+    created(file, {Design::cpu_assisted, 8, asked}, 64).put(numbers(0, 100), numbers(0, 100));
     auto store = Store::open(file.path);
     ASSERT_TRUE(store) << store.status().message();
     EXPECT_EQ(store->stats().index, index);

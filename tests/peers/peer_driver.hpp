@@ -129,15 +129,16 @@ class Driver {
 struct Kind {
   Design design;
   std::uint32_t key_bytes;
-  Index index = Index::gphash;  // of cpu_assisted
+  CpuIndex index = CpuIndex::word;  // of cpu_assisted
   Device device = Device::cpu;
 };
 
 /// The CPU's indexes behind cpu_assisted, and keys that Dash keeps in its slots or in records.
 inline std::vector<Kind> with_assisted(std::vector<Kind> kinds) {
-  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh})
+  for (CpuIndex const index : {CpuIndex::word, CpuIndex::dash_eh, CpuIndex::dash_lh, CpuIndex::clevel, CpuIndex::seph})
     kinds.push_back({Design::cpu_assisted, 8, index});
-  kinds.push_back({Design::cpu_assisted, 32, Index::dash_eh});
+  for (CpuIndex const index : {CpuIndex::dash_eh, CpuIndex::clevel, CpuIndex::seph})
+    kinds.push_back({Design::cpu_assisted, 32, index});
   return kinds;
 }
 

@@ -26,7 +26,7 @@ class TableInFile {
  public:
   TableInFile(std::string const& index, bool variable, std::uint64_t slots = 64) {
     options_.index = index;
-    options_.variable_keys = variable;
+    options_.key_bytes = variable ? 0 : 8;
     options_.initial_slots = slots;
     options_.max_bytes = std::uint64_t{4} << 30;
     path_ = "/dev/shm/perdure-tables-" + std::to_string(getpid()) + "-" + std::to_string(count_++);
@@ -48,7 +48,7 @@ class TableInFile {
   }
   [[nodiscard]] Table& table() { return *table_; }
   [[nodiscard]] Session& session() { return *session_; }
-  [[nodiscard]] bool variable() const { return options_.variable_keys; }
+  [[nodiscard]] bool variable() const { return options_.key_bytes == 0; }
 
  private:
   void take(Result<std::unique_ptr<Table>> made) {

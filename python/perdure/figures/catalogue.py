@@ -68,7 +68,7 @@ _ALL = (
         tables.plan_load_factors,
         tables.read_load_factors,
         "The first table is for a 64th of the records; the paper does not say with which it began."
-        " CPU-assisted is left out, for its index is word's.",
+        " CPU-assisted with Perdure's own index is left out, for that is word's. SEPH is simplified.",
     ),
     Figure(
         "gphash-8",

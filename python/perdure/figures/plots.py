@@ -25,6 +25,8 @@ _COLOURS = {
     "word": "C4",
     "cpu-assisted-dash-eh": "C5",
     "cpu-assisted-dash-lh": "C6",
+    "cpu-assisted-clevel": "C7",
+    "cpu-assisted-seph": "C8",
 }
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
 from perdure.figures.setting import Setting
-from perdure.figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS
+from perdure.figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS, PAPERS_ASSISTED
 
 _SAMPLE = 1 << 14  # the paper samples the load factor after so many insertions
 _SAMPLES = 64  # and we so many times at least
-_TABLES = (*OTHER_GPM, *DASH_ASSISTED, *OURS)  # cpu-assisted itself has the same index as word
+_TABLES = (*OTHER_GPM, *PAPERS_ASSISTED, *OURS)  # cpu-assisted itself has the same index as word
 
 
 def fill(setting: Setting, subject: str) -> Run:
@@ -41,6 +41,8 @@ def read_load_factors(setting: Setting, results: Results) -> Drawn:
         ("SlabHash-GPM", ("slabhash-gpm",), 82),
         ("Clevel-GPM", ("clevel-gpm",), 85),
         ("Dash on the CPU", DASH_ASSISTED, 85),
+        ("Clevel on the CPU", ("cpu-assisted-clevel",), 85),
+        ("SEPH on the CPU", ("cpu-assisted-seph",), 85),
     ):
         theirs: dict[str, float | None] = {one: 100 * most[one] for one in subjects}
         claims.append(Claim(f"highest load factor of {title}", paper, theirs, "%"))

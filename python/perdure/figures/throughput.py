@@ -11,7 +11,9 @@ from perdure.figures.setting import Setting
 OURS = ("in_place", "word")  # what stands where GPHash does
 OTHER_GPM = ("slabhash-gpm", "clevel-gpm")
 DASH_ASSISTED = ("cpu-assisted-dash-eh", "cpu-assisted-dash-lh")
-CPU_ASSISTED = ("cpu-assisted", *DASH_ASSISTED)  # the paper: Clevel, Dash and SEPH on the CPU
+# The paper's: Clevel, Dash and SEPH on the CPU.
+PAPERS_ASSISTED = (*DASH_ASSISTED, "cpu-assisted-clevel", "cpu-assisted-seph")
+CPU_ASSISTED = ("cpu-assisted", *PAPERS_ASSISTED)
 OTHERS = (*OTHER_GPM, *CPU_ASSISTED)
 SUBJECTS = (*OTHERS, *OURS)
 
