@@ -1,6 +1,6 @@
 // A table of peers/cpu behind the peers' face, as an index of the CPU-assisted path. A batch is spread over the host's
-// threads, which do one operation after the other, as in that table's own evaluation. Invariants: a session serves one
-// chunk at a time; a chunk pins what it may read, so records of replaced values are used again after it alone.
+// threads, which do one operation after the other, as in that table's own evaluation. Invariant: a session serves one
+// chunk at a time.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -88,11 +88,10 @@ class TablePeer final : public Peer {
   /// A session that nobody else has, for one chunk.
   class Lease {
    public:
-    explicit Lease(TablePeer& peer) : peer_(peer), session_(peer.take()) { session_->pin(); }
+    explicit Lease(TablePeer& peer) : peer_(peer), session_(peer.take()) {}
     Lease(Lease const&) = delete;
     Lease& operator=(Lease const&) = delete;
     ~Lease() {
-      session_->unpin();
       std::lock_guard const lock(peer_.mutex_);
       peer_.idle_.push_back(session_);
     }
@@ -139,7 +138,9 @@ class TablePeer final : public Peer {
     workers_.for_chunks(keys.count, kChunk, [&](std::size_t begin, std::size_t end) {
       Lease const session(*this);
       for (std::size_t i = begin; i < end; ++i) {
+        (*session).pin();
         statuses[i] = operation(*session, i, at(keys, i));
+        (*session).unpin();
         if (statuses[i] == KeyStatus::no_space) full = true;
       }
     });

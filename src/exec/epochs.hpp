@@ -3,6 +3,7 @@
 // guard that was there when it was retired is gone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -39,7 +40,7 @@ class Epochs {
     {
       std::lock_guard const lock(mutex_);
       retired_.push_back({now_.fetch_add(1), std::move(free)});
-      if (retired_.size() < kBatch) return;
+      if (retired_.size() < look_at_) return;
       done = take_free();
     }
     for (Retired const& each : done) each.free();
@@ -76,7 +77,7 @@ class Epochs {
  private:
   friend class EpochGuard;
   static constexpr std::size_t kGuards = 256;  // at once; more wait
-  static constexpr std::size_t kBatch = 64;    // retired things that are looked through at a time
+  static constexpr std::size_t kBatch = 64;    // retired things that are looked through at a time, at least
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> epoch{0};  // of the guard that has it; 0 = nobody
   };
@@ -93,6 +94,8 @@ class Epochs {
     std::vector<Retired> done, kept;
     for (Retired& each : retired_) (each.epoch < oldest ? done : kept).push_back(std::move(each));
     retired_.swap(kept);
+    // Each is looked at a few times, however long a guard is there.
+    look_at_ = std::max(kBatch, 2 * retired_.size());
     return done;
   }
 
@@ -100,6 +103,7 @@ class Epochs {
   std::atomic<std::uint64_t> now_{1};
   std::mutex mutex_;  // guards the rest
   std::vector<Retired> retired_;
+  std::size_t look_at_ = kBatch;  // so many are retired
 };
 
 class EpochGuard {
