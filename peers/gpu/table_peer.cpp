@@ -166,7 +166,7 @@ Result<std::unique_ptr<Peer>> make_table_peer(std::string const& path, std::stri
   shape.key_bytes = options.key_bytes;
   shape.value_bytes = options.value_bytes;
   shape.reuse_records = true;
-  shape.initial_slots = options.expected_records;
+  shape.initial_slots = 2 * options.expected_records;  // so that nothing grows that was expected
   auto made = fresh ? cpu_peers::create(path, shape) : cpu_peers::open(path, shape);
   if (!made) return made.status();
   return std::unique_ptr<Peer>(new TablePeer(std::move(*made), options, shape));
