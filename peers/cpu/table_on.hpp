@@ -129,6 +129,8 @@ class TableOn final : public Table {
  private:
   using Clock = std::chrono::steady_clock;
   static Status check(Options const& options) {
+    if (options.reuse_records && options.key_bytes == 0)
+      return {Code::invalid_argument, options.index + " can use records again only where keys are all of one size"};
     std::uint32_t const most = ValuesInRecords<Index> ? kMostValueBytes : 8;
     if (options.value_bytes >= 8 && options.value_bytes % 8 == 0 && options.value_bytes <= most) return {};
     return {Code::invalid_argument, options.index + " has values of whole words, " + std::to_string(most) +

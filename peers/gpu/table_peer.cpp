@@ -1,10 +1,8 @@
 // A table of peers/cpu behind the peers' face, as an index of the CPU-assisted path. A batch is spread over the host's
 // threads, which do one operation after the other, as in that table's own evaluation. Invariant: a session serves one
 // chunk at a time.
-#include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +94,7 @@ class TablePeer final : public Peer {
       peer_.idle_.push_back(session_);
     }
     [[nodiscard]] Session& operator*() const { return *session_; }
+    [[nodiscard]] Session* operator->() const { return session_; }
 
    private:
     TablePeer& peer_;
@@ -138,9 +137,9 @@ class TablePeer final : public Peer {
     workers_.for_chunks(keys.count, kChunk, [&](std::size_t begin, std::size_t end) {
       Lease const session(*this);
       for (std::size_t i = begin; i < end; ++i) {
-        (*session).pin();
+        session->pin();
         statuses[i] = operation(*session, i, at(keys, i));
-        (*session).unpin();
+        session->unpin();
         if (statuses[i] == KeyStatus::no_space) full = true;
       }
     });
@@ -166,7 +165,7 @@ Result<std::unique_ptr<Peer>> make_table_peer(std::string const& path, std::stri
   shape.key_bytes = options.key_bytes;
   shape.value_bytes = options.value_bytes;
   shape.reuse_records = true;
-  shape.initial_slots = 2 * options.expected_records;  // so that nothing grows that was expected
+  shape.initial_slots = 2 * options.expected_records;  // clevel does not grow for what was expected
   auto made = fresh ? cpu_peers::create(path, shape) : cpu_peers::open(path, shape);
   if (!made) return made.status();
   return std::unique_ptr<Peer>(new TablePeer(std::move(*made), options, shape));
