@@ -185,7 +185,16 @@ class DashEngineOn final : public DashEngine {
   void bring_near(Host& host, std::span<Key const> keys) {
     for (Key const& key : keys) table_.prefetch_entry(host, key.hash);
     for (Key const& key : keys) table_.prefetch(host, key.hash);
+    if constexpr (!kInline && Host::kNear) {
+      for (Key const& key : keys) {
+        table_.guess(host, key.hash, [&](dash::Slot const& slot) {
+          if (slot.second == key.hash) records_.prefetch(slot.first, likely_bytes());
+        });
+      }
+    }
   }
+  /// Of a record; where they have any length, its first lines.
+  [[nodiscard]] std::uint64_t likely_bytes() const { return fixed_stride_ != 0 ? fixed_stride_ : 2 * pm::kCacheLine; }
 
   template <class Give>
   void find_each(DashBatch const& batch, DashOps const& ops, DashTally& tally, Give give) {
@@ -217,7 +226,6 @@ class DashEngineOn final : public DashEngine {
       dash::Answer const answer = table_.find(host, near[k], found[k]);
       settle(batch, which[k], status_of(answer));
       tally.damaged += answer == dash::Answer::damaged;
-      if (!kInline && answer == dash::Answer::done) records_.prefetch(found[k].first);
     }
     for (std::size_t k = 0; k < n; ++k) {
       if (batch.status[which[k]] == static_cast<std::uint8_t>(KeyStatus::ok))

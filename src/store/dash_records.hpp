@@ -11,6 +11,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
+#include "pm/flush.hpp"
 #include "pm/record.hpp"
 #include "pm/stream.hpp"
 
@@ -77,8 +78,12 @@ class DashRecords {
     return record && has(a, record->key, record->header.key_bytes);
   }
 
-  void prefetch(std::uint64_t place) const {
-    if (place < pool_bytes_->load(std::memory_order_relaxed)) __builtin_prefetch(base_ + place);
+  /// A record that may lie there, of so many bytes, its head apart where there is one.
+  void prefetch(std::uint64_t place, std::uint64_t bytes) const {
+    if (place % pm::kRecordAlign != 0 || place + bytes > pool_bytes_->load(std::memory_order_relaxed)) return;
+    pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
+    if (spot.head != nullptr) __builtin_prefetch(spot.head);
+    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) __builtin_prefetch(spot.to + at);
   }
 
   /// Writes a whole record, and orders it.

@@ -13,6 +13,7 @@
 namespace perdure::dash {
 
 inline constexpr std::uint32_t kSlots = 14;
+inline constexpr std::uint32_t kAtHome = 11;  // records that a bucket has before those of its own go to the next one
 inline constexpr std::uint32_t kOverflows = 4;  // fingerprints a bucket has for records in the stash
 inline constexpr std::uint32_t kMostStash = 4;  // stash buckets a segment, of which a fingerprint can tell
 
@@ -62,10 +63,11 @@ struct State {
 
 /// Bits 0..15 fingerprints of overflows 2 and 3; 16..19 overflows in use; 20..23 those whose key belongs to the bucket
 /// before this one; 24..31 two bits each, the stash bucket; 32..39 how many records of this bucket are in the stash
-/// without a fingerprint; 40..55 bit filter_bit(hash) is set for each record of this bucket that is in the next one,
+/// without a fingerprint; 40..63 bit filter_bit(hash) is set for each record of this bucket that is in the next one,
 /// or has its overflow fingerprint there.
 struct Hints {
   static constexpr std::uint64_t kUntold = std::uint64_t{1} << 32;
+  static constexpr std::uint32_t kFilterBits = 24;
   std::uint64_t word = 0;
 
   [[nodiscard]] std::uint32_t overflows() const { return static_cast<std::uint32_t>(word >> 16 & 15); }
@@ -121,7 +123,9 @@ struct Extent {
 [[nodiscard]] inline std::uint32_t bucket_of(std::uint64_t hash, std::uint32_t buckets) {
   return static_cast<std::uint32_t>(hash >> 8) & (buckets - 1);
 }
-[[nodiscard]] inline std::uint32_t filter_bit(std::uint64_t hash) { return fingerprint(hash) & 15u; }
+[[nodiscard]] inline std::uint32_t filter_bit(std::uint64_t hash) {
+  return fingerprint(hash) * Hints::kFilterBits >> 8;
+}
 
 /// Buckets of a segment: a power of two from 4 to 512, and as many for what overflows.
 struct SegmentShape {

@@ -141,6 +141,11 @@ class Linear {
   void prefetch(Host& host, std::uint64_t hash) {
     if (std::uint64_t const place = holder(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
   }
+  /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
+  template <class Host, class F>
+  void guess(Host& host, std::uint64_t hash, F f) {
+    if (std::uint64_t const place = holder(host, hash); place != kDamaged) ops_.guess(host, segment_at(place), hash, f);
+  }
 
   // --- Walking --------------------------------------------------------------------------------------------------
 

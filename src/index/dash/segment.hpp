@@ -10,12 +10,13 @@
 //  * A record is changed, moved or removed only under the lock of its home bucket, wherever it lies. So a search holds
 //    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
-//  * Locks are taken in the order of the buckets, the stash last; a third bucket, to displace into, is only tried.
+//  * Locks are taken in the order of the buckets, the stash last; further ones, to displace into, are only tried.
 //
-// Between home and probing bucket there is a filter of 16 bits that the paper has not: it spares most searches the
-// second bucket. The paper has a bitmap say which slots count, a line and a fence more for each insert. In a table
-// whose segments may be chained (linear.hpp), buckets of their own follow the stash, one leading to the next; their
-// `hints` are that link, which is durable and changes under the last stash bucket's lock.
+// Between home and probing bucket there is a filter of 24 bits that the paper has not, and a record goes to the probing
+// bucket only once its home has kAtHome: both spare most searches the second bucket. The paper has a bitmap say which
+// slots count, a line and a fence more for each insert, and displaces one record where here up to four may move on. In
+// a table whose segments may be chained (linear.hpp), buckets of their own follow the stash, one leading to the next;
+// their `hints` are that link, which is durable and changes under the last stash bucket's lock.
 #pragma once
 
 #include <array>
@@ -104,6 +105,21 @@ class SegmentOps {
     host.prefetch(&s.bucket(next_of(home_of(hash))));
   }
 
+  /// f(slot) for what is in the key's buckets with its fingerprint, looked at without locks: a guess.
+  template <class Host, class F>
+  void guess(Host& host, Segment s, std::uint64_t hash, F f) const {
+    std::uint32_t const home = home_of(hash);
+    exec::ByteFinder const print(fingerprint(hash));
+    auto const look = [&](std::uint32_t b, std::uint32_t of) {
+      for_each_bit(printed(host, s.bucket(b), print) & of, [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
+    };
+    State const state = state_of(host, s, home);
+    look(home, state.used() & ~state.guests());
+    if (!K::probing || !Hints{host.load(&s.bucket(home).hints)}.beyond(filter_bit(hash))) return;
+    State const guests = state_of(host, s, next_of(home));
+    look(next_of(home), guests.used() & guests.guests());
+  }
+
   enum class Write : std::uint8_t { insert, put, update };
   /// `before`: what an update, or a put of a key that is there, replaced.
   template <class Host, class Right>
@@ -155,6 +171,7 @@ class SegmentOps {
  protected:
   static constexpr std::size_t kMetadata = 32;
   static constexpr std::uint32_t kSparse = 3;
+  static constexpr std::uint32_t kFurther = 3;  // buckets that displacement makes room in, for room in the one before
   struct Pair {
     std::uint32_t home, next;
   };
@@ -226,14 +243,13 @@ class SegmentOps {
     if (pair.home != pair.next) unlock(host, s.bucket(pair.next));
   }
 
-  /// Of near memory: both of a key's buckets, in one wait.
+  /// Of near memory, in one wait: a key's home bucket, and what its probing bucket says of itself.
   template <class Host>
   PERDURE_FN void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
     if constexpr (Host::kNear) {
-      for (std::uint32_t const b : {home, next_of(home)}) {
-        auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(b));
-        for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
-      }
+      auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(home));
+      for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
+      host.prefetch(&s.bucket(next_of(home)));
     }
   }
 
@@ -252,30 +268,6 @@ class SegmentOps {
     for (std::uint32_t left = printed(host, bucket_at(host, s, b), print) & of; left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_at(host, s, at);
-      if (!keys_.equal(host, slot, key)) continue;
-      found = slot;
-      if (spot != nullptr) *spot = at;
-      return true;
-    }
-    return false;
-  }
-  /// Both of a key's buckets at once: which of them has it is a coin's toss, and no branch should wait for that. As few
-  /// instructions as may be wait for the metadata, so that a processor comes to the next search meanwhile.
-  template <class Host>
-  PERDURE_FN bool locate_in_pair(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot) const {
-    std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    Bucket const &here = s.bucket(home), &there = s.bucket(next);
-    exec::ByteFinder const print(fingerprint(key.hash));
-    std::uint64_t const its = state.word & ~(state.word >> kSlots);  // not guests
-    std::uint64_t const guests = host.load(&there.state);
-    std::uint64_t left =
-        ((printed(host, here, print) & its) | (printed(host, there, print) & guests & guests >> kSlots) << 16) &
-        (State::kAll | State::kAll << 16);
-    for (; left != 0; left &= left - 1) {
-      auto const bit = static_cast<std::uint32_t>(std::countr_zero(left));
-      Spot const at{home + bit / 16 * (next - home), bit % 16};
-      Slot const& place = s.bucket(at.bucket).slots[at.slot];
-      Slot const slot{host.load(&place.first), host.load(&place.second)};
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
       if (spot != nullptr) *spot = at;
@@ -317,20 +309,15 @@ class SegmentOps {
   template <class Host>
   PERDURE_FN bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    Hints beyond;
-    if constexpr (Host::kNear && K::probing) {
-      if (locate_in_pair(host, s, key, state, found, spot)) return true;
-      beyond = {host.load(&s.bucket(next).hints)};
-    } else {
-      if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
-      if (K::probing && (!K::filter || Hints{host.load(&s.bucket(home).hints)}.beyond(filter_bit(key.hash)))) {
-        host.read(&s.bucket(next), kMetadata);
-        State const guests = state_of(host, s, next);
-        if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
-        beyond = {host.load(&s.bucket(next).hints)};
-      }
-    }
+    if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
     Hints const hints{host.load(&s.bucket(home).hints)};
+    Hints beyond;
+    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
+      host.read(&s.bucket(next), kMetadata);
+      State const guests = state_of(host, s, next);
+      if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
+      beyond = {host.load(&s.bucket(next).hints)};
+    }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0) return false;
     return locate_beyond(host, s, key, hints, beyond, found, spot);
   }
@@ -373,22 +360,27 @@ class SegmentOps {
     if (!mutated(Mutant::dash_update_not_ordered)) host.persist(&word, sizeof word);
   }
 
+  /// Whether a record goes to its probing bucket, by how many are in its home bucket and how many are there.
+  static bool goes_next(std::uint32_t here, std::uint32_t there) {
+    if constexpr (!K::probing) return false;
+    return K::balanced ? here >= kAtHome && there < here : here == kSlots;
+  }
+
   template <class Host>
   bool insert(Host& host, Segment s, std::uint64_t hash, Slot const& slot) const {
     std::uint32_t const home = home_of(hash);
     std::uint32_t const next = K::probing ? next_of(home) : home;
     State const here = state_of(host, s, home), there = state_of(host, s, next);
-    bool const to_next = K::probing && (K::balanced ? there.count() < here.count() : here.full());
-    if (std::uint32_t const b = to_next ? next : home; !state_of(host, s, b).full()) {
+    if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : home; !state_of(host, s, b).full()) {
       place(host, s, b, hash, slot);
       return true;
     }
     if constexpr (K::probing && K::displacement) {
-      if (displace(host, s, next, false, next_of(next))) {
+      if (displace(host, s, next, false)) {
         place(host, s, next, hash, slot);
         return true;
       }
-      if (displace(host, s, home, true, last_of(home))) {
+      if (displace(host, s, home, true)) {
         place(host, s, home, hash, slot);
         return true;
       }
@@ -412,16 +404,19 @@ class SegmentOps {
   }
 
   /// Makes room in bucket b, which is full: moves one of its records, of this bucket or of the one before it, to its
-  /// other bucket `to`. Bucket `to` may be busy, or full: then there is none.
+  /// other bucket; where that is full too, it makes room there in the same way before, `further` buckets at most.
+  /// Buckets that are busy stay as they are: then there may be no room.
   template <class Host>
-  bool displace(Host& host, Segment s, std::uint32_t b, bool guest, std::uint32_t to) const {
+  bool displace(Host& host, Segment s, std::uint32_t b, bool guest, std::uint32_t further = kFurther) const {
     State const state = state_of(host, s, b);
     std::uint32_t const movable = state.used() & (guest ? state.guests() : ~state.guests());
     if (movable == 0) return false;
+    std::uint32_t const to = guest ? last_of(b) : next_of(b);
     Bucket& target = s.bucket(to);
     host.read(&target, kMetadata);
-    if (State{host.load(&target.state)}.full() || !try_lock(host, target)) return false;
-    bool const room = !State{host.load(&target.state)}.full();
+    if ((further == 0 && State{host.load(&target.state)}.full()) || !try_lock(host, target)) return false;
+    bool const room =
+        !State{host.load(&target.state)}.full() || (further != 0 && displace(host, s, to, guest, further - 1));
     if (room) {
       Spot const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
       Slot const slot = slot_at(host, s, from);

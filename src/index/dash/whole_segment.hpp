@@ -20,6 +20,7 @@ struct BucketContents {
   std::uint32_t used = 0;
   std::uint32_t guests = 0;
   std::array<std::uint64_t, kSlots> hashes{};
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(std::popcount(used)); }
 };
 using SegmentContents = std::vector<BucketContents>;
 
@@ -85,17 +86,25 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
   /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody reaches yet and whose
-  /// header is written. Ordered by who fences next.
+  /// header is written; into their home buckets where those have room. Ordered by who fences next.
   template <class Host, class Wanted>
   void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
+    std::vector<std::uint32_t> waiting(contents.size());  // slots whose records are still to come, and may stay there
+    for (std::uint32_t b = 0; b < contents.size(); ++b) {
+      for_each_bit(contents[b].used,
+                   [&](std::uint32_t i) { waiting[b] |= std::uint32_t{wanted(contents[b].hashes[i])} << i; });
+    }
     SegmentContents made(buckets_of(host, to));
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+      for_each_bit(waiting[b], [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
-        if (!wanted(hash)) return;
-        bool const guest = (contents[b].guests >> i & 1) != 0;
-        std::optional<Spot> const spot = b < shape_.buckets ? std::optional<Spot>{{b, i}} : room_for(made, hash);
-        add(made, *spot, hash, b < shape_.buckets ? guest : spot->bucket != home_of(hash));
+        std::uint32_t const home = home_of(hash);
+        std::optional<Spot> spot = b < shape_.buckets ? Spot{b, i} : room_for(made, hash);
+        if (b < shape_.buckets && b != home) {
+          if (auto const at_home = free_in(made[home].used | waiting[home], home)) spot = at_home;
+        }
+        waiting[b] &= ~(1u << i);
+        add(made, *spot, hash);
         store_slot(host, to, *spot, slot_at(host, from, {b, i}));
       });
     }
@@ -124,7 +133,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
         std::optional<Spot> const spot = room_for(into, from[b].hashes[i]);
         if (!spot) return std::nullopt;
-        add(into, *spot, from[b].hashes[i], spot->bucket != home_of(from[b].hashes[i]));
+        add(into, *spot, from[b].hashes[i]);
         plan.push_back({{b, i}, *spot});
       }
     }
@@ -226,6 +235,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::for_each_bit;
   using Base::free_slot;
   using Base::free_slots;
+  using Base::goes_next;
   using Base::home_of;
   using Base::keys_;
   using Base::last_of;
@@ -254,24 +264,25 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     });
     return prints;
   }
-  static void add(SegmentContents& contents, Spot spot, std::uint64_t hash, bool guest) {
+  void add(SegmentContents& contents, Spot spot, std::uint64_t hash) const {
     BucketContents& bucket = contents[spot.bucket];
+    bool const guest = spot.bucket < shape_.buckets && spot.bucket != home_of(hash);
     bucket.used |= 1u << spot.slot;
     bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest) << spot.slot;
     bucket.hashes[spot.slot] = hash;
   }
-  /// In the less full of a key's buckets, or in the stash.
+  /// In the one of a key's buckets that an insert would take, or in the stash.
   std::optional<Spot> room_for(SegmentContents const& contents, std::uint64_t hash) const {
-    std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
-    bool const to_next = std::popcount(contents[next].used) < std::popcount(contents[home].used);
-    if (auto const spot = free_in(contents, to_next ? next : home)) return spot;
-    for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
-      if (auto const spot = free_in(contents, b)) return spot;
+    std::uint32_t const home = home_of(hash), next = next_of(home);
+    std::uint32_t const b = goes_next(contents[home].count(), contents[next].count()) ? next : home;
+    if (auto const spot = free_in(contents[b].used, b)) return spot;
+    for (std::uint32_t stash = shape_.buckets; stash < contents.size(); ++stash) {
+      if (auto const spot = free_in(contents[stash].used, stash)) return spot;
     }
     return std::nullopt;
   }
-  static std::optional<Spot> free_in(SegmentContents const& contents, std::uint32_t b) {
-    auto const i = static_cast<std::uint32_t>(std::countr_one(contents[b].used));
+  static std::optional<Spot> free_in(std::uint32_t used, std::uint32_t b) {
+    auto const i = static_cast<std::uint32_t>(std::countr_one(used));
     if (i >= kSlots) return std::nullopt;
     return Spot{b, i};
   }
@@ -323,7 +334,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         if (!spot || spot->bucket >= shape_.buckets) return;
         place(host, s, spot->bucket, hash, slot_at(host, s, {b, i}));
         free_slot(host, s, {b, i}, hash);
-        add(contents, *spot, hash, spot->bucket != home_of(hash));
+        add(contents, *spot, hash);
         contents[b].used &= ~(1u << i);
         moved = true;
       });
@@ -343,7 +354,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         (slot.*Keys::naming) = host.load(&(bucket.slots[i].*Keys::naming));
         std::uint64_t const hash = keys_.hash_of(slot);
         bool const guest = b < shape_.buckets && b != home_of(hash);
-        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash, guest);
+        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash);
       }
     }
     return found;
