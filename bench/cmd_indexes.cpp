@@ -16,6 +16,7 @@
 
 #include "commands.hpp"
 #include "common.hpp"
+#include "cores.hpp"
 #include "cpu_peer.hpp"
 #include "index_keys.hpp"
 
@@ -109,7 +110,7 @@ class Subject {
       std::vector<std::jthread> threads;
       for (std::size_t t = 0; t < sessions_.size(); ++t) {
         threads.emplace_back([&, t] {
-          if (o_.pin) pin_to_core(t);
+          if (o_.pin) pin_to(cores_[t % cores_.size()]);
           ready.arrive_and_wait();
           double const before = sessions_[t]->emulating_seconds();
           work(workload, t, parts[t]);
@@ -126,10 +127,10 @@ class Subject {
   [[nodiscard]] std::uint64_t checked() const { return checked_; }
 
  private:
-  static void pin_to_core(std::size_t core) {
+  static void pin_to(std::size_t hardware_thread) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(core % std::max(1u, std::thread::hardware_concurrency()), &set);
+    CPU_SET(hardware_thread, &set);
     if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0) throw Failure("--pin: cannot pin a thread");
   }
   template <class F>
@@ -208,6 +209,7 @@ class Subject {
   PoolFile file_;
   IndexKeys keys_;
   std::uint64_t seed_;
+  std::vector<std::size_t> const cores_ = one_of_each_core_first();
   std::unique_ptr<cpu_peers::Table> table_;
   std::vector<std::unique_ptr<cpu_peers::Session>> sessions_;
   std::atomic<std::uint64_t> faults_{0};
@@ -329,7 +331,7 @@ Command add_indexes(CLI::App& program) {
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kWorkloads), std::end(kWorkloads))));
   app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
   app->add_flag("--reserve,!--no-reserve", o->reserve, "Back the pool's memory beforehand (default: yes)");
-  app->add_flag("--pin", o->pin, "Keep each thread on a core of its own");
+  app->add_flag("--pin", o->pin, "Keep each thread where it is, on a core of its own while there are enough");
   app->add_option("--emulated-cache", o->emulated_cache,
                   "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
       ->check(CLI::PositiveNumber);
