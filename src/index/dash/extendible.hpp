@@ -490,8 +490,10 @@ class Extendible {
       std::uint64_t const place = host.load(old + i);
       // Entries that a crash left behind may agree though there are two segments.
       if (place != host.load(old + i + 1) || !blocks_.is_block(Offset{place})) return;
-      bool const two = Extent{host.load(&segment_at(place).header->extent)}.depth() >= depth;
+      std::uint64_t const& extent = segment_at(place).header->extent;
+      bool const two = Extent{host.load(&extent)}.depth() >= depth;
       if (two && !mutated(Mutant::dash_halving_trusts_entries)) return;
+      host.flush(&extent, sizeof extent);  // who merged it may not have come to that; ordered before the switch
     }
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);
