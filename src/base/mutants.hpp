@@ -163,6 +163,7 @@ enum class Mutant : std::uint8_t {
   dash_merge_directory_last,
   dash_link_before_bucket,
   dash_halving_trusts_entries,
+  dash_halving_not_flushed,
   dash_split_twice,
   // Dash: sweeps beside operations, and the epochs.
   dash_sweep_without_wait,

@@ -196,6 +196,14 @@ bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
       runs.scenarios = 60;
       work(runs, totals);
     }
+    if (m.scenario != 0 && totals.findings.empty()) {
+      runs = a.options;
+      runs.model = Model::flush;
+      runs.seed = m.scenario;
+      runs.scenarios = 1;
+      runs.schedules = 300;
+      work(runs, totals);
+    }
     if (totals.findings.empty()) work(a.options, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;

@@ -219,6 +219,8 @@ constexpr MutantInfo kMutants[] = {
      "a merge is committed while entries lead to the right segment"},
     {Mutant::dash_halving_trusts_entries, "dash_halving_trusts_entries", "dash-eh",
      "the directory is halved though a crash has left two segments behind equal entries"},
+    {Mutant::dash_halving_not_flushed, "dash_halving_not_flushed", "dash-eh",
+     "the directory is halved for a merge that is not durable yet", nullptr, 4948},
     {Mutant::dash_split_twice, "dash_split_twice", "dash-lh", "who waited for a split splits the segment once more"},
     {Mutant::dash_link_before_bucket, "dash_link_before_bucket", "dash-lh", "a bucket is chained before it is ordered"},
     {Mutant::dash_sweep_without_wait, "dash_sweep_without_wait", "dash-records",

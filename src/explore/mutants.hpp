@@ -1,6 +1,7 @@
 // The mutants by name, each with the layouts in which its line runs and what it stands for.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct MutantInfo {
                         // of Dash "dash-eh", "dash-lh", "dash" (both), "dash-records"
   char const* what;
   char const* why_equal = nullptr;  // set: no run can tell it from the original, so --mutants leaves it out
+  std::uint64_t scenario = 0;  // that shows it under flushes; set where chance seldom comes upon one
 };
 [[nodiscard]] std::span<MutantInfo const> mutants();
 [[nodiscard]] MutantInfo const* find_mutant(std::string_view name);

@@ -493,7 +493,8 @@ class Extendible {
       std::uint64_t const& extent = segment_at(place).header->extent;
       bool const two = Extent{host.load(&extent)}.depth() >= depth;
       if (two && !mutated(Mutant::dash_halving_trusts_entries)) return;
-      host.flush(&extent, sizeof extent);  // who merged it may not have come to that; ordered before the switch
+      // Who merged it may not have come to that; ordered before the switch.
+      if (!mutated(Mutant::dash_halving_not_flushed)) host.flush(&extent, sizeof extent);
     }
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);
