@@ -220,4 +220,14 @@ void Pool::claim_run(Offset first, std::uint64_t superblocks) {
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
 }
 
+bool Pool::is_free_run(Offset first, std::uint64_t superblocks) const {
+  std::uint64_t const begin = first.bytes / superblock_bytes();
+  if (first.bytes % superblock_bytes() != 0 || begin >= in_use_.size() || superblocks > in_use_.size() - begin)
+    return false;
+  for (std::uint64_t i = begin; i < begin + superblocks; ++i) {
+    if (in_use_[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace perdure::pm

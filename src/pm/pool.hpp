@@ -60,6 +60,8 @@ class Pool {
   /// Recovery: this run is in use.
   void claim_run(Offset first, std::uint64_t superblocks);
   [[nodiscard]] bool is_free(Offset superblock) const { return !in_use_[superblock.bytes / superblock_bytes()]; }
+  /// Whether what a damaged word may name is a run of the pool's superblocks, and all of them are free.
+  [[nodiscard]] bool is_free_run(Offset first, std::uint64_t superblocks) const;
 
  private:
   explicit Pool(Mapping mapping) : mapping_(std::move(mapping)) {}

@@ -14,43 +14,41 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "exec/epochs.hpp"
+#include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
-#include "pm/blocks.hpp"
 #include "pm/pool.hpp"
 
 namespace perdure::dash {
 
 template <class Keys, class K = Knobs>
-class Extendible {
+class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
+  using Base = Segmented<Extendible, Keys, K>;
+
  public:
-  using Ops = WholeSegmentOps<Keys, K>;
-  using Key = typename Keys::Key;
-  using Write = typename Ops::Write;
+  using typename Base::Key;
+  using typename Base::Ops;
+  using typename Base::Shape;
   static constexpr Kind kKind = Kind::extendible;
 
   /// `memory` guards pool and blocks.
   Extendible(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
-      : pool_(&pool), base_(pool.base()), memory_(&memory), ops_(keys, shape), blocks_(pool, memory, shape.bytes()) {}
-  Extendible(Extendible const&) = delete;
-  Extendible& operator=(Extendible const&) = delete;
+      : Base(pool, memory, Ops(keys, shape), shape.bytes()) {}
 
   /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
   /// least, so that free slots can name keys of the other half. The caller makes it the pool's root.
   template <class Host>
   Status create(Host& host, Offset index, std::uint32_t depth) {
-    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    set_root(index);
     version_ = 1;
     depth = std::max(depth, 1u);
     std::vector<Offset> segments;
@@ -67,67 +65,12 @@ class Extendible {
     if (!place) return place.status();
     for (std::uint64_t i = 0; i < segments.size(); ++i) host.store(entries_at(*place) + i, segments[i].bytes);
     host.flush(entries_at(*place), segments.size() * 8);
-    host.store(&root_->version, version_);
-    host.store(&root_->first, segments[0].bytes);
-    host.store(&root_->counted, 0);
-    host.store(&root_->directory, std::uint64_t{depth} << 56 | place->bytes);
-    host.persist(&root_->directory, 32);
-    new_volatile(host, depth);
-    return {};
-  }
-
-  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
-  template <class Host>
-  Status open(Host& host, Offset index, bool sound) {
-    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
-    host.read(root_, sizeof *root_);
-    std::uint64_t const directory = host.load(&root_->directory);
-    version_ = host.load(&root_->version);
-    auto const depth = static_cast<std::uint32_t>(directory >> 56);
-    if (depth == 0 || depth > Extent::kMostDepth || !claim_directory(depth, Offset{directory & kPlace}))
-      return {Code::corrupt,
-              told("the index's directory, of ", depth, " bits, cannot lie at byte ", directory & kPlace)};
-    blocks_.find_superblocks();
-    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
-    if (!pool_->read_only()) {
-      version_ = next_version(version_);
-      host.store(&root_->version, version_);
-      host.persist(&root_->version, sizeof root_->version);
-    }
-    new_volatile(host, depth);
+    store_root(host, segments[0].bytes, std::uint64_t{depth} << 56 | place->bytes);
+    begin(host);
     return {};
   }
 
   // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
-
-  template <class Host>
-  Answer find(Host& host, Key const& key, Slot& found) {
-    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
-  }
-
-  /// Answer::full: there is no memory; why_full() says more.
-  template <class Host>
-  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
-    for (;;) {
-      Segment tried;
-      Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
-        tried = s;
-        return ops_.write(host, s, key, slot, how, right, before);
-      });
-      if (answer != Answer::full) return answer;
-      if (Status s = split(host, key.hash, tried); !s.ok()) {
-        std::lock_guard const lock(why_mutex_);
-        why_full_ = s;
-        return Answer::full;
-      }
-    }
-  }
-
-  template <class Host, class Change>
-  Answer modify(Host& host, Key const& key, Change change, Slot& before) {
-    return until_settled(host, key.hash,
-                         [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
-  }
 
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
@@ -139,44 +82,15 @@ class Extendible {
     return answer;
   }
 
-  /// Brings near what an operation on this hash will read: first its directory entry, then its buckets.
+  /// Brings near what an operation on this hash will read first: its directory entry.
   template <class Host>
   void prefetch_entry(Host& host, std::uint64_t hash) {
     Directory const& directory = this->directory(host);
     host.prefetch(&directory.entries[directory.index(hash)]);
   }
-  template <class Host>
-  void prefetch(Host& host, std::uint64_t hash) {
-    if (std::uint64_t const place = entry(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
-  }
-  /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
-  template <class Host, class F>
-  void guess(Host& host, std::uint64_t hash, F f) {
-    if (std::uint64_t const place = entry(host, hash); place != kDamaged) ops_.guess(host, segment_at(place), hash, f);
-  }
 
   // --- Walking --------------------------------------------------------------------------------------------------
 
-  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
-  /// which nobody changes, is not locked.
-  template <class Host, class F>
-  std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
-    for (;; host.pause()) {
-      std::uint64_t const place = entry(host, position);
-      if (place == kDamaged) return std::nullopt;
-      Segment const s = segment_at(place);
-      bool const locks = !pool_->read_only();
-      if (locks) ops_.lock_all(host, s);
-      if (entry(host, position) == place) {
-        std::uint64_t const next = end_of(s.header->start, Extent{host.load(&s.header->extent)}.depth());
-        ops_.for_each(host, s, f);
-        if (locks) ops_.unlock_all(host, s);
-        return next;
-      }
-      if (locks) ops_.unlock_all(host, s);
-    }
-  }
   /// Where to go on after damage at `position`: a segment may begin there.
   template <class Host>
   std::uint64_t beyond(Host& host, std::uint64_t position) {
@@ -184,37 +98,6 @@ class Extendible {
     return (directory.index(position) + 1) << (64 - directory.depth);
   }
 
-  /// Tells the allocator which segments there are, so that what no segment has is free again; f(slot) for each record.
-  /// Asks go_on() after each segment: false ends it early, as damage does, and nothing is free. What was unlinked
-  /// before it was reached has been let go of when this returns.
-  template <class Host, class F, class GoOn>
-  bool sweep(Host& host, F f, GoOn go_on) {
-    blocks_.begin_sweep();
-    std::uint64_t position = 0;
-    do {
-      {
-        exec::EpochGuard const guard(epochs_);
-        std::uint64_t const place = entry(host, position);
-        auto const next = walk(host, position, f);
-        if (!next) return false;
-        blocks_.mark(Offset{place});
-        position = *next;
-      }
-      if (!go_on()) return false;
-    } while (position != 0);
-    if (!mutated(Mutant::dash_sweep_without_wait)) epochs_.synchronize();
-    blocks_.finish_sweep();
-    return true;
-  }
-  template <class Host, class F>
-  void sweep(Host& host, F f) {
-    sweep(host, f, [] { return true; });
-  }
-
-  struct Shape {
-    std::uint64_t segments = 0;
-    std::uint32_t depth = 0;
-  };
   template <class Host>
   Shape shape(Host& host) {
     Shape shape{0, directory(host).depth};
@@ -240,22 +123,29 @@ class Extendible {
     }
   }
 
-  [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Ops const& ops() const { return ops_; }
-  [[nodiscard]] IndexRoot* root() const { return root_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
-  [[nodiscard]] Status why_damaged() { return damage_.why(); }
-  [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
   [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
 
  private:
+  friend Base;
+  using Base::base_;
+  using Base::blocks_;
+  using Base::covers;
+  using Base::damage_;
+  using Base::make_sound;
+  using Base::memory_;
+  using Base::ops_;
+  using Base::place_of;
+  using Base::pool_;
+  using Base::root_;
+  using Base::segment_at;
+  using Base::set_root;
+  using Base::splits_;
+  using Base::store_root;
+  using Base::version_;
+
   static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 56) - 1;
   static constexpr std::uint64_t kLookToMerge = 8;  // erasures that leave sparse buckets, of which one looks
   static constexpr std::uint64_t kSmallDirectory = 1u << 19;  // bytes; larger ones have to be worth it
-  static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
 
   struct Directory {
     explicit Directory(std::uint32_t its_depth) : depth(its_depth) {}
@@ -264,15 +154,11 @@ class Extendible {
     [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return hash >> (64 - depth); }
   };
 
-  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
-  [[nodiscard]] std::uint64_t place_of(Segment s) const {
-    return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
-  }
   [[nodiscard]] Offset place_of_index() const {
-    return Offset{static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - pool_->base())};
+    return Offset{static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - base_)};
   }
   [[nodiscard]] std::uint64_t* entries_at(Offset place) const {
-    return reinterpret_cast<std::uint64_t*>(pool_->base() + place.bytes);
+    return reinterpret_cast<std::uint64_t*>(base_ + place.bytes);
   }
 
   // --- The directory ----------------------------------------------------------------------------------------------
@@ -282,10 +168,14 @@ class Extendible {
     return *reinterpret_cast<Directory*>(host.load(&volatile_));
   }
   template <class Host>
-  PERDURE_FN std::uint64_t entry(Host& host, std::uint64_t hash) {
+  PERDURE_FN std::uint64_t holder(Host& host, std::uint64_t hash) {
     Directory& directory = this->directory(host);
     std::uint64_t const found = host.load(&directory.entries[directory.index(hash)]);
     return found != 0 ? found : enter(host, hash);
+  }
+  template <class Host>
+  bool holds(Host& host, std::uint64_t place, std::uint64_t hash) {
+    return holder(host, hash) == place;
   }
 
   template <class Host, class F>
@@ -306,8 +196,9 @@ class Extendible {
     }
   }
 
-  static bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
-    return ((hash ^ start) >> (64 - extent.depth())) == 0;
+  template <class Host>
+  void mark(Host&, std::uint64_t place) {
+    blocks_.mark(Offset{place});
   }
 
   // --- Damage -----------------------------------------------------------------------------------------------------
@@ -345,16 +236,22 @@ class Extendible {
     }
   }
 
+  template <class Host>
+  Status claim(Host& host) {
+    std::uint64_t const directory = host.load(&root_->directory);
+    auto const depth = static_cast<std::uint32_t>(directory >> 56);
+    if (depth == 0 || depth > Extent::kMostDepth || !claim_directory(depth, Offset{directory & kPlace}))
+      return {Code::corrupt,
+              told("the index's directory, of ", depth, " bits, cannot lie at byte ", directory & kPlace)};
+    return {};
+  }
   /// Whether a directory may lie there; if so, and it has superblocks of its own, they are in use.
   bool claim_directory(std::uint32_t depth, Offset place) {
     std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth), superblock = pool_->superblock_bytes();
     if (at + (std::uint64_t{8} << depth) <= superblock) return place.bytes == place_of_index().bytes + at;
     std::lock_guard const lock(*memory_);
-    std::uint64_t const first = place.bytes / superblock, n = superblocks_of(depth);
-    if (place.bytes % superblock != 0 || first + n > pool_->superblocks()) return false;
-    for (std::uint64_t i = first; i < first + n; ++i)
-      if (!pool_->is_free(Offset{i * superblock})) return false;
-    pool_->claim_run(place, n);
+    if (!pool_->is_free_run(place, superblocks_of(depth))) return false;
+    pool_->claim_run(place, superblocks_of(depth));
     return true;
   }
 
@@ -390,30 +287,9 @@ class Extendible {
     return host.cas(&entry, 0, place) ? place : host.load(&entry);
   }
 
-  /// Answers why that cannot be; empty: it is.
   template <class Host>
-  std::string make_sound(Host& host, Segment s) {
-    if (pool_->read_only()) return ops_.unsound(host, s);
-    if (host.load(&s.header->version) == version_) return {};
-    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
-    if (host.load(&s.header->version) == version_) return {};
-    if (sound_) {
-      if (std::string fault = ops_.unsound(host, s); !fault.empty()) return fault;
-    } else {
-      Extent const extent{host.load(&s.header->extent)};
-      std::uint64_t const start = host.load(&s.header->start);
-      ops_.recover(host, s, [&](std::uint64_t hash) {
-        return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(extent, start, hash);
-      });
-    }
-    host.fence();
-    host.store(&s.header->version, version_);
-    host.persist(&s.header->version, sizeof s.header->version);
-    return {};
-  }
-
-  template <class Host>
-  void new_volatile(Host& host, std::uint32_t depth) {
+  void begin(Host& host) {
+    auto const depth = static_cast<std::uint32_t>(host.load(&root_->directory) >> 56);
     auto directory = std::make_unique<Directory>(depth);
     directory->entries.assign(std::size_t{1} << depth, 0);
     host.store(&volatile_, reinterpret_cast<std::uint64_t>(directory.get()));
@@ -544,9 +420,9 @@ class Extendible {
 
   /// Makes two of the segment that has this hash, if it is still `s`.
   template <class Host>
-  Status split(Host& host, std::uint64_t hash, Segment s) {
+  Status make_room(Host& host, std::uint64_t hash, Segment s) {
     ops_.lock_all(host, s);
-    Status const status = entry(host, hash) == place_of(s) ? split_locked(host, s) : Status{};
+    Status const status = holds(host, place_of(s), hash) ? split_locked(host, s) : Status{};
     ops_.unlock_all(host, s);
     return status;
   }
@@ -590,18 +466,18 @@ class Extendible {
   /// Makes one of the segment that has this hash and its other half, if both together leave much room.
   template <class Host>
   void merge(Host& host, std::uint64_t hash) {
-    std::uint64_t const some = entry(host, hash);
+    std::uint64_t const some = holder(host, hash);
     std::uint32_t const depth = some == kDamaged ? 0 : Extent{host.load(&segment_at(some).header->extent)}.depth();
     if (depth <= 1) return;
     std::uint64_t const bit = std::uint64_t{1} << (64 - depth);
     std::uint64_t const start = hash & ~(bit - 1) & ~bit;
-    std::uint64_t const here = entry(host, start), there = entry(host, start | bit);
+    std::uint64_t const here = holder(host, start), there = holder(host, start | bit);
     if (here == kDamaged || there == kDamaged || here == there) return;
     Segment const left = segment_at(here), right = segment_at(there);
     if (ops_.count(host, left) + ops_.count(host, right) > most_merged()) return;
     ops_.lock_all(host, left);
     ops_.lock_all(host, right);
-    bool const still = entry(host, start) == place_of(left) && entry(host, start | bit) == place_of(right) &&
+    bool const still = holds(host, place_of(left), start) && holds(host, place_of(right), start | bit) &&
                        Extent{host.load(&left.header->extent)}.depth() == depth &&
                        Extent{host.load(&right.header->extent)}.depth() == depth;
     bool const merged = still && merge_locked(host, left, right, depth);
@@ -629,23 +505,11 @@ class Extendible {
     return true;
   }
 
-  pm::Pool* pool_;
-  std::byte* base_;  // its
-  std::mutex* memory_;
-  Ops ops_;
-  pm::Blocks blocks_;
-  IndexRoot* root_ = nullptr;
-  std::uint64_t version_ = 0;
-  bool sound_ = true;  // what was there at open
   std::uint64_t volatile_ = 0;  // a Directory, shared: read and replaced through the Host
   std::unique_ptr<Directory> owned_;  // the same
   SharedLock directory_lock_;  // shared by who reads or changes entries on PM, alone by who replaces the directory
-  std::array<SharedLock, kRecoveries> recoveries_;
-  std::atomic<std::uint64_t> splits_{0}, merges_{0};
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
-  Damage damage_;
-  exec::Epochs epochs_;  // last: what it frees is above
+  std::atomic<std::uint64_t> merges_{0};
+  exec::Epochs epochs_;  // last: what it frees is above, or Segmented's
 };
 
 }  // namespace perdure::dash

@@ -23,39 +23,38 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/hash.hpp"
 #include "exec/epochs.hpp"
+#include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
-#include "pm/blocks.hpp"
 #include "pm/pool.hpp"
 
 namespace perdure::dash {
 
 template <class Keys, class K = Knobs>
-class Linear {
+class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
+  using Base = Segmented<Linear, Keys, K>;
+
  public:
-  using Ops = WholeSegmentOps<Keys, K>;
-  using Key = typename Keys::Key;
-  using Write = typename Ops::Write;
+  using typename Base::Key;
+  using typename Base::Ops;
+  using typename Base::Shape;
   static constexpr Kind kKind = Kind::linear;
 
   /// `memory` guards pool and blocks.
   Linear(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
-      : pool_(&pool), memory_(&memory), ops_(keys, shape, pool.base()), chained_(pool, memory, sizeof(Bucket)) {}
-  Linear(Linear const&) = delete;
-  Linear& operator=(Linear const&) = delete;
+      : Base(pool, memory, Ops(keys, shape, pool.base()), sizeof(Bucket)) {}
 
   /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
   /// least, so that free slots can name keys of the other half. The caller makes it the pool's root.
   template <class Host>
   Status create(Host& host, Offset index, std::uint32_t depth) {
-    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
+    set_root(index);
     version_ = 1;
     depth = std::max(depth, 1u);
     std::uint64_t const segments = std::uint64_t{1} << depth;
@@ -67,63 +66,12 @@ class Linear {
       store_header(host, s.header, start_of(i), depth, version_);
       ops_.clear(host, s);
     }
-    host.store(&root_->version, version_);
-    host.store(&root_->first, segments);
-    host.store(&root_->counted, 0);
-    host.store(&root_->directory, 0);
-    host.persist(&root_->directory, 32);
-    return begin(host);
-  }
-
-  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
-  template <class Host>
-  Status open(Host& host, Offset index, bool sound) {
-    root_ = reinterpret_cast<IndexRoot*>(pool_->base() + index.bytes);
-    host.read(root_, sizeof *root_);
-    version_ = host.load(&root_->version);
-    if (Status s = claim_arrays(host); !s.ok()) return s;
-    if (Status s = check_extents(host); !s.ok()) return s;
-    chained_.find_superblocks();
-    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
-    if (!pool_->read_only()) {
-      version_ = next_version(version_);
-      host.store(&root_->version, version_);
-      host.persist(&root_->version, sizeof root_->version);
-    }
-    return begin(host);
+    store_root(host, segments, 0);
+    begin(host);
+    return {};
   }
 
   // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
-
-  template <class Host>
-  Answer find(Host& host, Key const& key, Slot& found) {
-    return until_settled(host, key.hash, [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
-  }
-
-  /// Answer::full: there is no memory; why_full() says more.
-  template <class Host>
-  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
-    for (;;) {
-      Segment tried;
-      Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
-        tried = s;
-        return ops_.write(host, s, key, slot, how, right, before);
-      });
-      if (answer != Answer::full) return answer;
-      Status s = add_bucket(host, tried);
-      for (std::uint32_t i = 0; s.ok() && i < kExpansions; ++i) s = expand(host);
-      if (s.ok()) continue;
-      std::lock_guard const lock(why_mutex_);
-      why_full_ = s;
-      return Answer::full;
-    }
-  }
-
-  template <class Host, class Change>
-  Answer modify(Host& host, Key const& key, Change change, Slot& before) {
-    return until_settled(host, key.hash,
-                         [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
-  }
 
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
@@ -132,43 +80,13 @@ class Linear {
                          [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, sparse); });
   }
 
-  /// Brings near what an operation on this hash will read: first its directory entry, then its buckets.
+  /// Brings near what an operation on this hash will read first: its directory entry.
   template <class Host>
   void prefetch_entry(Host& host, std::uint64_t hash) {
     host.prefetch(&entry_at(index_of(host, hash)));
   }
-  template <class Host>
-  void prefetch(Host& host, std::uint64_t hash) {
-    if (std::uint64_t const place = holder(host, hash); place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
-  }
-  /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
-  template <class Host, class F>
-  void guess(Host& host, std::uint64_t hash, F f) {
-    if (std::uint64_t const place = holder(host, hash); place != kDamaged) ops_.guess(host, segment_at(place), hash, f);
-  }
 
   // --- Walking --------------------------------------------------------------------------------------------------
-
-  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
-  /// which nobody changes, is not locked.
-  template <class Host, class F>
-  std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
-    for (;; host.pause()) {
-      std::uint64_t const place = holder(host, position);
-      if (place == kDamaged) return std::nullopt;
-      Segment const s = segment_at(place);
-      bool const locks = !pool_->read_only();
-      if (locks) ops_.lock_all(host, s);
-      if (holds(host, place, position)) {
-        std::uint64_t const next = end_of(host.load(&s.header->start), Extent{host.load(&s.header->extent)}.depth());
-        ops_.for_each(host, s, f);
-        if (locks) ops_.unlock_all(host, s);
-        return next;
-      }
-      if (locks) ops_.unlock_all(host, s);
-    }
-  }
 
   /// Where to go on after damage at `position`: a segment may begin there.
   template <class Host>
@@ -177,35 +95,6 @@ class Linear {
     return ((position >> (64 - depth)) + 1) << (64 - depth);
   }
 
-  /// Tells the allocator which chained buckets there are; f(slot) for each record. As Extendible's.
-  template <class Host, class F, class GoOn>
-  bool sweep(Host& host, F f, GoOn go_on) {
-    chained_.begin_sweep();
-    std::uint64_t position = 0;
-    do {
-      {
-        exec::EpochGuard const guard(epochs_);
-        std::uint64_t const place = holder(host, position);
-        auto const next = walk(host, position, f);
-        if (!next) return false;
-        for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) chained_.mark(Offset{at});
-        position = *next;
-      }
-      if (!go_on()) return false;
-    } while (position != 0);
-    epochs_.synchronize();
-    chained_.finish_sweep();
-    return true;
-  }
-  template <class Host, class F>
-  void sweep(Host& host, F f) {
-    sweep(host, f, [] { return true; });
-  }
-
-  struct Shape {
-    std::uint64_t segments = 0;
-    std::uint32_t depth = 0;
-  };
   template <class Host>
   Shape shape(Host& host) {
     Extents const now{host.load(&extents_)};
@@ -226,22 +115,28 @@ class Linear {
     }
   }
 
-  [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
-  [[nodiscard]] Ops const& ops() const { return ops_; }
-  [[nodiscard]] IndexRoot* root() const { return root_; }
-  [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
-    return why_full_;
-  }
-  [[nodiscard]] Status why_damaged() { return damage_.why(); }
-  [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
-
  private:
+  friend Base;
+  using Base::base_;
+  using Base::blocks_;
+  using Base::covers;
+  using Base::damage_;
+  using Base::make_sound;
+  using Base::memory_;
+  using Base::ops_;
+  using Base::place_of;
+  using Base::pool_;
+  using Base::root_;
+  using Base::segment_at;
+  using Base::set_root;
+  using Base::splits_;
+  using Base::store_root;
+  using Base::version_;
+
   static constexpr std::uint32_t kStride = 8;  // arrays of a size
   static constexpr std::uint32_t kArrays = 200;  // of 1, ..., 2^24 superblocks
   static constexpr std::uint32_t kExpansions = 2;  // for each bucket that is chained
   static constexpr std::uint32_t kChunks = Extent::kMostDepth;
-  static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
 
   /// How many segments there are: first << rounds, and `next` more.
   struct Extents {
@@ -296,10 +191,6 @@ class Linear {
     InArray const at = array_of(i);
     return segment_at(host.load(arrays() + at.array) + at.segment * ops_.shape().bytes());
   }
-  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(pool_->base() + place); }
-  [[nodiscard]] std::uint64_t place_of(Segment s) const {
-    return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - pool_->base());
-  }
 
   /// Segment i has an array to lie in.
   template <class Host>
@@ -316,24 +207,21 @@ class Linear {
     return {};
   }
   template <class Host>
+  Status claim(Host& host) {
+    if (Status s = claim_arrays(host); !s.ok()) return s;
+    return check_extents(host);
+  }
+  template <class Host>
   Status claim_arrays(Host& host) {
     std::lock_guard const lock(*memory_);
     for (std::uint32_t a = 0; a < kArrays; ++a) {
       Offset const run{host.load(arrays() + a)};
       if (!run) continue;
-      if (!is_free(run, superblocks_of(a)))
+      if (!pool_->is_free_run(run, superblocks_of(a)))
         return {Code::corrupt, told("array ", a, " of the index's segments cannot lie at byte ", run.bytes)};
       pool_->claim_run(run, superblocks_of(a));
     }
     return {};
-  }
-  [[nodiscard]] bool is_free(Offset run, std::uint64_t superblocks) const {
-    std::uint64_t const each = pool_->superblock_bytes(), first = run.bytes / each;
-    if (run.bytes % each != 0 || first >= pool_->superblocks() || superblocks > pool_->superblocks() - first)
-      return false;
-    for (std::uint64_t i = first; i < first + superblocks; ++i)
-      if (!pool_->is_free(Offset{i * each})) return false;
-    return true;
   }
   /// There are arrays for just as many segments as the index names, and for the one that comes next perhaps.
   template <class Host>
@@ -357,13 +245,12 @@ class Linear {
   // --- The volatile directory: chunk 0 has the first segments, chunk c + 1 those that round c adds ------------------
 
   template <class Host>
-  Status begin(Host& host) {
+  void begin(Host& host) {
     first_ = host.load(&root_->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     std::uint64_t const word = host.load(&root_->directory);
     for (std::uint32_t c = 0; c <= Extents{word}.rounds() + 1; ++c) make_chunk(c);
     host.store(&extents_, word);
-    return {};
   }
   void make_chunk(std::uint32_t c) {
     std::size_t const n = c == 0 ? first_ : first_ << (c - 1);
@@ -394,8 +281,8 @@ class Linear {
     std::uint64_t const now = present(host, hash);
     if (now != 0) return now == place;
     SegmentHeader* const header = segment_at(place).header;
-    std::uint32_t const depth = Extent{host.load(&header->extent)}.depth();
-    return ((hash ^ host.load(&header->start)) >> (64 - depth)) == 0;
+    Extent const extent{host.load(&header->extent)};
+    return covers(extent, host.load(&header->start), hash);
   }
 
   template <class Host, class F>
@@ -409,6 +296,11 @@ class Linear {
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
     }
+  }
+
+  template <class Host>
+  void mark(Host& host, std::uint64_t place) {
+    for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) blocks_.mark(Offset{at});
   }
 
   /// Bits of its hashes that name segment i, once it is what it is to be.
@@ -435,10 +327,10 @@ class Linear {
     std::uint64_t const* link = &s.header->chain;
     std::uint64_t seen = 0;  // by Brent: the link that many steps ago, a power of two
     for (std::uint64_t at, n = 1; (at = host.load(link)) != 0; ++n) {
-      if (!chained_.is_block(Offset{at})) return told("no chained bucket begins at byte ", at);
+      if (!blocks_.is_block(Offset{at})) return told("no chained bucket begins at byte ", at);
       if (at == seen) return told("its chain comes back to the bucket at byte ", at);
       if (std::has_single_bit(n)) seen = at;
-      link = &reinterpret_cast<Bucket const*>(pool_->base() + at)->hints;
+      link = &reinterpret_cast<Bucket const*>(base_ + at)->hints;
     }
     return {};
   }
@@ -470,41 +362,27 @@ class Linear {
     return found != 0 ? found : enter(host, i);
   }
 
-  /// Answers why that cannot be; empty: it is.
-  template <class Host>
-  std::string make_sound(Host& host, Segment s) {
-    if (pool_->read_only()) return unsound(host, s);
-    if (host.load(&s.header->version) == version_) return {};
-    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
-    if (host.load(&s.header->version) == version_) return {};
-    if (std::string fault = unsound(host, s); !fault.empty()) return fault;
-    std::uint64_t const start = host.load(&s.header->start);
-    std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    if (!sound_)
-      ops_.recover(host, s, [&](std::uint64_t hash) {
-        return mutated(Mutant::dash_recovery_keeps_leftovers) || ((hash ^ start) >> (64 - depth)) == 0;
-      });
-    host.fence();
-    host.store(&s.header->version, version_);
-    host.persist(&s.header->version, sizeof s.header->version);
-    return {};
-  }
-  /// What neither crashes nor an orderly close leave of a segment that nobody has entered yet. Empty: nothing. After a
-  /// crash its buckets do not say which slots count.
   template <class Host>
   std::string unsound(Host& host, Segment s) {
-    std::string const fault = fault_of_chain(host, s);
-    return fault.empty() && sound_ ? ops_.unsound(host, s) : fault;
+    std::string fault = fault_of_chain(host, s);
+    return fault.empty() ? Base::unsound(host, s) : fault;
   }
 
   // --- Growing ------------------------------------------------------------------------------------------------------
 
+  /// A bucket for this segment, and segments for the whole table.
+  template <class Host>
+  Status make_room(Host& host, std::uint64_t, Segment s) {
+    Status status = add_bucket(host, s);
+    for (std::uint32_t i = 0; status.ok() && i < kExpansions; ++i) status = expand(host);
+    return status;
+  }
   template <class Host>
   Status add_bucket(Host& host, Segment s) {
-    auto block = chained_.take();
+    auto block = blocks_.take();
     if (!block) return block.status();
     starving_.store(false, std::memory_order_relaxed);
-    if (!ops_.chain(host, s, block->bytes, true)) chained_.give(*block);
+    if (!ops_.chain(host, s, block->bytes, true)) blocks_.give(*block);
     return {};
   }
 
@@ -561,9 +439,9 @@ class Linear {
   Result<std::vector<Offset>> take_chained(std::uint32_t n) {
     std::vector<Offset> blocks;
     while (blocks.size() < n) {
-      auto block = chained_.take();
+      auto block = blocks_.take();
       if (!block) {
-        for (Offset const taken : blocks) chained_.give(taken);
+        for (Offset const taken : blocks) blocks_.give(taken);
         return block.status();
       }
       blocks.push_back(*block);
@@ -578,7 +456,7 @@ class Linear {
   void give_back(std::vector<std::uint64_t> const& chained) {
     for (std::uint64_t const place : chained) {
       epochs_.retire([this, place] {
-        chained_.give(Offset{place});
+        blocks_.give(Offset{place});
         starving_.store(false, std::memory_order_relaxed);
       });
     }
@@ -594,13 +472,6 @@ class Linear {
     host.persist(header, 32);
   }
 
-  pm::Pool* pool_;
-  std::mutex* memory_;
-  Ops ops_;
-  pm::Blocks chained_;
-  IndexRoot* root_ = nullptr;
-  std::uint64_t version_ = 0;
-  bool sound_ = true;  // what was there at open
   std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
   std::uint32_t depth_ = 0;
   std::uint64_t extents_ = 0;  // what word `directory` says
@@ -609,14 +480,9 @@ class Linear {
   };
   std::array<std::unique_ptr<std::uint64_t[], Free>, kChunks + 2> chunks_;
   SharedLock growing_;
-  std::array<SharedLock, kRecoveries> recoveries_;
-  std::atomic<std::uint64_t> splits_{0};
   /// The last split found no memory: segments that are due stay whole until there is.
   std::atomic<bool> starving_{false};
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
-  Damage damage_;
-  exec::Epochs epochs_;  // last: what it frees is above
+  exec::Epochs epochs_;  // last: what it frees is above, or Segmented's
 };
 
 }  // namespace perdure::dash

@@ -1,0 +1,252 @@
+// What Dash's two tables have alike: operations go to the segment that has their hash, make room where it is full, and
+// walk and sweep one segment after the other; opening makes each segment sound when it is first wanted. Invariants:
+//
+//  * An opening has a version of its own, durable before any segment has it. A segment has it once it is sound, and
+//    what made it so is ordered before that.
+//  * A sweep ends when nothing that was unlinked before it came by waits for readers: no block is free twice.
+//
+// `Table`, which derives from it, knows which segment has a hash, and how there come to be more:
+//
+//   until_settled(host, hash, operation)  operation(segment, right) until it answers anything but Answer::retry
+//   holder(host, hash)           place of the segment that has the hash, sound; kDamaged: why_damaged()
+//   holds(host, place, hash)     whether it is still that one
+//   make_room(host, hash, s)     where `s` was found to be full; not ok: there is no memory
+//   mark(host, place)            what of blocks_ the segment has, for the sweep
+//   unsound(host, s)             more than what is looked at here, if need be
+//   claim(host), begin(host)     at open: what the root names is in use; the volatile directory, empty
+//   epochs_                      its last member: what it frees may be any of Table's, or is here
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/epochs.hpp"
+#include "index/dash/shared_lock.hpp"
+#include "index/dash/whole_segment.hpp"
+#include "pm/blocks.hpp"
+#include "pm/pool.hpp"
+
+namespace perdure::dash {
+
+template <class Table, class Keys, class K>
+class Segmented {
+ public:
+  using Ops = WholeSegmentOps<Keys, K>;
+  using Key = typename Keys::Key;
+  using Write = typename Ops::Write;
+
+  Segmented(Segmented const&) = delete;
+  Segmented& operator=(Segmented const&) = delete;
+
+  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
+  template <class Host>
+  Status open(Host& host, Offset index, bool sound) {
+    set_root(index);
+    host.read(root_, sizeof *root_);
+    version_ = host.load(&root_->version);
+    if (Status s = self().claim(host); !s.ok()) return s;
+    blocks_.find_superblocks();
+    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
+    if (!pool_->read_only()) {
+      version_ = next_version(version_);
+      host.store(&root_->version, version_);
+      host.persist(&root_->version, sizeof root_->version);
+    }
+    self().begin(host);
+    return {};
+  }
+
+  // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
+
+  template <class Host>
+  Answer find(Host& host, Key const& key, Slot& found) {
+    return self().until_settled(host, key.hash,
+                                [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+  }
+
+  /// Answer::full: there is no memory; why_full() says more.
+  template <class Host>
+  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
+    for (;;) {
+      Segment tried;
+      Answer const answer = self().until_settled(host, key.hash, [&](Segment s, auto right) {
+        tried = s;
+        return ops_.write(host, s, key, slot, how, right, before);
+      });
+      if (answer != Answer::full) return answer;
+      if (Status s = self().make_room(host, key.hash, tried); !s.ok()) {
+        std::lock_guard const lock(why_mutex_);
+        why_full_ = s;
+        return Answer::full;
+      }
+    }
+  }
+
+  template <class Host, class Change>
+  Answer modify(Host& host, Key const& key, Change change, Slot& before) {
+    return self().until_settled(
+        host, key.hash, [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
+  }
+
+  /// Brings near what an operation on this hash will read, after prefetch_entry(): its buckets.
+  template <class Host>
+  void prefetch(Host& host, std::uint64_t hash) {
+    std::uint64_t const place = self().holder(host, hash);
+    if (place != kDamaged) ops_.prefetch(host, segment_at(place), hash);
+  }
+  /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
+  template <class Host, class F>
+  void guess(Host& host, std::uint64_t hash, F f) {
+    std::uint64_t const place = self().holder(host, hash);
+    if (place != kDamaged) ops_.guess(host, segment_at(place), hash, f);
+  }
+
+  // --- Walking --------------------------------------------------------------------------------------------------
+
+  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
+  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
+  /// which nobody changes, is not locked.
+  template <class Host, class F>
+  std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
+    for (;; host.pause()) {
+      std::uint64_t const place = self().holder(host, position);
+      if (place == kDamaged) return std::nullopt;
+      Segment const s = segment_at(place);
+      bool const locks = !pool_->read_only();
+      if (locks) ops_.lock_all(host, s);
+      if (self().holds(host, place, position)) {
+        std::uint64_t const next = end_of(host.load(&s.header->start), Extent{host.load(&s.header->extent)}.depth());
+        ops_.for_each(host, s, f);
+        if (locks) ops_.unlock_all(host, s);
+        return next;
+      }
+      if (locks) ops_.unlock_all(host, s);
+    }
+  }
+
+  /// Tells the allocator which blocks segments have, so that the others are free again; f(slot) for each record. Asks
+  /// go_on() after each segment: false ends it early, as damage does, and nothing is free. What was unlinked before it
+  /// was reached has been let go of when this returns.
+  template <class Host, class F, class GoOn>
+  bool sweep(Host& host, F f, GoOn go_on) {
+    blocks_.begin_sweep();
+    std::uint64_t position = 0;
+    do {
+      {
+        exec::EpochGuard const guard(epochs());
+        std::uint64_t const place = self().holder(host, position);
+        auto const next = walk(host, position, f);
+        if (!next) return false;
+        self().mark(host, place);
+        position = *next;
+      }
+      if (!go_on()) return false;
+    } while (position != 0);
+    if (!mutated(Mutant::dash_sweep_without_wait)) epochs().synchronize();
+    blocks_.finish_sweep();
+    return true;
+  }
+  template <class Host, class F>
+  void sweep(Host& host, F f) {
+    sweep(host, f, [] { return true; });
+  }
+
+  struct Shape {
+    std::uint64_t segments = 0;
+    std::uint32_t depth = 0;
+  };
+
+  [[nodiscard]] exec::Epochs& epochs() { return self().epochs_; }
+  [[nodiscard]] Ops const& ops() const { return ops_; }
+  [[nodiscard]] IndexRoot* root() const { return root_; }
+  [[nodiscard]] Status why_full() {
+    std::lock_guard const lock(why_mutex_);
+    return why_full_;
+  }
+  [[nodiscard]] Status why_damaged() { return damage_.why(); }
+  [[nodiscard]] std::uint64_t splits() const { return splits_.load(); }
+
+ protected:
+  /// `memory` guards pool and blocks, which have `block_bytes`.
+  Segmented(pm::Pool& pool, std::mutex& memory, Ops ops, std::uint64_t block_bytes)
+      : pool_(&pool), base_(pool.base()), memory_(&memory), ops_(ops), blocks_(pool, memory, block_bytes) {}
+  ~Segmented() = default;
+
+  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
+  [[nodiscard]] std::uint64_t place_of(Segment s) const {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - base_);
+  }
+  static bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
+    return ((hash ^ start) >> (64 - extent.depth())) == 0;
+  }
+
+  void set_root(Offset index) { root_ = reinterpret_cast<IndexRoot*>(base_ + index.bytes); }
+  /// Of an index that is new: the words that openings change, in one line.
+  template <class Host>
+  void store_root(Host& host, std::uint64_t first, std::uint64_t directory) {
+    host.store(&root_->version, version_);
+    host.store(&root_->first, first);
+    host.store(&root_->counted, 0);
+    host.store(&root_->directory, directory);
+    host.persist(&root_->directory, 32);
+  }
+
+  /// Makes a segment what an orderly close leaves, once an opening. Answers why that cannot be; empty: it is.
+  template <class Host>
+  std::string make_sound(Host& host, Segment s) {
+    if (pool_->read_only()) return self().unsound(host, s);
+    if (host.load(&s.header->version) == version_) return {};
+    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
+    if (host.load(&s.header->version) == version_) return {};
+    if (std::string fault = self().unsound(host, s); !fault.empty()) return fault;
+    if (!sound_) recover(host, s);
+    host.fence();
+    host.store(&s.header->version, version_);
+    host.persist(&s.header->version, sizeof s.header->version);
+    return {};
+  }
+  /// What neither crashes nor an orderly close leave of a segment that nobody has entered yet. Empty: nothing. After a
+  /// crash its buckets do not say which slots count, until it is recovered.
+  template <class Host>
+  std::string unsound(Host& host, Segment s) {
+    bool const recovers = !sound_ && !pool_->read_only();
+    return recovers ? std::string() : ops_.unsound(host, s);
+  }
+
+  pm::Pool* pool_;
+  std::byte* base_;  // its
+  std::mutex* memory_;
+  Ops ops_;
+  pm::Blocks blocks_;  // Extendible's segments, Linear's chained buckets
+  IndexRoot* root_ = nullptr;
+  std::uint64_t version_ = 0;
+  std::atomic<std::uint64_t> splits_{0};
+  Damage damage_;
+
+ private:
+  static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
+
+  [[nodiscard]] Table& self() { return static_cast<Table&>(*this); }
+
+  template <class Host>
+  void recover(Host& host, Segment s) {
+    Extent const extent{host.load(&s.header->extent)};
+    std::uint64_t const start = host.load(&s.header->start);
+    ops_.recover(host, s, [&](std::uint64_t hash) {
+      return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(extent, start, hash);
+    });
+  }
+
+  bool sound_ = true;  // what was there at open
+  std::mutex why_mutex_;
+  Status why_full_;  // guarded by why_mutex_
+  /// Elsewhere, so that what searches read, here and of Table, lies together.
+  std::vector<SharedLock> recoveries_{kRecoveries};
+};
+
+}  // namespace perdure::dash
