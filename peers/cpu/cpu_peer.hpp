@@ -69,6 +69,7 @@ class Session {
   [[nodiscard]] virtual Counts counts() const { return {}; }
   /// What a host that emulates spent on that, which is not to be counted.
   [[nodiscard]] virtual double emulating_seconds() const { return 0; }
+  /// Counts begin anew, and the clock of one that emulates: sessions that are measured together, together.
   virtual void reset_counts() {}
 };
 

@@ -67,6 +67,7 @@ class SessionOn final : public Session {
   }
   void reset_counts() override {
     if constexpr (std::is_same_v<Host, pm::CountedHost>) host_.reset_counts();
+    if constexpr (std::is_same_v<Host, pm::EmulatedHost>) host_.reset_clock();
   }
 
  private:

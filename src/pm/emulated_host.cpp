@@ -21,8 +21,9 @@ double measure_ns_a_tick() {
 }  // namespace
 
 double tsc_ns() {
+  static std::uint64_t const first = __rdtsc();
   static double const ns_a_tick = measure_ns_a_tick();
-  return static_cast<double>(__rdtsc()) * ns_a_tick;
+  return static_cast<double>(__rdtsc() - first) * ns_a_tick;
 }
 
 CacheModel::Touched CacheModel::touch(std::uint64_t line, bool store) {
@@ -122,7 +123,7 @@ void EmulatedHost::flush(void const* at, std::size_t bytes) {
   LineRange const lines = LineRange::of(at, bytes);
   for (std::uint64_t line = lines.first; line < lines.end; ++line) {
     if (cache_.clean(line - durable_.first_line()))
-      media_busy_ = medium_->write(line - durable_.first_line(), own.begin());
+      media_busy_ = std::max(media_busy_, medium_->write(line - durable_.first_line(), own.begin()));
   }
 }
 

@@ -11,7 +11,9 @@
 //  that
 //    an algorithm announces together overlap, as those do that a processor finds ahead by itself, and one whose place
 //    is only known from another's bytes comes after it. A store waits for nothing, but its line is read too.
-//  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures goes by it.
+//  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures goes by it. Threads
+//    that are measured together reset their clocks together. Who waits for a lock waits for what emulating takes its
+//    holder, too.
 //  * A line that was stored to is written when it is flushed, or when it makes room in the cache. Whoever finds media
 //    busy for longer than the buffers take waits: at the fence for flushed lines, at once for others.
 #pragma once
@@ -53,7 +55,7 @@ class CacheModel {
   std::unique_ptr<Set[]> sets_;
 };
 
-/// Nanoseconds of the time stamp counter.
+/// Nanoseconds of the time stamp counter since it was first asked for.
 double tsc_ns();
 
 class EmulatedHost : public FlushedHost {
@@ -94,8 +96,10 @@ class EmulatedHost : public FlushedHost {
 
   /// Nanoseconds; starts anywhere, and stands still while the caches and the medium are worked out.
   [[nodiscard]] double now() const { return tsc_ns() - own_; }
-  /// What has been left out of it so far.
+  /// What has been left out of it since the clock was reset.
   [[nodiscard]] double own_ns() const { return own_; }
+  /// From here on it shows what all clocks do that are reset now.
+  void reset_clock() { own_ = 0; }
 
  private:
   class OwnTime;

@@ -7,7 +7,6 @@
 namespace perdure::pm {
 namespace {
 
-constexpr std::uint64_t kNone = ~std::uint64_t{0};
 constexpr std::uint64_t kLines = 1 << 18;  // of a pattern
 constexpr double kLinkGbPerS = 13;         // PCIe 3.0 x16, achieved
 
@@ -27,7 +26,7 @@ double gb_per_s_written(MediumShape const& shape, double bytes, double link, Lin
   double arrived = 0, done = 0;
   for (std::uint64_t i = 0; i < kLines; ++i) {
     arrived += bytes / link;
-    done = std::max(arrived, medium.write(line_of(i), arrived));
+    done = std::max({done, arrived, medium.write(line_of(i), arrived)});
   }
   return bytes * kLines / done;
 }
@@ -35,7 +34,7 @@ double gb_per_s_written(MediumShape const& shape, double bytes, double link, Lin
 double gb_per_s_read(MediumShape const& shape) {
   EmulatedMedium medium(shape);
   double last = 0;
-  for (std::uint64_t i = 0; i < kLines; ++i) last = medium.read(i, 0);
+  for (std::uint64_t i = 0; i < kLines; ++i) last = std::max(last, medium.read(i, 0));
   return 64.0 * kLines / last;
 }
 
@@ -47,50 +46,57 @@ std::uint64_t unaligned(std::uint64_t i) { return i % 4 * (kLines / 4) + i / 4 *
 }  // namespace
 
 EmulatedMedium::EmulatedMedium(MediumShape const& shape)
-    : shape_(shape), reads_(shape.read_gb_per_s), writes_(shape.write_gb_per_s), modules_(shape.modules) {
-  for (Module& module : modules_) {
-    module.read.assign(shape.buffered, {kNone, 0});
-    module.written.assign(shape.buffered, kNone);
+    : shape_(shape),
+      reads_(shape.read_gb_per_s),
+      writes_(shape.write_gb_per_s),
+      read_(std::size_t{shape.modules} * shape.buffered),
+      written_(read_.size()) {}
+
+/// A window has room for many internal lines, so that what the last one has too many does not count.
+EmulatedMedium::Bandwidth::Bandwidth(double gb_per_s)
+    : ns_per_byte_(1 / gb_per_s), window_ns_(std::max(4000.0, 16 * kInternalLine * ns_per_byte_)), words_(kWindows) {}
+
+std::optional<std::uint64_t> EmulatedMedium::Bandwidth::claim(std::uint64_t window) {
+  std::atomic<std::uint64_t>& word = words_[window % kWindows];
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  for (;;) {
+    if (seen >> kBytesBits > window) return 0;  // longer ago than the ring knows
+    std::uint64_t const now = seen >> kBytesBits == window ? seen : window << kBytesBits;
+    std::uint64_t const before = now & ((std::uint64_t{1} << kBytesBits) - 1);
+    if (static_cast<double>(before) * ns_per_byte_ >= window_ns_) return std::nullopt;
+    if (word.compare_exchange_weak(seen, now + kInternalLine, std::memory_order_relaxed)) return before;
   }
 }
 
-double EmulatedMedium::Bucket::charge(std::uint32_t bytes, double now) {
-  double before = until_.load(std::memory_order_relaxed);
-  double after = 0;
-  do {
-    after = std::max(before, now) + bytes * ns_per_byte_;
-  } while (!until_.compare_exchange_weak(before, after, std::memory_order_relaxed));
-  return after;
+double EmulatedMedium::Bandwidth::charge(double now) {
+  for (auto window = static_cast<std::uint64_t>(now / window_ns_);; ++window) {
+    if (auto const before = claim(window)) {
+      double const begin = static_cast<double>(window) * window_ns_ + static_cast<double>(*before) * ns_per_byte_;
+      return std::max(begin, now) + kInternalLine * ns_per_byte_;
+    }
+  }
 }
 
 double EmulatedMedium::read(std::uint64_t line, double now) {
   std::uint64_t const internal = line / kLinesOfInternal;
-  Module& module = module_of(line);
-  std::lock_guard const lock(module.mutex);
-  for (Fetched const& lately : module.read) {
-    if (lately.internal == internal) return std::max(lately.there, now + shape_.near_ns);
-  }
-  if (std::find(module.written.begin(), module.written.end(), internal) != module.written.end())
+  if (written_[internal % written_.size()].internal.load(std::memory_order_relaxed) == internal)
     return now + shape_.near_ns;
-  double const there = std::max(now + shape_.read_ns, reads_.charge(kInternalLine, now));
-  module.read[module.next_read] = {internal, there};
-  module.next_read = (module.next_read + 1) % module.read.size();
+  Place& lately = read_[internal % read_.size()];
+  if (lately.internal.load(std::memory_order_relaxed) == internal) {
+    double const there = lately.there.load(std::memory_order_relaxed);
+    return std::max(std::min(there, now + shape_.read_ns), now + shape_.near_ns);
+  }
+  double const there = std::max(now + shape_.read_ns, reads_.charge(now));
+  lately.there.store(there, std::memory_order_relaxed);
+  lately.internal.store(internal, std::memory_order_relaxed);
   return there;
 }
 
 double EmulatedMedium::write(std::uint64_t line, double now) {
   std::uint64_t const internal = line / kLinesOfInternal;
-  Module& module = module_of(line);
-  {
-    std::lock_guard const lock(module.mutex);
-    if (std::find(module.written.begin(), module.written.end(), internal) != module.written.end()) return busy_until();
-    std::uint64_t& oldest = module.written[module.next_written];
-    module.next_written = (module.next_written + 1) % module.written.size();
-    bool const leaves = oldest != kNone;
-    oldest = internal;
-    if (!leaves) return busy_until();
-  }
-  return writes_.charge(kInternalLine, now);
+  std::uint64_t const left =
+      written_[internal % written_.size()].internal.exchange(internal, std::memory_order_relaxed);
+  return left == internal || left == kNothing ? now : writes_.charge(now);
 }
 
 std::vector<CalibrationPoint> calibration(MediumShape const& shape) {

@@ -2,20 +2,25 @@
 // arrives, and when lines that were written have left the write-combining buffers. It knows nothing of clocks: who asks
 // says when it is, so that patterns can be replayed in time of their own. Any number of threads may ask.
 //
-//   latency     a line that its module has to fetch: read_ns; one of an internal line of 256 bytes that the module has
+//   latency     a line that its module has to fetch: read_ns; one of an internal line of 256 bytes that the modules
+//   have
 //               read lately: near_ns
-//   bandwidth   two token buckets, of what media read and of what they write, 256 bytes for each internal line
-//   writing     lines gather in their module's write-combining buffer; the oldest leaves when there is no room, and is
-//               charged 256 bytes whatever was written of it
+//   bandwidth   of what media read and of what they write, 256 bytes for each internal line, counted by windows of time
+//   writing     lines gather in the modules' write-combining buffers; an internal line that makes room for another
+//               leaves, and is charged 256 bytes whatever was written of it
 //
-// Not modelled: wear, thermal limits, flushing one line again and again, sockets.
+// Invariant: who asks waits for what media do at its own time, never for another thread's clock. Threads' clocks run
+// apart, for each leaves out what emulating takes it (emulated_host.hpp): so bandwidth belongs to windows, which a
+// thread that lags still finds as they were, and what another thread has asked for arrives read_ns from now at the
+// latest. Nothing here locks: a race costs a line's latency or a line's bandwidth.
+//
+// Not modelled: wear, thermal limits, flushing one line again and again, sockets, which module a line lies in.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <optional>
 #include <vector>
 
 namespace perdure::pm {
@@ -27,7 +32,6 @@ struct MediumShape {
   double near_ns = 124;  // so that four lines of an internal line take 168 each; published: 169, of reads in order
   std::uint32_t modules = 6;
   std::uint32_t buffered = 64;  // internal lines a module: 16 KB of 256 bytes
-  std::uint32_t interleave = 4096;  // bytes that lie side by side in one module
 };
 
 class EmulatedMedium {
@@ -36,45 +40,41 @@ class EmulatedMedium {
 
   /// When the line is there, in ns, if it is asked for at `now`.
   double read(std::uint64_t line, double now);
-  /// A line leaves a cache at `now`; answers until when media are busy with what left the buffers.
+  /// A line leaves a cache at `now`; answers when there is room for it.
   double write(std::uint64_t line, double now);
-  /// Until when media are busy writing.
-  [[nodiscard]] double busy_until() const { return writes_.until(); }
   [[nodiscard]] MediumShape const& shape() const { return shape_; }
 
  private:
   static constexpr std::uint32_t kInternalLine = 256;
   static constexpr std::uint32_t kLinesOfInternal = kInternalLine / 64;
 
-  /// Bytes are served one after the other.
-  class Bucket {
+  /// How many bytes were charged to each window of time; a ring, which knows the last quarter of a second.
+  class Bandwidth {
    public:
-    explicit Bucket(double gb_per_s) : ns_per_byte_(1 / gb_per_s) {}
-    /// When they have been.
-    double charge(std::uint32_t bytes, double now);
-    [[nodiscard]] double until() const { return until_.load(std::memory_order_relaxed); }
+    explicit Bandwidth(double gb_per_s);
+    /// When media have done with an internal line more, from `now` on.
+    double charge(double now);
 
    private:
+    static constexpr std::size_t kWindows = std::size_t{1} << 16;
+    static constexpr std::uint32_t kBytesBits = 24;
+    /// Bytes before it in the window, or none where the window is full.
+    std::optional<std::uint64_t> claim(std::uint64_t window);
+
     double const ns_per_byte_;
-    std::atomic<double> until_{0};
+    double const window_ns_;
+    std::vector<std::atomic<std::uint64_t>> words_;  // number of a window << kBytesBits | its bytes
   };
-  struct Fetched {
-    std::uint64_t internal;
-    double there;  // when it is
+  /// Of the internal lines that share it, the latest.
+  struct Place {
+    std::atomic<std::uint64_t> internal{kNothing};
+    std::atomic<double> there{0};  // when it is
   };
-  /// Of one module: what it read lately, and what it gathers to write; both rings, the oldest first to go.
-  struct alignas(64) Module {
-    std::mutex mutex;
-    std::vector<Fetched> read;
-    std::vector<std::uint64_t> written;
-    std::size_t next_read = 0;
-    std::size_t next_written = 0;
-  };
-  Module& module_of(std::uint64_t line) { return modules_[line * 64 / shape_.interleave % shape_.modules]; }
+  static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
   MediumShape const shape_;
-  Bucket reads_, writes_;
-  std::vector<Module> modules_;
+  Bandwidth reads_, writes_;
+  std::vector<Place> read_, written_;  // by the internal line's number
 };
 
 /// A published figure, and what the model gives for the same pattern.
