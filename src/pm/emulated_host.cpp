@@ -89,7 +89,7 @@ void EmulatedHost::ask_for(std::uint64_t line) {
 
 void EmulatedHost::wait_slowly(std::uint64_t line) {
   ask_for(line);
-  last_ = line;
+  waited_.add(line);
   if (asked_ == 0) return;
   double there = 0;
   {
@@ -104,7 +104,8 @@ void EmulatedHost::wait_slowly(std::uint64_t line) {
   wait_until(there);
 }
 
-void EmulatedHost::stored(std::uint64_t line) {
+void EmulatedHost::stored_first(std::uint64_t line) {
+  stored_.add(line);
   double room = 0;
   {
     OwnTime const own(*this);
@@ -122,6 +123,7 @@ void EmulatedHost::flush(void const* at, std::size_t bytes) {
   OwnTime const own(*this);
   LineRange const lines = LineRange::of(at, bytes);
   for (std::uint64_t line = lines.first; line < lines.end; ++line) {
+    stored_.drop(line - durable_.first_line());
     if (cache_.clean(line - durable_.first_line()))
       media_busy_ = std::max(media_busy_, medium_->write(line - durable_.first_line(), own.begin()));
   }

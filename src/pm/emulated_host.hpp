@@ -83,7 +83,10 @@ class EmulatedHost : public FlushedHost {
   void read(void const* at, std::size_t bytes) {
     if (!durable_.has(at)) return;
     LineRange const lines = LineRange::of(at, bytes);
-    for (std::uint64_t line = lines.first; line < lines.end; ++line) ask_for(line - durable_.first_line());
+    for (std::uint64_t n = lines.first; n < lines.end; ++n) {
+      std::uint64_t const line = n - durable_.first_line();
+      if (!waited_.has(line)) ask_for(line);
+    }
   }
   void prefetch(void const* at) { read(at, 1); }
   void flush(void const* at, std::size_t bytes);
@@ -92,7 +95,10 @@ class EmulatedHost : public FlushedHost {
     flush(at, bytes);
     fence();
   }
-  void begin() { last_ = CacheModel::kNone; }
+  void begin() {
+    waited_ = {};
+    stored_ = {};
+  }
 
   /// Nanoseconds; starts anywhere, and stands still while the caches and the medium are worked out.
   [[nodiscard]] double now() const { return tsc_ns() - own_; }
@@ -104,6 +110,14 @@ class EmulatedHost : public FlushedHost {
  private:
   class OwnTime;
   static constexpr std::size_t kInFlight = 16;
+  /// The two lines of latest use, for which the caches need not be worked out again: looking at the clock takes time,
+  /// too, some of which is not left out.
+  struct Latest {
+    std::array<std::uint64_t, 2> lines{CacheModel::kNone, CacheModel::kNone};
+    [[nodiscard]] bool has(std::uint64_t line) const { return line == lines[0] || line == lines[1]; }
+    void add(std::uint64_t line) { lines = {line, lines[0]}; }
+    void drop(std::uint64_t line) { std::replace(lines.begin(), lines.end(), line, CacheModel::kNone); }
+  };
   struct Pending {
     std::uint64_t line = CacheModel::kNone;
     double there = 0;
@@ -113,17 +127,21 @@ class EmulatedHost : public FlushedHost {
     return reinterpret_cast<std::uintptr_t>(at) / kCacheLine - durable_.first_line();
   }
   void wait_for(std::uint64_t line) {
-    if (line != last_) wait_slowly(line);
+    if (!waited_.has(line)) wait_slowly(line);
   }
   void wait_slowly(std::uint64_t line);
   void ask_for(std::uint64_t line);
-  void stored(std::uint64_t line);
+  void stored(std::uint64_t line) {
+    if (!stored_.has(line)) stored_first(line);
+  }
+  void stored_first(std::uint64_t line);
   void wait_until(double then) const;
 
   EmulatedMedium* medium_;
   DurableRange durable_;
   CacheModel cache_;
-  std::uint64_t last_ = CacheModel::kNone;  // waited for last, so that it is there
+  Latest waited_;  // so that they are there
+  Latest stored_;  // and not flushed since
   std::array<Pending, kInFlight> pending_{};
   std::size_t next_pending_ = 0;
   std::size_t asked_ = 0;  // pending lines that nobody has waited for
