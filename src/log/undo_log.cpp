@@ -17,10 +17,8 @@ std::uint64_t* UndoLog::epoch() const { return reinterpret_cast<std::uint64_t*>(
 Status UndoLog::attach() {
   std::uint64_t const first = pool_->root().undo_first, run = run_of(capacity());
   if (first == 0 && run == 0) return {};
-  bool sane = first != 0 && run != 0 && first < pool_->superblocks() && run <= pool_->superblocks() - first &&
-              capacity() % kUndoLanes == 0;
-  for (std::uint64_t i = 0; sane && i < run; ++i)
-    sane = pool_->is_free(Offset{(first + i) * pool_->superblock_bytes()});
+  bool const sane = first != 0 && run != 0 && first < pool_->superblocks() && capacity() % kUndoLanes == 0 &&
+                    pool_->is_free_run(base(), run);
   if (!sane) return {Code::corrupt, "the root names an undo log that cannot be there; restore it from a copy"};
   pool_->claim_run(base(), run);
   return {};

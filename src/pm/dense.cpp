@@ -42,9 +42,7 @@ std::uint64_t DenseRoom::lay_out(std::vector<Buffer>& buffers) {
 Status DenseRoom::attach() {
   std::uint64_t const first = pool_->root().dense_first, run = pool_->root().dense_superblocks;
   if (first == 0 && run == 0) return {};
-  bool sane = first != 0 && run != 0 && first < pool_->superblocks() && run <= pool_->superblocks() - first;
-  for (std::uint64_t i = 0; sane && i < run; ++i)
-    sane = pool_->is_free(Offset{(first + i) * pool_->superblock_bytes()});
+  bool const sane = first != 0 && run != 0 && first < pool_->superblocks() && pool_->is_free_run(base(), run);
   if (!sane)
     return {Code::corrupt, "the root names room for dense buffers that cannot be there; restore it from a copy"};
   pool_->claim_run(base(), run);

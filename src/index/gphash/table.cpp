@@ -115,16 +115,9 @@ Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
 
 /// Whether a level that the root names lies in the pool and on nothing else.
 bool Table::may_hold(pm::RootLevel const& l) const {
-  std::uint64_t const superblock = pool_->superblock_bytes();
-  if (l.log2_buckets > kMaxTop || l.offset < superblock || l.offset % superblock != 0) return false;
-  std::uint64_t const first = l.offset / superblock;
-  if (first >= pool_->superblocks()) return false;
+  if (l.log2_buckets > kMaxTop || l.offset < pool_->superblock_bytes()) return false;
   if (std::uint64_t{view_.slots} << l.log2_buckets > pool_->bytes() / 8) return false;  // so that run_of cannot wrap
-  if (run_of(l.log2_buckets) > pool_->superblocks() - first) return false;
-  for (std::uint64_t i = 0; i < run_of(l.log2_buckets); ++i) {
-    if (!pool_->is_free(Offset{(first + i) * superblock})) return false;
-  }
-  return true;
+  return pool_->is_free_run(Offset{l.offset}, run_of(l.log2_buckets));
 }
 
 Status Table::attach() {
