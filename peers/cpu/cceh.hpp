@@ -59,7 +59,7 @@ class Cceh : public KnowsWhyFull {
     host.store(&root_->opening, opening_);
     host.persist(&root_->opening, sizeof root_->opening);
     directory_.open(host);
-    blocks_.find_superblocks();
+    blocks_.find_superblocks_later();
     scan_directory(host);
     return {};
   }

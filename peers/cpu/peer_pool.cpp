@@ -40,7 +40,7 @@ Result<std::unique_ptr<PeerPool>> PeerPool::open(std::string const& path, Option
   }
   std::unique_ptr<PeerPool> opened(new PeerPool(std::move(*pool), options));
   opened->claim_run(opened->index(), 1);
-  opened->keys.find_superblocks();
+  opened->keys.find_superblocks_later();
   return Result<std::unique_ptr<PeerPool>>(std::move(opened));
 }
 

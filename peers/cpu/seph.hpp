@@ -57,7 +57,7 @@ class LevelSegments : public KnowsWhyFull {
   Status open(Host& host) {
     begin_opening(host, static_cast<std::uint32_t>(host.load(&root_->opening)) + 1);
     directory_.open(host);
-    blocks_.find_superblocks();
+    blocks_.find_superblocks_later();
     blocks_.begin_sweep();
     std::uint64_t size = 0;
     std::uint64_t const* const entries = directory_.entries(size);

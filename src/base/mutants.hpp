@@ -166,6 +166,7 @@ enum class Mutant : std::uint8_t {
   dash_halving_not_flushed,
   dash_split_twice,
   // Dash: sweeps beside operations, and the epochs.
+  owners_forgotten,
   dash_sweep_without_wait,
   sweep_frees_new_records,
   sweep_forgets_released,

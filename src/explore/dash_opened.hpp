@@ -64,7 +64,7 @@ class OpenedDash {
 
   explicit OpenedDash(pm::Pool p) : pool(std::move(p)) {}
   void make(dash::SegmentShape shape) { table = std::make_unique<Table>(pool, memory, dash::InlineKeys(8), shape); }
-  void claim() {}
+  void claim_later() {}
   void make_room() {}
   void sweep() {
     table->sweep(host, [](dash::Slot) {});
@@ -116,7 +116,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
         space(pool, memory),
         records(DashRecords(pool.base(), space.shape(), space.pool_bytes()), pool.base(), space.shape()) {}
   void make(dash::SegmentShape shape) { table = std::make_unique<Table>(pool, memory, Keys(records), shape); }
-  void claim() { space.claim(); }
+  void claim_later() { space.claim_later(); }
   /// A superblock of records and a free one, so that none has to be added in the midst of a run.
   void make_room() {
     std::vector<std::uint64_t> one;

@@ -114,7 +114,7 @@ auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong) -> s
     wrong = "the table does not open: " + s.message();
     return nullptr;
   }
-  opened->claim();
+  opened->claim_later();
   return opened;
 }
 

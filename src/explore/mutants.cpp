@@ -223,6 +223,8 @@ constexpr MutantInfo kMutants[] = {
      "the directory is halved for a merge that is not durable yet", nullptr, 4948},
     {Mutant::dash_split_twice, "dash_split_twice", "dash-lh", "who waited for a split splits the segment once more"},
     {Mutant::dash_link_before_bucket, "dash_link_before_bucket", "dash-lh", "a bucket is chained before it is ordered"},
+    {Mutant::owners_forgotten, "owners_forgotten", "dash-eh",
+     "what is first taken after an opening may lie in superblocks that are in use"},
     {Mutant::dash_sweep_without_wait, "dash_sweep_without_wait", "dash-records",
      "a sweep ends while what was unlinked before it came by waits for its readers"},
     {Mutant::sweep_frees_new_records, "sweep_frees_new_records", "dash-records",

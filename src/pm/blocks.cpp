@@ -47,6 +47,7 @@ Result<Offset> Blocks::take() {
 
 void Blocks::give(Offset block) {
   std::lock_guard const lock(*memory_);
+  pool_->find_owners();  // it may be of those that a sweep frees
   bool const unswept = unswept_.contains(block.bytes / pool_->superblock_bytes());
   (unswept ? given_ : free_).push_back(block);
 }
@@ -71,9 +72,13 @@ bool Blocks::is_block(Offset at) const {
   return possible && is_whole(header_of(superblock));
 }
 
+void Blocks::find_superblocks_later() {
+  std::lock_guard const lock(*memory_);
+  pool_->find_owners_later([this] { find_superblocks(); });
+}
+
 /// A superblock of the pool whose header is damaged, though not all of it, is kept from everybody.
 void Blocks::find_superblocks() {
-  std::lock_guard const lock(*memory_);
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
     Offset const at{i * pool_->superblock_bytes()};
     if (!pool_->is_free(at)) continue;
@@ -90,6 +95,7 @@ void Blocks::find_superblocks() {
 
 void Blocks::begin_sweep() {
   std::lock_guard const lock(*memory_);
+  pool_->find_owners();
   for (auto& [index, unswept] : unswept_) unswept.reached.assign(capacity(), false);
 }
 

@@ -20,6 +20,8 @@ class Blocks {
  public:
   /// `memory` guards the pool, and whatever else takes from it. `block_bytes` is a multiple of kBlockAlign.
   Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes);
+  Blocks(Blocks const&) = delete;
+  Blocks& operator=(Blocks const&) = delete;
 
   /// The block's bytes are as its last owner left them.
   Result<Offset> take();
@@ -28,7 +30,8 @@ class Blocks {
   [[nodiscard]] bool is_block(Offset at) const;
 
   /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a sweep has ended.
-  void find_superblocks();
+  /// They are found when something is first taken or given, or the sweep begins.
+  void find_superblocks_later();
   /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given meanwhile.
   void begin_sweep();
   void mark(Offset block);
@@ -38,6 +41,7 @@ class Blocks {
   struct Unswept {
     std::vector<bool> reached;
   };
+  void find_superblocks();
   Status add_superblock();
   [[nodiscard]] std::uint64_t index_in_superblock(Offset block) const;
   [[nodiscard]] Offset block_at(std::uint64_t superblock, std::uint64_t index) const;

@@ -181,11 +181,19 @@ void Pool::publish_root(Root next) {
   }
 }
 
-std::uint64_t Pool::superblocks_in_use() const {
+void Pool::find_owners() {
+  if (find_owners_.empty()) return;
+  for (auto const& find : std::exchange(find_owners_, {}))
+    if (!mutated(Mutant::owners_forgotten)) find();
+}
+
+std::uint64_t Pool::superblocks_in_use() {
+  find_owners();
   return static_cast<std::uint64_t>(std::count(in_use_.begin(), in_use_.end(), true));
 }
 
 Result<Offset> Pool::take_run(std::uint64_t superblocks) {
+  find_owners();
   std::uint64_t run = 0;
   std::uint64_t at = first_free_;
   for (; at < in_use_.size() && run < superblocks; ++at) run = in_use_[at] ? 0 : run + 1;
@@ -209,6 +217,7 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
 }
 
 void Pool::give_run(Offset first, std::uint64_t superblocks) {
+  find_owners();
   std::uint64_t const begin = first.bytes / superblock_bytes();
   for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = false;
   first_free_ = std::min(first_free_, begin);

@@ -1,6 +1,7 @@
 // A pool: a mapped file with its header, its root, and its superblocks. Invariants: the header never
 // changes; the root changes as a whole; a superblock belongs to the index (named by the root), to the
-// heap (it says so itself), or to nobody, and which of them is volatile knowledge rebuilt at open.
+// heap (it says so itself), or to nobody, and which of them is volatile knowledge rebuilt at open, or later: nothing is
+// taken before it is known.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +50,16 @@ class Pool {
   [[nodiscard]] bool read_only() const { return mapping_.read_only(); }
   [[nodiscard]] std::uint64_t superblock_bytes() const { return header_.superblock_bytes; }
   [[nodiscard]] std::uint64_t superblocks() const { return in_use_.size(); }
-  [[nodiscard]] std::uint64_t superblocks_in_use() const;
+  [[nodiscard]] std::uint64_t superblocks_in_use();
 
   /// Makes `next` the root, durably and as a whole, in both copies: an ordering point before and after each.
   void publish_root(Root next);
+
+  /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it is called when the
+  /// answer is first wanted: by what follows, save claim_run() and is_free(_run)(), and whoever calls find_owners().
+  /// Several are called in the order in which they came. What `find` refers to is there until then.
+  void find_owners_later(std::function<void()> find) { find_owners_.push_back(std::move(find)); }
+  void find_owners();
 
   /// A run of adjacent free superblocks; grows the file where there is none.
   Result<Offset> take_run(std::uint64_t superblocks);
@@ -74,6 +81,7 @@ class Pool {
   Root root_{};
   std::vector<bool> in_use_;
   std::uint64_t first_free_ = 1;  // no superblock below it is free
+  std::vector<std::function<void()>> find_owners_;
 };
 
 }  // namespace perdure::pm

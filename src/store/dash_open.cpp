@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kStartLoad = 0.7;  // of the segments a table begins with
 constexpr std::uint64_t kMostInitialDepth = 20;
-constexpr std::uint64_t kSweptAtOnce = 256;  // segments; larger tables by a thread of its own
+constexpr std::uint64_t kSweptAtOnce = 16u << 20;  // bytes of pool; larger ones by a thread of its own
 
 dash::Kind kind_of(Index index) { return index == Index::dash_lh ? dash::Kind::linear : dash::Kind::extendible; }
 
@@ -127,7 +127,7 @@ Status DashStore::attach() {
   pool_.claim_run(index_at, 1);
   make_engine(segments.value());
   if (Status s = engine_->open(index_at, recovery.clean); !s.ok()) return refused(s);
-  space_.claim();
+  space_.claim_later();
   sequence_ = lease_ = pool_.root().batch_lease;
   if (recovery.clean) {
     records_ = engine_->noted_count();
@@ -146,8 +146,10 @@ Status DashStore::attach() {
 }
 
 void DashStore::begin_sweep() {
-  std::uint64_t seen = 0;
-  if (engine_->sweep([&] { return ++seen < kSweptAtOnce; })) return count_if_unknown();
+  if (pool_.bytes() <= kSweptAtOnce) {
+    if (engine_->sweep([] { return true; })) count_if_unknown();
+    return;
+  }
   swept_ = false;
   sweeper_ = std::thread([this] {
     engine_->sweep([this] { return !stop_; });

@@ -28,8 +28,8 @@ class DashSpace {
   std::uint64_t wait_for_readers(std::uint64_t records) { return waiting_.fetch_add(records) + records; }
   void give_waiting(std::span<std::uint64_t const> records);
 
-  // After an opening, see RecordHeap.
-  void claim();
+  // After an opening, see RecordHeap. Its superblocks are claimed when something first depends on them.
+  void claim_later();
   void begin_sweep();
   void mark(std::span<std::uint64_t const> records);
   void finish_sweep();
@@ -42,13 +42,15 @@ class DashSpace {
   [[nodiscard]] pm::RecordShape const& shape() const { return heap_.shape(); }
 
  private:
+  /// `memory` is held.
+  pm::RecordHeap& heap();
   void note_size() { pool_bytes_.store(pool_->bytes(), std::memory_order_release); }
 
   pm::Pool* pool_;
   std::mutex* memory_;
   std::atomic<std::uint64_t> pool_bytes_{0};
   std::atomic<std::uint64_t> waiting_{0};
-  pm::RecordHeap heap_;  // guarded by memory_
+  pm::RecordHeap heap_;  // guarded by memory_; through heap()
 };
 
 }  // namespace perdure

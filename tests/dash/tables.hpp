@@ -29,6 +29,7 @@ class TableInPool {
 
   /// As after a crash: another object over the same bytes, which trusts nothing but the pool.
   void reopen(bool sound) {
+    pool_.find_owners();  // which the table that goes may not have asked for
     table_.reset();
     for (std::uint64_t i = 1; i < pool_.superblocks(); ++i) pool_.give_run(Offset{i * pool_.superblock_bytes()}, 1);
     pool_.claim_run(index_, 1);

@@ -1,10 +1,11 @@
-// The pool's superblocks: which runs of them recovery may claim.
+// The pool's superblocks: which runs of them recovery may claim, and when it finds out whose they are.
 #include "pm/pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace perdure::pm {
 namespace {
@@ -40,6 +41,38 @@ TEST(Pool, TellsWhatIsNoRun) {
   EXPECT_FALSE(pool.is_free_run(Offset{8 * kMinSuperblock}, 1)) << "the pool ends there";
   EXPECT_FALSE(pool.is_free_run(Offset{kMinSuperblock}, most)) << "so many that their sum wraps";
   EXPECT_FALSE(pool.is_free_run(Offset{most / kMinSuperblock * kMinSuperblock}, 1)) << "no superblock lies so far off";
+}
+
+TEST(Pool, FindsOwnersInTurnBeforeAnythingIsTaken) {
+  Pool pool = make_pool(8);
+  std::vector<int> called;
+  pool.find_owners_later([&] {
+    called.push_back(1);
+    pool.claim_run(Offset{kMinSuperblock}, 3);
+  });
+  pool.find_owners_later([&] {
+    called.push_back(2);
+    EXPECT_FALSE(pool.is_free(Offset{kMinSuperblock})) << "the first has claimed it";
+  });
+  EXPECT_TRUE(pool.is_free_run(Offset{kMinSuperblock}, 7));
+  pool.claim_run(Offset{4 * kMinSuperblock}, 1);
+  EXPECT_TRUE(called.empty());
+  auto taken = pool.take_run(1);
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(called, (std::vector{1, 2}));
+  EXPECT_EQ(taken->bytes, 5 * kMinSuperblock);
+  EXPECT_EQ(pool.superblocks_in_use(), 6u);
+  EXPECT_EQ(called.size(), 2u) << "once each";
+}
+
+TEST(Pool, FindsOwnersWhenAskedHowMuchIsInUseOrGivenSomething) {
+  for (bool const gives : {false, true}) {
+    Pool pool = make_pool(8);
+    bool called = false;
+    pool.find_owners_later([&] { called = true; });
+    gives ? pool.give_run(Offset{kMinSuperblock}, 1) : static_cast<void>(pool.superblocks_in_use());
+    EXPECT_TRUE(called);
+  }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
@@ -148,9 +149,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   static constexpr std::uint64_t kSmallDirectory = 1u << 19;  // bytes; larger ones have to be worth it
 
   struct Directory {
-    explicit Directory(std::uint32_t its_depth) : depth(its_depth) {}
+    explicit Directory(std::uint32_t its_depth) : depth(its_depth), entries(size()) {}
     std::uint32_t depth;
-    std::vector<std::uint64_t> entries;  // places of segments; 0 = not looked up yet
+    ZeroWords entries;  // places of segments; 0 = not looked up yet
+    [[nodiscard]] std::size_t size() const { return std::size_t{1} << depth; }
     [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return hash >> (64 - depth); }
   };
 
@@ -291,7 +293,6 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   void begin(Host& host) {
     auto const depth = static_cast<std::uint32_t>(host.load(&root_->directory) >> 56);
     auto directory = std::make_unique<Directory>(depth);
-    directory->entries.assign(std::size_t{1} << depth, 0);
     host.store(&volatile_, reinterpret_cast<std::uint64_t>(directory.get()));
     owned_ = std::move(directory);
   }
@@ -348,7 +349,8 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       return s;
     Directory const& now = directory(host);
     auto next = std::make_unique<Directory>(depth + 1);
-    for (std::uint64_t const& entry : now.entries) next->entries.insert(next->entries.end(), 2, host.load(&entry));
+    for (std::size_t i = 0; i < now.size(); ++i)
+      next->entries[2 * i] = next->entries[2 * i + 1] = host.load(&now.entries[i]);
     replace_volatile(host, std::move(next));
     return {};
   }
@@ -375,7 +377,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);
     auto next = std::make_unique<Directory>(depth - 1);
-    for (std::size_t i = 0; i < now.entries.size(); i += 2) next->entries.push_back(agreed(host, now, i));
+    for (std::size_t i = 0; i < next->size(); ++i) next->entries[i] = agreed(host, now, 2 * i);
     replace_volatile(host, std::move(next));
   }
   /// Two entries that become one lead to one segment, or are not looked up yet.

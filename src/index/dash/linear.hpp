@@ -20,14 +20,13 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
@@ -235,32 +234,34 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
         now.next() >= first << now.rounds())
       return impossible;
     std::uint64_t const all = (first << now.rounds()) + now.next();
+    std::uint32_t const last = array_of(all - 1).array, next = array_of(all).array;
     for (std::uint32_t a = 0; a < kArrays; ++a) {
       bool const there = host.load(arrays() + a) != 0;
-      if (there ? a > array_of(all).array : a <= array_of(all - 1).array) return impossible;
+      if (there ? a > next : a <= last) return impossible;
     }
     return {};
   }
 
-  // --- The volatile directory: chunk 0 has the first segments, chunk c + 1 those that round c adds ------------------
+  // --- The volatile directory: a chunk for what the opening's round brings it to, one for each round after it --------
 
   template <class Host>
   void begin(Host& host) {
     first_ = host.load(&root_->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     std::uint64_t const word = host.load(&root_->directory);
-    for (std::uint32_t c = 0; c <= Extents{word}.rounds() + 1; ++c) make_chunk(c);
+    chunk_depth_ = depth_ + Extents{word}.rounds() + 1;
+    chunks_[0] = ZeroWords(std::size_t{1} << chunk_depth_);
     host.store(&extents_, word);
   }
-  void make_chunk(std::uint32_t c) {
-    std::size_t const n = c == 0 ? first_ : first_ << (c - 1);
-    if (!chunks_[c]) chunks_[c].reset(static_cast<std::uint64_t*>(std::calloc(n, sizeof(std::uint64_t))));
+  /// For the segments 2^depth, ..., 2^(depth + 1) - 1.
+  void make_chunk(std::uint32_t depth) {
+    ZeroWords& chunk = chunks_[depth - chunk_depth_ + 1];
+    if (!chunk) chunk = ZeroWords(std::size_t{1} << depth);
   }
   std::uint64_t& entry_at(std::uint64_t i) {
-    std::uint64_t const above = i >> depth_;
+    std::uint64_t const above = i >> chunk_depth_;
     if (above == 0) return chunks_[0][i];
-    auto const c = static_cast<std::uint32_t>(std::bit_width(above));
-    return chunks_[c][i - (first_ << (c - 1))];
+    return chunks_[static_cast<std::size_t>(std::bit_width(above))][i - std::bit_floor(i)];
   }
   /// Place of the segment, or 0 where it has to be entered first.
   template <class Host>
@@ -397,7 +398,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     if (now.rounds() + depth_ + 2 >= kChunks) return {Code::no_space, "the index has as many segments as it can"};
     bool const ends = now.next() + 1 == all;
     std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
-    if (ends) make_chunk(now.rounds() + 2);
+    if (ends) make_chunk(depth_ + now.rounds() + 1);
     host.store(&root_->directory, word);
     host.persist(&root_->directory, sizeof word);
     host.store(&extents_, word);
@@ -475,10 +476,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
   std::uint32_t depth_ = 0;
   std::uint64_t extents_ = 0;  // what word `directory` says
-  struct Free {
-    void operator()(std::uint64_t* p) const { std::free(p); }
-  };
-  std::array<std::unique_ptr<std::uint64_t[], Free>, kChunks + 2> chunks_;
+  std::uint32_t chunk_depth_ = 0;  // of chunk 0
+  std::array<ZeroWords, kChunks + 2> chunks_;
   SharedLock growing_;
   /// The last split found no memory: segments that are due stay whole until there is.
   std::atomic<bool> starving_{false};

@@ -50,7 +50,7 @@ class Segmented {
     host.read(root_, sizeof *root_);
     version_ = host.load(&root_->version);
     if (Status s = self().claim(host); !s.ok()) return s;
-    blocks_.find_superblocks();
+    blocks_.find_superblocks_later();
     sound_ = sound || mutated(Mutant::dash_recovery_skipped);
     if (!pool_->read_only()) {
       version_ = next_version(version_);
