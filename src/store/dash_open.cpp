@@ -16,7 +16,9 @@ namespace {
 
 constexpr double kStartLoad = 0.7;  // of the segments a table begins with
 constexpr std::uint64_t kMostInitialDepth = 20;
-constexpr std::uint64_t kSweptAtOnce = 16u << 20;  // bytes of pool; larger ones by a thread of its own
+// At most so many segments, of a pool of so many bytes, are swept by the opening; others by a thread of its own.
+constexpr std::uint64_t kSegmentsAtOnce = 256;
+constexpr std::uint64_t kBytesAtOnce = 64u << 20;
 
 dash::Kind kind_of(Index index) { return index == Index::dash_lh ? dash::Kind::linear : dash::Kind::extendible; }
 
@@ -146,10 +148,9 @@ Status DashStore::attach() {
 }
 
 void DashStore::begin_sweep() {
-  if (pool_.bytes() <= kSweptAtOnce) {
-    if (engine_->sweep([] { return true; })) count_if_unknown();
-    return;
-  }
+  std::uint64_t seen = 0;
+  if (pool_.bytes() <= kBytesAtOnce && engine_->sweep([&] { return ++seen < kSegmentsAtOnce; }))
+    return count_if_unknown();
   swept_ = false;
   sweeper_ = std::thread([this] {
     engine_->sweep([this] { return !stop_; });
