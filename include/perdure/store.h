@@ -322,6 +322,10 @@ class Store {
   [[nodiscard]] RecoveryReport const& recovery() const;
   [[nodiscard]] Survival survives() const;
   [[nodiscard]] std::string const& path() const;
+  /// Bytes of every key, and of every value; 0 = of any length. Unlike stats(), these count nothing.
+  [[nodiscard]] std::uint32_t key_bytes() const;
+  [[nodiscard]] std::uint32_t value_bytes() const;
+  [[nodiscard]] Device device() const;
 
   /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Further calls answer
   /// Code::closed.

@@ -198,6 +198,9 @@ void bind_store(nb::module_& module) {
       .def("recovery", [](Store const& store) { return store.recovery(); })
       .def("survives", &Store::survives)
       .def("path", [](Store const& store) { return store.path(); })
+      .def("key_bytes", &Store::key_bytes)
+      .def("value_bytes", &Store::value_bytes)
+      .def("device", &Store::device)
       .def("close", &close);
 }
 

@@ -165,14 +165,13 @@ class Store:
     """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it."""
 
     def __init__(self, native: _native.Store) -> None:
-        stats = native.stats()
         self._native: _native.Store | None = native
         self._transaction: tuple[int, _native.Transaction] | None = None
         self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
         self._path = native.path()
-        self._key_width = stats.key_bytes or None
-        self._value_width = stats.value_bytes or None
-        self._device = stats.device.name
+        self._key_width = native.key_bytes() or None
+        self._value_width = native.value_bytes() or None
+        self._device = native.device().name
 
     @property
     def path(self) -> str:

@@ -23,6 +23,17 @@ def test_holds_what_was_put_after_closing_and_opening(pool, index):
         assert store.verify().fault_count == 0
 
 
+def test_opening_counts_no_records(pool, monkeypatch):
+    with perdure.create(pool, 8, None, index="dash-eh") as store:
+        store.put(np.arange(100, dtype=np.uint64), [b"v"] * 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(perdure._native.Store, "stats", lambda _: pytest.fail("opening asked for a count"))
+        with perdure.open(pool) as store:
+            assert (store.key_bytes, store.value_bytes, store.device) == (8, None, "cpu")
+    with perdure.open(pool) as store:
+        assert len(store) == 100
+
+
 def test_threads_write_beside_each_other(pool):
     with perdure.create(pool, 8, 8, index="dash-eh") as store:
         store.put(np.array([7], np.uint64), np.array([0], np.uint64))

@@ -107,7 +107,9 @@ class DashEngine {
   /// Finds out what is free after an opening, while others go on; go_on() is asked after each segment.
   /// False: it was asked to end before it had seen everything, or met damage, and nothing is known.
   virtual bool sweep(std::function<bool()> const& go_on) = 0;
+  /// Looks at each segment, where depth() looks at none.
   [[nodiscard]] virtual DashShape shape() = 0;
+  [[nodiscard]] virtual std::uint32_t depth() = 0;
   /// The count that an orderly close leaves for the next opening.
   [[nodiscard]] virtual std::uint64_t noted_count() = 0;
   virtual void note_count(std::uint64_t records) = 0;

@@ -99,6 +99,12 @@ class DashEngineOn final : public DashEngine {
     return {shape.segments, shape.segments * slots, table_.splits(), shape.depth};
   }
 
+  std::uint32_t depth() override {
+    pm::OrderedHost host;
+    exec::EpochGuard const guard(table_.epochs());
+    return table_.depth(host);
+  }
+
   std::uint64_t noted_count() override { return pm::OrderedHost::load(&table_.root()->counted); }
   void note_count(std::uint64_t records) override {
     pm::store_word(&table_.root()->counted, records);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kStartLoad = 0.7;  // of the segments a table begins with
 constexpr std::uint64_t kMostInitialDepth = 20;
-// At most so many segments, of a pool of so many bytes, are swept by the opening; others by a thread of its own.
-constexpr std::uint64_t kSegmentsAtOnce = 256;
+// A table of at most this depth, in a pool of at most so many bytes, is swept by the opening; others by a thread.
+constexpr std::uint32_t kDepthAtOnce = 7;
 constexpr std::uint64_t kBytesAtOnce = 64u << 20;
 
 dash::Kind kind_of(Index index) { return index == Index::dash_lh ? dash::Kind::linear : dash::Kind::extendible; }
@@ -47,7 +47,7 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, dash::SegmentShape shape,
 }  // namespace
 
 DashStore::DashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
-    : Impl(std::move(pool_path), open_options),
+    : Impl(std::move(pool_path), open_options, pool.header()),
       pool_(std::move(pool)),
       space_(pool_, memory_),
       workers_(open_options.threads) {}
@@ -148,9 +148,10 @@ Status DashStore::attach() {
 }
 
 void DashStore::begin_sweep() {
-  std::uint64_t seen = 0;
-  if (pool_.bytes() <= kBytesAtOnce && engine_->sweep([&] { return ++seen < kSegmentsAtOnce; }))
-    return count_if_unknown();
+  if (engine_->depth() <= kDepthAtOnce && pool_.bytes() <= kBytesAtOnce) {
+    if (engine_->sweep([] { return true; })) count_if_unknown();
+    return;
+  }
   swept_ = false;
   sweeper_ = std::thread([this] {
     engine_->sweep([this] { return !stop_; });

@@ -60,7 +60,7 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
 }  // namespace
 
 GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
-    : Impl(std::move(pool_path), open_options),
+    : Impl(std::move(pool_path), open_options, pool.header()),
       pool_(std::move(pool)),
       heap_(pool_),
       table_(pool_, heap_),

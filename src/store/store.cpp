@@ -191,6 +191,9 @@ void Store::reset_counts() { impl_->reset_counts(); }
 RecoveryReport const& Store::recovery() const { return impl_->recovery; }
 Survival Store::survives() const { return impl_->survives(); }
 std::string const& Store::path() const { return impl_->path; }
+std::uint32_t Store::key_bytes() const { return impl_->key_bytes; }
+std::uint32_t Store::value_bytes() const { return impl_->value_bytes; }
+Device Store::device() const { return impl_->options.device; }
 Status Store::close() {
   exec::Range const range("close");
   return impl_->close();

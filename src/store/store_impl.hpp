@@ -16,7 +16,11 @@ namespace perdure {
 struct Call;
 
 struct Store::Impl {
-  Impl(std::string pool_path, OpenOptions const& open_options) : path(std::move(pool_path)), options(open_options) {}
+  Impl(std::string pool_path, OpenOptions const& open_options, pm::PoolHeader const& header)
+      : path(std::move(pool_path)),
+        options(open_options),
+        key_bytes(header.key_bytes),
+        value_bytes(header.value_bytes) {}
   Impl(Impl const&) = delete;
   Impl& operator=(Impl const&) = delete;
   virtual ~Impl() = default;
@@ -48,6 +52,7 @@ struct Store::Impl {
   // Constant after opening.
   std::string const path;
   OpenOptions const options;
+  std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
   RecoveryReport recovery;
 
  protected:

@@ -4,6 +4,17 @@
 namespace perdure::test {
 namespace {
 
+TEST_P(Conformance, AStoreKnowsItsSizesAndDevice) {
+  Stats const s = driver_->store().stats();
+  CreateOptions const made = GetParam().create(1);
+  EXPECT_EQ(driver_->store().key_bytes(), made.key_bytes);
+  EXPECT_EQ(driver_->store().value_bytes(), made.value_bytes);
+  EXPECT_EQ(driver_->store().device(), GetParam().device);
+  EXPECT_EQ(s.key_bytes, made.key_bytes);
+  EXPECT_EQ(s.value_bytes, made.value_bytes);
+  EXPECT_EQ(s.device, GetParam().device);
+}
+
 TEST_P(Conformance, TooLongKeysAndValuesAreRefusedOneByOne) {
   if (fixed_keys() && fixed_values()) GTEST_SKIP() << "all sizes are fixed here";
   Stats const s = driver_->store().stats();

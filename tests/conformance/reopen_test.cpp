@@ -33,6 +33,16 @@ TEST_P(Conformance, AKilledStoreIsFoundWhole) {
   }
 }
 
+TEST_P(Conformance, ALargeTableOfDashIsCountedWhenSomebodyAsks) {
+  if (!GetParam().dash()) GTEST_SKIP() << "other tables are looked through by the opening";
+  ASSERT_NO_FATAL_FAILURE(make(300000));
+  ASSERT_NO_FATAL_FAILURE(fill(0, 300));
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  EXPECT_FALSE(driver_->store().recovery().counted);
+  EXPECT_EQ(driver_->store().stats().records, 300u);
+  driver_->check_all();
+}
+
 TEST_P(Conformance, AReopenedPoolGoesOnGrowing) {
   std::uint64_t const n = volume(1500);
   for (std::uint64_t round = 0; round < 4; ++round) {

@@ -100,8 +100,12 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   }
 
   template <class Host>
+  std::uint32_t depth(Host& host) {
+    return directory(host).depth;
+  }
+  template <class Host>
   Shape shape(Host& host) {
-    Shape shape{0, directory(host).depth};
+    Shape shape{0, depth(host)};
     static_cast<void>(along_chain(host, [&](std::uint64_t) { ++shape.segments; }));
     return shape;
   }

@@ -95,6 +95,10 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   }
 
   template <class Host>
+  std::uint32_t depth(Host& host) {
+    return depth_ + Extents{host.load(&extents_)}.rounds();
+  }
+  template <class Host>
   Shape shape(Host& host) {
     Extents const now{host.load(&extents_)};
     return {(first_ << now.rounds()) + now.next(), depth_ + now.rounds()};
