@@ -88,9 +88,9 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   // No more fillers than leave the table as it is, so that it is the run that splits segments.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
     std::size_t const mark = arena_.mark();
-    std::uint64_t const bytes = arena_.file_bytes, segments = made.table->shape(made.host).segments;
+    std::uint64_t const bytes = arena_.file_bytes, segments = made.table->segments(made.host);
     if (made.put(scenario_.fillers[i], scenario_.fillers[i]) != dash::Answer::done) return false;
-    if (made.table->shape(made.host).segments == segments) continue;
+    if (made.table->segments(made.host) == segments) continue;
     back_to(mark, bytes);
     scenario_.fillers.resize(i);
   }

@@ -68,7 +68,6 @@ struct DashFaults {
 
 struct DashShape {
   std::uint64_t segments = 0, slots = 0, splits = 0;
-  std::uint32_t depth = 0;
 };
 
 struct DashOptions {
@@ -107,7 +106,7 @@ class DashEngine {
   /// Finds out what is free after an opening, while others go on; go_on() is asked after each segment.
   /// False: it was asked to end before it had seen everything, or met damage, and nothing is known.
   virtual bool sweep(std::function<bool()> const& go_on) = 0;
-  /// Looks at each segment, where depth() looks at none.
+  /// May look at each segment, where depth() looks at none.
   [[nodiscard]] virtual DashShape shape() = 0;
   [[nodiscard]] virtual std::uint32_t depth() = 0;
   /// The count that an orderly close leaves for the next opening.

@@ -93,10 +93,10 @@ class DashEngineOn final : public DashEngine {
   DashShape shape() override {
     pm::OrderedHost host;
     exec::EpochGuard const guard(table_.epochs());
-    auto const shape = table_.shape(host);
+    std::uint64_t const segments = table_.segments(host);
     dash::SegmentShape const segment = table_.ops().shape();
     std::uint64_t const slots = std::uint64_t{segment.buckets + segment.stash} * dash::kSlots;
-    return {shape.segments, shape.segments * slots, table_.splits(), shape.depth};
+    return {segments, segments * slots, table_.splits()};
   }
 
   std::uint32_t depth() override {

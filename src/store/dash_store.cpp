@@ -262,7 +262,7 @@ Stats DashStore::stats_open() {
   s.value_bytes = h.value_bytes;
   s.max_key_bytes = h.max_key_bytes;
   s.max_value_bytes = h.max_value_bytes;
-  s.top_level = shape.depth;
+  s.top_level = engine_->depth();
   s.index = index();
   s.segments = shape.segments;
   s.medium = pool_.medium();

@@ -62,12 +62,12 @@ TEST(DashExtendible, GrowsAndShrinksAgain) {
   constexpr std::uint64_t kKeys = 60000;
   for (std::uint64_t k = 0; k < kKeys; ++k) ASSERT_EQ(t.write(k, ~k, Write::insert), Answer::done);
   for (std::uint64_t k = 0; k < kKeys; ++k) ASSERT_EQ(t.get(k), ~k);
-  auto const full = t.table().shape(t.host());
-  EXPECT_GT(full.segments, 64u);
+  std::uint64_t const full = t.table().segments(t.host());
+  std::uint32_t const deep = t.table().depth(t.host());
+  EXPECT_GT(full, 64u);
   for (std::uint64_t k = 0; k < kKeys; ++k) ASSERT_EQ(t.erase(k), Answer::done);
-  auto const empty = t.table().shape(t.host());
-  EXPECT_LT(empty.segments * 8, full.segments);
-  EXPECT_LT(empty.depth, full.depth);
+  EXPECT_LT(t.table().segments(t.host()) * 8, full);
+  EXPECT_LT(t.table().depth(t.host()), deep);
   EXPECT_TRUE(t.contents().empty());
   t.table().epochs().drain();
   std::uint64_t const bytes = t.pool().bytes();
@@ -83,7 +83,7 @@ double best_load(SegmentShape shape) {
   for (std::uint64_t k = 0; k < 400000; ++k) {
     if (t.write(k, k, Table::Write::insert) != Answer::done) return 0;
     if (k < 20000 || k % 500 != 0) continue;
-    auto const slots = t.table().shape(t.host()).segments * (shape.buckets + shape.stash) * kSlots;
+    auto const slots = t.table().segments(t.host()) * (shape.buckets + shape.stash) * kSlots;
     best = std::max(best, static_cast<double>(k) / static_cast<double>(slots));
   }
   return best;

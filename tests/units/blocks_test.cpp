@@ -7,22 +7,14 @@
 #include <iterator>
 #include <mutex>
 #include <set>
-#include <stdexcept>
+
+#include "units/memfd_pool.hpp"
 
 namespace perdure::pm {
 namespace {
 
 constexpr std::uint64_t kBlock = 1u << 16;
 constexpr std::uint64_t kEach = (kMinSuperblock - kBlockAlign) / kBlock;  // blocks a superblock
-
-Pool make_pool(std::uint64_t superblocks) {
-  PoolHeader shape{};
-  shape.superblock_bytes = kMinSuperblock;
-  shape.max_bytes = superblocks * kMinSuperblock;
-  auto pool = Pool::create("memfd:blocks", shape, superblocks, false, {});
-  if (!pool) throw std::runtime_error(pool.status().message());
-  return std::move(*pool);
-}
 
 /// As the next opening finds the pool.
 void forget_owners(Pool& pool) {
@@ -68,7 +60,7 @@ class Driven {
 
 RC_GTEST_PROP(Blocks, AreHandedOutOnceOverAnOpeningAndItsSweep, ()) {
   constexpr std::uint64_t kSuperblocks = 12;
-  Pool pool = make_pool(kSuperblocks);
+  Pool pool = make_pool(kSuperblocks, kSuperblocks);
   std::mutex memory;
   std::set<std::uint64_t> held;
   {
@@ -89,7 +81,7 @@ RC_GTEST_PROP(Blocks, AreHandedOutOnceOverAnOpeningAndItsSweep, ()) {
 }
 
 TEST(Blocks, SuperblocksAreLookedAtWhenSomethingIsFirstTaken) {
-  Pool pool = make_pool(4);
+  Pool pool = make_pool(4, 4);
   std::mutex memory;
   Offset first;
   {

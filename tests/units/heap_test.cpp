@@ -9,18 +9,10 @@
 #include <vector>
 
 #include "support/store_driver.hpp"
+#include "units/memfd_pool.hpp"
 
 namespace perdure::pm {
 namespace {
-
-Pool make_pool(std::uint64_t superblocks, std::uint64_t max_superblocks) {
-  PoolHeader shape{};
-  shape.superblock_bytes = kMinSuperblock;
-  shape.max_bytes = max_superblocks * kMinSuperblock;
-  auto pool = Pool::create("memfd:heap", shape, superblocks, false, {});
-  if (!pool) throw std::runtime_error(pool.status().message());
-  return std::move(*pool);
-}
 
 /// What was handed out: offset -> stride.
 using Held = std::map<std::uint64_t, std::uint64_t>;

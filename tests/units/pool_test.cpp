@@ -3,20 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "units/memfd_pool.hpp"
+
 namespace perdure::pm {
 namespace {
-
-Pool make_pool(std::uint64_t superblocks) {
-  PoolHeader shape{};
-  shape.superblock_bytes = kMinSuperblock;
-  auto pool = Pool::create("memfd:pool", shape, superblocks, false, {});
-  if (!pool) throw std::runtime_error(pool.status().message());
-  return std::move(*pool);
-}
 
 TEST(Pool, TellsWhichRunsAreFree) {
   Pool pool = make_pool(8);

@@ -38,7 +38,6 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
  public:
   using typename Base::Key;
   using typename Base::Ops;
-  using typename Base::Shape;
   static constexpr Kind kKind = Kind::extendible;
 
   /// `memory` guards pool and blocks.
@@ -104,10 +103,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     return directory(host).depth;
   }
   template <class Host>
-  Shape shape(Host& host) {
-    Shape shape{0, depth(host)};
-    static_cast<void>(along_chain(host, [&](std::uint64_t) { ++shape.segments; }));
-    return shape;
+  std::uint64_t segments(Host& host) {
+    std::uint64_t n = 0;
+    static_cast<void>(along_chain(host, [&](std::uint64_t) { ++n; }));
+    return n;
   }
 
   /// f(what) for each word that leads astray of the chain of segments and of the directory on PM. Nobody changes them.

@@ -42,7 +42,6 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
  public:
   using typename Base::Key;
   using typename Base::Ops;
-  using typename Base::Shape;
   static constexpr Kind kKind = Kind::linear;
 
   /// `memory` guards pool and blocks.
@@ -99,16 +98,16 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return depth_ + Extents{host.load(&extents_)}.rounds();
   }
   template <class Host>
-  Shape shape(Host& host) {
+  std::uint64_t segments(Host& host) {
     Extents const now{host.load(&extents_)};
-    return {(first_ << now.rounds()) + now.next(), depth_ + now.rounds()};
+    return (first_ << now.rounds()) + now.next();
   }
 
   /// f(what) for each chained bucket that two segments have. Nobody changes them.
   template <class Host, class F>
   void look_over(Host& host, F f) {
     std::unordered_map<std::uint64_t, std::uint64_t> owners;
-    for (std::uint64_t i = 0, all = shape(host).segments; i < all; ++i) {
+    for (std::uint64_t i = 0, all = segments(host); i < all; ++i) {
       std::uint64_t const place = entry_of(host, i);
       if (place == 0 || place == kDamaged) continue;
       for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) {

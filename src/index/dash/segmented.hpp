@@ -156,11 +156,6 @@ class Segmented {
     sweep(host, f, [] { return true; });
   }
 
-  struct Shape {
-    std::uint64_t segments = 0;
-    std::uint32_t depth = 0;
-  };
-
   [[nodiscard]] exec::Epochs& epochs() { return self().epochs_; }
   [[nodiscard]] Ops const& ops() const { return ops_; }
   [[nodiscard]] IndexRoot* root() const { return root_; }
