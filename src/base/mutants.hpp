@@ -140,6 +140,7 @@ enum class Mutant : std::uint8_t {
   gpm_clear_not_synced,
   // Dash.
   dash_lock_ignored,
+  dash_next_not_locked,
   dash_search_not_checked,
   dash_slot_not_ordered,
   dash_key_before_value,

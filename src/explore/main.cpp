@@ -201,7 +201,7 @@ bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
       runs.model = Model::flush;
       runs.seed = m.scenario;
       runs.scenarios = 1;
-      runs.schedules = 300;
+      runs.preemptions = 2;
       work(runs, totals);
     }
     if (totals.findings.empty()) work(a.options, totals);

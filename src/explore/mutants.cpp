@@ -180,6 +180,8 @@ constexpr MutantInfo kMutants[] = {
     {Mutant::gpm_same_copy, "gpm_same_copy", "gpm-checkpoint", "every checkpoint is written over copy 0"},
     {Mutant::gpm_same_header, "gpm_same_header", "gpm-checkpoint", "every header is written over header 0"},
     {Mutant::dash_lock_ignored, "dash_lock_ignored", "dash", "two threads change one bucket at once"},
+    {Mutant::dash_next_not_locked, "dash_next_not_locked", "dash",
+     "a record goes to its probing bucket, or comes from there, without that bucket's lock"},
     {Mutant::dash_search_not_checked, "dash_search_not_checked", "dash",
      "a search holds although its bucket was changed meanwhile"},
     {Mutant::dash_slot_not_ordered, "dash_slot_not_ordered", "dash", "an insert returns before its slot is ordered"},

@@ -8,7 +8,9 @@
 //    not belong there any more. Who lets a segment have more hashes frees such slots before (whole_segment.hpp).
 //  * Metadata serves searches alone, and is never flushed: recovery makes it anew from the slots.
 //  * A record is changed, moved or removed only under the lock of its home bucket, wherever it lies. So a search holds
-//    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again.
+//    if the home bucket's state is what it was before, and no other bucket's needs to be looked at again. What a bucket
+//    has, records and metadata, changes under its own lock. So who needs no room, or finds it at home, locks that
+//    alone; all others lock the probing bucket as well.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can take back.
 //  * Locks are taken in the order of the buckets, the stash last; further ones, to displace into, are only tried.
 //
@@ -125,8 +127,8 @@ class SegmentOps {
   template <class Host, class Right>
   Answer write(Host& host, Segment s, Key const& key, Slot const& slot, Write how, Right right,
                std::optional<Slot>& before) const {
-    Pair const pair = lock_pair(host, s, key.hash);
-    Answer const answer = right() ? write_locked(host, s, key, slot, how, before) : Answer::retry;
+    Pair pair = lock_home(host, s, key.hash);
+    Answer const answer = right() ? write_locked(host, s, pair, key, slot, how, before) : Answer::retry;
     unlock_pair(host, s, pair);
     return answer;
   }
@@ -134,7 +136,7 @@ class SegmentOps {
   /// Replaces the value that is there by change(slot), under the locks.
   template <class Host, class Right, class Change>
   Answer modify(Host& host, Segment s, Key const& key, Right right, Change change, Slot& before) const {
-    Pair const pair = lock_pair(host, s, key.hash);
+    Pair const pair = lock_home(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
       Slot found;
@@ -153,15 +155,17 @@ class SegmentOps {
   /// `sparse`: the key's two buckets have so little left that their segment may do with half the room.
   template <class Host, class Right>
   Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before, bool& sparse) const {
-    Pair const pair = lock_pair(host, s, key.hash);
+    Pair pair = lock_home(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
       Spot spot;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), before, &spot)) {
+      if (locate(host, s, key, state_of(host, s, pair.home), before, &spot)) {
+        if (spot.bucket != pair.home) lock_next(host, s, pair);
         remove(host, s, spot, key.hash);
         answer = Answer::done;
-        sparse = state_of(host, s, pair.home).count() + state_of(host, s, pair.next).count() <= kSparse;
+        std::uint32_t const left = state_of(host, s, pair.home).count();
+        sparse = left <= kSparse && left + state_of(host, s, pair.next).count() <= kSparse;
       }
     }
     unlock_pair(host, s, pair);
@@ -174,6 +178,7 @@ class SegmentOps {
   static constexpr std::uint32_t kFurther = 3;  // buckets that displacement makes room in, for room in the one before
   struct Pair {
     std::uint32_t home, next;
+    bool both;  // are locked
   };
 
   /// Of every segment; those chained come after them.
@@ -226,21 +231,28 @@ class SegmentOps {
     State const state{host.load(&bucket.state)};
     host.store(&bucket.state, state.unlocked().word);
   }
+  /// The home bucket, and before it the probing bucket where that is the lower one: lock_next() could not have it
+  /// later.
   template <class Host>
-  Pair lock_pair(Host& host, Segment s, std::uint64_t hash) const {
-    std::uint32_t const home = home_of(hash);
-    Pair const pair{home, K::probing ? next_of(home) : home};
+  Pair lock_home(Host& host, Segment s, std::uint64_t hash) const {
+    std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
     fetch_ahead(host, s, home);
-    host.read(&s.bucket(pair.home), kMetadata);
-    host.read(&s.bucket(pair.next), kMetadata);
-    lock(host, s.bucket(std::min(pair.home, pair.next)));
-    if (pair.home != pair.next) lock(host, s.bucket(std::max(pair.home, pair.next)));
-    return pair;
+    host.read(&s.bucket(home), kMetadata);
+    host.read(&s.bucket(next), kMetadata);  // one wait for both, should it come to that
+    if (next < home) lock(host, s.bucket(next));
+    lock(host, s.bucket(home));
+    return {home, next, next < home};
+  }
+  template <class Host>
+  void lock_next(Host& host, Segment s, Pair& pair) const {
+    if (pair.both || pair.next == pair.home) return;
+    if (!mutated(Mutant::dash_next_not_locked)) lock(host, s.bucket(pair.next));
+    pair.both = true;
   }
   template <class Host>
   void unlock_pair(Host& host, Segment s, Pair pair) const {
     unlock(host, s.bucket(pair.home));
-    if (pair.home != pair.next) unlock(host, s.bucket(pair.next));
+    if (pair.both) unlock(host, s.bucket(pair.next));
   }
 
   /// Of near memory, in one wait: a key's home bucket, and what its probing bucket says of itself.
@@ -335,21 +347,21 @@ class SegmentOps {
     return false;
   }
 
-  // --- Changing, under the locks of the pair ----------------------------------------------------------------------
+  // --- Changing, under the home bucket's lock ---------------------------------------------------------------------
 
   template <class Host>
-  Answer write_locked(Host& host, Segment s, Key const& key, Slot const& slot, Write how,
+  Answer write_locked(Host& host, Segment s, Pair& pair, Key const& key, Slot const& slot, Write how,
                       std::optional<Slot>& before) const {
     Slot found;
     Spot spot;
-    if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &spot)) {
+    if (locate(host, s, key, state_of(host, s, pair.home), found, &spot)) {
       if (how == Write::insert) return Answer::exists;
       before = found;
       replace(host, s, spot, slot);
       return Answer::done;
     }
     if (how == Write::update) return Answer::absent;
-    return insert(host, s, key.hash, slot) ? Answer::done : Answer::full;
+    return insert(host, s, pair, key.hash, slot) ? Answer::done : Answer::full;
   }
 
   template <class Host>
@@ -360,17 +372,23 @@ class SegmentOps {
     if (!mutated(Mutant::dash_update_not_ordered)) host.persist(&word, sizeof word);
   }
 
-  /// Whether a record goes to its probing bucket, by how many are in its home bucket and how many are there.
+  /// Whether a record stays in its home bucket, which has so many, whatever the probing bucket has.
+  static bool stays_home(std::uint32_t here) { return !K::probing || here < (K::balanced ? kAtHome : kSlots); }
+  /// Whether it goes to its probing bucket, which has so many.
   static bool goes_next(std::uint32_t here, std::uint32_t there) {
-    if constexpr (!K::probing) return false;
-    return K::balanced ? here >= kAtHome && there < here : here == kSlots;
+    return !stays_home(here) && (!K::balanced || there < here);
   }
 
   template <class Host>
-  bool insert(Host& host, Segment s, std::uint64_t hash, Slot const& slot) const {
-    std::uint32_t const home = home_of(hash);
-    std::uint32_t const next = K::probing ? next_of(home) : home;
-    State const here = state_of(host, s, home), there = state_of(host, s, next);
+  bool insert(Host& host, Segment s, Pair& pair, std::uint64_t hash, Slot const& slot) const {
+    std::uint32_t const home = pair.home, next = pair.next;
+    State const here = state_of(host, s, home);
+    if (stays_home(here.count()) && !here.full()) {
+      place(host, s, home, hash, slot);
+      return true;
+    }
+    lock_next(host, s, pair);
+    State const there = state_of(host, s, next);
     if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : home; !state_of(host, s, b).full()) {
       place(host, s, b, hash, slot);
       return true;
