@@ -73,6 +73,14 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
     e.before |= open_.events[last->second].before;
     e.before.set(last->second);
   }
+  if (lines_) {
+    auto const [last, first] = last_in_line_.try_emplace(arena_->line_of(word), static_cast<std::uint16_t>(number));
+    if (!first) {
+      e.before |= open_.events[last->second].before;
+      e.before.set(last->second);
+      last->second = static_cast<std::uint16_t>(number);
+    }
+  }
   if (model_ == Model::fence) {
     Thread& t = threads_[thread];
     e.before |= t.fenced;
@@ -82,14 +90,6 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
     e.before |= durable_;
   }
   last_write_[word] = static_cast<std::uint16_t>(number);
-  if (lines_) {
-    auto const [last, first] = last_in_line_.try_emplace(arena_->line_of(word), static_cast<std::uint16_t>(number));
-    if (!first) {
-      e.before |= open_.events[last->second].before;
-      e.before.set(last->second);
-      last->second = static_cast<std::uint16_t>(number);
-    }
-  }
   open_.events.push_back(e);
 }
 

@@ -40,7 +40,7 @@ struct Event {
   std::uint32_t word;
   std::uint32_t thread;  // 0 = host code
   std::uint64_t value;
-  EventSet before;
+  EventSet before;  // closed: with each of them all that must be there before that one
 };
 
 struct Window {
