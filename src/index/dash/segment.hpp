@@ -133,7 +133,7 @@ class SegmentOps {
     return answer;
   }
 
-  /// Replaces the value that is there by change(slot), under the locks.
+  /// Replaces the value that is there by change(slot), under the home bucket's lock.
   template <class Host, class Right, class Change>
   Answer modify(Host& host, Segment s, Key const& key, Right right, Change change, Slot& before) const {
     Pair const pair = lock_home(host, s, key.hash);
