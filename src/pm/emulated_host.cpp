@@ -91,12 +91,15 @@ void EmulatedHost::wait_slowly(std::uint64_t line) {
   ask_for(line);
   waited_.add(line);
   if (asked_ == 0) return;
-  // Looking for it takes less than looking at the clock, as what nobody waits for may stay here for long.
-  auto const pending = std::find_if(pending_.begin(), pending_.end(), [&](Pending const& p) { return p.line == line; });
-  if (pending == pending_.end()) return;
-  pending->line = CacheModel::kNone;
-  --asked_;
-  wait_until(pending->there);
+  // Without OwnTime, as looking for it takes less than looking at the clock, and what nobody waits for stays for long.
+  double there = 0;
+  for (Pending& pending : pending_) {
+    if (pending.line != line) continue;
+    pending.line = CacheModel::kNone;
+    --asked_;
+    there = std::max(there, pending.there);
+  }
+  if (there > 0) wait_until(there);
 }
 
 void EmulatedHost::stored_first(std::uint64_t line) {
