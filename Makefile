@@ -1,7 +1,8 @@
 # Perdure by two commands: `make demo` and `make test`. Each installs what is missing first.
 #
 #   make demo       set up, build, run the main job on a real trace; leaves .venv/bin/perdure
-#   make test       everything CI checks
+#   make test       everything CI checks, in half an hour
+#   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make bench-gpu  builds, checks and measures what a GPU reaches, beside what is wanted
@@ -21,14 +22,14 @@ SOAK_KILLS ?= 1000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-gpu bench bench-gpu fuzz explore soak format build setup clean distclean
+.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
 	.venv/bin/perdure demo
 
 build: setup
-	@scripts/build.sh
+	@scripts/build.sh PERDURE_BENCH=OFF
 
 setup:
 	@scripts/setup.sh
@@ -37,13 +38,17 @@ test:
 	@scripts/setup.sh --test
 	.venv/bin/python scripts/test.py
 
+test-all:
+	@scripts/setup.sh --test
+	.venv/bin/python scripts/test.py --all
+
 test-gpu:
 	@scripts/setup.sh --test
 	.venv/bin/python scripts/test.py --gpu
 
 bench:
 	@scripts/setup.sh --bench
-	@scripts/build.sh
+	@scripts/build.sh PERDURE_BENCH=ON
 	scripts/bench.sh $(RECORDS)
 
 bench-gpu: setup

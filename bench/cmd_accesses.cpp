@@ -184,22 +184,20 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_accesses(CLI::App& program) {
+Command add_accesses(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
+  CommandLine& app =
       program.add_subcommand("accesses", "Exact PM reads, PM writes, ordering points and bytes a record");
-  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
-  app->add_option("--top-level", o->top_level, "log2 of the top level's buckets")
-      ->capture_default_str()
-      ->check(CLI::Range(12, 26));
-  app->add_option("--load-factor", o->load_factor, "How full the table is when counting (in_place: at most 0.8)")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 0.97));
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batch, "Operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--json", o->json, "Write the results to this file");
-  return {app, [o] { return run(*o); }};
+  app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
+  app.add_option("--top-level", o->top_level, "log2 of the top level's buckets").shows_default().check(range(12, 26));
+  app.add_option("--load-factor", o->load_factor, "How full the table is when counting (in_place: at most 0.8)")
+      .shows_default()
+      .check(range(0.1, 0.97));
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
+  app.add_option("--json", o->json, "Write the results to this file");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

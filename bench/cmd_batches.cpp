@@ -313,47 +313,45 @@ class Bench {
 
 }  // namespace
 
-Command add_batches(CLI::App& program) {
+Command add_batches(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
+  CommandLine& app =
       program.add_subcommand("batches", "Gets, misses, inserts, updates and erasures at several batch sizes");
-  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batches", o->batches, "Operations a batch of gets, as powers of two")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(0, 28));
-  app->add_option("--write-batch", o->write_batch, "Of inserts, updates and erasures, likewise")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 28));
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--theta", o->theta, "Skew of the Zipfian gets")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9999));
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--place", o->place, "Where keys and values lie: host or device (default: device with cuda)")
-      ->check(CLI::IsMember({"host", "device"}));
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));
-  app->add_option("--gather", o->gather)
-      ->capture_default_str()
-      ->check(CLI::IsMember({"automatic", "at_once", "in_order", "by_host", "shared"}));
-  app->add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
-  app->add_option("--cache", o->cache,
-                  "Share of the records (layout in_place: of the buckets) that the cache has room for")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 2.0));
-  app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--in-flight", o->in_flight, "Batches of gets at a time, each from a thread of its own")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 16));
-  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
-  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return Bench(*o).go(); }};
+  app.add_option("--records", o->records).shows_default().check(positive());
+  app.add_option("--batches", o->batches, "Operations a batch of gets, as powers of two")
+      .separated_by(',')
+      .shows_default()
+      .check(range(0, 28));
+  app.add_option("--write-batch", o->write_batch, "Of inserts, updates and erasures, likewise")
+      .shows_default()
+      .check(range(0, 28));
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--theta", o->theta, "Skew of the Zipfian gets").shows_default().check(range(0.0, 0.9999));
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--place", o->place, "Where keys and values lie: host or device (default: device with cuda)")
+      .check(one_of({"host", "device"}));
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
+  app.add_option("--gather", o->gather)
+      .shows_default()
+      .check(one_of({"automatic", "at_once", "in_order", "by_host", "shared"}));
+  app.add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
+  app.add_option("--cache", o->cache,
+                 "Share of the records (layout in_place: of the buckets) that the cache has room for")
+      .shows_default()
+      .check(range(0.0, 2.0));
+  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--in-flight", o->in_flight, "Batches of gets at a time, each from a thread of its own")
+      .shows_default()
+      .check(range(1, 16));
+  app.add_option("--repeats", o->repeats).shows_default().check(positive());
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
+  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return Bench(*o).go(); }};
 }
 
 }  // namespace perdure::bench

@@ -191,30 +191,30 @@ class Bench {
 
 }  // namespace
 
-Command add_cache_load(CLI::App& program) {
+Command add_cache_load(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("cache-load", "Gets beside loads of the cache");
-  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batch, "Gets a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--theta", o->theta, "Skew of the gets")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--cache", o->cache, "Share of the records (layout in_place: of the buckets) that it has room for")
-      ->capture_default_str()
-      ->check(CLI::Range(0.001, 2.0));
-  app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--loads", o->loads, "Loads of the cache")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--pause", o->pause, "Seconds before, between and after the loads")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 60.0));
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
-  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return Bench(*o).go(); }};
+  CommandLine& app = program.add_subcommand("cache-load", "Gets beside loads of the cache");
+  app.add_option("--records", o->records).shows_default().check(positive());
+  app.add_option("--batch", o->batch, "Gets a batch").shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--theta", o->theta, "Skew of the gets").shows_default().check(range(0.0, 0.9999));
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--cache", o->cache, "Share of the records (layout in_place: of the buckets) that it has room for")
+      .shows_default()
+      .check(range(0.001, 2.0));
+  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--loads", o->loads, "Loads of the cache").shows_default().check(positive());
+  app.add_option("--pause", o->pause, "Seconds before, between and after the loads")
+      .shows_default()
+      .check(range(0.01, 60.0));
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
+  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return Bench(*o).go(); }};
 }
 
 }  // namespace perdure::bench

@@ -176,26 +176,23 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_durability(CLI::App& program) {
+Command add_durability(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
+  CommandLine& app =
       program.add_subcommand("durability", "Puts that outlive a power loss beside puts that outlive their process");
-  app->add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end")->required();
-  app->add_option("--records", o->records, "Records in the stores")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batches", o->batches, "Measured, of each store")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batch, "Puts a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--log-bytes", o->log_bytes, "Size of the log")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--pool", o->pool,
-                  "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run(*o); }};
+  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end").required();
+  app.add_option("--records", o->records, "Records in the stores").shows_default().check(positive());
+  app.add_option("--batches", o->batches, "Measured, of each store").shows_default().check(positive());
+  app.add_option("--batch", o->batch, "Puts a batch").shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--log-bytes", o->log_bytes, "Size of the log").shows_default().check(positive());
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--pool", o->pool, "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

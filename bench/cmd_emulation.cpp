@@ -31,12 +31,11 @@ int run_emulation(std::string const& json) {
 
 }  // namespace
 
-Command add_emulation(CLI::App& program) {
+Command add_emulation(CommandLine& program) {
   auto json = std::make_shared<std::string>();
-  CLI::App* const app =
-      program.add_subcommand("emulation", "How far the emulation of Optane is from published figures");
-  app->add_option("--json", *json, "Write the results to this file; - = standard output");
-  return {app, [json] { return run_emulation(*json); }};
+  CommandLine& app = program.add_subcommand("emulation", "How far the emulation of Optane is from published figures");
+  app.add_option("--json", *json, "Write the results to this file; - = standard output");
+  return {&app, [json] { return run_emulation(*json); }};
 }
 
 }  // namespace perdure::bench

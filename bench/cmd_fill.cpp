@@ -205,29 +205,26 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_fill(CLI::App& program) {
+Command add_fill(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
-      program.add_subcommand("fill", "A load that grows the table: how full it gets, how long it takes");
-  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--expected-records", o->expected_records, "Size the first table for so many (default: a 64th)");
-  app->add_option("--batch", o->batch, "Records a put; a sample follows each")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::IsMember({8, 32}));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--subject", o->subjects, "Whom to fill")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(subject_names()));
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
-                "Have Perdure check checksums when records are read back (default: yes)");
-  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("fill", "A load that grows the table: how full it gets, how long it takes");
+  app.add_option("--records", o->records).shows_default().check(positive());
+  app.add_option("--expected-records", o->expected_records, "Size the first table for so many (default: a 64th)");
+  app.add_option("--batch", o->batch, "Records a put; a sample follows each").shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(one_of({8, 32}));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--subject", o->subjects, "Whom to fill")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(subject_names()));
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+               "Have Perdure check checksums when records are read back (default: yes)");
+  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

@@ -92,32 +92,30 @@ int run_segments(SegmentOptions const& o) {
 
 }  // namespace
 
-Command add_index_load(CLI::App& program) {
+Command add_index_load(CommandLine& program) {
   auto o = std::make_shared<LoadOptions>();
-  CLI::App* const app = program.add_subcommand("index-load", "How full Dash and its peers are while they grow");
-  app->add_option("--index", o->indexes, "Tables, with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(cpu_peers::names()));
-  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--samples", o->samples, "How often to look")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run_load(*o); }};
+  CommandLine& app = program.add_subcommand("index-load", "How full Dash and its peers are while they grow");
+  app.add_option("--index", o->indexes, "Tables, with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(cpu_peers::names()));
+  app.add_option("--records", o->records).shows_default().check(positive());
+  app.add_option("--samples", o->samples, "How often to look").shows_default().check(positive());
+  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run_load(*o); }};
 }
 
-Command add_index_segments(CLI::App& program) {
+Command add_index_segments(CommandLine& program) {
   auto o = std::make_shared<SegmentOptions>();
-  CLI::App* const app = program.add_subcommand("index-segments", "How full one segment of Dash gets, part by part");
-  app->add_option("--kib", o->kib, "Sizes of its buckets without the stash; powers of two")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember({1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}));
-  app->add_option("--seeds", o->seeds, "Fillings, of which the median counts")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run_segments(*o); }};
+  CommandLine& app = program.add_subcommand("index-segments", "How full one segment of Dash gets, part by part");
+  app.add_option("--kib", o->kib, "Sizes of its buckets without the stash; powers of two")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of({1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}));
+  app.add_option("--seeds", o->seeds, "Fillings, of which the median counts").shows_default().check(positive());
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run_segments(*o); }};
 }
 
 }  // namespace perdure::bench

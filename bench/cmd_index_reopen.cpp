@@ -153,32 +153,25 @@ int run_reopen(Options const& o) {
 
 }  // namespace
 
-Command add_index_reopen(CLI::App& program) {
+Command add_index_reopen(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
+  CommandLine& app =
       program.add_subcommand("index-reopen", "Dash and its peers after SIGKILL: until they answer, and then");
-  app->add_option("--index", o->indexes, "Tables, with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(cpu_peers::names()));
-  app->add_option("--records", o->records, "Sizes, with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--threads", o->threads, "Threads that search afterwards")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 200u));
-  app->add_option("--host", o->host, "ordered, flushed or emulated")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"ordered", "flushed", "emulated"}));
-  app->add_option("--seconds", o->seconds, "How long to search")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--window-ms", o->window_ms, "Of a point of the curve")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run_reopen(*o); }};
+  app.add_option("--index", o->indexes, "Tables, with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(cpu_peers::names()));
+  app.add_option("--records", o->records, "Sizes, with commas").separated_by(',').shows_default().check(positive());
+  app.add_option("--threads", o->threads, "Threads that search afterwards").shows_default().check(range(1u, 200u));
+  app.add_option("--host", o->host, "ordered, flushed or emulated")
+      .shows_default()
+      .check(one_of({"ordered", "flushed", "emulated"}));
+  app.add_option("--seconds", o->seconds, "How long to search").shows_default().check(positive());
+  app.add_option("--window-ms", o->window_ms, "Of a point of the curve").shows_default().check(positive());
+  app.add_option("--repeats", o->repeats).shows_default().check(positive());
+  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run_reopen(*o); }};
 }
 
 }  // namespace perdure::bench

@@ -303,44 +303,44 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_indexes(CLI::App& program) {
+Command add_indexes(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("indexes", "Dash beside CCEH, Level hashing and others, by threads");
-  app->add_option("--index", o->indexes, "Tables, with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(cpu_peers::names()));
-  app->add_option("--records", o->records, "Records to begin with")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--ops", o->ops, "Operations a workload; delete takes the first records, so no more than those")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--threads", o->threads, "Numbers of threads, with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 200u));
-  app->add_option("--keys", o->keys, "inline: 8 bytes; variable: 16, in records of their own")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"inline", "variable"}));
-  app->add_option(
+  CommandLine& app = program.add_subcommand("indexes", "Dash beside CCEH, Level hashing and others, by threads");
+  app.add_option("--index", o->indexes, "Tables, with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(cpu_peers::names()));
+  app.add_option("--records", o->records, "Records to begin with").shows_default().check(positive());
+  app.add_option("--ops", o->ops, "Operations a workload; delete takes the first records, so no more than those")
+      .shows_default()
+      .check(positive());
+  app.add_option("--threads", o->threads, "Numbers of threads, with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(range(1u, 200u));
+  app.add_option("--keys", o->keys, "inline: 8 bytes; variable: 16, in records of their own")
+      .shows_default()
+      .check(one_of({"inline", "variable"}));
+  app.add_option(
          "--host", o->host,
          "ordered: stores alone; flushed: real flushes and fences; emulated: and as slow as Optane; counted: exact"
          " counts in place of times")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"ordered", "flushed", "counted", "emulated"}));
-  app->add_option("--workload", o->workloads, "insert, search, negative, mixed, delete")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kWorkloads), std::end(kWorkloads))));
-  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_flag("--reserve,!--no-reserve", o->reserve, "Back the pool's memory beforehand (default: yes)");
-  app->add_flag("--pin", o->pin, "Keep each thread where it is, on a core of its own while there are enough");
-  app->add_option("--emulated-cache", o->emulated_cache,
-                  "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] {
+      .shows_default()
+      .check(one_of({"ordered", "flushed", "counted", "emulated"}));
+  app.add_option("--workload", o->workloads, "insert, search, negative, mixed, delete")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(std::vector<std::string>(std::begin(kWorkloads), std::end(kWorkloads))));
+  app.add_option("--repeats", o->repeats).shows_default().check(positive());
+  app.add_flag("--reserve,!--no-reserve", o->reserve, "Back the pool's memory beforehand (default: yes)");
+  app.add_flag("--pin", o->pin, "Keep each thread where it is, on a core of its own while there are enough");
+  app.add_option("--emulated-cache", o->emulated_cache,
+                 "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
+      .check(positive());
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] {
             if (o->ops > o->records)
               throw Failure("--ops " + std::to_string(o->ops) + ": more than there are records; give " +
                             std::to_string(o->records) + " at most");

@@ -205,20 +205,20 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_load_factor(CLI::App& program) {
+Command add_load_factor(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("load-factor", "How full the table gets before it must grow");
-  app->add_option("--layout", o->layout, "word, in_place or both")->capture_default_str();
-  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
-  app->add_option("--top-levels", o->top_levels,
-                  "log2 of the top level's buckets: one, or a range (22 needs 3 GB of tmpfs)")
-      ->capture_default_str();
-  app->add_option("--seeds", o->seeds, "Sets of keys a size")->capture_default_str();
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--json", o->json, "Write the results to this file");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("load-factor", "How full the table gets before it must grow");
+  app.add_option("--layout", o->layout, "word, in_place or both").shows_default();
+  app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
+  app.add_option("--top-levels", o->top_levels,
+                 "log2 of the top level's buckets: one, or a range (22 needs 3 GB of tmpfs)")
+      .shows_default();
+  app.add_option("--seeds", o->seeds, "Sets of keys a size").shows_default();
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--json", o->json, "Write the results to this file");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

@@ -74,22 +74,22 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_log(CLI::App& program) {
+Command add_log(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("log", "The redo log on a disk: bandwidth, latency to durable, replay");
-  app->add_option("--file", o->log.path, "Where the log is made; removed in the end")->required();
-  app->add_option("--bytes", o->log.log_bytes, "Size of the log")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batches, "Operations a batch, comma-separated")->capture_default_str()->delimiter(',');
-  app->add_option("--key-bytes", o->log.key_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--value-bytes", o->log.value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--seconds", o->log.seconds, "Of each write measurement")->capture_default_str();
-  app->add_option("--depth", o->log.depth, "Writes in flight")->capture_default_str();
-  app->add_option("--group-bytes", o->log.group_bytes, "Most bytes of one group")->capture_default_str();
-  app->add_flag("--plain", o->plain, "pwrite and fdatasync instead of io_uring");
-  app->add_flag("--cached", o->cached, "Through the page cache instead of O_DIRECT");
-  app->add_flag("--keep", o->keep, "Leave the file there");
-  app->add_option("--json", o->json, "Write the results to this file");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("log", "The redo log on a disk: bandwidth, latency to durable, replay");
+  app.add_option("--file", o->log.path, "Where the log is made; removed in the end").required();
+  app.add_option("--bytes", o->log.log_bytes, "Size of the log").shows_default().check(positive());
+  app.add_option("--batch", o->batches, "Operations a batch, comma-separated").shows_default().separated_by(',');
+  app.add_option("--key-bytes", o->log.key_bytes).shows_default().check(positive());
+  app.add_option("--value-bytes", o->log.value_bytes).shows_default().check(positive());
+  app.add_option("--seconds", o->log.seconds, "Of each write measurement").shows_default();
+  app.add_option("--depth", o->log.depth, "Writes in flight").shows_default();
+  app.add_option("--group-bytes", o->log.group_bytes, "Most bytes of one group").shows_default();
+  app.add_flag("--plain", o->plain, "pwrite and fdatasync instead of io_uring");
+  app.add_flag("--cached", o->cached, "Through the page cache instead of O_DIRECT");
+  app.add_flag("--keep", o->keep, "Leave the file there");
+  app.add_option("--json", o->json, "Write the results to this file");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

@@ -506,50 +506,47 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_peers(CLI::App& program) {
+Command add_peers(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
-      program.add_subcommand("peers", "Perdure beside SlabHash-GPM, Clevel-GPM and indexes of the CPU");
-  app->add_option("--records", o->records, "Records in the table")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--ops", o->ops, "Operations a repeat of each workload")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batches, "Operations a batch; several with commas")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::IsMember({8, 32}));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--workload", o->workloads,
-                  "insert, get-hit, get-miss, update, zipf (YCSB c), delete, ycsb-a, ycsb-b, ycsb-d, ycsb-f, trace")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kNames), std::end(kNames))));
-  app->add_option("--subject", o->subjects, "Whom to measure")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::IsMember(subject_names()));
-  app->add_option("--trace", o->trace,
-                  "Of workload trace: little-endian 64-bit record numbers, with bit 63 set for an update");
-  app->add_option("--theta", o->theta, "Skew of zipf and YCSB")->capture_default_str()->check(CLI::Range(0.0, 0.9999));
-  app->add_option("--repeat", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--seconds", o->seconds,
-                  "A repeat of gets, updates or a mixture ends with the first batch after so many; 0 = after --ops")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--place", o->place, "Where arrays lie: near, host or both")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"near", "host", "both"}));
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
-                "Have Perdure check checksums on get, which the peers do not have (default: yes)");
-  app->add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
-                "Count PM accesses, over a smaller table of its own (default: yes)");
-  app->add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("peers", "Perdure beside SlabHash-GPM, Clevel-GPM and indexes of the CPU");
+  app.add_option("--records", o->records, "Records in the table").shows_default().check(positive());
+  app.add_option("--ops", o->ops, "Operations a repeat of each workload").shows_default().check(positive());
+  app.add_option("--batch", o->batches, "Operations a batch; several with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(one_of({8, 32}));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--workload", o->workloads,
+                 "insert, get-hit, get-miss, update, zipf (YCSB c), delete, ycsb-a, ycsb-b, ycsb-d, ycsb-f, trace")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(std::vector<std::string>(std::begin(kNames), std::end(kNames))));
+  app.add_option("--subject", o->subjects, "Whom to measure")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of(subject_names()));
+  app.add_option("--trace", o->trace,
+                 "Of workload trace: little-endian 64-bit record numbers, with bit 63 set for an update");
+  app.add_option("--theta", o->theta, "Skew of zipf and YCSB").shows_default().check(range(0.0, 0.9999));
+  app.add_option("--repeat", o->repeats).shows_default().check(positive());
+  app.add_option("--seconds", o->seconds,
+                 "A repeat of gets, updates or a mixture ends with the first batch after so many; 0 = after --ops")
+      .shows_default()
+      .check(non_negative());
+  app.add_option("--place", o->place, "Where arrays lie: near, host or both")
+      .shows_default()
+      .check(one_of({"near", "host", "both"}));
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+               "Have Perdure check checksums on get, which the peers do not have (default: yes)");
+  app.add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
+               "Count PM accesses, over a smaller table of its own (default: yes)");
+  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

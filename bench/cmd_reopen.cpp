@@ -118,21 +118,21 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_reopen(CLI::App& program) {
+Command add_reopen(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("reopen", "Seconds to come back after SIGKILL, every record checked");
-  app->add_option("--records", o->records)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--batch", o->batch, "Operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
-  app->add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_option("--json", o->json, "Write the results to this file");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("reopen", "Seconds to come back after SIGKILL, every record checked");
+  app.add_option("--records", o->records).shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
+  app.add_option("--device", o->device, "cpu or cuda").shows_default();
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_option("--json", o->json, "Write the results to this file");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

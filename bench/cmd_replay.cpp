@@ -188,25 +188,24 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_replay(CLI::App& program) {
+Command add_replay(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app =
-      program.add_subcommand("replay", "Seconds to come back from the log after SIGKILL, all checked");
-  app->add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end")->required();
-  app->add_option("--operations", o->operations, "Puts in the log, each of a new record")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--expected-records", o->expected_records, "What the store is sized for; 0 = as many as puts")
-      ->capture_default_str();
-  app->add_option("--batch", o->batch, "Puts a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("replay", "Seconds to come back from the log after SIGKILL, all checked");
+  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end").required();
+  app.add_option("--operations", o->operations, "Puts in the log, each of a new record")
+      .shows_default()
+      .check(positive());
+  app.add_option("--expected-records", o->expected_records, "What the store is sized for; 0 = as many as puts")
+      .shows_default();
+  app.add_option("--batch", o->batch, "Puts a batch").shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

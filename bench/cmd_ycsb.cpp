@@ -340,43 +340,43 @@ int run(Options const& o) {
 
 }  // namespace
 
-Command add_ycsb(CLI::App& program) {
+Command add_ycsb(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CLI::App* const app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d or f");
-  app->add_option("--workload", o->workload, "load, a, b, c, d or f")->capture_default_str();
-  app->add_option("--records", o->records, "Records in the store before the run (load: put by it)")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app->add_option("--expected-records", o->expected_records,
-                  "Size the table for so many; fewer than --records makes it grow (default: --records)");
-  app->add_option("--ops", o->ops, "Operations a repeat (default: --records; load always puts --records)");
-  app->add_option("--batch", o->batch, "Operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--key-bytes", o->key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app->add_option("--value-bytes", o->value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--theta", o->theta, "Skew of the Zipfian choice; 0 = uniform")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9999));
-  app->add_option("--device", o->devices, "cpu, cuda, or both with a comma")->delimiter(',')->capture_default_str();
-  app->add_option("--index", o->index)->capture_default_str()->check(CLI::IsMember(index_names()));
-  app->add_option("--layout", o->layout, "word or in_place")->capture_default_str();
-  app->add_option("--shape", o->shape, "Levels, hash functions, slots")->capture_default_str();
-  app->add_option("--residency", o->residency)->capture_default_str()->check(CLI::IsMember(residency_names()));
-  app->add_option("--cache", o->cache,
-                  "Share of the records (layout in_place: of the buckets) that the cache has room for; of word it "
-                  "needs a mirror")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 2.0));
-  app->add_option("--cache-policy", o->cache_policy)->capture_default_str()->check(CLI::IsMember(cache_policy_names()));
-  app->add_option("--threads", o->threads, "CPU workers; 0 = one a core")->capture_default_str();
-  app->add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app->add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
-                "Count PM accesses in a pass of their own (default: yes)");
-  app->add_option("--repeats", o->repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app->add_option("--seed", o->seed)->capture_default_str();
-  app->add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
-                "Have the store check each record's checksum on get (default: yes)");
-  app->add_option("--json", o->json, "Write the results to this file; - = standard output");
-  return {app, [o] { return run(*o); }};
+  CommandLine& app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d or f");
+  app.add_option("--workload", o->workload, "load, a, b, c, d or f").shows_default();
+  app.add_option("--records", o->records, "Records in the store before the run (load: put by it)")
+      .shows_default()
+      .check(positive());
+  app.add_option("--expected-records", o->expected_records,
+                 "Size the table for so many; fewer than --records makes it grow (default: --records)");
+  app.add_option("--ops", o->ops, "Operations a repeat (default: --records; load always puts --records)");
+  app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
+  app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
+  app.add_option("--theta", o->theta, "Skew of the Zipfian choice; 0 = uniform")
+      .shows_default()
+      .check(range(0.0, 0.9999));
+  app.add_option("--device", o->devices, "cpu, cuda, or both with a comma").separated_by(',').shows_default();
+  app.add_option("--index", o->index).shows_default().check(one_of(index_names()));
+  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
+  app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
+  app.add_option("--cache", o->cache,
+                 "Share of the records (layout in_place: of the buckets) that the cache has room for; of word it "
+                 "needs a mirror")
+      .shows_default()
+      .check(range(0.0, 2.0));
+  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
+  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
+               "Count PM accesses in a pass of their own (default: yes)");
+  app.add_option("--repeats", o->repeats).shows_default().check(positive());
+  app.add_option("--seed", o->seed).shows_default();
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+               "Have the store check each record's checksum on get (default: yes)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  return {&app, [o] { return run(*o); }};
 }
 
 }  // namespace perdure::bench

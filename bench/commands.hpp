@@ -1,31 +1,32 @@
 // The subcommands: each adds its options to the command line and hands back what runs it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+#include "command_line.hpp"
 
 namespace perdure::bench {
 
 struct Command {
-  CLI::App* app = nullptr;
+  CommandLine* app = nullptr;
   std::function<int()> run;  // the exit status
 };
 
-[[nodiscard]] Command add_ycsb(CLI::App& program);
-[[nodiscard]] Command add_load_factor(CLI::App& program);
-[[nodiscard]] Command add_accesses(CLI::App& program);
-[[nodiscard]] Command add_batches(CLI::App& program);
-[[nodiscard]] Command add_reopen(CLI::App& program);
-[[nodiscard]] Command add_durability(CLI::App& program);
-[[nodiscard]] Command add_replay(CLI::App& program);
-[[nodiscard]] Command add_log(CLI::App& program);
-[[nodiscard]] Command add_peers(CLI::App& program);
-[[nodiscard]] Command add_fill(CLI::App& program);
-[[nodiscard]] Command add_cache_load(CLI::App& program);
-[[nodiscard]] Command add_indexes(CLI::App& program);
-[[nodiscard]] Command add_index_load(CLI::App& program);
-[[nodiscard]] Command add_index_segments(CLI::App& program);
-[[nodiscard]] Command add_index_reopen(CLI::App& program);
-[[nodiscard]] Command add_emulation(CLI::App& program);
+[[nodiscard]] Command add_ycsb(CommandLine& program);
+[[nodiscard]] Command add_load_factor(CommandLine& program);
+[[nodiscard]] Command add_accesses(CommandLine& program);
+[[nodiscard]] Command add_batches(CommandLine& program);
+[[nodiscard]] Command add_reopen(CommandLine& program);
+[[nodiscard]] Command add_durability(CommandLine& program);
+[[nodiscard]] Command add_replay(CommandLine& program);
+[[nodiscard]] Command add_log(CommandLine& program);
+[[nodiscard]] Command add_peers(CommandLine& program);
+[[nodiscard]] Command add_fill(CommandLine& program);
+[[nodiscard]] Command add_cache_load(CommandLine& program);
+[[nodiscard]] Command add_indexes(CommandLine& program);
+[[nodiscard]] Command add_index_load(CommandLine& program);
+[[nodiscard]] Command add_index_segments(CommandLine& program);
+[[nodiscard]] Command add_index_reopen(CommandLine& program);
+[[nodiscard]] Command add_emulation(CommandLine& program);
 
 }  // namespace perdure::bench

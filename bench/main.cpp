@@ -11,19 +11,15 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace perdure::bench;
-  CLI::App program("Measures Perdure. Every value read is checked.", "perdure-bench");
-  program.set_version_flag("--version", std::string(perdure::version()));
-  program.require_subcommand(1);
+  CommandLine program("Measures Perdure. Every value read is checked.", "perdure-bench",
+                      std::string(perdure::version()));
   std::array const commands{
       add_ycsb(program),       add_load_factor(program),    add_accesses(program),     add_reopen(program),
       add_log(program),        add_durability(program),     add_replay(program),       add_batches(program),
       add_peers(program),      add_fill(program),           add_cache_load(program),   add_indexes(program),
       add_index_load(program), add_index_segments(program), add_index_reopen(program), add_emulation(program)};
-  try {
-    program.parse(argc, argv);
-  } catch (CLI::ParseError const& error) {
-    return program.exit(error) == 0 ? kGood : kUsage;
-  }
+  int status = kUsage;
+  if (!program.parse(argc, argv, status)) return status;
   for (Command const& command : commands) {
     if (command.app->parsed()) return command.run();
   }

@@ -8,7 +8,6 @@
 // users get it, checksums on reads included.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -301,34 +300,31 @@ int run(Options o) {
 
 int start(int argc, char** argv) {
   Options o;
-  CLI::App app("Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
-               "perdure-bench-rocksdb");
-  app.add_option("--records", o.records)->capture_default_str()->check(CLI::PositiveNumber);
+  CommandLine app("Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
+                  "perdure-bench-rocksdb", std::string(version()));
+  app.add_option("--records", o.records).shows_default().check(positive());
   app.add_option("--ops", o.ops, "Gets a repeat (default: --records)");
-  app.add_option("--batch", o.batch, "Perdure's operations a batch")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--batch", o.batch, "Perdure's operations a batch").shows_default().check(positive());
   app.add_option("--rocksdb-batch", o.peer_batch, "RocksDB's operations a WriteBatch or MultiGet")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--key-bytes", o.key_bytes)->capture_default_str()->check(CLI::Range(8, 128));
-  app.add_option("--value-bytes", o.value_bytes)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--theta", o.theta)->capture_default_str()->check(CLI::Range(0.0001, 0.9999));
-  app.add_option("--threads", o.threads, "Of each")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--repeats", o.repeats)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--seed", o.seed)->capture_default_str();
+      .shows_default()
+      .check(positive());
+  app.add_option("--key-bytes", o.key_bytes).shows_default().check(range(8, 128));
+  app.add_option("--value-bytes", o.value_bytes).shows_default().check(positive());
+  app.add_option("--theta", o.theta).shows_default().check(range(0.0001, 0.9999));
+  app.add_option("--threads", o.threads, "Of each").shows_default().check(positive());
+  app.add_option("--repeats", o.repeats).shows_default().check(positive());
+  app.add_option("--seed", o.seed).shows_default();
   app.add_option("--build", o.build, "release or distribution (default: release where it was built)")
-      ->check(CLI::IsMember({"release", "distribution"}));
+      .check(one_of({"release", "distribution"}));
   app.add_option("--config", o.configs, "RocksDB's configurations to compare with, with commas between")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs")->capture_default_str();
+      .separated_by(',')
+      .shows_default();
+  app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs").shows_default();
   app.add_option("--tune", o.tune, "Instead, try these configurations of RocksDB, with commas between, or all")
-      ->delimiter(',');
+      .separated_by(',');
   app.add_option("--json", o.json, "Write the results to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& error) {
-    return app.exit(error) == 0 ? kGood : kUsage;
-  }
+  int status = kUsage;
+  if (!app.parse(argc, argv, status)) return status;
   return run(o);
 }
 

@@ -13,14 +13,6 @@ endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# -g1 keeps function names and lines for profilers and reports, at little cost in size.
-set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
-set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -lineinfo -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
-if(PERDURE_CUDA_UNOPTIMISED)
-  set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG -Xcicc=-O1 -Xptxas=-O1")
-endif()
-
 # perdure_warnings: the house set. CUDA gets it for host code, but -Wpedantic, which nvcc's own
 # generated stubs do not pass. Clang takes libstdc++'s own stable_sort for a use of what is deprecated.
 set(perdure_host_warnings -Wall -Wextra -Wshadow -Wconversion)
@@ -37,8 +29,6 @@ if(PERDURE_WERROR)
 endif()
 
 if(PERDURE_SANITIZE)
-  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -DNDEBUG")  # -O3 takes twice as long to compile
-  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # reports name functions and lines, no more
   list(JOIN PERDURE_SANITIZE "," perdure_sanitizers)
   add_compile_options(-fsanitize=${perdure_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${perdure_sanitizers})
@@ -54,13 +44,25 @@ if(PERDURE_SANITIZE)
   message(STATUS "Sanitizers: ${perdure_sanitizers}")
 endif()
 
-# Compiles a target without optimisation under the address sanitizer, in half the time: for tests and what is tested
-# lightly. What takes a test's time is the library.
-function(perdure_plain_under_sanitizer target)
+# For a target whose own code takes little of its running time (tests, command lines, judges): half the time to compile.
+# A level of optimisation that the user named in CMAKE_CXX_FLAGS comes first and so gives way; the library's does not.
+function(perdure_compile_quickly target)
   if(PERDURE_SANITIZE MATCHES "address|undefined")
-    target_compile_options(${target} PRIVATE -O0)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  else()
+    target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   endif()
 endfunction()
+
+# For sources that do little but read a command line, by header-only libraries that take long to compile.
+function(perdure_compile_plainly)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# What most of our sources include of the standard library, read once a target. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+# builds without, and so finds the include that a source forgot.
+set(perdure_standard_headers <algorithm> <array> <atomic> <bit> <chrono> <condition_variable> <cstddef> <cstdint>
+  <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string> <thread> <utility> <vector>)
 
 if(PERDURE_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

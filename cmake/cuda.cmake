@@ -101,3 +101,17 @@ if(PERDURE_CUDA)
 else()
   message(STATUS "CUDA: off (${perdure_cuda_why_not})")
 endif()
+
+# Programs whose kernels can be made to abort (tests/soak, bench/gpm): minutes of nvcc, which only a machine with a GPU
+# can use. perdure_trap_programs says whether they are built.
+set(perdure_trap_programs OFF)
+if(PERDURE_CUDA AND PERDURE_TESTS)
+  set(perdure_trap_programs "${PERDURE_TRAP_PROGRAMS}")
+  if(perdure_trap_programs STREQUAL "AUTO")
+    execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_gpu OUTPUT_VARIABLE gpus ERROR_QUIET)
+    set(perdure_trap_programs OFF)
+    if(no_gpu EQUAL 0 AND gpus)
+      set(perdure_trap_programs ON)
+    endif()
+  endif()
+endif()

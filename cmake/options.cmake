@@ -9,12 +9,14 @@ endif()
 
 set(PERDURE_CUDA "AUTO" CACHE STRING "Build the GPU code: AUTO (where an nvcc is found), ON or OFF")
 set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
-option(PERDURE_CUDA_UNOPTIMISED "Compile GPU code in half the time, slow as it then is: to see that it compiles" OFF)
+set(PERDURE_CPU_ENGINES "avx2;avx512" CACHE STRING "Instruction sets of the CPU engines; the processor's best is used")
 option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
 option(PERDURE_EXAMPLES "Build examples/, some of which need CUDA" ${perdure_is_main})
-# The explorer takes 160 s of one core to compile, so packages do without it unless asked.
+set(PERDURE_TRAP_PROGRAMS "AUTO" CACHE STRING "Build the tests whose kernels abort: AUTO (where there is a GPU), ON or OFF")
+set_property(CACHE PERDURE_TRAP_PROGRAMS PROPERTY STRINGS AUTO ON OFF)
+# The explorer takes a minute of one core to compile, so packages do without it unless asked.
 option(PERDURE_EXPLORE "Build perdure-explore even without the tests" OFF)
 option(PERDURE_FUZZ "Build the fuzz target perdure_fuzz_open (clang alone)" OFF)
 option(PERDURE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})

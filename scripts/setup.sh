@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Installs what building, testing and running Perdure needs and this machine lacks: system packages
-# through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and the CUDA compiler into .venv
-# where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
+# through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and, on a machine with a GPU, the CUDA compiler into
+# .venv where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
 #
-#   scripts/setup.sh            what make demo and make test need
-#   scripts/setup.sh --test     ccache too, where it is to be had: two of make test's trees share most objects
+#   scripts/setup.sh            what make demo and make build need
+#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where there is no GPU
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz     clang too, which builds the fuzz target
 #
-# Environment: PYTHON (default python3) makes the venv. PERDURE_CUDA=OFF skips CUDA.
+# ccache comes along where it is to be had: nothing but time depends on it.
+#
+# Environment: PYTHON (default python3) makes the venv. PERDURE_CUDA=OFF skips CUDA, PERDURE_CUDA=ON brings an nvcc even
+# where there is no GPU.
 # PERDURE_OFFLINE=1 installs nothing from outside: see scripts/offline.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -72,7 +75,7 @@ install_system_packages() {
     has_command "$package" || is_installed "$package" || missing+=("$package")
   done < <(wanted_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
-
+  command -v ccache >/dev/null || missing+=(ccache)
   apt_install
 }
 
@@ -84,11 +87,10 @@ apt_install() {
   quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
 }
 
-# Nothing but time depends on it.
 install_ccache() {
   ! command -v ccache >/dev/null || return 0
   missing=(ccache)
-  (apt_install) || say "no ccache, so make test compiles again for the wheel what it has compiled: some minutes more"
+  (apt_install) || say "no ccache, so another build folder, or another clone, compiles everything again"
 }
 
 check_python() {
@@ -106,7 +108,18 @@ has_own_nvcc() {
 }
 
 wants_cuda_wheels() {
-  case ${PERDURE_CUDA:-AUTO} in [Oo][Ff][Ff] | 0 | [Nn][Oo] | [Ff]*) return 1 ;; esac
+  case ${PERDURE_CUDA:-AUTO} in
+    [Oo][Ff][Ff] | 0 | [Nn][Oo] | [Ff]*) return 1 ;;
+    [Aa][Uu][Tt][Oo])
+      case " $* " in
+        *" --test "*) ;;
+        *) [ -e /dev/nvidiactl ] || {
+          say "no GPU here, so no CUDA compiler (PERDURE_CUDA=ON installs one all the same)"
+          return 1
+        } ;;
+      esac
+      ;;
+  esac
   ! has_own_nvcc
 }
 
@@ -160,10 +173,10 @@ if [ "$offline" != 0 ]; then
   exec scripts/offline.sh unpack
 fi
 install_system_packages "$@"
-case " $* " in *" --test "*) install_ccache ;; esac
+case " $* " in *" --test "*) install_ccache ;; esac  # else it comes with other packages or not at all
 make_venv
 install_python_packages
-if wants_cuda_wheels; then
+if wants_cuda_wheels "$@"; then
   install_cuda
 fi
 say "ready"

@@ -1,16 +1,21 @@
-"""Runs everything CI checks, suite by suite, and ends with one line: 'N passed, N failed'.
+"""Runs what CI checks, suite by suite, and ends with one line: 'N passed, N failed'.
 
-Counts are the test programs' own (their JUnit reports); a check that is one command counts as one
-test. A suite that cannot run because its build failed counts as one failure. Each command's output
-goes to build/test/NAME.log, and the end of it to the terminal where it failed.
+    scripts/test.py [--all] [--gpu] [--only NAME ...] [--list]
 
-    scripts/test.py [--gpu] [--only NAME ...] [--list]
+Each push runs the suites without `--all` (make test); `--all` (make test-all) adds what takes hours and
+says at its end what that was. docs/testing.md has the table. Each suite builds what it needs, so that none
+can test what is stale.
+
+Counts are the test programs' own (their JUnit reports); a check that is one command counts as one test. A
+suite that cannot run because its build failed counts as one failure. Each command's output goes to
+build/test/NAME.log, and the end of it to the terminal where it failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +23,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,25 +31,7 @@ LOGS = ROOT / "build" / "test"
 VENV = ROOT / ".venv" / "bin"
 JOBS = str(os.cpu_count() or 2)
 RELEASE = ROOT / "build" / "release"
-
-SANITIZER_ENV = {
-    "ASAN_OPTIONS": "halt_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
-}
-
-# The release tree and that of the wheel hold mostly the same objects, which ccache compiles once. It takes
-# paths relative to a tree, so that precompiled headers are the same too: both trees lie equally deep.
-COMPILE_ONCE = {
-    "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-    "CCACHE_DIR": str(ROOT / "build" / "ccache"),
-    "CCACHE_BASEDIR": str(ROOT),
-    "CCACHE_NOHASHDIR": "1",
-    "CCACHE_DEPEND": "1",
-    "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime",
-}
-if not shutil.which("ccache"):
-    COMPILE_ONCE = {}
+WHOLE = "^whole$"  # the label of tests that only make test-all runs: see tests/CMakeLists.txt
 
 
 @dataclass
@@ -53,12 +41,15 @@ class Counts:
     skipped: int = 0
     notes: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)  # what the failed tests printed
+    build_seconds: float = 0
 
 
 @dataclass
 class Suite:
     name: str
+    what: str
     run: Callable[[str], Counts]
+    only_in_all: bool = False
 
 
 class CommandFailed(Exception):
@@ -144,37 +135,58 @@ def passed_gpu_tests(report: Path) -> list[str]:
     return [name for name in names if any(word in name.lower() for word in ("cuda", "gpu"))]
 
 
-def ctest(name: str, build: Path, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Counts:
+def ctest(name: str, build: Path, *options: str, preset: str = "", prefix: tuple[str, ...] = ()) -> Counts:
     report = LOGS / f"{name}.xml"
     report.unlink(missing_ok=True)
-    # fmt: off
-    status = call(name, *prefix, "ctest", "--test-dir", build, "-j", JOBS, "--timeout", "900",
-                  "--output-on-failure", "--no-tests=error", "--output-junit", report, env=env)
-    # fmt: on
+    where = (
+        ("--preset", preset) if preset else ("--test-dir", build, "--timeout", "900", "--output-on-failure")
+    )
+    command = ("ctest", *where, "-j", JOBS, "--no-tests=error", "--output-junit", report, *options)
+    status = call(name, *prefix, *command)
     return read_junit(report, status)
 
 
-def pytest(*paths: str, env: dict[str, str] | None = None) -> Callable[[str], Counts]:
+def pytest(*arguments: str, env: dict[str, str] | None = None) -> Callable[[str], Counts]:
     def run(name: str) -> Counts:
         report = LOGS / f"{name}.xml"
         report.unlink(missing_ok=True)
-        status = call(name, VENV / "pytest", "-q", f"--junitxml={report}", *paths, env=env)
+        status = call(name, VENV / "pytest", "-q", f"--junitxml={report}", *arguments, env=env)
         return read_junit(report, status)
 
     return run
 
 
-def build_release(name: str) -> Counts:
+def built(build: Callable[[str], None], run: Callable[[str], Counts]) -> Callable[[str], Counts]:
+    """A suite that builds first, and says how long that took."""
+
+    def both(name: str) -> Counts:
+        begin = time.monotonic()
+        build(name)
+        seconds = time.monotonic() - begin
+        counts = run(name)
+        counts.build_seconds = seconds if seconds > 1 else 0  # built for another suite already
+        return counts
+
+    return both
+
+
+@cache
+def build_release(trap_programs: bool) -> None:
+    """The release tree with all tests, and the Python package from it in .venv; once a run."""
     # Set-up brought an nvcc where there was none, so GPU code must compile unless it is unwanted.
-    wanted = os.environ.get("PERDURE_CUDA", "AUTO")
-    cuda = "ON" if wanted.upper() == "AUTO" else wanted
-    options = ["PERDURE_TESTS=ON"]
+    given = os.environ.get("PERDURE_CUDA", "AUTO")
+    cuda = "ON" if given.upper() == "AUTO" else given
+    options = ["PERDURE_TESTS=ON", "PERDURE_BENCH=ON"]
+    if trap_programs:
+        options.append("PERDURE_TRAP_PROGRAMS=ON")
     if not shutil.which("nvidia-smi"):
-        # Without a GPU, GPU code has to compile and no more: for any one architecture, and unoptimised.
-        options += ["CMAKE_CUDA_ARCHITECTURES=90-real", "PERDURE_CUDA_UNOPTIMISED=ON"]
-    must(name, "scripts/build.sh", *options, env={"PERDURE_CUDA": cuda, **COMPILE_ONCE})
-    must(name, "cmake", "--build", RELEASE, "-j", JOBS, env=COMPILE_ONCE)
-    return Counts()
+        # Without a GPU, GPU code has to compile and no more: for one architecture, unoptimised, and for
+        # a push only as far as PTX.
+        options.append(f"CMAKE_CUDA_ARCHITECTURES=90-{'real' if trap_programs else 'virtual'}")
+        options.append("CMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG -Xcicc=-O1 -Xptxas=-O1")
+    log_of("build").unlink(missing_ok=True)
+    must("build", "scripts/build.sh", *options, env={"PERDURE_CUDA": cuda})
+    must("build", "cmake", "--build", RELEASE, "-j", JOBS)
 
 
 def unrandomised() -> tuple[str, ...]:
@@ -188,20 +200,31 @@ def unrandomised() -> tuple[str, ...]:
     return ()
 
 
-def sanitized(sanitizers: str, folder: str) -> Callable[[str], Counts]:
-    """Builds the C++ tests with sanitizers, without CUDA, and runs them."""
+def sanitized(preset: str, whole: bool) -> Callable[[str], Counts]:
+    """Builds C++ tests with sanitizers, without CUDA, and runs them: of each push, or the others."""
+    prefix = unrandomised() if preset == "tsan" else ()
+
+    def build(name: str) -> None:
+        must(name, "cmake", "--preset", preset)
+        target = "all" if whole else "perdure_push_tests"
+        must(name, *prefix, "cmake", "--build", "--preset", preset, "-j", JOBS, "--target", target)
 
     def run(name: str) -> Counts:
-        build = ROOT / "build" / folder
-        prefix = unrandomised() if sanitizers == "thread" else ()
-        # fmt: off
-        must(name, "cmake", "-G", "Ninja", "-S", ROOT, "-B", build, f"-DPERDURE_SANITIZE={sanitizers}",
-             "-DPERDURE_CUDA=OFF", "-DPERDURE_TESTS=ON", "-DPERDURE_BENCH=OFF", "-DPERDURE_PYTHON=OFF")
-        # fmt: on
-        must(name, *prefix, "cmake", "--build", build, "-j", JOBS, env=SANITIZER_ENV)
-        return ctest(name, build, env=SANITIZER_ENV, prefix=prefix)
+        # What is whole is not built for a push: each of its programs is then a test NAME_NOT_BUILT.
+        which = ("-L", WHOLE) if whole else ("-LE", WHOLE, "-E", "_NOT_BUILT$")
+        return ctest(name, ROOT / "build" / preset, *which, preset=preset, prefix=prefix)
 
-    return run
+    return built(build, run)
+
+
+def shared_library(name: str) -> Counts:
+    """The library as a shared object, each source with all that it includes, installed and used."""
+    tree = ROOT / "build" / "shared"
+    options = ["CMAKE_BUILD_TYPE=Release", "BUILD_SHARED_LIBS=ON", "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
+    options += ["PERDURE_CUDA=OFF", "PERDURE_TESTS=ON", "PERDURE_BENCH=ON"]
+    must(name, "cmake", "-G", "Ninja", "-S", ROOT, "-B", tree, *(f"-D{option}" for option in options))
+    must(name, "cmake", "--build", tree, "-j", JOBS)
+    return checks(["scripts/check_package.sh", str(tree)])(name)
 
 
 def gpu_obstacle() -> str:
@@ -227,27 +250,42 @@ def gpu_tests_ran(name: str) -> Counts:
     return Counts(2 - len(idle), len(idle), notes=idle)
 
 
-def all_suites(gpu: bool) -> list[Suite]:
-    weak_symbols = {"PERDURE_LIBRARY": str(RELEASE / "src" / "libperdure.a")}
+def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
+    built_release = {"PERDURE_LIBRARY": str(RELEASE / "src" / "libperdure.a")}
+
+    def on_release(run: Callable[[str], Counts]) -> Callable[[str], Counts]:
+        return built(lambda _: build_release(trap_programs), run)
+
+    def cpp(*which: str) -> Callable[[str], Counts]:
+        return on_release(lambda name: ctest(name, RELEASE, *which, WHOLE))
+
+    layering = pytest("tests/layering", env=built_release)
+    package = checks(["scripts/check_package.sh", str(RELEASE)])
     suites = [
-        Suite("format", check_format),
-        Suite("build", build_release),
-        Suite("layering", pytest("tests/layering", env=weak_symbols)),
-        Suite("cpp", lambda name: ctest(name, RELEASE)),
-        Suite("python", pytest("python/tests")),
-        Suite("package", checks(["scripts/check_package.sh", str(RELEASE)])),
-        Suite("wheel", checks(["scripts/check_wheel.sh"], env=COMPILE_ONCE)),
-        Suite("asan", sanitized("address;undefined", "asan")),
-        Suite("tsan", sanitized("thread", "tsan")),
+        Suite("format", "layout of C++ and Python, lint", check_format),
+        Suite("cpp", "C++ tests, explorer and mutants", cpp("-LE")),
+        Suite("layering", "who includes whom, what documents claim, build options", on_release(layering)),
+        Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
+        Suite("package", "installed C++ package, README's C++, examples", on_release(package)),
+        Suite("asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)),
+        Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
     ]
+    more = [
+        Suite("cpp-whole", "longer C++ tests, exhaustive schedules", cpp("-L")),
+        Suite("wheel", "wheel without CUDA, away from the sources", checks(["scripts/check_wheel.sh"])),
+        Suite("shared", "shared library, no precompiled headers", shared_library),
+        Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),
+        Suite("tsan-whole", "TSan over the rest", sanitized("tsan", whole=True)),
+        Suite("soak", "1,000 kills", checks(["scripts/soak.sh", "1000"])),
+        Suite("explore", "a million crash states of each kind", checks(["scripts/explore.sh", "1000000"])),
+    ]
+    for suite in more:
+        suite.only_in_all = True
+    suites += more
     if gpu:
-        suites.append(Suite("gpu-ran", gpu_tests_ran))
-        suites.append(
-            Suite(
-                "gpu-memory",
-                checks(*(["scripts/check_gpu_memory.sh", tool] for tool in ("memcheck", "racecheck"))),
-            )
-        )
+        suites.append(Suite("gpu-ran", "GPU tests that passed", gpu_tests_ran))
+        tools = (["scripts/check_gpu_memory.sh", tool] for tool in ("memcheck", "racecheck"))
+        suites.append(Suite("gpu-memory", "compute-sanitizer", checks(*tools)))
     return suites
 
 
@@ -263,10 +301,10 @@ def run_suite(suite: Suite) -> Counts:
         counts = Counts(failed=1, notes=[str(failure)])
     seconds = time.monotonic() - begin
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
-    print(
-        f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {seconds:.1f} s",
-        flush=True,
-    )
+    spent = f"{seconds - counts.build_seconds:.1f} s"
+    if counts.build_seconds:
+        spent = f"{counts.build_seconds:.1f} s of building and {spent}"
+    print(f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {spent}", flush=True)
     if counts.failed:
         for note in counts.notes:
             print(f"    FAILED {note}")
@@ -277,16 +315,27 @@ def run_suite(suite: Suite) -> Counts:
     return counts
 
 
+def ccache_hits() -> str:
+    """What the compiler cache says of itself, in few words; empty where there is none."""
+    if not shutil.which("ccache"):
+        return ""
+    said = subprocess.run(["ccache", "-s"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Hits:\s+(\d+) /\s+(\d+)", said)
+    return f"; compiler cache, ever: {found[1]} of {found[2]} hits" if found else ""
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Runs everything CI checks.")
+    parser = argparse.ArgumentParser(description="Runs what CI checks.")
+    parser.add_argument("--all", action="store_true", help="what takes hours, too")
     parser.add_argument("--gpu", action="store_true", help="require a GPU, and run the GPU tests too")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run these suites alone")
     parser.add_argument("--list", action="store_true", help="name the suites")
     options = parser.parse_args()
 
-    suites = all_suites(options.gpu)
+    suites = all_suites(options.gpu, options.all)
     if options.list:
-        print(*(suite.name for suite in suites), sep="\n")
+        for suite in suites:
+            print(f"{suite.name:<12} {suite.what}{' (make test-all)' if suite.only_in_all else ''}")
         return 0
     if unknown := set(options.only or ()) - {suite.name for suite in suites}:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
@@ -298,20 +347,28 @@ def main() -> int:
     begin = time.monotonic()
     total = Counts()
     broken_suites = []
+    more = []
     for suite in suites:
-        if options.only and suite.name not in options.only:
+        if suite.name not in options.only if options.only else suite.only_in_all and not options.all:
             continue
         counts = run_suite(suite)
         total.passed += counts.passed
         total.failed += counts.failed
         total.skipped += counts.skipped
+        total.build_seconds += counts.build_seconds
         if counts.failed:
             broken_suites.append(suite.name)
+        if suite.only_in_all:
+            more.append(f"{suite.name} ({suite.what})")
 
     minutes = (time.monotonic() - begin) / 60
+    building = total.build_seconds / 60
     print(
-        f"\n{total.skipped} skipped; {minutes:.1f} min; failed suites: {', '.join(broken_suites) or 'none'}"
+        f"\n{total.skipped} skipped; {minutes:.1f} min, {building:.1f} of it building{ccache_hits()};"
+        f" failed suites: {', '.join(broken_suites) or 'none'}"
     )
+    if more:
+        print(f"beyond make test: {', '.join(more)}")
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0
 

@@ -28,9 +28,12 @@ Maker eh(char const* name) {
 }  // namespace
 
 std::vector<Maker> dash_without_parts() {
-  return {eh<dash::Knobs, 4>("dash-eh-stash4"), eh<NoFingerprints>("dash-eh-no-fingerprints"),
-          eh<NoHints>("dash-eh-no-hints"),      eh<NoHints, 4>("dash-eh-no-hints-stash4"),
-          eh<NoFilter>("dash-eh-no-filter"),    eh<Pessimistic>("dash-eh-pessimistic")};
+  return {dash_eh_stash4(),
+          eh<NoFingerprints>("dash-eh-no-fingerprints"),
+          eh<NoHints>("dash-eh-no-hints"),
+          eh<NoHints, 4>("dash-eh-no-hints-stash4"),
+          eh<NoFilter>("dash-eh-no-filter"),
+          eh<Pessimistic>("dash-eh-pessimistic")};
 }
 
 }  // namespace perdure::cpu_peers

@@ -184,6 +184,7 @@ Maker level();
 Maker clevel();
 Maker seph();
 Maker dash_eh();
+Maker dash_eh_stash4();
 Maker dash_lh();
 std::vector<Maker> dash_without_parts();
 std::vector<Maker> volatile_tables();

@@ -19,14 +19,9 @@ struct Making {
   bool fresh = true;
 };
 
-namespace on_cpu {
-namespace N_AVX2 {
-Result<std::unique_ptr<Peer>> make(Making making);
-}
-namespace N_AVX3 {
-Result<std::unique_ptr<Peer>> make(Making making);
-}
-}  // namespace on_cpu
+/// C names, as those of store/cpu_engines.hpp.
+extern "C" void perdure_cpu_peers_avx2(Making& making, Result<std::unique_ptr<Peer>>& made);
+extern "C" void perdure_cpu_peers_avx512(Making& making, Result<std::unique_ptr<Peer>>& made);
 
 Result<std::unique_ptr<Peer>> make_on_cuda(Making making);
 

@@ -12,18 +12,11 @@
 
 namespace perdure::peers {
 
-template <class Machine, class Table, bool kCounted>
+template <class Machine, class Table>
 Result<std::unique_ptr<Peer>> make_as(Making making, typename Machine::Shared const& machine) {
-  auto peer =
-      std::make_unique<PeerOn<Machine, Table, kCounted>>(std::move(making.arena), machine, std::move(making.workers));
+  auto peer = std::make_unique<PeerOn<Machine, Table>>(std::move(making.arena), machine, std::move(making.workers));
   if (Status s = making.fresh ? peer->create(making.options.expected_records) : peer->recover(); !s.ok()) return s;
   return std::unique_ptr<Peer>(std::move(peer));
-}
-
-template <class Machine, class Table>
-Result<std::unique_ptr<Peer>> make_counted(Making making, typename Machine::Shared const& machine) {
-  return making.options.count_accesses ? make_as<Machine, Table, true>(std::move(making), machine)
-                                       : make_as<Machine, Table, false>(std::move(making), machine);
 }
 
 template <class Machine>
@@ -33,10 +26,10 @@ Result<std::unique_ptr<Peer>> make_on(Making making, typename Machine::Shared co
   ArenaHeader const& header = making.arena->header();
   auto const design = static_cast<Design>(header.design);
   if (design == Design::slabhash_gpm && header.key_bytes == 8)
-    return make_counted<Machine, slabhash::Table<1>>(std::move(making), machine);
+    return make_as<Machine, slabhash::Table<1>>(std::move(making), machine);
   if (design == Design::slabhash_gpm && header.key_bytes == 32)
-    return make_counted<Machine, slabhash::Table<4>>(std::move(making), machine);
-  if (design == Design::clevel_gpm) return make_counted<Machine, clevel::Table>(std::move(making), machine);
+    return make_as<Machine, slabhash::Table<4>>(std::move(making), machine);
+  if (design == Design::clevel_gpm) return make_as<Machine, clevel::Table>(std::move(making), machine);
   return Status{Code::unsupported, "SlabHash-GPM has keys of 8 or 32 bytes"};
 }
 

@@ -1,13 +1,14 @@
-// The peers on CPU warps. Compiled once per instruction set; all but the factory is local to its object.
+// The peers on CPU warps. Compiled once per instruction set; all but the factory is local to its object
+// (cmake/cpu_objects.cmake), which PERDURE_CPU_FACTORY names.
 #include "exec/cpu_machine.hpp"
 #include "make_on.hpp"
 
-namespace perdure::peers::on_cpu::HWY_NAMESPACE {
+namespace perdure::peers {
 
-Result<std::unique_ptr<Peer>> make(Making making) {
+extern "C" void PERDURE_CPU_FACTORY(Making& making, Result<std::unique_ptr<Peer>>& made) {
   using exec::HWY_NAMESPACE::CpuMachine;
   CpuMachine::Shared const shared{making.workers.get()};
-  return make_on<CpuMachine>(std::move(making), shared);
+  made = make_on<CpuMachine>(std::move(making), shared);
 }
 
-}  // namespace perdure::peers::on_cpu::HWY_NAMESPACE
+}  // namespace perdure::peers

@@ -9,11 +9,15 @@ namespace perdure::peers {
 namespace {
 
 Result<std::unique_ptr<Peer>> make_on_cpu(Making making) {
+  Result<std::unique_ptr<Peer>> made = Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 #if defined(PERDURE_HAS_AVX512)
-  if (__builtin_cpu_supports("x86-64-v4")) return on_cpu::N_AVX3::make(std::move(making));
+  if (__builtin_cpu_supports("x86-64-v4")) {
+    perdure_cpu_peers_avx512(making, made);
+    return made;
+  }
 #endif
-  if (__builtin_cpu_supports("x86-64-v3")) return on_cpu::N_AVX2::make(std::move(making));
-  return Status{Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+  if (__builtin_cpu_supports("x86-64-v3")) perdure_cpu_peers_avx2(making, made);
+  return made;
 }
 
 Result<std::unique_ptr<Peer>> make(Making making) {

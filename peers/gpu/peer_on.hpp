@@ -21,7 +21,7 @@
 
 namespace perdure::peers {
 
-template <class Machine, class Table, bool kCounted>
+template <class Machine, class Table>
 class PeerOn final : public Peer {
   template <class T>
   using Buffer = typename Machine::template Buffer<T>;
@@ -89,8 +89,7 @@ class PeerOn final : public Peer {
     auto const begin = std::chrono::steady_clock::now();
     Body mine = body;
     mine.table.shared = word_.data();
-    if (Status s = machine_.template warps<Warp>(items, mine, pm::Memory<kCounted>(arena_->base()), counts_.data());
-        !s.ok())
+    if (Status s = machine_.template warps<Warp>(items, mine, pm::Memory(arena_->base()), counts_.data()); !s.ok())
       return s;
     if (Status s = machine_.order(); !s.ok()) return s;
     kernel_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -153,24 +153,8 @@ class CpuMachine {
   template <class W, class M, class F>
   Status warps(std::size_t n, F body, M mem, Counts* total) {
     bool const is_lost = lost_device.strikes();  // half way
-    workers_->for_chunks(is_lost ? n / 2 : n, kChunk, [&](std::size_t begin, std::size_t end) {
-      W warp;
-      M mine = mem;
-      Counts counts;
-      for (std::size_t b = begin; b < end; b += kBlock) {
-        typename F::template State<W> state[kBlock];
-        std::size_t const size = end - b < kBlock ? end - b : kBlock;
-        run_stages<0>(warp, mine, body, b, size, state, counts);
-      }
-      hwy::FlushStream();  // what this worker streamed comes before the end of the launch
-      if (total == nullptr) return;
-      counts[Counts::reads] += mine.tally().reads;
-      counts[Counts::writes] += mine.tally().writes;
-      counts[Counts::orders] += mine.tally().orders;
-      for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
-        if (counts.value[k] != 0) __atomic_fetch_add(&total->value[k], counts.value[k], __ATOMIC_RELAXED);
-      }
-    });
+    workers_->for_chunks(is_lost ? n / 2 : n, kChunk,
+                         [&](std::size_t begin, std::size_t end) { run_chunk<W>(begin, end, body, mem, total); });
     return is_lost ? lost() : Status{};
   }
 
@@ -212,9 +196,29 @@ class CpuMachine {
  private:
   static Status lost() { return {Code::device_error, "the device was lost while it ran a batch"}; }
 
+  template <class W, class M, class F>
+  static void run_chunk(std::size_t begin, std::size_t end, F const& body, M const& mem, Counts* total) {
+    W warp;
+    M mine = mem;
+    Counts counts;
+    for (std::size_t b = begin; b < end; b += kBlock) {
+      typename F::template State<W> state[kBlock];
+      std::size_t const size = end - b < kBlock ? end - b : kBlock;
+      run_stages<0>(warp, mine, body, b, size, state, counts);
+    }
+    hwy::FlushStream();  // what this worker streamed comes before the end of the launch
+    if (total == nullptr) return;
+    counts[Counts::reads] += mine.tally().reads;
+    counts[Counts::writes] += mine.tally().writes;
+    counts[Counts::orders] += mine.tally().orders;
+    for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
+      if (counts.value[k] != 0) __atomic_fetch_add(&total->value[k], counts.value[k], __ATOMIC_RELAXED);
+    }
+  }
+
   template <int kStage, class W, class M, class F, class State>
-  HWY_INLINE void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state,
-                             Counts& counts) {
+  HWY_INLINE static void run_stages(W& warp, M& mem, F const& body, std::size_t first, std::size_t size, State* state,
+                                    Counts& counts) {
     for (std::size_t i = 0; i < size; ++i) body.template stage<kStage>(warp, mem, first + i, state[i], counts);
     if constexpr (kStage + 1 < F::kStages) run_stages<kStage + 1>(warp, mem, body, first, size, state, counts);
   }

@@ -31,6 +31,7 @@
 #include <cstring>
 
 #include "base/crc32c.hpp"
+#include "base/prefetch.hpp"
 #include "exec/sanitizer.hpp"
 
 namespace perdure::exec::HWY_NAMESPACE {
@@ -202,11 +203,11 @@ class CpuWarp {
   }
 
   HWY_INLINE void prefetch(void const* at, std::size_t bytes) const {
-    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<std::byte const*>(at) + i);
+    for (std::size_t i = 0; i < bytes; i += 64) prefetch_line(static_cast<std::byte const*>(at) + i);
   }
 
   HWY_INLINE void prefetch_to_write(void const* at, std::size_t bytes) const {
-    for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<std::byte const*>(at) + i, 1);
+    for (std::size_t i = 0; i < bytes; i += 64) prefetch_line(static_cast<std::byte const*>(at) + i);
   }
 
   /// Everything this warp wrote is seen before anything it writes afterwards.

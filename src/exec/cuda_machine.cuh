@@ -4,9 +4,6 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <cub/device/device_merge_sort.cuh>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 
 #include <cstddef>
 #include <span>
@@ -14,6 +11,7 @@
 #include <utility>
 
 #include "exec/counts.hpp"
+#include "exec/cuda_sort.cuh"
 #include "exec/cuda_staging.cuh"
 #include "exec/cuda_status.cuh"
 #include "exec/cuda_warp.cuh"
@@ -79,10 +77,6 @@ struct ZipBody {
   std::uint64_t const* hashes;
   std::uint32_t const* indices;
   __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
-};
-
-struct ByHash {
-  __device__ bool operator()(Sorted const& a, Sorted const& b) const { return a.hash < b.hash; }
 };
 
 struct OrderingBody {
@@ -325,39 +319,37 @@ class CudaMachine {
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
-  /// By hash, stably, for `items` come in array order. Of few, a merge takes a launch or five where sorting by digits
-  /// takes a dozen.
+  /// By hash, stably, for `items` come in array order.
   Status sort(Sorted* items, std::size_t n) {
     if (n <= kMerged) {
       return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-        return cub::DeviceMergeSort::StableSortKeys(room, bytes, items, n, ByHash{}, stream_);
+        return merge_sort_by_hash(room, bytes, items, n, stream_);
       });
     }
     for (int i = 0; i < 2; ++i) {
       if (Status s = hashes_[i].resize(n); !s.ok()) return s;
       if (Status s = indices_[i].resize(n); !s.ok()) return s;
     }
-    if (Status s = threads(n, UnzipBody{items, hashes_[0].data(), indices_[0].data()}); !s.ok()) return s;
+    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()}, {indices_[0].data(), indices_[1].data()}};
+    if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok()) return s;
     Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(room, bytes, hashes_[0].data(), hashes_[1].data(), indices_[0].data(),
-                                             indices_[1].data(), static_cast<int>(n), 0, 64, stream_);
+      return radix_sort_by_hash(room, bytes, pairs, n, stream_);
     });
-    return sorted.ok() ? threads(n, ZipBody{items, hashes_[1].data(), indices_[1].data()}) : sorted;
+    return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
   }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
-    return with_room("summing up", [&](void* room, std::size_t& bytes) {
-      return cub::DeviceScan::ExclusiveSum(room, bytes, in, out, n, stream_);
-    });
+    return with_room("summing up",
+                     [&](void* room, std::size_t& bytes) { return exclusive_sums(room, bytes, in, out, n, stream_); });
   }
 
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t* spare, std::size_t n, int begin, int end) {
-    cub::DoubleBuffer<std::uint64_t> buffers(words, spare);
-    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortKeys(room, bytes, buffers, n, begin, end, stream_);
+    std::uint64_t* sorted = nullptr;
+    Status const done = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+      return radix_sort_words(room, bytes, words, spare, n, begin, end, sorted, stream_);
     });
-    if (!sorted.ok()) return sorted;
-    return buffers.Current();
+    if (!done.ok()) return done;
+    return sorted;
   }
 
   /// Kernels of one stream follow each other, and a kernel's end makes its stores to host memory

@@ -1,15 +1,19 @@
-// The explorer's engine, linked in place of store/engines.cpp: what the store takes for the CPU is the
-// simulated machine, over the same source.
-#include "explore/engines.hpp"
-#include "exec/sim_machine.hpp"
-#include "store/engine_on.hpp"
+// The explorer's engines, linked in place of store/engines.cpp: what the store takes for the CPU is the simulated
+// machine, over the same source. engines_*.cpp have them.
+#include "store/choose_engine.hpp"
 
 namespace perdure {
+namespace explore {
+
+template <class Ops>
+std::unique_ptr<Engine> make_of(EngineOptions const& options);
+
+}  // namespace explore
 
 std::string cpu_instruction_set() { return "sim"; }
 
 std::unique_ptr<Engine> make_cpu_engine(EngineOptions const& options) {
-  return make_engine_on<exec::SimMachine>(options, {explore::machine.warps, explore::machine.stage_by_stage});
+  return choose_engine<false>(options, [&]<class Ops>() { return explore::make_of<Ops>(options); });
 }
 
 }  // namespace perdure

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/prefetch.hpp"
+
 namespace perdure::pm {
 namespace {
 
@@ -78,7 +80,7 @@ void EmulatedHost::ask_for(std::uint64_t line) {
     OwnTime const own(*this);
     CacheModel::Touched const touched = cache_.touch(line, false);
     if (touched.hit) return;
-    __builtin_prefetch(reinterpret_cast<void const*>((line + durable_.first_line()) * kCacheLine));
+    prefetch_line(reinterpret_cast<void const*>((line + durable_.first_line()) * kCacheLine));
     if (touched.written_back != CacheModel::kNone) room = medium_->write(touched.written_back, own.begin());
     asked_ += pending_[next_pending_].line == CacheModel::kNone;
     pending_[next_pending_] = {line, medium_->read(line, std::max(own.begin(), room))};

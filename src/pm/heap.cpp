@@ -6,6 +6,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/mutants.hpp"
+#include "base/prefetch.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::pm {
@@ -129,7 +130,7 @@ RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
   std::uint64_t i = 0;
   if (!index_of(record, i)) return {};
   MarkSpot const spot{&s.bitmap[i / 64], std::uint64_t{1} << (i % 64)};
-  __builtin_prefetch(spot.word, 1);
+  prefetch_line(spot.word);
   return spot;
 }
 

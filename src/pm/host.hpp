@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/prefetch.hpp"
 #include "exec/sanitizer.hpp"
 #include "pm/flush.hpp"
 
@@ -39,7 +40,7 @@ class OrderedHost {
   static void fence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
   static void persist(void const*, std::size_t) { fence(); }
   /// The builtin alone has no effect that GCC knows of: it leaves out calls of functions that do nothing else.
-  static void prefetch(void const* at) { asm volatile("prefetcht0 %0" : : "m"(*static_cast<char const*>(at))); }
+  static void prefetch(void const* at) { prefetch_line(at); }
   static void pause() { __builtin_ia32_pause(); }
   static void begin() {}
 };

@@ -22,27 +22,22 @@ struct Tally {
   std::uint64_t orders = 0;
 };
 
-template <bool kCounted>
 class Memory {
  public:
-  static constexpr bool counted = kCounted;
-
   Memory() = default;
   explicit Memory(std::byte* base) : base_(base) {}
 
   /// Bucket rows into lanes: lane g*slots+s is word s of the row at row_of(g).
   template <class W, class RowOf>
   PERDURE_FN auto rows(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of) {
-    if constexpr (kCounted) tally_.reads += groups;
+    tally_.reads += groups;
     return warp.rows(groups, slots, [&](std::uint32_t g) { return word(row_of(g)); });
   }
 
   /// The same where near(g) may know a copy of the row in the machine's own memory, or null: those are no access.
   template <class W, class RowOf, class Near>
   PERDURE_FN auto rows_or_copies(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of, Near near) {
-    if constexpr (kCounted) {
-      for (std::uint32_t g = 0; g < groups; ++g) tally_.reads += near(g) == nullptr;
-    }
+    for (std::uint32_t g = 0; g < groups; ++g) tally_.reads += near(g) == nullptr;
     return warp.rows(groups, slots, [&](std::uint32_t g) {
       std::uint64_t const* const copy = near(g);
       return copy != nullptr ? copy : word(row_of(g));
@@ -52,7 +47,7 @@ class Memory {
   /// One bucket row for a thread by itself.
   template <std::uint32_t kSlots, class W>
   PERDURE_FN auto row(W& warp, Offset at) {
-    if constexpr (kCounted) ++tally_.reads;
+    ++tally_.reads;
     return warp.template row<kSlots>(word(at));
   }
 
@@ -68,14 +63,14 @@ class Memory {
 
   template <class W>
   PERDURE_FN std::uint64_t load(W& warp, Offset at) {
-    if constexpr (kCounted) ++tally_.reads;
+    ++tally_.reads;
     return warp.once([&] { return W::load(word(at)); });
   }
 
   /// Publishes one 8-byte word.
   template <class W>
   PERDURE_FN void store(W& warp, Offset at, std::uint64_t value) {
-    if constexpr (kCounted) ++tally_.writes;
+    ++tally_.writes;
     warp.once([&] {
       W::store(word(at), value);
       exec::passes(exec::TrapPoint::word);
@@ -86,7 +81,7 @@ class Memory {
   /// Publishes a word for each lane of the mask, at(lane).
   template <class W, class At, class Value>
   PERDURE_FN void store_each(W& warp, std::uint32_t mask, At at, Value value) {
-    if constexpr (kCounted) tally_.writes += exec::popcount(mask);
+    tally_.writes += exec::popcount(mask);
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
       W::store(word(at(lane)), value(lane));
@@ -97,7 +92,7 @@ class Memory {
   /// Publishes 4 bytes of a row that `lane` shares with its neighbours; a row counts as one access.
   template <class W>
   PERDURE_FN void store_cell(W& warp, Offset at, std::uint32_t value, std::uint64_t lane) {
-    if constexpr (kCounted) tally_.writes += lane == 0;
+    tally_.writes += lane == 0;
     warp.once([&] {
       W::store(reinterpret_cast<std::uint32_t*>(base_ + at.bytes), value);
       return std::uint64_t{0};
@@ -107,7 +102,7 @@ class Memory {
   /// Returns the word found; the swap happened if that is `expected`.
   template <class W>
   PERDURE_FN std::uint64_t cas(W& warp, Offset at, std::uint64_t expected, std::uint64_t desired) {
-    if constexpr (kCounted) ++tally_.writes;
+    ++tally_.writes;
     return warp.once([&] {
       std::uint64_t const before = W::cas(word(at), expected, desired);
       exec::passes(exec::TrapPoint::word);
@@ -117,20 +112,18 @@ class Memory {
 
   /// Bytes for reading, as one access; the caller stays inside one record (or one inline key).
   PERDURE_FN std::byte const* read(Offset at) {
-    if constexpr (kCounted) ++tally_.reads;
+    ++tally_.reads;
     return base_ + at.bytes;
   }
 
   /// As read(), for bytes that are counted by read_each(), or that nobody reads.
   PERDURE_FN std::byte const* peek(Offset at) const { return base_ + at.bytes; }
   /// An access for each lane of the mask.
-  PERDURE_FN void read_each([[maybe_unused]] std::uint32_t mask) {
-    if constexpr (kCounted) tally_.reads += exec::popcount(mask);
-  }
+  PERDURE_FN void read_each(std::uint32_t mask) { tally_.reads += exec::popcount(mask); }
 
   /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.
   PERDURE_FN std::byte* write(Offset at) {
-    if constexpr (kCounted) ++tally_.writes;
+    ++tally_.writes;
     exec::warp_passes(exec::TrapPoint::record);
     return base_ + at.bytes;
   }
@@ -138,14 +131,14 @@ class Memory {
   /// As write(), of places that write_each() counts.
   PERDURE_FN std::byte* spot(Offset at) const { return base_ + at.bytes; }
   /// An access for each lane of the mask.
-  PERDURE_FN void write_each([[maybe_unused]] std::uint32_t mask) {
-    if constexpr (kCounted) tally_.writes += exec::popcount(mask);
+  PERDURE_FN void write_each(std::uint32_t mask) {
+    tally_.writes += exec::popcount(mask);
     if (mask != 0) exec::warp_passes(exec::TrapPoint::record);
   }
 
   template <class W>
   PERDURE_FN void order(W& warp) {
-    if constexpr (kCounted) ++tally_.orders;
+    ++tally_.orders;
     exec::warp_passes(exec::TrapPoint::ordering);
     warp.fence();
   }

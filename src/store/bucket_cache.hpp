@@ -26,7 +26,7 @@ template <class Machine>
 class BucketCacheOn {
   template <class T>
   using Buffer = typename Machine::template Buffer<T>;
-  using Memory = pm::Memory<false>;
+  using Memory = pm::Memory;
   using Warp = typename Machine::Warp;
   using Cache = gphash::BucketCache;
 

@@ -1,4 +1,4 @@
-// Which instantiation of the engine a store needs. Counting builds and unusual shapes share the generic shape's code.
+// Which instantiation of the engine a store needs. Unusual shapes share the generic shape's code.
 #pragma once
 
 #include "index/gphash/ops.hpp"
@@ -6,7 +6,7 @@
 
 namespace perdure {
 
-/// make.template operator()<Ops, kCounted>() makes it. Where the pool is far, `word` is always of the kind that may
+/// make.template operator()<Ops>() makes it. Where the pool is far, `word` is always of the kind that may
 /// have a mirror; elsewhere only tests ask for one.
 template <bool kPoolIsFar, class Make>
 auto choose_engine(EngineOptions const& options, Make make) {
@@ -15,20 +15,16 @@ auto choose_engine(EngineOptions const& options, Make make) {
   using gphash::ShapeAny;
   using gphash::WordOps;
   if (options.in_place) {
-    if (options.count_accesses) return make.template operator()<InPlaceOps<ShapeAny>, true>();
-    if (options.default_shape) return make.template operator()<InPlaceOps<Shape228>, false>();
-    return make.template operator()<InPlaceOps<ShapeAny>, false>();
+    if (options.default_shape) return make.template operator()<InPlaceOps<Shape228>>();
+    return make.template operator()<InPlaceOps<ShapeAny>>();
   }
   if constexpr (kPoolIsFar) {
-    if (options.count_accesses) return make.template operator()<WordOps<ShapeAny, true>, true>();
-    if (options.default_shape) return make.template operator()<WordOps<Shape228, true>, false>();
-    return make.template operator()<WordOps<ShapeAny, true>, false>();
+    if (options.default_shape) return make.template operator()<WordOps<Shape228, true>>();
+    return make.template operator()<WordOps<ShapeAny, true>>();
   } else {
-    if (options.mirrored && options.count_accesses) return make.template operator()<WordOps<ShapeAny, true>, true>();
-    if (options.mirrored) return make.template operator()<WordOps<ShapeAny, true>, false>();
-    if (options.count_accesses) return make.template operator()<WordOps<ShapeAny>, true>();
-    if (options.default_shape) return make.template operator()<WordOps<Shape228>, false>();
-    return make.template operator()<WordOps<ShapeAny>, false>();
+    if (options.mirrored) return make.template operator()<WordOps<ShapeAny, true>>();
+    if (options.default_shape) return make.template operator()<WordOps<Shape228>>();
+    return make.template operator()<WordOps<ShapeAny>>();
   }
 }
 

@@ -1,15 +1,13 @@
-// The factories of store/on_cpu.cpp, one per instruction set it is compiled for.
+// The factories of store/on_cpu.cpp, one per instruction set it is compiled for. C names, for the linker keeps these
+// and hides all else (cmake/cpu_objects.cmake); the caller owns what they return.
 #pragma once
-
-#include <memory>
 
 #include "store/engine.hpp"
 
-namespace perdure::cpu_engines {
-namespace N_AVX2 {
-std::unique_ptr<Engine> make(EngineOptions const& options);
-}
-namespace N_AVX3 {
-std::unique_ptr<Engine> make(EngineOptions const& options);
-}
-}  // namespace perdure::cpu_engines
+namespace perdure {
+
+extern "C" Engine* perdure_cpu_engine_avx2(EngineOptions const& options);
+/// In the default shape without a mirror, and no others.
+extern "C" Engine* perdure_cpu_engine_avx512(EngineOptions const& options);
+
+}  // namespace perdure

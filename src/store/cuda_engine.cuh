@@ -7,11 +7,11 @@
 
 namespace perdure {
 
-template <class Ops, bool kCounted>
+template <class Ops>
 Result<std::unique_ptr<Engine>> make_cuda_engine_of(EngineOptions const& options) {
   auto shared = exec::CudaMachine::describe_device(*options.workers);
   if (!shared) return shared.status();
-  return std::unique_ptr<Engine>(new EngineOn<exec::CudaMachine, Ops, kCounted>(options, std::move(*shared)));
+  return std::unique_ptr<Engine>(new EngineOn<exec::CudaMachine, Ops>(options, std::move(*shared)));
 }
 
 }  // namespace perdure

@@ -3,12 +3,11 @@
 
 namespace perdure {
 
-template <class Ops, bool kCounted>
+template <class Ops>
 Result<std::unique_ptr<Engine>> make_cuda_engine_of(EngineOptions const& options);
 
 Result<std::unique_ptr<Engine>> make_cuda_engine(EngineOptions const& options) {
-  return choose_engine<true>(options,
-                             [&]<class Ops, bool kCounted>() { return make_cuda_engine_of<Ops, kCounted>(options); });
+  return choose_engine<true>(options, [&]<class Ops>() { return make_cuda_engine_of<Ops>(options); });
 }
 
 }  // namespace perdure

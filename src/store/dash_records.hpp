@@ -11,6 +11,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
+#include "base/prefetch.hpp"
 #include "pm/flush.hpp"
 #include "pm/record.hpp"
 #include "pm/stream.hpp"
@@ -82,8 +83,8 @@ class DashRecords {
   void prefetch(std::uint64_t place, std::uint64_t bytes) const {
     if (place % pm::kRecordAlign != 0 || place + bytes > pool_bytes_->load(std::memory_order_relaxed)) return;
     pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
-    if (spot.head != nullptr) __builtin_prefetch(spot.head);
-    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) __builtin_prefetch(spot.to + at);
+    if (spot.head != nullptr) prefetch_line(spot.head);
+    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(spot.to + at);
   }
 
   /// Writes a whole record, and orders it.

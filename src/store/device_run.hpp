@@ -85,7 +85,7 @@ struct DeviceOpsBody {
   }
 };
 
-template <class Machine, class Ops, bool kCounted>
+template <class Machine, class Ops>
 class DeviceRunOn final : public DeviceRun {
   template <class T>
   using Buffer = typename Machine::template Buffer<T>;
@@ -132,7 +132,7 @@ class DeviceRunOn final : public DeviceRun {
     here.began = began_.data();
     here.ended = ended_.data();
     here.clock = clock_.data();
-    pm::Memory<kCounted> const memory(shared_->options.base);
+    pm::Memory const memory(shared_->options.base);
     DeviceOpsBody<Ops> const body{view_, here};
     std::uint64_t const warps = std::min(n, ops.sequences);
     if (Status s = machine_.template warps<typename Machine::Warp>(warps, body, memory, nullptr); !s.ok()) return s;
@@ -147,7 +147,7 @@ class DeviceRunOn final : public DeviceRun {
     std::uint64_t const used = std::min(totals.taken, view_.fresh_count);
     ReleaseUnlinkedBody const unlinked{view_.records, unlinked_.data()};
     ReleaseUnusedBody const unused{view_.records, fresh_.data() + used};
-    pm::Memory<kCounted> const memory(shared_->options.base);
+    pm::Memory const memory(shared_->options.base);
     if (Status s = machine_.threads(view_.records.words(), unlinked); !s.ok()) return s;
     if (Status s = machine_.template warps<typename Machine::Solo>(view_.fresh_count - used, unused, memory, nullptr);
         !s.ok())

@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "base/mutants.hpp"
+#include "base/prefetch.hpp"
 #include "pm/memory.hpp"
 #include "pm/watch.hpp"
 #include "store/batch_ops.hpp"
 #include "store/cache_ops.hpp"
-#include "store/choose_engine.hpp"
 #include "store/device_run.hpp"
 #include "store/engine.hpp"
 #include "store/engine_state.hpp"
@@ -41,11 +41,10 @@ struct PlacesSorted {
   }
 };
 
-template <class Machine, class Ops, bool kCounted>
+template <class Machine, class Ops>
 class SessionOn final : public Session {
   template <class T>
   using Buffer = typename Machine::template Buffer<T>;
-  using Memory = pm::Memory<kCounted>;
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, typename Machine::Warp, typename Machine::Solo>;
@@ -329,14 +328,11 @@ class SessionOn final : public Session {
   /// Of what a get counts, only accesses are asked for: without them nobody waits for it.
   template <class Body>
   Status launch_gets(std::uint64_t items, Body const& body) {
-    if constexpr (kCounted) {
-      auto const counts = launch<Warp>(body, items);
-      if (!counts) return counts.status();
-      add_get_counts(counts.value());
-      return {};
-    } else {
-      return machine_.template warps<Warp>(items, body, memory_, nullptr);
-    }
+    if (!shared_->options.count_accesses) return machine_.template warps<Warp>(items, body, memory_, nullptr);
+    auto const counts = launch<Warp>(body, items);
+    if (!counts) return counts.status();
+    add_get_counts(counts.value());
+    return {};
   }
 
   Result<UnitSlots> bring_units(std::span<std::uint32_t const> units) {
@@ -489,7 +485,7 @@ class SessionOn final : public Session {
       shared_->options.workers->for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = first + begin; i < first + end; ++i) {
           if (i + kAhead < first + end)
-            for (std::uint64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at(i + kAhead) + b);
+            for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at(i + kAhead) + b);
           std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
         }
       });
@@ -519,15 +515,13 @@ class SessionOn final : public Session {
   }
 
   void add_get_counts(exec::Counts const& counts) {
-    if constexpr (kCounted) {
-      std::lock_guard const lock(shared_->mutex);
-      for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) shared_->get_counts.value[k] += counts.value[k];
-    }
+    std::lock_guard const lock(shared_->mutex);
+    for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) shared_->get_counts.value[k] += counts.value[k];
   }
 
   EngineState<Machine>* shared_;
   Machine machine_;
-  Memory memory_;
+  pm::Memory memory_;
   Call call_;
   BatchView batch_;
   Buffer<std::uint8_t> status_, used_, kinds_, settled_;
@@ -540,9 +534,9 @@ class SessionOn final : public Session {
   Buffer<exec::Counts> counts_;
 };
 
-template <class Machine, class Ops, bool kCounted>
+template <class Machine, class Ops>
 class EngineOn final : public Engine {
-  using Mine = SessionOn<Machine, Ops, kCounted>;
+  using Mine = SessionOn<Machine, Ops>;
 
  public:
   EngineOn(EngineOptions const& options, typename Machine::Shared machine) {
@@ -675,7 +669,7 @@ class EngineOn final : public Engine {
 
   Result<std::unique_ptr<DeviceRun>> device_run() override {
     if constexpr (Ops::kMirrored) {
-      if (state_.mirror != nullptr) return std::unique_ptr<DeviceRun>(new DeviceRunOn<Machine, Ops, kCounted>(state_));
+      if (state_.mirror != nullptr) return std::unique_ptr<DeviceRun>(new DeviceRunOn<Machine, Ops>(state_));
     }
     return Status{Code::unsupported,
                   "device sessions need residency mirrored, and a memory_budget that has room for the slots"};
@@ -753,12 +747,5 @@ class EngineOn final : public Engine {
   EngineState<Machine> state_;
   std::unique_ptr<Mine> mover_;
 };
-
-template <class Machine>
-std::unique_ptr<Engine> make_engine_on(EngineOptions const& options, typename Machine::Shared machine) {
-  return choose_engine<Machine::kPoolIsFar>(options, [&]<class Ops, bool kCounted>() -> std::unique_ptr<Engine> {
-    return std::make_unique<EngineOn<Machine, Ops, kCounted>>(options, std::move(machine));
-  });
-}
 
 }  // namespace perdure

@@ -168,7 +168,7 @@ struct MirrorGetBody {
     auto const to = [&](std::uint32_t lane) { return batch.out + (first + lane) * table.value_bytes; };
     auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
     std::uint32_t const in_cache = which(Source::entry);
-    if constexpr (M::counted) counts[Counts::cached] += exec::popcount(in_cache);
+    counts[Counts::cached] += exec::popcount(in_cache);
     warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {

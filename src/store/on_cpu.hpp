@@ -7,10 +7,10 @@
 
 namespace perdure::cpu_engines::HWY_NAMESPACE {
 
-template <class Ops, bool kCounted>
+template <class Ops>
 std::unique_ptr<Engine> make_of(EngineOptions const& options) {
   using exec::HWY_NAMESPACE::CpuMachine;
-  return std::make_unique<EngineOn<CpuMachine, Ops, kCounted>>(options, CpuMachine::Shared{options.workers});
+  return std::make_unique<EngineOn<CpuMachine, Ops>>(options, CpuMachine::Shared{options.workers});
 }
 
 }  // namespace perdure::cpu_engines::HWY_NAMESPACE

@@ -3,9 +3,9 @@
 
 namespace perdure {
 
-template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::Shape228>, false>(
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::Shape228>>(
     EngineOptions const&);
-template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::ShapeAny>, false>(
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::InPlaceOps<gphash::ShapeAny>>(
     EngineOptions const&);
 
 }  // namespace perdure

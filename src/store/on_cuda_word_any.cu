@@ -3,7 +3,7 @@
 
 namespace perdure {
 
-template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::WordOps<gphash::ShapeAny, true>, false>(
+template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::WordOps<gphash::ShapeAny, true>>(
     EngineOptions const&);
 
 }  // namespace perdure

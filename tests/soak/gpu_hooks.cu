@@ -4,10 +4,8 @@
 
 #include "exec/cuda_traps.cuh"
 #include "store/on_cuda_in_place.cu"
-#include "store/on_cuda_in_place_counted.cu"
 #include "store/on_cuda_word.cu"
 #include "store/on_cuda_word_any.cu"
-#include "store/on_cuda_word_counted.cu"
 
 namespace perdure::test {
 

@@ -1,0 +1,90 @@
+"""What a user's choices come to in a build: flags, kind of library, presets."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAST = ["PERDURE_CUDA=OFF", "PERDURE_TESTS=OFF", "PERDURE_BENCH=OFF", "PERDURE_EXAMPLES=OFF"]
+
+
+def configure(source: Path, build: Path, *options: str) -> subprocess.CompletedProcess:
+    if not shutil.which("cmake") or not shutil.which("ninja"):
+        pytest.skip("cmake or ninja is not installed")
+    command = ["cmake", "-G", "Ninja", "-S", source, "-B", build, *(f"-D{option}" for option in options)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def compile_commands(build: Path) -> dict[str, list[str]]:
+    """Source -> the words of its command."""
+    listed = json.loads((build / "compile_commands.json").read_text())
+    return {Path(one["file"]).name: one["command"].split() for one in listed}
+
+
+def optimisation(words: list[str]) -> list[str]:
+    return [word for word in words if re.fullmatch(r"-O\w+", word)]
+
+
+def test_a_users_flags_and_kind_of_library_are_respected(tmp_path: Path) -> None:
+    done = configure(
+        ROOT,
+        tmp_path,
+        *LEAST,
+        "CMAKE_BUILD_TYPE=Release",
+        "CMAKE_CXX_FLAGS_RELEASE=-O2 -DMINE",
+        "CMAKE_CXX_FLAGS=-fno-plt",
+        "CMAKE_CXX_COMPILER_LAUNCHER=",
+        "BUILD_SHARED_LIBS=ON",
+    )
+    assert done.returncode == 0, done.stderr
+    for source, words in compile_commands(tmp_path).items():
+        assert optimisation(words) == ["-O2"], f"{source}: {words}"
+        assert "-DMINE" in words and "-fno-plt" in words and "-g1" not in words, f"{source}: {words}"
+        assert "ccache" not in " ".join(words), f"{source}: an empty launcher is a launcher that was named"
+    targets = subprocess.run(
+        ["ninja", "-C", tmp_path, "-t", "targets", "all"], capture_output=True, text=True
+    )
+    assert "src/libperdure.so" in targets.stdout and "src/libperdure.a" not in targets.stdout
+
+
+def test_a_parent_projects_flags_are_left_alone(tmp_path: Path) -> None:
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    (parent / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES CXX)\n"
+        f'add_subdirectory("{ROOT}" perdure)\nadd_executable(own own.cpp)\n'
+        "target_link_libraries(own PRIVATE perdure::perdure)\nset(CMAKE_EXPORT_COMPILE_COMMANDS ON)\n"
+    )
+    (parent / "own.cpp").write_text("int main() {}\n")
+    done = configure(parent, tmp_path / "build", "PERDURE_CUDA=OFF", "CMAKE_BUILD_TYPE=Release")
+    assert done.returncode == 0, done.stderr
+    commands = compile_commands(tmp_path / "build")
+    assert optimisation(commands["store.cpp"]) == ["-O3"]
+    assert "-g1" not in commands["store.cpp"], "the parent says what its objects hold"
+
+
+def test_an_unknown_instruction_set_is_refused_by_name(tmp_path: Path) -> None:
+    done = configure(ROOT, tmp_path, *LEAST, "PERDURE_CPU_ENGINES=avx2;sse9")
+    assert done.returncode != 0 and "'sse9'" in done.stderr and "avx2;avx512" in done.stderr
+
+
+def test_every_preset_builds_and_tests() -> None:
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())
+    names = {
+        kind: {preset["name"] for preset in presets[kind] if not preset.get("hidden")}
+        for kind in ("configurePresets", "buildPresets", "testPresets")
+    }
+    assert names["configurePresets"] == {"dev", "release", "cuda", "asan", "tsan"}
+    assert names["buildPresets"] == names["testPresets"] == names["configurePresets"]
+
+
+def test_no_cmake_file_holds_a_mangled_name() -> None:
+    files = [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")]
+    for folder in ("src", "tests", "bench", "peers", "python", "examples"):
+        files += (ROOT / folder).rglob("CMakeLists.txt")
+    mangled = [str(path.relative_to(ROOT)) for path in files if re.search(r"\b_ZN?\w*\d", path.read_text())]
+    assert not mangled
