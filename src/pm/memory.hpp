@@ -16,10 +16,11 @@
 
 namespace perdure::pm {
 
+/// Of one warp in one launch, or of one chunk of it, so 32 bits are enough: a GPU keeps them in registers.
 struct Tally {
-  std::uint64_t reads = 0;
-  std::uint64_t writes = 0;
-  std::uint64_t orders = 0;
+  std::uint32_t reads = 0;
+  std::uint32_t writes = 0;
+  std::uint32_t orders = 0;
 };
 
 class Memory {

@@ -389,10 +389,11 @@ void GphashStore::add(Counts const& counts) {
   records_ += counts[Counts::inserted];
   records_ -= counts[Counts::erased];
   displacements_ += counts[Counts::displaced];
+  if (!options.count_accesses) return;
   accesses_.pm_reads += counts[Counts::reads];
   accesses_.pm_writes += counts[Counts::writes];
   accesses_.cache_hits += counts[Counts::cached];
-  if (options.count_accesses) accesses_.orders += counts[Counts::orders];
+  accesses_.orders += counts[Counts::orders];
 }
 
 Stats GphashStore::stats() {
