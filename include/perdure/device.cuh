@@ -34,7 +34,7 @@ class DeviceTable {
   /// `value` holds anything.
   __device__ KeyStatus find(void const* key, void* value) const {
     exec::CudaWarp warp;
-    pm::Memory<false> memory = memory_;
+    pm::Memory memory = memory_;
     return WarpTable<Ops>(view_).find(warp, memory, bytes(key), static_cast<std::byte*>(value));
   }
 
@@ -42,14 +42,14 @@ class DeviceTable {
   /// key are taken; then nothing has changed.
   __device__ KeyStatus put(void const* key, void const* value) const {
     exec::CudaWarp warp;
-    pm::Memory<false> memory = memory_;
+    pm::Memory memory = memory_;
     return WarpTable<Ops>(view_).put(warp, memory, bytes(key), bytes(value));
   }
 
   /// Replaces the value of a key that is there. ok, not_found or no_space.
   __device__ KeyStatus update(void const* key, void const* value) const {
     exec::CudaWarp warp;
-    pm::Memory<false> memory = memory_;
+    pm::Memory memory = memory_;
     return WarpTable<Ops>(view_).update(warp, memory, bytes(key), bytes(value));
   }
 
@@ -59,14 +59,14 @@ class DeviceTable {
   template <class F>
   __device__ KeyStatus modify(void const* key, void* value, F change) const {
     exec::CudaWarp warp;
-    pm::Memory<false> memory = memory_;
+    pm::Memory memory = memory_;
     return WarpTable<Ops>(view_).modify(warp, memory, bytes(key), static_cast<std::byte*>(value), change);
   }
 
   /// ok or not_found.
   __device__ KeyStatus erase(void const* key) const {
     exec::CudaWarp warp;
-    pm::Memory<false> memory = memory_;
+    pm::Memory memory = memory_;
     return WarpTable<Ops>(view_).erase(warp, memory, bytes(key));
   }
 
@@ -74,7 +74,7 @@ class DeviceTable {
   static __device__ std::byte const* bytes(void const* at) { return static_cast<std::byte const*>(at); }
 
   DeviceView view_;
-  pm::Memory<false> memory_;
+  pm::Memory memory_;
 };
 
 }  // namespace perdure
