@@ -1,6 +1,7 @@
 // Machine memory that is not to be had: the n-th allocation fails, for every n that a step allocates; once, or from
 // there on for good. Each time the step goes on with less and Stats says so, or fails with a status that names what
-// there was no memory for and the way out. Either way nothing that was there is lost, and the store goes on.
+// there was no memory for and the way out. Slow, up to ten seconds: each n takes a store of its own. Either way nothing
+// that was there is lost, and the store goes on.
 #include "failures/failing_store.hpp"
 
 namespace perdure::test {

@@ -1,6 +1,7 @@
 // GPMbench as processes that really die: each application is killed at a random moment, resumed by another process, and
 // must end with the result of a run that nothing happened to. On a GPU a kernel aborts at a random ordering point
-// instead. PERDURE_KILLS: how often each is killed.
+// instead. PERDURE_KILLS: how often each is killed. Slow: applications that iterate run three times, whole, in part and
+// resumed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

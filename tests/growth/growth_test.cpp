@@ -1,5 +1,6 @@
 // Growth without a stop, on tables large enough to have several units: what it takes from each batch, and that in its
-// midst everything goes on as before. Each test begins with a pool that is full, and may grow from then on.
+// midst everything goes on as before. Each test begins with a pool that is full, and may grow from then on. Slow, up to
+// fifteen seconds: only tables of several windows of 2^15 buckets have several units.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <sys/wait.h>

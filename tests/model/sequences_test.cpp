@@ -2,6 +2,8 @@
 // does. A sequence that fails is shrunk; what is left is printed one step a line, keys as k0, k1, ...
 // and values as v0, v1, ...
 //
+// Slow, some ten seconds a store of variable sizes: a sequence is judged after every step, over the whole store.
+//
 // PERDURE_MODEL_CASES=N runs N sequences for each store; RC_PARAMS="seed=..." repeats a run.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
