@@ -1,7 +1,7 @@
 # Perdure by two commands: `make demo` and `make test`. Each installs what is missing first.
 #
 #   make demo       set up, build, run the main job on a real trace; leaves .venv/bin/perdure
-#   make test       everything CI checks, in half an hour
+#   make test       everything CI checks
 #   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)

@@ -1,6 +1,6 @@
 # What a build by itself is compiled with where the user says nothing: read before project(), so that what a user gives in
 # CMAKE_CXX_FLAGS_RELEASE, or a parent project has, stands as it is. -g1 keeps names of functions and lines for profilers
-# and reports, at little cost in size; -O3 takes longer to compile and gains nothing that we could measure.
+# and reports, at little cost in size.
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   set(CMAKE_CXX_FLAGS_RELEASE "-g1 -O2 -DNDEBUG" CACHE STRING "Flags of Release builds")
   set(CMAKE_CXX_FLAGS_DEBUG "-g -O1" CACHE STRING "Flags of Debug builds")

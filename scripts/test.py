@@ -263,7 +263,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
     package = checks(["scripts/check_package.sh", str(RELEASE)])
     suites = [
         Suite("format", "layout of C++ and Python, lint", check_format),
-        Suite("cpp", "C++ tests, explorer and mutants", cpp("-LE")),
+        Suite("cpp", "C++ tests, explorer", cpp("-LE")),
         Suite("layering", "who includes whom, what documents claim, build options", on_release(layering)),
         Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
         Suite("package", "installed C++ package, README's C++, examples", on_release(package)),
@@ -271,7 +271,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
     ]
     more = [
-        Suite("cpp-whole", "longer C++ tests, exhaustive schedules", cpp("-L")),
+        Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp("-L")),
         Suite("wheel", "wheel without CUDA, away from the sources", checks(["scripts/check_wheel.sh"])),
         Suite("shared", "shared library, no precompiled headers", shared_library),
         Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),
