@@ -163,6 +163,7 @@ enum class Mutant : std::uint8_t {
   dash_merge_keeps_leftovers,
   dash_merge_directory_last,
   dash_link_before_bucket,
+  dash_chain_end_missed,
   dash_halving_trusts_entries,
   dash_halving_not_flushed,
   dash_split_twice,

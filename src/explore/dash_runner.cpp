@@ -85,12 +85,13 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
     if (made.put(key, key) != dash::Answer::done) return false;
   for (std::uint64_t const key : scenario_.ghosts)
     if (made.erase(key) != dash::Answer::done) return false;
-  // No more fillers than leave the table as it is, so that it is the run that splits segments.
+  // No more fillers than leave the table as it is, so that it is the run that splits segments. Where they chain buckets,
+  // the segments that this brings are there, and the run splits off what is due to them.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
     std::size_t const mark = arena_.mark();
     std::uint64_t const bytes = arena_.file_bytes, segments = made.table->segments(made.host);
     if (made.put(scenario_.fillers[i], scenario_.fillers[i]) != dash::Answer::done) return false;
-    if (made.table->segments(made.host) == segments) continue;
+    if (scenario_.chained || made.table->segments(made.host) == segments) continue;
     back_to(mark, bytes);
     scenario_.fillers.resize(i);
   }
@@ -158,9 +159,10 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   auto opened = open(true, forward.wrong);
   if (!opened) return forward;
   // Blocks that are not reached are free again, so that no superblock has to be added in the midst of the run. Where
-  // there are records, it is the run that sweeps.
-  if (!Opened::kSweeps) opened->sweep();
-  if (!Opened::kSweeps && !scenario_.entered) {
+  // there are records, it is the run that sweeps; and where buckets are chained, a sweep would make the splits.
+  bool const swept = !Opened::kSweeps && !scenario_.chained;
+  if (swept) opened->sweep();
+  if (swept && !scenario_.entered) {
     opened = open(true, forward.wrong);
     if (!opened) return forward;
   }

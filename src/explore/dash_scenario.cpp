@@ -33,11 +33,46 @@ OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
   }
 }
 
+/// Of Dash-LH: segment 0 has two buckets chained, which its next split lets go of. What that split moves away came first
+/// and fills segment 0's own buckets. One thread reads what stays while others want what moves.
+void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_operations) {
+  auto const fresh = [&](std::uint64_t first_bits, std::vector<std::uint64_t> const& taken) {
+    for (;;) {
+      std::uint64_t const key = draw() % 100000, hash = hash_of(key);
+      // Segment 2 has the hashes that begin with 01; of segment 0 those remain that begin with 000.
+      bool const there = std::find(taken.begin(), taken.end(), key) != taken.end();
+      if (hash >> 61 == first_bits && dash::bucket_of(hash, kBuckets) < 2 && !there) return key;
+    }
+  };
+  s.shape = {kBuckets, 1};
+  s.depth = 1;
+  s.chained = true;
+  for (std::uint64_t i = 0; i < 3 * dash::kSlots - 2; ++i) s.fillers.push_back(fresh(2 + draw() % 2, s.fillers));
+  for (std::uint64_t i = 0; i < 2 * dash::kSlots + 3; ++i) s.fillers.push_back(fresh(0, s.fillers));
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    std::vector<std::uint64_t> taken = s.fillers;
+    taken.insert(taken.end(), s.keys.begin(), s.keys.end());
+    s.keys.push_back(fresh(i % 2 == 0 ? 0 : 2, taken));
+  }
+  auto const threads = 2 + draw() % 2;
+  for (std::uint64_t t = 0; t < threads; ++t) {
+    auto& mine = s.operations.emplace_back();
+    for (std::uint64_t n = 1 + draw() % most_operations; n > 0; --n) {
+      std::uint64_t const key = s.keys[draw() % 3 * 2 + (t == 0 ? 0 : 1)];
+      mine.push_back({t == 0 ? OpKind::get : draw_kind(draw, false), key, draw() % 1000});
+    }
+  }
+}
+
 }  // namespace
 
 DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32_t most_operations) {
   std::mt19937_64 draw(seed * 2654435761u + (kind == dash::Kind::linear));
   DashScenario s;
+  if (kind == dash::Kind::linear && seed % 8 == 5) {
+    chain_buckets(s, draw, most_operations);
+    return s;
+  }
   s.shape = {kBuckets, static_cast<std::uint32_t>(1 + draw() % 2)};
   bool const shrinks = kind == dash::Kind::extendible && draw() % 3 == 0;
   s.depth = static_cast<std::uint32_t>(shrinks ? 1 + draw() % 2 : 1);

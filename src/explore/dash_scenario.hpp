@@ -21,6 +21,7 @@ struct DashScenario {
   dash::SegmentShape shape;
   std::uint32_t depth = 0;  // segments to begin with: 2^depth
   std::vector<std::uint64_t> fillers;  // there from the beginning, key = value; fewer where they do not fit
+  bool chained = false;  // fillers chain buckets to a segment; else the table is as it was made when the run begins
   std::vector<std::uint64_t> ghosts;  // there for a while before the run, so that it begins with what splits leave
   std::vector<std::uint64_t> keys;  // what operations are on
   std::vector<std::uint64_t> there;  // of those, there from the beginning

@@ -225,6 +225,8 @@ constexpr MutantInfo kMutants[] = {
      "the directory is halved for a merge that is not durable yet", nullptr, 4948},
     {Mutant::dash_split_twice, "dash_split_twice", "dash-lh", "who waited for a split splits the segment once more"},
     {Mutant::dash_link_before_bucket, "dash_link_before_bucket", "dash-lh", "a bucket is chained before it is ordered"},
+    {Mutant::dash_chain_end_missed, "dash_chain_end_missed", "dash-lh",
+     "a search goes on beyond the end of a chain that a split has let go of meanwhile"},
     {Mutant::owners_forgotten, "owners_forgotten", "dash-eh",
      "what is first taken after an opening may lie in superblocks that are in use"},
     {Mutant::dash_sweep_without_wait, "dash_sweep_without_wait", "dash-records",
