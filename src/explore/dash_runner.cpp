@@ -85,8 +85,8 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
     if (made.put(key, key) != dash::Answer::done) return false;
   for (std::uint64_t const key : scenario_.ghosts)
     if (made.erase(key) != dash::Answer::done) return false;
-  // No more fillers than leave the table as it is, so that it is the run that splits segments. Where they chain buckets,
-  // the segments that this brings are there, and the run splits off what is due to them.
+  // No more fillers than leave the table as it is, so that it is the run that splits segments. Where they chain
+  // buckets, the segments that this brings are there, and the run splits off what is due to them.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
     std::size_t const mark = arena_.mark();
     std::uint64_t const bytes = arena_.file_bytes, segments = made.table->segments(made.host);

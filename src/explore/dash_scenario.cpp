@@ -33,8 +33,8 @@ OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
   }
 }
 
-/// Of Dash-LH: segment 0 has two buckets chained, which its next split lets go of. What that split moves away came first
-/// and fills segment 0's own buckets. One thread reads what stays while others want what moves.
+/// Of Dash-LH: segment 0 has two buckets chained, which its next split lets go of. What that split moves away came
+/// first and fills segment 0's own buckets. One thread reads what stays while others want what moves.
 void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_operations) {
   auto const fresh = [&](std::uint64_t first_bits, std::vector<std::uint64_t> const& taken) {
     for (;;) {
