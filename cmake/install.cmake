@@ -19,7 +19,7 @@ set(perdure_internal_headers
   exec/counts.hpp exec/grid.hpp exec/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
   log/gpm_checkpoint_file.hpp log/gpm_checkpoint_on.hpp log/gpm_ddio.hpp log/gpm_file.hpp log/gpm_format.hpp
   log/gpm_log.hpp log/gpm_log_file.hpp log/gpm_log_on.hpp log/gpm_memory_on.hpp log/gpm_path.hpp
-  pm/flush.hpp pm/mapping.hpp pm/watch.hpp)
+  pm/flush.hpp pm/mapping.hpp pm/named_file.hpp pm/watch.hpp)
 if(PERDURE_CUDA)
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)

@@ -3,9 +3,9 @@
 // Thread safety: every method may be called from any number of threads. With index gphash read batches
 // run side by side; a write batch is alone, so each batch sees all or nothing of every other batch. With a
 // Dash index batches of several threads, reads and writes, run beside each other, and each operation takes
-// effect by itself: between any two of a batch others may come. Within a batch operations on one key take
-// effect in array order, whatever the index.
-// Acknowledgement: when a call returns ok, its effects survive what `survives()` lists.
+// effect by itself: between any two of a batch others may come, so a reader may see half of another's batch. Within a
+// batch operations on one key take effect in array order, whatever the index. Acknowledgement: when a call returns ok,
+// its effects survive what `survives()` lists.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,9 @@ struct CreateOptions {
   Layout layout = Layout::word;
   Shape shape;
   Durability durability = Durability::process;
-  bool overwrite = false;            // replace an existing pool (and, with `power`, the files in log_dir)
+  bool overwrite = false;            // replace an existing pool (and, with `power`, the log's files in log_dir)
+  bool force = false;                // replace whatever file is there
+  std::uint32_t mode = 0;            // permission bits of the files: see Store::create
   std::string log_dir = {};  // durability power: a directory on a disk for the log and two images of the pool
   std::uint64_t log_bytes = 256u << 20;  // size of that log
 };
@@ -55,9 +57,17 @@ struct CreateOptions {
 /// What a pool made from a snapshot is to be. Sizes, layout and shape are the snapshot's.
 struct RestoreOptions {
   std::optional<Durability> durability = {};  // none: as the snapshot's pool had it
-  bool overwrite = false;                     // replace an existing pool (and, with `power`, the files in log_dir)
+  bool overwrite = false;                     // this and the next two: as in CreateOptions
+  bool force = false;
+  std::uint32_t mode = 0;
   std::string log_dir = {};                   // durability power, as in CreateOptions
   std::uint64_t log_bytes = 256u << 20;
+};
+
+struct SnapshotOptions {
+  bool overwrite = false;  // replace an older snapshot
+  bool force = false;      // replace whatever file is there
+  std::uint32_t mode = 0;  // permission bits of the file: see Store::create
 };
 
 /// Where probes go. `mirrored`: the slots' words, a tag of each, and keys and checksums of the records are
@@ -255,7 +265,14 @@ class Store {
  public:
   struct Impl;  // the library's own
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
-  /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process.
+  /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process (not with durability
+  /// power).
+  /// Files: only regular ones are opened, no symbolic link is followed in the last component of a path. A pool has its
+  /// name once it is whole. A file that is there is replaced only with `overwrite`, if it is a pool of whatever
+  /// version, or with `force`; never one that is in use, and of two makers of one path one is told Code::busy. Files
+  /// have mode 0600, whatever the umask; one that is replaced hands its mode on. `mode` (0 = not given) sets other
+  /// bits, at least 0600, less those that the umask takes away. While a pool is open its file must not be cut off by
+  /// others: touching what is gone raises SIGBUS.
   static Result<Store> create(std::string const& path, CreateOptions const& create, OpenOptions const& open = {});
   static Result<Store> open(std::string const& path, OpenOptions const& options = {});
   /// Makes a pool from a snapshot, with an identity of its own, and opens it. Nothing is left behind on failure.
@@ -313,8 +330,8 @@ class Store {
 
   /// Writes the pool as it is between two batches into one file, as durably as that file's disk allows. Writers wait
   /// meanwhile, readers do not. The file is there whole or not at all; one that is there is replaced only with
-  /// `overwrite`, and only if it is a snapshot.
-  Status snapshot(std::string const& path, bool overwrite = false);
+  /// `overwrite`, if it is a snapshot, or with `force`.
+  Status snapshot(std::string const& path, SnapshotOptions const& options = {});
 
   [[nodiscard]] Result<VerifyReport> verify();
   [[nodiscard]] Stats stats() const;

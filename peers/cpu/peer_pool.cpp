@@ -15,8 +15,7 @@ Result<std::unique_ptr<PeerPool>> PeerPool::create(std::string const& path, Opti
   shape.max_key_bytes = options.key_bytes == 0 ? 256 : options.key_bytes;
   shape.max_value_bytes = options.value_bytes;
   shape.levels = shape.hashes = shape.slots = 1;
-  auto pool =
-      pm::Pool::create(path, shape, std::max<std::uint64_t>(2, superblocks_of(options.reserve_bytes)), false, {});
+  auto pool = pm::Pool::create(path, shape, std::max<std::uint64_t>(2, superblocks_of(options.reserve_bytes)), {}, {});
   if (!pool) return pool.status();
   std::unique_ptr<PeerPool> made(new PeerPool(std::move(*pool), options));
   if (auto index = made->take_run(1); !index) return index.status();

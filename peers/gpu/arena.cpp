@@ -22,7 +22,7 @@ std::uint64_t use_word(Use use, std::uint32_t number) {
 }  // namespace
 
 Result<Arena> Arena::create(std::string const& path, ArenaHeader const& shape, pm::MapOptions const& options) {
-  auto mapping = pm::Mapping::create(path, kFirstRun, 0, false, options);
+  auto mapping = pm::Mapping::create(path, kFirstRun, 0, {}, options);
   if (!mapping) return mapping.status();
   Arena arena(std::move(*mapping));
   arena.header_ = shape;

@@ -149,8 +149,8 @@ nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit) {
                         to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
 }
 
-void snapshot(Store& store, std::string const& path, bool overwrite) {
-  raise_unless_ok(without_gil([&] { return store.snapshot(path, overwrite); }));
+void snapshot(Store& store, std::string const& path, SnapshotOptions const& options) {
+  raise_unless_ok(without_gil([&] { return store.snapshot(path, options); }));
 }
 
 VerifyReport verify(Store& store) {
@@ -190,7 +190,7 @@ void bind_store(nb::module_& module) {
       .def("register_dense", &register_dense, nb::arg("buffers"))
       .def("restore_step", &restore_step, nb::arg("stream") = 0)
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
-      .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
+      .def("snapshot", &snapshot, nb::arg("path"), nb::arg("options"))
       .def("load_cache", &load_cache)
       .def("verify", &verify)
       .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())

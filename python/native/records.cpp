@@ -91,14 +91,23 @@ void bind_options(nb::module_& module) {
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
       .def_rw("overwrite", &CreateOptions::overwrite)
+      .def_rw("force", &CreateOptions::force)
+      .def_rw("mode", &CreateOptions::mode)
       .def_rw("log_dir", &CreateOptions::log_dir)
       .def_rw("log_bytes", &CreateOptions::log_bytes);
   nb::class_<RestoreOptions>(module, "RestoreOptions")
       .def(nb::init<>())
       .def_rw("durability", &RestoreOptions::durability, nb::arg().none())
       .def_rw("overwrite", &RestoreOptions::overwrite)
+      .def_rw("force", &RestoreOptions::force)
+      .def_rw("mode", &RestoreOptions::mode)
       .def_rw("log_dir", &RestoreOptions::log_dir)
       .def_rw("log_bytes", &RestoreOptions::log_bytes);
+  nb::class_<SnapshotOptions>(module, "SnapshotOptions")
+      .def(nb::init<>())
+      .def_rw("overwrite", &SnapshotOptions::overwrite)
+      .def_rw("force", &SnapshotOptions::force)
+      .def_rw("mode", &SnapshotOptions::mode);
   nb::class_<OpenOptions>(module, "OpenOptions")
       .def(nb::init<>())
       .def_rw("read_only", &OpenOptions::read_only)

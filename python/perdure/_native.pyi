@@ -104,12 +104,21 @@ class CreateOptions:
     shape: Shape
     durability: Durability
     overwrite: bool
+    force: bool
+    mode: int
     log_dir: str
     log_bytes: int
+
+class SnapshotOptions:
+    overwrite: bool
+    force: bool
+    mode: int
 
 class RestoreOptions:
     durability: Durability | None
     overwrite: bool
+    force: bool
+    mode: int
     log_dir: str
     log_bytes: int
 
@@ -397,7 +406,7 @@ class Store:
     def scan(
         self, cursor: ScanCursor, limit: int
     ) -> tuple[_Offsets, _Bytes, _Offsets, _Bytes, ScanCursor]: ...
-    def snapshot(self, path: str, overwrite: bool = False) -> None: ...
+    def snapshot(self, path: str, options: SnapshotOptions) -> None: ...
     def load_cache(self) -> CacheReport: ...
     def verify(self) -> VerifyReport: ...
     def stats(self) -> Stats: ...

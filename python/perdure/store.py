@@ -45,6 +45,8 @@ def create(
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
     overwrite: bool = False,
+    force: bool = False,
+    mode: int | None = None,
     device: DeviceName = "cpu",
     threads: int | None = None,
     verify_reads: bool = True,
@@ -67,7 +69,12 @@ def create(
     "cpu", without transactions, steps and caches. `layout` and `shape` (levels, hash functions,
     slots a bucket) are GPHash's.
     Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
-    and two images of the pool.
+    and two images of the pool, and no "memfd:".
+
+    `overwrite` replaces a file that is there if it is a pool, of whatever version; with `force`
+    whatever file it is; never one that is open, and no symbolic link is followed. Files have mode
+    0o600, or that of the file they replace; `mode` sets other permission bits, at least 0o600, less
+    those that the umask takes away.
 
     On a GPU the index is mirrored in its memory, as far as `memory_budget` bytes go (default: most
     of what is free); `residency` "pm" leaves it out. Of the budget, `cache_bytes` are for whole
@@ -83,7 +90,7 @@ def create(
     wanted.layout = _named("layout", layout, _native.Layout)
     wanted.shape = _shape(shape)
     wanted.durability = _named("durability", durability, _native.Durability)
-    wanted.overwrite = bool(overwrite)
+    wanted.overwrite, wanted.force, wanted.mode = bool(overwrite), bool(force), _mode(mode)
     wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
     _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
@@ -131,6 +138,8 @@ def restore(
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
     overwrite: bool = False,
+    force: bool = False,
+    mode: int | None = None,
     expect_key_bytes: int | None = None,
     expect_value_bytes: int | None = None,
     device: DeviceName = "cpu",
@@ -148,12 +157,12 @@ def restore(
 ) -> Store:
     """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
 
-    `durability` is the snapshot's unless given. The pool has an identity of its own: no log
-    directory but the one made here is its.
+    `durability` is the snapshot's unless given; `overwrite`, `force` and `mode` are as in `create`. The
+    pool has an identity of its own: no log directory but the one made here is its.
     """
     wanted = _native.RestoreOptions()
     wanted.durability = None if durability is None else _named("durability", durability, _native.Durability)
-    wanted.overwrite = bool(overwrite)
+    wanted.overwrite, wanted.force, wanted.mode = bool(overwrite), bool(force), _mode(mode)
     wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
     opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
     _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
@@ -407,13 +416,17 @@ class Store:
 
     # --- the pool -------------------------------------------------------------------------------
 
-    def snapshot(self, path: PathLike, *, overwrite: bool = False) -> None:
+    def snapshot(
+        self, path: PathLike, *, overwrite: bool = False, force: bool = False, mode: int | None = None
+    ) -> None:
         """Writes the store, as it is between two batches, into one file that `perdure.restore` takes.
 
         The file is there whole or not at all. Writers wait meanwhile, readers do not. `overwrite`
-        replaces an older snapshot, and nothing else.
+        replaces an older snapshot, `force` whatever file is there; `mode` is as in `create`.
         """
-        self._engine.snapshot(os.fspath(path), bool(overwrite))
+        options = _native.SnapshotOptions()
+        options.overwrite, options.force, options.mode = bool(overwrite), bool(force), _mode(mode)
+        self._engine.snapshot(os.fspath(path), options)
 
     def load_cache(self) -> _native.CacheReport:
         """Fills the record cache anew with the records that `cache_policy` chooses (see `perdure.create`).
@@ -579,6 +592,14 @@ def _whole(name: str, number: Any, least: int = 0) -> int:
     if not least <= number < 1 << 63:
         raise ValueError(f"{name}: {number} is out of range; pass at least {least}")
     return int(number)
+
+
+def _mode(mode: int | None) -> int:
+    """As the engine takes it: 0 is none given; which bits may be is the engine's to say."""
+    number = 0 if mode is None else _whole("mode", mode, least=1)
+    if number >= 1 << 32:
+        raise ValueError(f"mode: {number} is out of range; pass permission bits, for example 0o640")
+    return number
 
 
 def _length(name: str, number: Any) -> int:

@@ -67,7 +67,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   header.levels = header.hashes = header.slots = 1;
   header.key_bytes = header.max_key_bytes = 8;
   header.value_bytes = header.max_value_bytes = Opened::kValueBytes;
-  auto pool = pm::Pool::create(kPath, header, 4, false, {});
+  auto pool = pm::Pool::create(kPath, header, 4, {}, {});
   if (!pool) return false;
   Opened made(std::move(*pool));
   soil(made.pool);

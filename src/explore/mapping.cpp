@@ -58,7 +58,7 @@ Status Mapping::grow(std::uint64_t bytes) {
   return {};
 }
 
-Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::uint64_t max_bytes, bool,
+Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::uint64_t max_bytes, MakeOptions const&,
                                 MapOptions const& options) {
   Mapping m;
   m.data_ = explore::arena->data();

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <liburing.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,13 +166,8 @@ class RingDevice final : public FileDevice {
 };
 
 Status failed(std::string const& path, int error) {
-  std::string const what = "file " + path + ": ";
-  switch (error) {
-    case ENOENT: return {Code::not_found, what + "no such file or directory"};
-    case EEXIST: return {Code::already_exists, what + "is there already; remove it, or name another"};
-    case ENOSPC: return {Code::no_space, what + "its file system is full"};
-    default: return {Code::io_error, what + std::strerror(error)};
-  }
+  Code const code = error == ENOENT ? Code::not_found : error == ENOSPC ? Code::no_space : Code::io_error;
+  return {code, "file " + path + ": " + std::strerror(error)};
 }
 
 void add(std::string& to, std::string const& what) {
@@ -181,21 +175,33 @@ void add(std::string& to, std::string const& what) {
   to += what;
 }
 
-/// File systems that refuse O_DIRECT do so at open; some only at the first transfer.
-int open_direct(std::string const& path, int flags, IoMethod& method) {
-  int const fd = ::open(path.c_str(), flags | O_DIRECT, 0644);
-  if (fd < 0 && errno != EINVAL) return -1;
-  if (fd >= 0) {
+/// File systems that refuse O_DIRECT do so when it is set; some only at the first transfer.
+void ask_for_direct(int fd, IoMethod& method) {
+  int const flags = ::fcntl(fd, F_GETFL);
+  if (::fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
     alignas(kBlock) std::byte probe[kBlock];
-    if (::pread(fd, probe, sizeof probe, 0) >= 0 || errno != EINVAL) {
-      method.direct = true;
-      return fd;
+    method.direct = ::pread(fd, probe, sizeof probe, 0) >= 0 || errno != EINVAL;
+    if (method.direct || ::fcntl(fd, F_SETFL, flags) == 0) {
+      if (!method.direct) add(method.why_not, "O_DIRECT is refused here (EINVAL)");
+      return;
     }
-    ::close(fd);
-    flags &= ~O_EXCL;  // we have just made it
   }
-  add(method.why_not, "O_DIRECT is refused here (EINVAL)");
-  return ::open(path.c_str(), flags & ~O_EXCL, 0644);
+  add(method.why_not, std::string("O_DIRECT is refused here (") + std::strerror(errno) + ")");
+}
+
+std::unique_ptr<BlockDevice> device_over(pm::Fd fd, IoOptions const& options) {
+  IoMethod method;
+  if (options.direct) ask_for_direct(fd.get(), method);
+  if (options.io_uring) {
+    io_uring ring{};
+    int const result = io_uring_queue_init(kQueue, &ring, 0);
+    if (result == 0) {
+      method.io_uring = true;
+      return std::make_unique<RingDevice>(fd.release(), std::move(method), ring);
+    }
+    add(method.why_not, std::string("io_uring is refused here (") + std::strerror(-result) + ")");
+  }
+  return std::make_unique<PlainDevice>(fd.release(), std::move(method));
 }
 
 }  // namespace
@@ -219,35 +225,24 @@ std::string IoMethod::describe() const {
 }
 
 Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMode mode, IoOptions const& options) {
-  int const flags = O_CLOEXEC | (mode == OpenMode::read_only ? O_RDONLY
-                                 : mode == OpenMode::create  ? O_RDWR | O_CREAT | O_EXCL
-                                                             : O_RDWR);
-  IoMethod method;
-  int const fd = options.direct ? open_direct(path, flags, method) : ::open(path.c_str(), flags, 0644);
-  if (fd < 0) return failed(path, errno);
-  if (::flock(fd, (mode == OpenMode::read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-    int const error = errno;
-    ::close(fd);
-    if (error != EWOULDBLOCK) return failed(path, error);
-    return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
-  }
   if (mode == OpenMode::create) {
+    auto made = make_device(path, {}, options);
+    if (!made) return made.status();
+    if (Status s = made->name.keep(); !s.ok()) return s;
     // A file that was just made has a name for good only when its directory is on the disk too.
-    if (Status s = sync_directory_of(path); !s.ok()) {
-      ::close(fd);
-      return s;
-    }
+    if (Status s = sync_directory_of(path); !s.ok()) return s;
+    return std::move(made->device);
   }
-  if (options.io_uring) {
-    io_uring ring{};
-    int const result = io_uring_queue_init(kQueue, &ring, 0);
-    if (result == 0) {
-      method.io_uring = true;
-      return std::unique_ptr<BlockDevice>(new RingDevice(fd, std::move(method), ring));
-    }
-    add(method.why_not, std::string("io_uring is refused here (") + std::strerror(-result) + ")");
-  }
-  return std::unique_ptr<BlockDevice>(new PlainDevice(fd, std::move(method)));
+  bool const writing = mode == OpenMode::read_write;
+  auto fd = pm::open_file("file", path, writing, writing ? pm::Lock::exclusive : pm::Lock::shared);
+  if (!fd) return fd.status();
+  return device_over(std::move(*fd), options);
+}
+
+Result<NewDevice> make_device(std::string const& path, pm::MakeOptions const& make, IoOptions const& options) {
+  auto made = pm::NewFile::make("file", path, make);
+  if (!made) return made.status();
+  return NewDevice{device_over(std::move(made->first), options), std::move(made->second)};
 }
 
 }  // namespace perdure::log

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "perdure/status.h"
+#include "pm/named_file.hpp"
 
 namespace perdure::log {
 
@@ -69,8 +70,15 @@ struct IoOptions {
 
 enum class OpenMode : std::uint8_t { read_only, read_write, create };
 
-/// Opens a file; `create` refuses one that is there. Takes io_uring and O_DIRECT where they are granted.
+/// Opens a file, locked; `create` refuses one that is there. Takes io_uring and O_DIRECT where they are granted.
 Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMode mode, IoOptions const& options);
+
+/// A file that has its name only once that is kept, and its directory synced.
+struct NewDevice {
+  std::unique_ptr<BlockDevice> device;
+  pm::NewFile name;
+};
+Result<NewDevice> make_device(std::string const& path, pm::MakeOptions const& make, IoOptions const& options);
 
 /// The names in the directory of `path` outlive a power loss from here on.
 Status sync_directory_of(std::string const& path);

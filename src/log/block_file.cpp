@@ -46,6 +46,13 @@ Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, Open
   return std::make_unique<BlockFile>(path, std::move(*device));
 }
 
+Result<std::pair<std::unique_ptr<BlockFile>, pm::NewFile>> BlockFile::make(std::string const& path,
+                                                                           pm::MakeOptions const& options) {
+  auto made = make_device(path, options, {});
+  if (!made) return made.status();
+  return std::pair(std::make_unique<BlockFile>(path, std::move(made->device)), std::move(made->name));
+}
+
 Status BlockFile::error(char const* what, std::uint64_t offset, int error) const {
   Code const code = error == ENOSPC || error == EDQUOT ? Code::no_space : Code::io_error;
   return {code, "file " + name_ + ": " + what + " at byte " + std::to_string(offset) + ": " + std::strerror(error)};

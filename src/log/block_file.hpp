@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "log/block_device.hpp"
@@ -42,6 +43,9 @@ class BlockFile {
  public:
   BlockFile(std::string name, std::unique_ptr<BlockDevice> device);
   static Result<std::unique_ptr<BlockFile>> open(std::string const& path, OpenMode mode, IoOptions const& options = {});
+  /// A file, and its name, which it has only once that is kept; what becomes of the file before that is the caller's.
+  static Result<std::pair<std::unique_ptr<BlockFile>, pm::NewFile>> make(std::string const& path,
+                                                                         pm::MakeOptions const& options);
 
   /// Begins a request; from any thread.
   Status start(Request const& request);

@@ -57,7 +57,11 @@ Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std
   header.copy_bytes = gpm_lines(bytes) + (elements - 1) * kGpmLine;  // each element may end within a line
   header.file_bytes = bytes_needed(header);
   header.check = header_check(header);
-  auto mapping = pm::Mapping::create(path, header.file_bytes, header.file_bytes, true, {.gpu = gpu});
+  auto const make =
+      pm::MakeOptions{.overwrite = true,
+                      .may_replace = pm::only_replaces("file " + path, "libGPM checkpoint",
+                                                       {kGpmCheckpointMagic, sizeof kGpmCheckpointMagic}, false)};
+  auto mapping = pm::Mapping::create(path, header.file_bytes, header.file_bytes, make, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
   GpmCheckpointFile file(path, std::move(mapping.value()), synced);
   pm::write_bytes(file.mapping_.data(), &header, sizeof header);

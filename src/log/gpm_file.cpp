@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/mutants.hpp"
+#include "log/format.hpp"
+#include "log/gpm_format.hpp"
 #include "log/gpm_log_file.hpp"
+#include "pm/format.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::log {
@@ -24,6 +28,26 @@ Status failed(std::string const& path, char const* doing) {
 Status too_short(std::string const& path, std::uint64_t has, std::uint64_t wanted) {
   return {Code::corrupt, "file " + path + " is truncated: " + std::to_string(has) + " of " + std::to_string(wanted) +
                              " bytes are there; restore it from a copy, or make it anew"};
+}
+
+/// A file of plain bytes is known by nothing, so any may be replaced but those that are known to be something else.
+Status no_file_of_ours(std::string const& path, int fd) {
+  std::array<char, 8> magic{};
+  if (::pread(fd, magic.data(), magic.size(), 0) != static_cast<ssize_t>(magic.size())) return {};
+  std::array const ours{pm::kPoolMagic,
+                        kLogMagic,
+                        kImageMagic,
+                        kCheckpointMagic,
+                        std::to_array(kGpmLogMagic),
+                        std::to_array(kGpmCheckpointMagic)};
+  if (std::find(ours.begin(), ours.end(), magic) == ours.end()) return {};
+  return {Code::already_exists, "file " + path +
+                                    " is a pool, a log or a checkpoint, and is not replaced; name another file, or "
+                                    "remove it first"};
+}
+
+pm::MakeOptions plain_file(std::string const& path) {
+  return {.overwrite = true, .may_replace = [path](int fd) { return no_file_of_ours(path, fd); }};
 }
 
 }  // namespace
@@ -42,7 +66,7 @@ GpmFile::~GpmFile() {
 
 Result<GpmFile> GpmFile::map(std::string const& path, std::uint64_t bytes, bool create, bool gpu) {
   std::uint64_t const file_bytes = gpm_file_bytes(bytes);
-  auto mapping = create ? pm::Mapping::create(path, file_bytes, file_bytes, true, {.gpu = gpu})
+  auto mapping = create ? pm::Mapping::create(path, file_bytes, file_bytes, plain_file(path), {.gpu = gpu})
                         : pm::Mapping::open(path, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
   if (create) {
@@ -59,20 +83,31 @@ Result<GpmFile> GpmFile::map(std::string const& path, std::uint64_t bytes, bool 
 Result<GpmFile> GpmFile::plain(std::string const& path, std::uint64_t bytes, bool create) {
   GpmFile file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_TRUNC : 0), 0644);
-  if (file.fd_ < 0) return failed(path, "cannot open it");
   file.bytes_ = gpm_file_bytes(bytes);
-  if (create) {
-    if (int const error = ::posix_fallocate(file.fd_, 0, static_cast<off_t>(file.bytes_)); error != 0) {
-      errno = error;
-      return failed(path, "cannot back it");
-    }
-    return file;
+  return create ? make_plain(std::move(file)) : open_plain(std::move(file));
+}
+
+Result<GpmFile> GpmFile::make_plain(GpmFile file) {
+  auto made = pm::NewFile::make("file", file.path_, plain_file(file.path_));
+  if (!made) return made.status();
+  if (int const error = ::posix_fallocate(made->first.get(), 0, static_cast<off_t>(file.bytes_)); error != 0) {
+    errno = error;
+    return failed(file.path_, "cannot back it");
   }
+  if (Status s = made->second.keep(); !s.ok()) return s;
+  file.fd_ = made->first.release();
+  return file;
+}
+
+/// Without a lock of its own: a log or checkpoint is mapped, and locked, beside it.
+Result<GpmFile> GpmFile::open_plain(GpmFile file) {
+  auto fd = pm::open_file("file", file.path_, true, pm::Lock::none);
+  if (!fd) return fd.status();
+  file.fd_ = fd->release();
   struct stat st{};
-  if (::fstat(file.fd_, &st) != 0) return failed(path, "cannot look at it");
+  if (::fstat(file.fd_, &st) != 0) return failed(file.path_, "cannot look at it");
   auto const has = static_cast<std::uint64_t>(st.st_size);
-  if (has < file.bytes_) return too_short(path, has, file.bytes_);
+  if (has < file.bytes_) return too_short(file.path_, has, file.bytes_);
   file.bytes_ = has;
   return file;
 }

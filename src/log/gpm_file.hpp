@@ -20,7 +20,8 @@ class GpmFile {
   GpmFile& operator=(GpmFile&& other) noexcept;
   ~GpmFile();
 
-  /// `create`: made anew, of zeros; else it must be there, with `bytes` at least (0: whatever it has).
+  /// `create`: made anew, of zeros, in place of any file there but one of another kind of ours (a pool, a log, ...);
+  /// else it must be there, with `bytes` at least (0: whatever it has).
   static Result<GpmFile> map(std::string const& path, std::uint64_t bytes, bool create, bool gpu);
   static Result<GpmFile> plain(std::string const& path, std::uint64_t bytes, bool create);
 
@@ -33,6 +34,8 @@ class GpmFile {
   Status read(std::uint64_t from, std::byte* data, std::uint64_t bytes);
 
  private:
+  static Result<GpmFile> make_plain(GpmFile file);
+  static Result<GpmFile> open_plain(GpmFile file);
   Status sync();
 
   std::string path_;

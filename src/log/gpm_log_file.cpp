@@ -55,7 +55,10 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
   }
   std::uint64_t const places = hcl ? round_up(partitions, kHclLanes) : partitions;
   std::uint64_t const file_bytes = gpm_file_bytes(kGpmPage + places * words * 4);
-  auto mapping = pm::Mapping::create(path, file_bytes, file_bytes, true, {.gpu = gpu});
+  auto const make = pm::MakeOptions{
+      .overwrite = true,
+      .may_replace = pm::only_replaces("file " + path, "libGPM log", {kGpmLogMagic, sizeof kGpmLogMagic}, false)};
+  auto mapping = pm::Mapping::create(path, file_bytes, file_bytes, make, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
 
   GpmLogHeader header{};

@@ -3,7 +3,6 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -14,6 +13,7 @@ namespace perdure::log {
 namespace {
 
 constexpr std::array kNames{"redo.log", "checkpoint", "image-a", "image-b"};
+constexpr std::array kMagics{kLogMagic, kCheckpointMagic, kImageMagic, kImageMagic};
 constexpr std::uint64_t kLeastLog = 1u << 20;
 
 std::string name_in(std::string const& directory, char const* name) { return directory + "/" + name; }
@@ -44,6 +44,30 @@ Result<Opened> open_all(std::string const& directory, OpenMode mode) {
   return files;
 }
 
+/// New files, and their names, which go first: while the files are locked. "checkpoint" is what others call files of
+/// theirs, too.
+struct Made {
+  Opened files;
+  std::vector<pm::NewFile> names;
+};
+
+Result<Made> make_all(std::string const& directory, pm::MakeOptions make) {
+  Made all;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    std::string const path = name_in(directory, kNames[i]);
+    std::string_view const magic{kMagics[i].data(), kMagics[i].size()};
+    make.may_replace = pm::only_replaces("file " + path, "file of a log directory", magic, true, true);
+    auto made = BlockFile::make(path, make);
+    if (!made) return Status{made.status().code(), "log directory " + directory + ": " + made.status().message()};
+    all.files[i] = std::move(made->first);
+    all.names.push_back(std::move(made->second));
+  }
+  return all;
+}
+
+/// Who may read files may go through their directory.
+mode_t directory_mode(std::uint32_t mode) { return mode == 0 ? 0700 : mode | (mode & 0444) >> 2; }
+
 Checkpoints::Files checkpoint_files(Opened& files) {
   return {std::move(files[1]), {std::move(files[2]), std::move(files[3])}};
 }
@@ -57,41 +81,45 @@ LogDir::LogDir(std::string directory, std::unique_ptr<BlockFile> log_file, LogId
       identity_(identity),
       checkpoints_(std::make_unique<Checkpoints>(std::move(files), identity.pool_id)) {}
 
-void LogDir::remove(std::string const& directory) {
-  for (char const* const name : kNames) ::unlink(name_in(directory, name).c_str());
-}
-
 Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, PoolId const& pool_id,
-                                               std::uint64_t log_bytes, bool overwrite) {
+                                               std::uint64_t log_bytes, pm::MakeOptions const& make) {
   if (log_bytes < kLeastLog || log_bytes % kBlock != 0)
     return Status{Code::invalid_argument, "log directory " + directory + ": log_bytes " + std::to_string(log_bytes) +
                                               " must be a multiple of 4096 and at least 1048576"};
-  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+  bool const new_directory = ::mkdir(directory.c_str(), directory_mode(make.mode)) == 0;
+  if (!new_directory && errno != EEXIST)
     return Status{Code::io_error, "log directory " + directory + ": cannot make it: " + std::strerror(errno)};
   if (Status s = check_medium(directory); !s.ok()) return s;
-  if (overwrite) {
-    auto old = open_all(directory, OpenMode::read_write);  // not while another process uses them
-    if (!old.ok() && old.status().code() == Code::busy) return old.status();
-    remove(directory);
+  if (new_directory) {
+    if (Status s = sync_directory_of(directory.substr(0, directory.find_last_not_of('/') + 1)); !s.ok()) return s;
   }
-  auto files = open_all(directory, OpenMode::create);
-  if (!files) return files.status();
-  auto const format = [&]() -> Result<LogIdentity> {
-    if (Status s = format_log(*(*files)[0], pool_id, log_bytes); !s.ok()) return s;
-    return read_identity(*(*files)[0]);
-  };
-  auto const identity = format();
-  if (!identity) {
-    remove(directory);
-    return identity.status();
-  }
+  auto all = make_all(directory, make);
+  if (!all) return all.status();
+  if (Status s = format_log(*all->files[0], pool_id, log_bytes); !s.ok()) return s;
+  auto const identity = read_identity(*all->files[0]);
+  if (!identity) return identity.status();
   std::unique_ptr<LogDir> made(
-      new LogDir(directory, std::move((*files)[0]), identity.value(), checkpoint_files(*files)));
-  if (Status s = made->start({}); !s.ok()) {
-    remove(directory);
-    return s;
-  }
+      new LogDir(directory, std::move(all->files[0]), identity.value(), checkpoint_files(all->files)));
+  made->names_ = std::move(all->names);
+  if (Status s = made->start({}); !s.ok()) return s;
   return made;
+}
+
+Status LogDir::keep() {
+  for (pm::NewFile& name : names_) {
+    Status const s = name.keep();
+    if (s.ok()) continue;
+    for (pm::NewFile& each : names_) each.remove();
+    return {s.code(), "log directory " + directory_ + ": " + s.message()};
+  }
+  if (Status s = sync_directory_of(name_in(directory_, kNames[0])); !s.ok()) return s;
+  names_.clear();
+  return {};
+}
+
+std::uint32_t LogDir::mode() const {
+  struct stat st{};
+  return ::stat(name_in(directory_, kNames[0]).c_str(), &st) == 0 ? st.st_mode & 0777 : 0;
 }
 
 Result<std::unique_ptr<LogDir>> LogDir::open(std::string const& directory) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "log/checkpoint.hpp"
 #include "log/redo_log.hpp"
@@ -17,13 +18,17 @@ namespace perdure::log {
 
 class LogDir {
  public:
-  /// Makes the directory where it is missing, and the files; refuses files that are there unless
-  /// `overwrite`. Nothing is durable before the first checkpoint().
+  /// Makes the directory where it is missing, and the files, which have no names before keep(). Refuses files that are
+  /// there unless `make` has `overwrite`, and then what is no file of a log directory unless it has `force`. Nothing is
+  /// durable before the first checkpoint().
   static Result<std::unique_ptr<LogDir>> create(std::string const& directory, PoolId const& pool_id,
-                                                std::uint64_t log_bytes, bool overwrite);
+                                                std::uint64_t log_bytes, pm::MakeOptions const& make);
   static Result<std::unique_ptr<LogDir>> open(std::string const& directory);
-  /// Removes the files that create() makes. For a creation that failed later on.
-  static void remove(std::string const& directory);
+  /// Gives the files that create() made their names, in place of those of an older log. Where that fails, none of them
+  /// is left.
+  Status keep();
+  /// Permission bits of the files.
+  [[nodiscard]] std::uint32_t mode() const;
 
   // In this order after open(): load, replay, start.
   Result<Loaded> load(MakeRoom const& make_room) { return checkpoints_->load(make_room); }
@@ -49,6 +54,7 @@ class LogDir {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<RedoLog> log_;
   std::atomic<std::uint64_t> written_ = 0;  // asked for while the next is written
+  std::vector<pm::NewFile> names_;  // of files that were made, until keep(); goes before them, who have the locks
 };
 
 }  // namespace perdure::log

@@ -1,71 +1,32 @@
 #include "log/snapshot_file.hpp"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 namespace perdure::log {
 namespace {
 
-Status there_already(std::string const& path) {
-  return {Code::already_exists, "snapshot " + path + " is there already; name another file, or pass overwrite"};
-}
-
-/// Whether a new snapshot may take this name; a slip of the name must not cost a pool or a checkpoint.
-Status check_target(std::string const& path, bool overwrite) {
-  struct stat st{};
-  if (::lstat(path.c_str(), &st) != 0) {
-    if (errno == ENOENT) return {};
-    return {Code::io_error, "snapshot " + path + ": " + std::strerror(errno)};
-  }
-  if (!overwrite) return there_already(path);
+/// A slip of the name must not cost a pool or a checkpoint.
+Status only_a_snapshot(std::string const& path, int fd) {
   ImageHeader header{};
-  if (S_ISREG(st.st_mode)) std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
-  if (header.magic == kImageMagic && header.sequence == 0) return {};
-  return {Code::already_exists,
-          "snapshot " + path + ": what is there is no snapshot, and is not replaced; name another"};
-}
-
-/// A file that a crash left is in nobody's use.
-Status remove_abandoned(std::string const& path) {
-  auto left = BlockFile::open(path, OpenMode::read_write);
-  if (left.status().code() == Code::not_found) return {};
-  if (!left.ok()) return left.status();
-  ::unlink(path.c_str());
-  return {};
-}
-
-Status give_name(std::string const& from, std::string const& path, bool overwrite) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), overwrite ? 0 : RENAME_NOREPLACE) == 0)
-    return sync_directory_of(path);
-  if (errno == EEXIST) return there_already(path);
-  std::string const why = errno == EINVAL && !overwrite
-                              ? "its file system cannot rename without replacing; pass overwrite"
-                              : std::strerror(errno);
-  return {Code::io_error, "snapshot " + path + ": " + why};
+  bool const whole = ::pread(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header);
+  if (whole && header.magic == kImageMagic && header.sequence == 0) return {};
+  return {Code::already_exists, "snapshot " + path +
+                                    ": what is there is no snapshot, and is not replaced; name another file, or pass "
+                                    "force"};
 }
 
 }  // namespace
 
-std::string partial_name(std::string const& path) { return path + ".perdure-partial"; }
-
-Status write_snapshot(std::string const& path, bool overwrite, ImageInfo info, std::span<std::byte const> bytes,
+Status write_snapshot(std::string const& path, pm::MakeOptions make, ImageInfo info, std::span<std::byte const> bytes,
                       std::span<std::byte const> head) {
-  if (Status s = check_target(path, overwrite); !s.ok()) return s;
-  std::string const partial = partial_name(path);
-  if (Status s = remove_abandoned(partial); !s.ok()) return s;
-  auto file = BlockFile::open(partial, OpenMode::create);
-  if (!file) return file.status();
-  Status s = write_image(**file, info, bytes, head);
-  if (s.ok()) s = give_name(partial, path, overwrite);
-  if (s.ok()) return {};
-  ::unlink(partial.c_str());
+  make.may_replace = [&](int fd) { return only_a_snapshot(path, fd); };
+  auto made = BlockFile::make(path, make);
+  if (!made) return made.status();
+  Status s = write_image(*made->first, info, bytes, head);
+  if (s.ok()) s = made->second.keep();
+  if (s.ok()) return sync_directory_of(path);
   return {s.code(), s.message() + "; no snapshot was made"};
 }
 

@@ -1,5 +1,5 @@
 // A snapshot as a file: one image by itself. Invariant: under its own name a snapshot is whole and on
-// the disk, or not there; until then it stands beside it under a temporary name.
+// the disk, or not there; until then it stands beside it under a temporary name (pm/named_file.hpp).
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,9 @@
 
 namespace perdure::log {
 
-/// The temporary name. What a crash leaves under it, the next snapshot of that name removes.
-[[nodiscard]] std::string partial_name(std::string const& path);
-
 /// Writes an image of `bytes`, with `head` in place of its first bytes. A file that is there is replaced only with
-/// `overwrite`, and only if it is a snapshot.
-Status write_snapshot(std::string const& path, bool overwrite, ImageInfo info, std::span<std::byte const> bytes,
+/// `overwrite`, and only if it is a snapshot, or with `force`.
+Status write_snapshot(std::string const& path, pm::MakeOptions make, ImageInfo info, std::span<std::byte const> bytes,
                       std::span<std::byte const> head);
 
 struct SnapshotFile {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -37,23 +36,6 @@ std::string size_text(std::uint64_t bytes) {
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-Status open_failed(std::string const& path, int error) {
-  switch (error) {
-    case ENOENT: return {Code::not_found, "pool " + path + ": no such file; make one with create"};
-    case EEXIST: return {Code::already_exists, "pool " + path + " exists already; open it, or create with overwrite"};
-    case EISDIR: return {Code::invalid_argument, "pool " + path + " is not a regular file"};
-    default: return {Code::io_error, "pool " + path + ": " + why(error)};
-  }
-}
-
-Status take_lock(int fd, std::string const& path, bool read_only) {
-  if (::flock(fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
-  if (errno != EWOULDBLOCK) return {Code::io_error, "pool " + path + ": cannot lock it: " + why(errno)};
-  return {Code::busy, "pool " + path +
-                          (read_only ? " is open for writing elsewhere; close it there first"
-                                     : " is open elsewhere; close it there, or open both read-only")};
-}
-
 std::string memlock_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -87,8 +69,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   path_ = std::move(other.path_);
   options_ = other.options_;
   medium_ = other.medium_;
-  unkept_ = std::exchange(other.unkept_, {});
-  replaced_fd_ = std::exchange(other.replaced_fd_, -1);
+  new_file_ = std::move(other.new_file_);
   fd_ = std::exchange(other.fd_, -1);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
@@ -104,11 +85,8 @@ Mapping::~Mapping() { close(); }
 void Mapping::close() {
   for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
   if (data_ != nullptr) ::munmap(data_, reserved_);
-  if (!unkept_.empty()) ::unlink(unkept_.c_str());
-  if (replaced_fd_ >= 0) ::close(replaced_fd_);
+  new_file_ = {};  // before its lock goes
   if (fd_ >= 0) ::close(fd_);
-  unkept_.clear();
-  replaced_fd_ = -1;
   pinned_.clear();
   data_ = nullptr;
   fd_ = -1;
@@ -145,12 +123,40 @@ Status Mapping::reserve_addresses(std::uint64_t bytes) {
   return {};
 }
 
-Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
+/// Reading a hole of a file in memory through a shared mapping takes a page, of which there may be none left. While the
+/// file is locked for reading nobody fills the hole, so zeros that take nothing stand in for it.
+Status Mapping::cover_holes(std::uint64_t size) {
+  constexpr int kMostHoles = 1024;  // each is a mapping of its own, of which a process has some 65,000
+  auto const page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t at = 0;
+  for (int holes = 0; at < size; ++holes) {
+    off_t const hole = ::lseek(fd_, static_cast<off_t>(at), SEEK_HOLE);
+    if (hole < 0 || static_cast<std::uint64_t>(hole) >= size) return {};
+    off_t const data = ::lseek(fd_, hole, SEEK_DATA);
+    std::uint64_t const begin = round_up(static_cast<std::uint64_t>(hole), page);
+    at = data < 0 ? size : std::min(size, static_cast<std::uint64_t>(data));
+    std::uint64_t const end = at / page * page;
+    if (holes == kMostHoles) {
+      return {Code::no_space, "pool " + path_ + " is a file of more than " + std::to_string(kMostHoles) +
+                                  " holes: copy it without any (cp --sparse=never), or open it for writing"};
+    }
+    if (begin >= end) continue;
+    void* const zeros =
+        ::mmap(data_ + begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (zeros == MAP_FAILED) return {Code::io_error, "pool " + path_ + ": cannot map its holes: " + why(errno)};
+  }
+  return {};
+}
+
+Status Mapping::map(std::uint64_t from, std::uint64_t to, Pages pages) {
   int const protection = options_.read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   void* const at = ::mmap(data_ + from, to - from, protection, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(from));
   if (at == MAP_FAILED) return {Code::io_error, "pool " + path_ + ": cannot map it: " + why(errno)};
+  if (pages == Pages::around_holes) {
+    if (Status s = cover_holes(to); !s.ok()) return s;
+  }
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
-  if (populate) populate_pages(data_ + from, to - from);  // else they come at first touch
+  if (pages == Pages::now) populate_pages(data_ + from, to - from);
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
                                      "; the memlock limit is " + memlock_limit() +
@@ -182,32 +188,25 @@ Status Mapping::grow(std::uint64_t bytes) {
     return {code, "pool " + path_ + ": cannot back " + size_text(bytes) + ": " + why(error) +
                       "; free space on its file system, or ask for fewer records"};
   }
-  return map(size_, bytes, medium_ != Medium::file);
+  return map(size_, bytes, medium_ != Medium::file ? Pages::now : Pages::as_touched);
 }
 
-Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes, bool overwrite,
-                                MapOptions const& options) {
+Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes,
+                                MakeOptions const& make, MapOptions const& options) {
   Mapping m;
   m.path_ = path;
   m.options_ = options;
   m.max_bytes_ = max_bytes;
   bool const memfd = path.starts_with(kMemfdPrefix);
-  std::string const name = overwrite ? path + ".new-" + std::to_string(::getpid()) : path;
-  if (overwrite && !memfd) {
-    m.replaced_fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (m.replaced_fd_ < 0 && errno != ENOENT) return open_failed(path, errno);
-    if (m.replaced_fd_ >= 0) {
-      if (Status s = take_lock(m.replaced_fd_, path, false); !s.ok()) return s;
-    }
+  if (memfd) {
+    m.fd_ = ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC);
+    if (m.fd_ < 0) return Status{Code::io_error, "pool " + path + ": " + why(errno)};
+  } else {
+    auto made = NewFile::make("pool", path, make);
+    if (!made) return made.status();
+    m.fd_ = made->first.release();
+    m.new_file_ = std::move(made->second);
   }
-  // Of a process that died with this one's number while it made a pool here.
-  if (overwrite && !memfd) ::unlink(name.c_str());
-  m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
-                : ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (m.fd_ < 0)
-    return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
-  if (!memfd) m.unkept_ = name;
-  if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
   if (Status s = m.detect_medium(); !s.ok()) return s;
   if (max_bytes == 0) {
     struct statfs fs{};
@@ -221,12 +220,7 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   return m;
 }
 
-Status Mapping::keep() {
-  if (unkept_.empty()) return {};
-  if (unkept_ != path_ && ::rename(unkept_.c_str(), path_.c_str()) != 0) return open_failed(path_, errno);
-  unkept_.clear();
-  return {};
-}
+Status Mapping::keep() { return new_file_.keep(); }
 
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(at);
@@ -244,12 +238,13 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   Mapping m;
   m.path_ = path;
   m.options_ = options;
-  m.fd_ = ::open(path.c_str(), (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-  if (m.fd_ < 0) return open_failed(path, errno);
-  if (Status s = take_lock(m.fd_, path, options.read_only); !s.ok()) return s;
+  auto fd = open_file("pool", path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
+  if (fd.status().code() == Code::not_found)
+    return Status{Code::not_found, fd.status().message() + "; make one with create"};
+  if (!fd) return fd.status();
+  m.fd_ = fd->release();
   struct stat st{};
-  if (::fstat(m.fd_, &st) != 0 || !S_ISREG(st.st_mode))
-    return Status{Code::invalid_argument, "pool " + path + " is not a regular file"};
+  if (::fstat(m.fd_, &st) != 0) return Status{Code::io_error, "pool " + path + ": " + why(errno)};
   if (Status s = m.detect_medium(); !s.ok()) return s;
   auto const bytes = static_cast<std::uint64_t>(st.st_size);
   if (bytes < 3 * 4096 || bytes % 4096 != 0) {
@@ -260,8 +255,8 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   ::fstatfs(m.fd_, &fs);
   std::uint64_t const limit = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
   if (Status s = m.reserve_addresses(std::max(bytes, std::min(limit, kMaxReservation))); !s.ok()) return s;
-  // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now. One without holes is left
-  // alone, for looking at each of its pages takes long.
+  // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now, or leave them out. One without
+  // holes is left alone, for looking at each of its pages takes long.
   bool const sparse = static_cast<std::uint64_t>(st.st_blocks) * 512 < bytes;
   if (!options.read_only && sparse) {
     if (int const error = ::posix_fallocate(m.fd_, 0, static_cast<off_t>(bytes)); error != 0) {
@@ -269,7 +264,8 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
                     "pool " + path + ": its file system cannot back " + size_text(bytes) + ": " + why(error)};
     }
   }
-  if (Status s = m.map(0, bytes, false); !s.ok()) return s;
+  bool const holes_take_pages = options.read_only && sparse && m.medium_ != Medium::file;
+  if (Status s = m.map(0, bytes, holes_take_pages ? Pages::around_holes : Pages::as_touched); !s.ok()) return s;
   return m;
 }
 

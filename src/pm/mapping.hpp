@@ -1,6 +1,8 @@
 // A pool file mapped into memory: the back ends (tmpfs, hugetlbfs, memfd, file), growth in place,
-// exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate), so a
-// full tmpfs is an error here and never a SIGBUS later; the address never changes while it is open.
+// exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate), or, of a file that is
+// open read-only, by zeros of our own where it has holes; so a full tmpfs is an error here and never a SIGBUS later.
+// The address never changes while it is open. What is not in our hands: somebody who cuts the file off while it is
+// mapped.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 
 #include "perdure/status.h"
 #include "perdure/survival.h"
+#include "pm/named_file.hpp"
 
 namespace perdure::pm {
 
@@ -22,10 +25,12 @@ struct MapOptions {
 
 class Mapping {
  public:
-  static Result<Mapping> create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes, bool overwrite,
-                                MapOptions const& options);
+  static Result<Mapping> create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes,
+                                MakeOptions const& make, MapOptions const& options);
   /// A created file is not there for good, and what it is to replace is untouched, until keep().
   Status keep();
+  /// Takes a file away again that was made and kept, because something else failed; if the name still is its.
+  void take_away() { new_file_.remove(); }
   static Result<Mapping> open(std::string const& path, MapOptions const& options);
 
   Mapping(Mapping&& other) noexcept;
@@ -51,14 +56,15 @@ class Mapping {
  private:
   Mapping() = default;
   Status reserve_addresses(std::uint64_t bytes);
-  Status map(std::uint64_t from, std::uint64_t to, bool populate);
+  enum class Pages : std::uint8_t { as_touched, now, around_holes };
+  Status map(std::uint64_t from, std::uint64_t to, Pages pages);
+  Status cover_holes(std::uint64_t size);
   Status detect_medium();
 
   std::string path_;
   MapOptions options_;
   Medium medium_ = Medium::file;
-  std::string unkept_;             // name of a created file until keep(); closing removes it
-  int replaced_fd_ = -1;           // the file that keep() replaces, locked
+  NewFile new_file_;               // of a created file until keep(); closing removes it
   int fd_ = -1;
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;

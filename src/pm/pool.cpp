@@ -33,16 +33,22 @@ Status corrupt(std::string const& path, std::string const& what) {
   return {Code::corrupt, "pool " + path + ": " + what + "; nothing was changed: restore it from a copy or an export"};
 }
 
+MakeOptions pool_file(std::string const& path, MakeOptions make) {
+  if (!make.may_replace)
+    make.may_replace = only_replaces("pool " + path, "Perdure pool", {kPoolMagic.data(), kPoolMagic.size()}, true);
+  return make;
+}
+
 }  // namespace
 
-Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, bool overwrite,
+Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, MakeOptions const& make,
                           MapOptions const& options) {
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
     return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) +
                                       " is less than the " + std::to_string(bytes) + " bytes it needs to begin with"};
   }
-  auto mapping = Mapping::create(path, bytes, shape.max_bytes, overwrite, options);
+  auto mapping = Mapping::create(path, bytes, shape.max_bytes, pool_file(path, make), options);
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
@@ -70,10 +76,10 @@ Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   return pool;
 }
 
-Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, bool overwrite, MapOptions const& options,
-                               std::function<Status(std::span<std::byte>)> const& fill) {
+Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, MakeOptions const& make,
+                               MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill) {
   if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
-  auto mapping = Mapping::create(path, bytes, 0, overwrite, options);
+  auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
   if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;

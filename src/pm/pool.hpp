@@ -21,13 +21,14 @@ namespace perdure::pm {
 class Pool {
  public:
   /// `shape` carries the caller's fields; magic, version, id, time and checksum are filled in here.
-  static Result<Pool> create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, bool overwrite,
-                             MapOptions const& options);
+  /// What is there is replaced only if it is a pool, of whatever version, unless `make` says otherwise.
+  static Result<Pool> create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
+                             MakeOptions const& make, MapOptions const& options);
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
   /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
-  static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, bool overwrite,
+  static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, MakeOptions const& make,
                                   MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill);
   /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when index
   /// and undo log have claimed their runs, in which keys may look like superblocks, and before the heap is recovered.
@@ -37,6 +38,7 @@ class Pool {
 
   /// Gives a created pool its name, in place of any it replaces; before that, closing removes it.
   Status keep() { return mapping_.keep(); }
+  void take_away() { mapping_.take_away(); }
   /// Unmaps the pool; header() and root() stay readable, nothing else does.
   void close() { mapping_.close(); }
 

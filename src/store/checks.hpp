@@ -8,10 +8,16 @@
 
 #include "perdure/store.h"
 #include "pm/format.hpp"
+#include "pm/named_file.hpp"
 #include "store/engine.hpp"
 
 namespace perdure {
 
+/// How a file is made, of CreateOptions, RestoreOptions or SnapshotOptions.
+template <class Options>
+[[nodiscard]] pm::MakeOptions make_options(Options const& o) {
+  return {.overwrite = o.overwrite, .force = o.force, .mode = o.mode};
+}
 /// Sizes of keys, values, superblocks and the pool, as far as they are possible.
 Status set_sizes(pm::PoolHeader& header, CreateOptions const& options);
 /// The pool has the sizes that its opener expects.

@@ -63,7 +63,7 @@ void DashStore::make_engine(dash::SegmentShape segments) {
 
 Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path, CreateOptions const& create,
                                                        OpenOptions const& open) {
-  if (Status s = check_create(create); !s.ok()) return s;
+  if (Status s = check_create(path, create); !s.ok()) return s;
   if (Status s = check_open_options(path, create.index, open); !s.ok()) return s;
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(create.index);
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path, 
   header.levels = header.hashes = header.slots = 1;
   if (Status s = set_sizes(header, create); !s.ok()) return s;
   std::uint64_t const superblocks = superblocks_for(header, {}, create.expected_records);
-  auto pool = pm::Pool::create(path, header, superblocks, create.overwrite, {false, open.lock_memory, false});
+  auto pool = pm::Pool::create(path, header, superblocks, make_options(create), {false, open.lock_memory, false});
   if (!pool) return pool.status();
   auto store = std::make_unique<DashStore>(path, open, std::move(*pool));
   if (Status s = store->make_table(create.expected_records); !s.ok()) return s;
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
   create.index = static_cast<Index>(pool.header().index);
   create.durability = restore.durability.value_or(static_cast<Durability>(pool.header().durability));
   create.log_dir = restore.log_dir;
-  if (Status s = check_create(create); !s.ok()) return s;
+  if (Status s = check_create(path, create); !s.ok()) return s;
   // Before anything is claimed: headers of blocks and records carry the pool's identity.
   pool.take_identity(static_cast<std::uint8_t>(create.durability));
   auto impl = DashStore::open(path, open, std::move(pool));
@@ -201,7 +201,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
 
 /// Nothing is written meanwhile, and nothing is locked: scans wait as well. Counting goes through all segments, so that
 /// none is left whom a get would make sound, or split off.
-Status DashStore::snapshot(std::string const& to, bool overwrite) {
+Status DashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
   {
@@ -214,7 +214,7 @@ Status DashStore::snapshot(std::string const& to, bool overwrite) {
   if (!pool_.read_only()) engine_->note_count(records_);
   log::ImageInfo info;
   info.pool_id = pool_.header().pool_id;
-  return log::write_snapshot(to, overwrite, info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
+  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
 }
 
 }  // namespace perdure

@@ -19,7 +19,7 @@ char const* name(Index index) {
   return "unknown";
 }
 
-Status DashStore::check_create(CreateOptions const& create) {
+Status DashStore::check_create(std::string const& path, CreateOptions const& create) {
   std::string const with = std::string("index ") + name(create.index);
   Shape const usual;
   if (create.layout != Layout::word)
@@ -28,7 +28,7 @@ Status DashStore::check_create(CreateOptions const& create) {
     return bad(with + " has no shape of levels, hashes and slots; leave shape out, or choose index gphash");
   if (create.durability == Durability::power)
     return unsupported(with + " has no redo log for durability power; choose durability process, or index gphash");
-  return check_log_dir(create.durability, create.log_dir);
+  return check_log_dir(path, create.durability, create.log_dir);
 }
 
 Status DashStore::check_open_options(std::string const& path, Index index, OpenOptions const& options) {

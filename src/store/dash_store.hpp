@@ -40,7 +40,7 @@ class DashStore final : public Store::Impl {
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
   void reset_counts() override;
-  Status snapshot(std::string const& to, bool overwrite) override;
+  Status snapshot(std::string const& to, SnapshotOptions const& how) override;
   Status close() override;
 
   // What a Dash index lacks: see dash_refusals.cpp.
@@ -52,7 +52,7 @@ class DashStore final : public Store::Impl {
   Result<CacheReport> load_cache() override;
 
  private:
-  static Status check_create(CreateOptions const& create);
+  static Status check_create(std::string const& path, CreateOptions const& create);
   static Status check_open_options(std::string const& path, Index index, OpenOptions const& options);
   [[nodiscard]] Status lacks(char const* what, char const* way_out) const;
   [[nodiscard]] Index index() const { return static_cast<Index>(pool_.header().index); }

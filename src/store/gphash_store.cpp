@@ -9,6 +9,7 @@
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
+#include "store/checks.hpp"
 #include "store/device_session.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
@@ -25,14 +26,14 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
-Result<pm::PoolHeader> header_for(CreateOptions const& o) {
+Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& o) {
   Shape const s = o.shape;
   bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
   if (s.levels == 0 || s.hashes == 0 || !power_of_two || std::uint64_t{s.levels} * s.hashes * s.slots > 32) {
     return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
-  if (Status fits = check_log_dir(o.durability, o.log_dir); !fits.ok()) return fits;
+  if (Status fits = check_log_dir(path, o.durability, o.log_dir); !fits.ok()) return fits;
   pm::PoolHeader h{};
   h.layout = static_cast<std::uint8_t>(o.layout);
   h.durability = static_cast<std::uint8_t>(o.durability);
@@ -84,24 +85,21 @@ Status GphashStore::can_run(Device device) {
 
 Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path, CreateOptions const& create,
                                                          OpenOptions const& open) {
-  auto header = header_for(create);
+  auto header = header_for(path, create);
   if (!header) return header.status();
   if (Status s = can_run(open.device); !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
   std::uint32_t const top =
       gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
   pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
-  auto pool =
-      pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records), create.overwrite, map);
+  auto pool = pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records),
+                               make_options(create), map);
   if (!pool) return pool.status();
   auto impl = std::make_unique<GphashStore>(path, open, std::move(*pool));
   if (Status s = impl->table_.create(top, impl->workers_); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->create_log(create); !s.ok()) return s;
-  if (Status s = impl->pool_.keep(); !s.ok()) {
-    if (impl->power_) log::LogDir::remove(create.log_dir);
-    return s;
-  }
+  if (Status s = impl->keep(); !s.ok()) return s;
   return std::unique_ptr<Impl>(std::move(impl));
 }
 
@@ -122,6 +120,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   if (Status s = can_run(options.device); !s.ok()) return s;
   if (options.read_only)
     return bad("pool " + path + " of durability power opens for writing only: its log is replayed");
+  if (Status s = check_log_dir(path, Durability::power, options.log_dir); !s.ok()) return s;
   auto opened = log::LogDir::open(options.log_dir);
   if (!opened) return opened.status();
   std::shared_ptr<log::LogDir> power = std::move(*opened);

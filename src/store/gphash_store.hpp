@@ -65,7 +65,7 @@ class GphashStore final : public Store::Impl {
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
   void reset_counts() override;
-  Status snapshot(std::string const& to, bool overwrite) override;
+  Status snapshot(std::string const& to, SnapshotOptions const& how) override;
   Status close() override;
 
  private:
@@ -120,6 +120,7 @@ class GphashStore final : public Store::Impl {
   Status open_restored(CreateOptions const& create);
   // Durability power.
   Status create_log(CreateOptions const& create);
+  Status keep();
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
   Result<log::ReplayReport> read_and_run(log::LogDir& power, log::LogPosition from);
   Status run_logged(LoggedQueue& queue);

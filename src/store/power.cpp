@@ -1,6 +1,9 @@
 #include "store/power.hpp"
 
-#include <fstream>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <optional>
 
 #include "pm/format.hpp"
@@ -15,11 +18,11 @@ bool changes(OpKind kind, std::uint8_t status) {
 
 /// A wrong log_dir must not cost the pool at `path`. A file without a header is what an OS crash leaves of a pool on a
 /// disk: nothing is lost with it.
-Status check_replaceable(std::string const& path, log::PoolId const& pool_id, std::string const& log_dir) {
-  std::ifstream file(path, std::ios::binary);
+Status check_replaceable(int fd, std::string const& path, log::PoolId const& pool_id, std::string const& log_dir) {
   pm::PoolHeader header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof header);
-  bool const empty = !file || header.magic == decltype(header.magic){};
+  ssize_t const n = ::pread(fd, &header, sizeof header, 0);
+  if (n < 0) return {Code::io_error, "pool " + path + ": " + std::strerror(errno)};
+  bool const empty = n < static_cast<ssize_t>(sizeof header) || header.magic == decltype(header.magic){};
   if (empty || (header.magic == pm::kPoolMagic && header.pool_id == pool_id)) return {};
   return {Code::invalid_argument, "pool " + path + " is not the one whose log lies in " + log_dir +
                                       ": name its own log_dir (none, unless its durability is power), or remove the "
@@ -67,8 +70,14 @@ Call call_of(log::BatchOps const& ops) {
   return call;
 }
 
-Status check_log_dir(Durability durability, std::string const& log_dir) {
+Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir) {
   bool const power = durability == Durability::power;
+  if (power && path.starts_with("memfd:")) {
+    return {Code::unsupported,
+            "pool " + path +
+                " goes with its process and cannot be opened by that name again, so it has no durability "
+                "power; give the pool a path, for example in /dev/shm, or choose durability process"};
+  }
   if (power && log_dir.empty()) {
     return {Code::unsupported,
             "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its promise through "
@@ -83,8 +92,10 @@ Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path) {
   std::optional<pm::Mapping> pool;
   auto loaded = power.load([&](log::ImageInfo const& image) -> Result<std::span<std::byte>> {
     pool.reset();  // of an image that turned out damaged
-    if (Status s = check_replaceable(path, image.pool_id, power.directory()); !s.ok()) return s;
-    auto made = pm::Mapping::create(path, image.bytes, 0, true, {});
+    pm::MakeOptions make{.overwrite = true};
+    if (pm::id_of(path) == pm::FileId{}) make.mode = power.mode() | 0600;
+    make.may_replace = [&](int fd) { return check_replaceable(fd, path, image.pool_id, power.directory()); };
+    auto made = pm::Mapping::create(path, image.bytes, 0, make, {});
     if (!made) return made.status();
     pool.emplace(std::move(*made));
     return std::span<std::byte>(pool->data(), image.bytes);

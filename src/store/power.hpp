@@ -60,11 +60,11 @@ class SeenIsDurable {
   log::Lsn lsn_ = 0;
 };
 
-/// Durability power needs a log_dir; the others have no use for one.
-[[nodiscard]] Status check_log_dir(Durability durability, std::string const& log_dir);
+/// Durability power needs a pool that has a name, and a log_dir; the others have no use for a log_dir.
+[[nodiscard]] Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir);
 
 /// Makes the pool file anew at `path` from the newest image in the directory. Refuses to replace anything but the
-/// same pool.
+/// same pool; its mode is kept, and where it is gone is that of the log.
 Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path);
 
 }  // namespace perdure

@@ -3,12 +3,13 @@
 #include <shared_mutex>
 
 #include "log/snapshot_file.hpp"
+#include "store/checks.hpp"
 #include "store/gphash_store.hpp"
 #include "store/world.hpp"
 
 namespace perdure {
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
-Status GphashStore::snapshot(std::string const& to, bool overwrite) {
+Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
   if (holds_world(transaction_thread_)) return held_by_this_thread();  // a snapshot holds no half of it
   std::lock_guard const no_writers(writers_);
   std::shared_lock const world(world_);
@@ -24,7 +25,7 @@ Status GphashStore::snapshot(std::string const& to, bool overwrite) {
     // Else the snapshot could hold a batch that the pool itself loses.
     if (Status s = power_->log().wait_durable(info.at.lsn); !s.ok()) return s;
   }
-  return log::write_snapshot(to, overwrite, info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
+  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
 }
 
 Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& path, RestoreOptions const& restore,
@@ -33,9 +34,11 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& pat
   CreateOptions create;
   create.durability = restore.durability.value_or(static_cast<Durability>(pool.header().durability));
   create.overwrite = restore.overwrite;
+  create.force = restore.force;
+  create.mode = restore.mode;
   create.log_dir = restore.log_dir;
   create.log_bytes = restore.log_bytes;
-  if (Status s = check_log_dir(create.durability, create.log_dir); !s.ok()) return s;
+  if (Status s = check_log_dir(path, create.durability, create.log_dir); !s.ok()) return s;
   if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
   if (Status s = store->open_restored(create); !s.ok()) return s;
@@ -49,12 +52,7 @@ Status GphashStore::open_restored(CreateOptions const& create) {
   if (Status s = start(); !s.ok()) return s;
   if (Status s = recover(); !s.ok()) return s;
   if (Status s = create_log(create); !s.ok()) return s;
-  Status const s = pool_.keep();
-  if (!s.ok() && power_) {
-    power_.reset();
-    log::LogDir::remove(create.log_dir);
-  }
-  return s;
+  return keep();
 }
 
 }  // namespace perdure

@@ -178,9 +178,9 @@ Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) {
   exec::Range const range("scan");
   return impl_->scan(from, limit);
 }
-Status Store::snapshot(std::string const& path, bool overwrite) {
+Status Store::snapshot(std::string const& path, SnapshotOptions const& options) {
   exec::Range const range("snapshot");
-  return impl_->snapshot(path, overwrite);
+  return impl_->snapshot(path, options);
 }
 Result<VerifyReport> Store::verify() {
   exec::Range const range("verify");

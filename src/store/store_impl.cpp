@@ -4,6 +4,7 @@
 
 #include "exec/cuda_info.hpp"
 #include "log/snapshot_file.hpp"
+#include "store/checks.hpp"
 #include "store/dash_store.hpp"
 #include "store/gphash_store.hpp"
 
@@ -30,11 +31,13 @@ Status nothing_made(Status const& s) {
 }
 
 /// The snapshot's pool under a new name, with everything in it as it was.
-Result<pm::Pool> load(std::string const& snapshot, std::string const& path, bool overwrite,
+Result<pm::Pool> load(std::string const& snapshot, std::string const& path, pm::MakeOptions const& make,
                       pm::MapOptions const& options) {
   auto from = log::open_snapshot(snapshot);
   if (!from) return from.status();
-  return pm::Pool::create_from(path, from->info.bytes, overwrite, options,
+  if (pm::id_of(snapshot) == pm::id_of(path))
+    return Status{Code::invalid_argument, "pool " + path + " is the snapshot itself; name another file"};
+  return pm::Pool::create_from(path, from->info.bytes, make, options,
                                [&](std::span<std::byte> into) { return load_image(*from->file, from->info, into); });
 }
 
@@ -72,7 +75,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
   if (open.read_only) return bad("a restored pool cannot be opened read-only");
   if (!open.log_dir.empty()) return bad("log_dir " + open.log_dir + ": to restore, name it in RestoreOptions");
   if (Status s = check_device(open.device); !s.ok()) return s;
-  auto pool = load(snapshot, path, restore.overwrite, map_options(open));
+  auto pool = load(snapshot, path, make_options(restore), map_options(open));
   if (!pool) return nothing_made(pool.status());
   auto impl = is_dash(*pool) ? DashStore::restore(path, restore, open, std::move(*pool))
                              : GphashStore::restore(path, restore, open, std::move(*pool));

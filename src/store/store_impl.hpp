@@ -46,7 +46,7 @@ struct Store::Impl {
   [[nodiscard]] virtual Stats stats() = 0;
   [[nodiscard]] virtual Survival survives() = 0;
   virtual void reset_counts() = 0;
-  virtual Status snapshot(std::string const& to, bool overwrite) = 0;
+  virtual Status snapshot(std::string const& to, SnapshotOptions const& how) = 0;
   virtual Status close() = 0;
 
   // Constant after opening.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "log/batch_record.hpp"
+#include "store/checks.hpp"
 #include "store/gphash_store.hpp"
 #include "store/replaying.hpp"
 #include "store/world.hpp"
@@ -12,14 +13,17 @@ namespace perdure {
 
 Status GphashStore::create_log(CreateOptions const& create) {
   if (create.durability != Durability::power) return {};
-  auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, create.overwrite);
+  auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, make_options(create));
   if (!power) return power.status();
   power_ = std::move(*power);
-  Status const s = checkpoint();  // of the empty pool: from here on it can be made anew
-  if (!s.ok()) {
-    power_.reset();
-    log::LogDir::remove(create.log_dir);
-  }
+  return checkpoint();  // of the empty pool: from here on it can be made anew
+}
+
+/// Gives all files their names, the pool first: until the log has its own, an older pool can be had from its log.
+Status GphashStore::keep() {
+  if (Status s = pool_.keep(); !s.ok()) return s;
+  Status const s = power_ ? power_->keep() : Status{};
+  if (!s.ok()) pool_.take_away();
   return s;
 }
 

@@ -78,7 +78,7 @@ class TableInPool {
     pm::PoolHeader header{};
     header.superblock_bytes = pm::kMinSuperblock;
     header.max_bytes = 512 * pm::kMinSuperblock;
-    auto pool = pm::Pool::create("memfd:dash", header, 2, false, {});
+    auto pool = pm::Pool::create("memfd:dash", header, 2, {}, {});
     if (!pool) throw std::runtime_error(pool.status().message());
     return std::move(*pool);
   }

@@ -88,7 +88,7 @@ TEST_P(Snapshots, HoldTheModelsRecordsAndLiveOnByThemselves) {
   Driver driver(config_, create(config_, scratch_.file("pool"), c.from, log_.path));
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 12; ++i) driver.run_mixed(some_ops(config_, random));
-    Status const taken = driver.store().snapshot(scratch_.file("snapshot"), round > 0);
+    Status const taken = driver.store().snapshot(scratch_.file("snapshot"), {.overwrite = round > 0});
     ASSERT_TRUE(taken.ok()) << taken.message();
     Model const then = driver.model;
     driver.run_mixed(some_ops(config_, random));  // not in it
@@ -201,7 +201,7 @@ TEST_F(SnapshotOne, OfEveryMediumIsRestoredToEveryMedium) {
     Driver driver(config_, create(config_, from, Durability::process, ""));
     std::mt19937_64 random(3);
     for (int i = 0; i < 10; ++i) driver.run_mixed(some_ops(config_, random));
-    ASSERT_TRUE(driver.store().snapshot(disk.file("snapshot"), true).ok());
+    ASSERT_TRUE(driver.store().snapshot(disk.file("snapshot"), {.overwrite = true}).ok());
     for (std::string const& to : {scratch_.file("to"), disk.file("to"), std::string("memfd:to")}) {
       auto restored = Store::restore(disk.file("snapshot"), to, {.overwrite = true}, config_.open());
       ASSERT_TRUE(restored.ok()) << restored.status().message();
@@ -232,7 +232,7 @@ TEST_F(SnapshotOne, LiesBetweenTwoBatchesWhileOthersReadAndWrite) {
     while (!stop) EXPECT_TRUE(store.get(packed.column(), {out.data(), 16, kKeys, Place::host}, {}).ok());
   });
   for (int i = 0; i < 10; ++i) {
-    Status const s = store.snapshot(snapshot_, true);
+    Status const s = store.snapshot(snapshot_, {.overwrite = true});
     ASSERT_TRUE(s.ok()) << s.message();
     auto restored = Store::restore(snapshot_, target_, {.overwrite = true}, config_.open());
     ASSERT_TRUE(restored.ok()) << restored.status().message();
@@ -269,7 +269,7 @@ TEST_F(SnapshotOne, ReadersGoOnWhileOneIsWritten) {
   for (int i = 0; i < 20 && most < 10; ++i) {
     reads = 0;
     inside = true;
-    EXPECT_TRUE(store.snapshot(snapshot_, true).ok());
+    EXPECT_TRUE(store.snapshot(snapshot_, {.overwrite = true}).ok());
     inside = false;
     most = std::max(most, reads.load());
   }
@@ -446,7 +446,8 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
   std::string const before = read_file(snapshot_);
   EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::already_exists);
   EXPECT_EQ(read_file(snapshot_), before);
-  EXPECT_EQ(driver.store().snapshot(pool_, true).code(), Code::already_exists) << "a pool is no snapshot";
+  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::already_exists)
+      << "a pool is no snapshot";
   driver.check_all();
   ASSERT_TRUE(driver.store().close().ok());
   Status const s = Store::restore(snapshot_, pool_, {}, config_.open()).status();
@@ -460,7 +461,7 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
 TEST_F(SnapshotOne, NeitherTakesNorReplacesACheckpoint) {
   Driver driver = with_records(10, Durability::power);
   std::string const before = read_file(log_.file("image-a"));
-  EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), true).code(), Code::already_exists);
+  EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), {.overwrite = true}).code(), Code::already_exists);
   EXPECT_EQ(read_file(log_.file("image-a")), before);
   ASSERT_TRUE(driver.store().close().ok());
   Status const s = Store::restore(log_.file("image-a"), target_).status();
@@ -470,20 +471,20 @@ TEST_F(SnapshotOne, NeitherTakesNorReplacesACheckpoint) {
 
 TEST_F(SnapshotOne, WhatACrashLeftHalfWrittenGivesWay) {
   Driver driver = with_records(10);
-  write_file(log::partial_name(snapshot_), "half a snapshot");
+  write_file(pm::partial_name(snapshot_), "half a snapshot");
   {
-    auto const held = log::BlockFile::open(log::partial_name(snapshot_), log::OpenMode::read_write);
+    auto const held = log::BlockFile::open(pm::partial_name(snapshot_), log::OpenMode::read_write);
     EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::busy);
   }
   EXPECT_TRUE(driver.store().snapshot(snapshot_).ok());
-  EXPECT_FALSE(fs::exists(log::partial_name(snapshot_)));
+  EXPECT_FALSE(fs::exists(pm::partial_name(snapshot_)));
   EXPECT_TRUE(restore().ok());
 }
 
 TEST_F(SnapshotOne, MisuseIsNamed) {
   Driver driver = with_snapshot(10);
   EXPECT_EQ(driver.store().snapshot(scratch_.file("nowhere/snapshot")).code(), Code::not_found);
-  EXPECT_EQ(driver.store().snapshot(scratch_.path(), true).code(), Code::already_exists);
+  EXPECT_EQ(driver.store().snapshot(scratch_.path(), {.overwrite = true}).code(), Code::invalid_argument);
   OpenOptions open = config_.open();
   open.expect_value_bytes = 99;
   EXPECT_EQ(Store::restore(snapshot_, target_, {}, open).status().code(), Code::invalid_argument);
@@ -507,7 +508,7 @@ TEST_F(SnapshotOne, AFullDiskLeavesNothingBehind) {
   EXPECT_EQ(t.code(), Code::no_space) << t.message();
   EXPECT_TRUE(fs::is_empty(small.path()));
   driver.check_all();
-  ASSERT_TRUE(driver.store().snapshot(snapshot_, true).ok());
+  ASSERT_TRUE(driver.store().snapshot(snapshot_, {.overwrite = true}).ok());
 }
 
 // The pool must not stay either.

@@ -136,7 +136,7 @@ class Site {
     remove(copy_);  // it has been opened, and is not as the kill left it
   }
   /// What a kill inside create, or inside the making anew of a pool, leaves beside it.
-  void sweep(pid_t victim) const { ::unlink((original_.path + ".new-" + std::to_string(victim)).c_str()); }
+  void sweep() const { ::unlink((original_.path + ".perdure-partial").c_str()); }
 
  private:
   static void remove(PoolFiles const& files) {
@@ -204,7 +204,7 @@ class Soak {
     } else if (!kill_at_some_moment(kill, victim)) {
       return false;
     }
-    site_.sweep(victim);
+    site_.sweep();
     count(by_trap);
     return examine(kill) && carry_on(kill);
   }

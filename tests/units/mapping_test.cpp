@@ -39,7 +39,7 @@ int in_child(std::function<int()> const& f) {
 
 TEST(Mapping, GrowsInPlaceAndKeepsItsBytes) {
   ScratchDir dir;
-  auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, false, {});
+  auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, {}, {});
   ASSERT_TRUE(m.ok()) << m.status().message();
   std::byte* const where = m->data();
   std::memset(where, 7, 2 * kMiB);
@@ -56,26 +56,26 @@ TEST(Mapping, GrowsInPlaceAndKeepsItsBytes) {
 TEST(Mapping, IsThereForGoodOnlyOnceKept) {
   ScratchDir dir;
   {
-    auto m = Mapping::create(dir.file("pool"), kMiB, 0, false, {});
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
   }
   EXPECT_FALSE(fs::exists(dir.file("pool")));
   {
-    auto m = Mapping::create(dir.file("pool"), kMiB, 0, false, {});
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
     ASSERT_TRUE(m->keep().ok());
   }
   EXPECT_TRUE(fs::exists(dir.file("pool")));
-  EXPECT_EQ(Mapping::create(dir.file("pool"), kMiB, 0, false, {}).status().code(), Code::already_exists);
+  EXPECT_EQ(Mapping::create(dir.file("pool"), kMiB, 0, {}, {}).status().code(), Code::already_exists);
 }
 
 TEST(Mapping, WhatItReplacesStaysUntilKept) {
   ScratchDir dir;
   std::ofstream(dir.file("pool")) << "older";
   {
-    auto m = Mapping::create(dir.file("pool"), kMiB, 0, true, {});
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {.overwrite = true}, {});
   }
   EXPECT_EQ(fs::file_size(dir.file("pool")), 5u);
   {
-    auto m = Mapping::create(dir.file("pool"), kMiB, 0, true, {});
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {.overwrite = true}, {});
     ASSERT_TRUE(m->keep().ok());
   }
   EXPECT_EQ(fs::file_size(dir.file("pool")), kMiB);
@@ -84,7 +84,7 @@ TEST(Mapping, WhatItReplacesStaysUntilKept) {
 
 TEST(Mapping, RefusesToGrowPastItsLimit) {
   ScratchDir dir;
-  auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 4 * kMiB, false, {});
+  auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 4 * kMiB, {}, {});
   ASSERT_TRUE(m.ok());
   EXPECT_TRUE(m->grow(4 * kMiB).ok());
   Status const s = m->grow(5 * kMiB);
@@ -96,7 +96,7 @@ TEST(Mapping, RefusesToGrowPastItsLimit) {
 TEST(Mapping, OneWriterOrManyReaders) {
   ScratchDir dir;
   {
-    auto m = Mapping::create(dir.file("pool"), kMiB, 0, false, {});
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
     ASSERT_TRUE(m->keep().ok());
     EXPECT_EQ(Mapping::open(dir.file("pool"), {}).status().code(), Code::busy);
     EXPECT_EQ(Mapping::open(dir.file("pool"), {.read_only = true}).status().code(), Code::busy);
@@ -112,7 +112,7 @@ TEST(Mapping, OneWriterOrManyReaders) {
 
 TEST(Mapping, ClosingLetsGoOfFileAndLock) {
   ScratchDir dir;
-  auto m = Mapping::create(dir.file("pool"), kMiB, 0, false, {});
+  auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
   ASSERT_TRUE(m->keep().ok());
   m->close();
   m->close();
@@ -122,7 +122,7 @@ TEST(Mapping, ClosingLetsGoOfFileAndLock) {
 TEST(Mapping, NamesWhatIsNoPool) {
   ScratchDir dir;
   EXPECT_EQ(Mapping::open(dir.file("absent"), {}).status().code(), Code::not_found);
-  EXPECT_EQ(Mapping::create(dir.file("absent/pool"), kMiB, 0, false, {}).status().code(), Code::not_found);
+  EXPECT_EQ(Mapping::create(dir.file("absent/pool"), kMiB, 0, {}, {}).status().code(), Code::not_found);
   EXPECT_FALSE(Mapping::open(dir.path(), {}).ok()) << "a directory";
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
   EXPECT_EQ(Mapping::open(dir.file("fifo"), {}).status().code(), Code::invalid_argument);
@@ -134,11 +134,11 @@ TEST(Mapping, NamesWhatIsNoPool) {
 
 TEST(Mapping, KnowsItsMedium) {
   ScratchDir dir;
-  auto const here = Mapping::create(dir.file("pool"), kMiB, 0, false, {});
+  auto const here = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
   ASSERT_TRUE(here.ok());
   bool const on_tmpfs = dir.path().starts_with("/dev/shm");
   EXPECT_EQ(here.value().medium() == Medium::tmpfs, on_tmpfs);
-  auto const anonymous = Mapping::create("memfd:x", kMiB, 0, false, {});
+  auto const anonymous = Mapping::create("memfd:x", kMiB, 0, {}, {});
   ASSERT_TRUE(anonymous.ok()) << anonymous.status().message();
   EXPECT_EQ(anonymous.value().medium(), Medium::memfd);
 }
@@ -146,13 +146,13 @@ TEST(Mapping, KnowsItsMedium) {
 TEST(Mapping, ADiskFileServesTheCpuAndNotTheGpu) {
   std::string const path = fs::current_path() / ("mapping-test-" + std::to_string(::getpid()));
   {
-    auto m = Mapping::create(path, kMiB, 0, false, {});
+    auto m = Mapping::create(path, kMiB, 0, {}, {});
     ASSERT_TRUE(m.ok()) << m.status().message();
     if (m->medium() != Medium::file) GTEST_SKIP() << "the build lies on no disk file system";
     m->data()[5] = std::byte{1};
     EXPECT_TRUE(m->grow(3 * kMiB).ok());
   }
-  Status const gpu = Mapping::create(path, kMiB, 0, false, {.gpu = true}).status();
+  Status const gpu = Mapping::create(path, kMiB, 0, {}, {.gpu = true}).status();
   EXPECT_EQ(gpu.code(), Code::unsupported);
   EXPECT_NE(gpu.message().find("/dev/shm"), std::string::npos) << "the way out: " << gpu.message();
   EXPECT_FALSE(fs::exists(path));
@@ -162,11 +162,12 @@ TEST(Mapping, AFullTmpfsIsAnErrorAndNoSignal) {
   ScratchDir dir;
   SmallTmpfs const small(dir.file("small"), "8m");
   if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
-  Status const s = Mapping::create(small.file("pool"), 9 * kMiB, 64 * kMiB, false, {}).status();
+  Status const s = Mapping::create(small.file("pool"), 9 * kMiB, 64 * kMiB, {}, {}).status();
   EXPECT_EQ(s.code(), Code::no_space) << s.message();
   EXPECT_FALSE(fs::exists(small.file("pool")));
-  auto m = Mapping::create(small.file("pool"), 2 * kMiB, 64 * kMiB, false, {});
+  auto m = Mapping::create(small.file("pool"), 2 * kMiB, 64 * kMiB, {}, {});
   ASSERT_TRUE(m.ok()) << m.status().message();
+  ASSERT_TRUE(m->keep().ok());
   EXPECT_TRUE(m->grow(7 * kMiB).ok());
   EXPECT_EQ(m->grow(9 * kMiB).code(), Code::no_space);
   EXPECT_EQ(m->size(), 7 * kMiB);
@@ -198,7 +199,7 @@ TEST(Mapping, TooLittleMemlockIsAnErrorThatNamesTheLimit) {
     rlimit const little{64 << 10, 64 << 10};
     if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return 100;
     if (::getuid() == 0 && ::setuid(65534) != 0) return 101;  // root may lock anything
-    Status const s = Mapping::create(dir.file("pool"), 4 * kMiB, 0, false, {.lock_memory = true}).status();
+    Status const s = Mapping::create(dir.file("pool"), 4 * kMiB, 0, {}, {.lock_memory = true}).status();
     if (s.code() != Code::locked_memory) return 102;
     if (s.message().find("64 KiB") == std::string::npos || s.message().find("ulimit -l") == std::string::npos)
       return 103;
@@ -213,7 +214,7 @@ TEST(Mapping, LocksMemoryWhereItMay) {
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   if (::getuid() != 0 && limit.rlim_cur < 8 * kMiB) GTEST_SKIP() << "the memlock limit is below 8 MiB";
   ScratchDir dir;
-  auto const m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, false, {.lock_memory = true});
+  auto const m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, {}, {.lock_memory = true});
   if (m.status().code() == Code::locked_memory) GTEST_SKIP() << m.status().message();
   EXPECT_TRUE(m.ok()) << m.status().message();
 }
@@ -224,7 +225,7 @@ TEST(Mapping, AFileSizeLimitIsNoSpace) {
               rlimit const limit{4 * kMiB, 4 * kMiB};
               ::signal(SIGXFSZ, SIG_IGN);
               if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 100;
-              auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, false, {});
+              auto m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, {}, {});
               if (!m.ok()) return 101;
               if (m->grow(8 * kMiB).code() != Code::no_space) return 102;
               return m->size() == 2 * kMiB ? 0 : 103;

@@ -13,7 +13,7 @@ inline Pool make_pool(std::uint64_t superblocks, std::uint64_t most = 0) {
   PoolHeader shape{};
   shape.superblock_bytes = kMinSuperblock;
   shape.max_bytes = most * kMinSuperblock;
-  auto pool = Pool::create("memfd:units", shape, superblocks, false, {});
+  auto pool = Pool::create("memfd:units", shape, superblocks, {}, {});
   if (!pool) throw std::runtime_error(pool.status().message());
   return std::move(*pool);
 }
