@@ -51,6 +51,9 @@ enum class Mutant : std::uint8_t {
   rehash_keeps_claims,
   wider_level_without_entries,
   stuck_unit_keeps_copies,
+  // Scans page by page.
+  scan_ignores_moved_units,
+  scan_ignores_displacement,
   // Root.
   root_in_one_copy,
   root_in_same_place,
@@ -80,6 +83,10 @@ enum class Mutant : std::uint8_t {
   epoch_survives_undo,
   recovery_skips_undo,
   unlinked_released_before_commit,
+  abort_keeps_entries,
+  abort_releases_replaced,
+  abort_releases_nothing,
+  abort_keeps_count,
   // Steps of dense buffers.
   step_word_not_logged,
   step_word_not_undone,
@@ -92,6 +99,7 @@ enum class Mutant : std::uint8_t {
   // Mirror and record map.
   mirror_not_stored,
   mirror_not_refreshed,
+  mirror_not_refreshed_after_undo,
   identity_outlives_record,
   kept_record_handed_out_twice,
   squad_keeps_first_writer,
@@ -166,7 +174,10 @@ enum class Mutant : std::uint8_t {
   dash_chain_end_missed,
   dash_halving_trusts_entries,
   dash_halving_not_flushed,
+  dash_halving_beside_split,
   dash_split_twice,
+  dash_locks_out_of_order,
+  dash_merge_locks_out_of_order,
   // Dash: sweeps beside operations, and the epochs.
   owners_forgotten,
   dash_sweep_without_wait,
@@ -174,7 +185,9 @@ enum class Mutant : std::uint8_t {
   sweep_forgets_released,
   unswept_handed_out,
   epochs_free_at_once,
+  epochs_free_one_early,
   epochs_wait_once,
+  epochs_wait_for_older,
   // Not to be told from the original: see explore/mutants.cpp.
   order_after_fingerprint_skipped,
   order_after_erase_skipped,

@@ -61,7 +61,8 @@ class Epochs {
     for (int pass = mutated(Mutant::epochs_wait_once) ? 1 : 0; pass < 2; ++pass) {
       std::uint64_t const now = now_.fetch_add(1);
       for (Slot const& slot : slots_) {
-        for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= now; epoch = slot.epoch.load())
+        std::uint64_t const last = mutated(Mutant::epochs_wait_for_older) ? now - 1 : now;
+        for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= last; epoch = slot.epoch.load())
           let_others_go_on();
       }
       collect();
@@ -92,7 +93,8 @@ class Epochs {
       if (epoch != 0 && epoch < oldest && !mutated(Mutant::epochs_free_at_once)) oldest = epoch;
     }
     std::vector<Retired> done, kept;
-    for (Retired& each : retired_) (each.epoch < oldest ? done : kept).push_back(std::move(each));
+    std::uint64_t const below = mutated(Mutant::epochs_free_one_early) && oldest + 1 != 0 ? oldest + 1 : oldest;
+    for (Retired& each : retired_) (each.epoch < below ? done : kept).push_back(std::move(each));
     retired_.swap(kept);
     // Each is looked at a few times, however long a guard is there.
     look_at_ = std::max(kBatch, 2 * retired_.size());

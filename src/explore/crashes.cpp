@@ -1,5 +1,6 @@
 #include "explore/crashes.hpp"
 
+#include <bit>
 #include <sstream>
 #include <utility>
 
@@ -201,28 +202,35 @@ bool Crasher::try_schedule(SimSchedule const& schedule, Forward& forward) {
   return false;
 }
 
-/// Leaves out one switch after another as long as something still goes wrong.
+/// Leaves out switches as long as something still goes wrong: many at once, then one after another. (Of threads that
+/// wait for ever there are very many.)
 void Crasher::minimise(Finding& finding) {
   bool const was_quiet = std::exchange(quiet_, true);
-  for (std::size_t i = finding.switches.size(); i > 0; --i) {
-    auto fewer = finding.switches;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i - 1));
-    seen_windows_.clear();
-    Forward const forward = run({0, 0, fewer});
-    std::optional<Finding> still;
-    if (forward.wrong) {
-      still = Finding{*forward.wrong, seed_, {}, {}, ""};
-    } else {
-      back_to(base_, base_bytes_);
-      base_hash_ = 0;
-      still = crash_everywhere(forward.windows, {});
+  for (std::size_t piece = std::bit_floor(finding.switches.size()); piece > 0; piece /= 2) {
+    for (std::size_t end = finding.switches.size(); end >= piece; end -= piece) {
+      auto fewer = finding.switches;
+      auto const at = fewer.begin() + static_cast<std::ptrdiff_t>(end - piece);
+      fewer.erase(at, at + static_cast<std::ptrdiff_t>(piece));
+      if (auto still = goes_wrong(fewer)) finding = std::move(*still);
     }
-    if (!still) continue;
-    finding = std::move(*still);
-    finding.switches = std::move(fewer);
   }
   finding.description = describe(seed_);
   quiet_ = was_quiet;
+}
+
+std::optional<Finding> Crasher::goes_wrong(std::vector<SimSwitch> const& switches) {
+  seen_windows_.clear();
+  Forward const forward = run({0, 0, switches});
+  std::optional<Finding> finding;
+  if (forward.wrong) {
+    finding = Finding{*forward.wrong, seed_, {}, {}, ""};
+  } else {
+    back_to(base_, base_bytes_);
+    base_hash_ = 0;
+    finding = crash_everywhere(forward.windows, {});
+  }
+  if (finding) finding->switches = switches;
+  return finding;
 }
 
 /// All schedules with up to so many switches, each once: a further switch comes after the last.

@@ -159,6 +159,8 @@ class Crasher {
   bool try_schedule(exec::SimSchedule const& schedule, Forward& forward);
   void explore_switches(std::vector<exec::SimSwitch> const& switches);
   void minimise(Finding& finding);
+  /// What is wrong with a run of just these switches and its crashes.
+  std::optional<Finding> goes_wrong(std::vector<exec::SimSwitch> const& switches);
   std::optional<Finding> crash_in(Window const& window, std::vector<CrashPoint> path);
   std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
                                                std::vector<CrashPoint> const& path);

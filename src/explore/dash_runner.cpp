@@ -1,5 +1,7 @@
 #include "explore/dash_runner.hpp"
 
+#include <algorithm>
+
 #include "explore/dash_opened.hpp"
 
 namespace perdure::explore {
@@ -85,6 +87,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
     if (made.put(key, key) != dash::Answer::done) return false;
   for (std::uint64_t const key : scenario_.ghosts)
     if (made.erase(key) != dash::Answer::done) return false;
+  if (scenario_.split && made.table->segments(made.host) != 3) return false;
   // No more fillers than leave the table as it is, so that it is the run that splits segments. Where they chain
   // buckets, the segments that this brings are there, and the run splits off what is due to them.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
@@ -253,6 +256,13 @@ std::optional<std::string> DashRunner<Table>::explain(Oracle const& oracle, Cont
   for (std::uint64_t const key : scenario_.fillers) {
     if (in(found, key) != key) return named(key, in(found, key)) + ", and was never touched";
     ++known;
+  }
+  for (auto const& mine : oracle.history) {
+    for (auto const& [key, seen] : mine) {
+      if (std::find(scenario_.keys.begin(), scenario_.keys.end(), key) != scenario_.keys.end()) continue;
+      if (seen.status != KeyStatus::ok || seen.value != key)
+        return "a get of key " + std::to_string(key) + ", which was never touched, does not find it";
+    }
   }
   if (known != found.size()) return "there are keys that nobody wrote";
   return std::nullopt;

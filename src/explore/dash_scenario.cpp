@@ -33,35 +33,94 @@ OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
   }
 }
 
-/// Of Dash-LH: segment 0 has two buckets chained, which its next split lets go of. What that split moves away came
-/// first and fills segment 0's own buckets. One thread reads what stays while others want what moves.
+/// A key that is none of `taken` and that `wanted(hash)` picks.
+template <class Wanted>
+std::uint64_t fresh_key(std::mt19937_64& draw, std::vector<std::uint64_t> const& taken, Wanted wanted) {
+  for (;;) {
+    std::uint64_t const key = draw() % 100000;
+    if (wanted(hash_of(key)) && std::find(taken.begin(), taken.end(), key) == taken.end()) return key;
+  }
+}
+
+/// Of Dash-LH: segment 0 has two to four buckets chained, which its next split lets go of. What that split moves away
+/// came first, and fills segment 0's own buckets and its stash; so what is chained finds room in these when it has
+/// gone. One thread reads what stays, some of it chained, while others want what moves.
 void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_operations) {
-  auto const fresh = [&](std::uint64_t first_bits, std::vector<std::uint64_t> const& taken) {
-    for (;;) {
-      std::uint64_t const key = draw() % 100000, hash = hash_of(key);
-      // Segment 2 has the hashes that begin with 01; of segment 0 those remain that begin with 000.
-      bool const there = std::find(taken.begin(), taken.end(), key) != taken.end();
-      if (hash >> 61 == first_bits && dash::bucket_of(hash, kBuckets) < 2 && !there) return key;
-    }
+  constexpr std::uint64_t kFull = (kBuckets + 1) * dash::kSlots;
+  std::vector<std::uint64_t> taken;
+  // Hashes that begin with 01 are segment 2's; of segment 0 those remain that begin with 0000, however it is split.
+  auto const fresh = [&](std::uint64_t first_bits, std::uint32_t bits, std::uint64_t bucket) {
+    taken.push_back(fresh_key(draw, taken, [&](std::uint64_t hash) {
+      return hash >> (64 - bits) == first_bits && dash::bucket_of(hash, kBuckets) == bucket % kBuckets;
+    }));
+    return taken.back();
   };
   s.shape = {kBuckets, 1};
   s.depth = 1;
   s.chained = true;
-  for (std::uint64_t i = 0; i < 3 * dash::kSlots - 2; ++i) s.fillers.push_back(fresh(2 + draw() % 2, s.fillers));
-  for (std::uint64_t i = 0; i < 2 * dash::kSlots + 3; ++i) s.fillers.push_back(fresh(0, s.fillers));
-  for (std::uint64_t i = 0; i < 6; ++i) {
-    std::vector<std::uint64_t> taken = s.fillers;
-    taken.insert(taken.end(), s.keys.begin(), s.keys.end());
-    s.keys.push_back(fresh(i % 2 == 0 ? 0 : 2, taken));
-  }
+  std::uint64_t const chained = 2 + draw() % 3;
+  for (std::uint64_t i = 0; i < kFull - 2; ++i) s.fillers.push_back(fresh(1, 2, i));
+  for (std::uint64_t i = 0; i < (chained - 1) * dash::kSlots + 3; ++i) s.fillers.push_back(fresh(0, 4, i));
+  for (std::uint64_t i = 0; i < 6; ++i) s.keys.push_back(i % 2 == 0 ? fresh(0, 4, draw()) : fresh(1, 2, draw()));
   auto const threads = 2 + draw() % 2;
   for (std::uint64_t t = 0; t < threads; ++t) {
     auto& mine = s.operations.emplace_back();
     for (std::uint64_t n = 1 + draw() % most_operations; n > 0; --n) {
+      std::uint64_t const last = s.fillers[s.fillers.size() - 1 - draw() % 8];
       std::uint64_t const key = s.keys[draw() % 3 * 2 + (t == 0 ? 0 : 1)];
-      mine.push_back({t == 0 ? OpKind::get : draw_kind(draw, false), key, draw() % 1000});
+      bool const filler = t == 0 && draw() % 2 == 0;
+      mine.push_back({t == 0 ? OpKind::get : draw_kind(draw, false), filler ? last : key, draw() % 1000});
     }
   }
+}
+
+/// Of Dash-EH: the lower half of all hashes is two segments that hold next to nothing, the upper half is one that is
+/// full. One thread erases, so that the two are merged and the directory has no use for its second bit; the others
+/// put, so that the upper segment wants that bit.
+void oppose(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_operations) {
+  auto const looks_to_merge = [](std::uint64_t hash) { return (hash >> 24) % 8 == 0; };
+  std::vector<std::uint64_t> taken;
+  auto const fresh = [&](auto wanted) {
+    taken.push_back(fresh_key(draw, taken, wanted));
+    return taken.back();
+  };
+  auto const upper = [](std::uint64_t hash) { return hash >> 63 == 1 && dash::bucket_of(hash, kBuckets) == 0; };
+  s.shape = {kBuckets, 1};
+  s.depth = 1;
+  s.split = true;
+  for (std::uint64_t i = 0; i < 4 * dash::kSlots; ++i)
+    s.ghosts.push_back(fresh([&](std::uint64_t hash) {
+      return hash >> 62 == i % 2 && dash::bucket_of(hash, kBuckets) == 0 && !looks_to_merge(hash);
+    }));
+  for (std::uint64_t i = 0; i < 4 * dash::kSlots; ++i) s.fillers.push_back(fresh(upper));
+  for (int i = 0; i < 3; ++i) {
+    s.keys.push_back(fresh([&](std::uint64_t hash) { return hash >> 63 == 0 && looks_to_merge(hash); }));
+    s.there.push_back(s.keys.back());
+  }
+  for (int i = 0; i < 3; ++i) s.keys.push_back(fresh(upper));
+  auto const threads = 2 + draw() % 2;
+  for (std::uint64_t t = 0; t < threads; ++t) {
+    auto& mine = s.operations.emplace_back();
+    bool const erases = t == 1;  // the first to begin is the one to be held up
+    for (std::uint64_t n = 1 + draw() % most_operations; n > 0; --n) {
+      std::uint64_t const key = s.keys[draw() % 3 + (erases ? 0 : 3)];
+      mine.push_back({erases ? OpKind::erase : OpKind::put, key, draw() % 1000});
+    }
+  }
+  s.entered = true;
+}
+
+/// One key is written, read and written again, by a thread each, and then another key: where the record that was
+/// replaced is free by then, it is taken for that, under the reader's eyes.
+void take_turns(DashScenario& s, std::mt19937_64& draw) {
+  s.shape = {kBuckets, 1};
+  s.depth = 1;
+  for (int i = 0; i < 6; ++i) s.keys.push_back(fresh_key(draw, s.keys, [](std::uint64_t) { return true; }));
+  auto const value = [&] { return draw() % 1000; };
+  s.operations.push_back({{OpKind::put, s.keys[0], value()}});
+  s.operations.push_back({{OpKind::get, s.keys[0], 0}});
+  s.operations.push_back({{OpKind::put, s.keys[0], value()}, {OpKind::put, s.keys[1], value()}});
+  s.entered = true;
 }
 
 }  // namespace
@@ -69,8 +128,12 @@ void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_op
 DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind, std::uint32_t most_operations) {
   std::mt19937_64 draw(seed * 2654435761u + (kind == dash::Kind::linear));
   DashScenario s;
-  if (kind == dash::Kind::linear && seed % 8 == 5) {
-    chain_buckets(s, draw, most_operations);
+  if (seed % 8 == 5) {
+    kind == dash::Kind::linear ? chain_buckets(s, draw, most_operations) : oppose(s, draw, most_operations);
+    return s;
+  }
+  if (kind == dash::Kind::extendible && seed % 16 == 7) {
+    take_turns(s, draw);
     return s;
   }
   s.shape = {kBuckets, static_cast<std::uint32_t>(1 + draw() % 2)};

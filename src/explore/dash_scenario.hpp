@@ -23,6 +23,7 @@ struct DashScenario {
   std::vector<std::uint64_t> fillers;  // there from the beginning, key = value; fewer where they do not fit
   bool chained = false;  // fillers chain buckets to a segment; else the table is as it was made when the run begins
   std::vector<std::uint64_t> ghosts;  // there for a while before the run, so that it begins with what splits leave
+  bool split = false;  // by ghosts, in the half that fillers are not in
   std::vector<std::uint64_t> keys;  // what operations are on
   std::vector<std::uint64_t> there;  // of those, there from the beginning
   std::vector<std::vector<DashOp>> operations;  // of each thread

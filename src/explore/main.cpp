@@ -29,6 +29,7 @@ struct Arguments {
   std::string mutant;
   std::string replay;
   bool all_mutants = false;
+  bool steered = false;
   bool json = false;
 };
 
@@ -176,35 +177,48 @@ int replay(Arguments const& a) {
   return wrong ? 1 : 0;
 }
 
-/// Each in a process of its own, for a mutant may crash; that, too, is being found out.
-bool killed(Arguments const& a, MutantInfo const& m, std::string& how) {
+Options steered(Options options, Steer const& steer) {
+  if (is_dash(options.subject)) options.model = steer.flushes ? Model::flush : Model::fence;
+  options.seed = steer.seed;
+  options.scenarios = steer.scenarios;
+  options.preemptions = steer.preemptions;
+  options.crashes = steer.states != 0;
+  options.states = steer.states;
+  options.per_scenario = 0;
+  options.schedules = 60;
+  if (steer.operations != 0) options.bounds.operations = steer.operations;
+  return options;
+}
+
+/// Runs alone first, then crashes, for as long as nothing is found.
+void try_everything(Options const& options, Steer const& steer, Totals& totals) {
+  auto runs = options;  // some faults show without a crash, in one run of many
+  runs.crashes = false;
+  // Races for a slot's copy are rare, and so are those for what waits for its readers.
+  runs.scenarios = runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
+  work(runs, totals);
+  if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
+    runs.preemptions = 1;
+    runs.scenarios = 60;
+    work(runs, totals);
+  }
+  if (steer.seed != 0 && totals.findings.empty()) work(steered(options, steer), totals);
+  if (!totals.findings.empty()) return;
+  totals.stop = false;  // that scenario's states are not all there are to be
+  work(options, totals);
+}
+
+/// Whether a run with this fault goes wrong. In a process of its own, for it may crash; that, too, is being found out.
+bool goes_wrong(Arguments const& a, MutantInfo const& m, bool plant, std::string& how) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) return false;
   std::fflush(nullptr);
   ::pid_t const child = ::fork();
   if (child == 0) {
     ::close(pipe_ends[0]);
-    planted = m.mutant;
+    if (plant) planted = m.mutant;
     Totals totals;
-    auto runs = a.options;  // some faults show without a crash, in one run of many
-    runs.crashes = false;
-    // Races for a slot's copy are rare, and so are those for what waits for its readers.
-    runs.scenarios = runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
-    work(runs, totals);
-    if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
-      runs.preemptions = 1;
-      runs.scenarios = 60;
-      work(runs, totals);
-    }
-    if (m.scenario != 0 && totals.findings.empty()) {
-      runs = a.options;
-      runs.model = Model::flush;
-      runs.seed = m.scenario;
-      runs.scenarios = 1;
-      runs.preemptions = 2;
-      work(runs, totals);
-    }
-    if (totals.findings.empty()) work(a.options, totals);
+    a.steered ? work(steered(a.options, m.steer), totals) : try_everything(a.options, m.steer, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;
     [[maybe_unused]] auto const sent = ::write(pipe_ends[1], text.data(), text.size());
@@ -232,6 +246,7 @@ struct Kind {
   Layout layout;
   bool Bounds::* flag;
   bool commit = false;  // where the host alone orders, whatever --model says
+  bool Bounds::* second = nullptr;  // flag
 };
 constexpr Kind kKinds[] = {
     {"word", "both", Subject::store, Layout::word, nullptr},
@@ -239,6 +254,7 @@ constexpr Kind kKinds[] = {
     {"atomic", "", Subject::store, Layout::word, &Bounds::atomic},
     {"steps", "", Subject::store, Layout::word, &Bounds::steps},
     {"mirrored", "", Subject::store, Layout::word, &Bounds::mirrored},
+    {"mirrored-atomic", "", Subject::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
     {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
     {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
     {"cached", "", Subject::store, Layout::in_place, &Bounds::cached},
@@ -255,7 +271,8 @@ constexpr Kind kKinds[] = {
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps = false;
-  if (kind.flag != nullptr) bounds.*kind.flag = true;
+  for (auto const flag : {kind.flag, kind.second})
+    if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;
   if (kind.commit) a.options.model = Model::commit;
   return a;
@@ -265,12 +282,17 @@ int try_mutants(Arguments const& a) {
   unsigned dead = 0, all = 0;
   nlohmann::json list = nlohmann::json::array();
   for (MutantInfo const& m : mutants()) {
-    if (m.why_equal != nullptr) continue;
+    if (m.why_equal != nullptr || (a.steered && m.steer.seed == 0)) continue;
     for (Kind const& kind : kKinds) {
       std::string_view const what = m.layouts;
       if ((what != kind.name && what != kind.also) || kind.subject != a.options.subject) continue;
       std::string how;
-      bool const gone = killed(of_kind(a, kind), m, how);
+      Arguments const here = of_kind(a, kind);
+      bool gone = goes_wrong(here, m, true, how);
+      if (std::string sound; a.steered && gone && goes_wrong(here, m, false, sound)) {
+        gone = false;
+        how = "without it, too: " + sound;
+      }
       ++all;
       dead += gone;
       list.push_back({{"mutant", m.name}, {"layout", kind.name}, {"killed", gone}, {"how", how}});
@@ -327,6 +349,8 @@ int run(int argc, char** argv) {
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
   program.add_option("--mutant", a.mutant, "plant this fault");
   program.add_flag("--mutants", a.all_mutants, "plant each fault of the index in turn; fails if one goes unnoticed");
+  program.add_flag("--steered", a.steered,
+                   "with --mutants: those alone that have a scenario of their own, there, with the fault and without");
   program.add_option("--replay", a.replay, "repeat one violation");
   program.add_flag("--json", a.json, "print JSON");
   try {

@@ -121,6 +121,55 @@ std::optional<std::string> scan_contents(Store& store, Scenario const& s, Conten
   return std::nullopt;
 }
 
+/// A scan that goes on a page at a time between batches: what is there all the while it finds once, unless it says that
+/// keys moved.
+class PagedScan {
+ public:
+  explicit PagedScan(std::size_t limit) : limit_(limit) {}
+
+  /// One page more, and from the last one on a new scan. What is wrong, if anything is.
+  std::optional<std::string> go_on(Store& store, Scenario const& s, Contents const& contents) {
+    if (!begun_) begin(contents);
+    for (std::size_t k = 0; k < kKeys; ++k) stayed_[k] = stayed_[k] && contents[k];
+    auto page = store.scan(cursor_, limit_);
+    if (page.status().code() == Code::busy) {
+      begun_ = false;
+      return std::nullopt;
+    }
+    if (!page) return "a page of a scan: " + page.status().message();
+    for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
+      std::uint64_t key = 0, value = 0;
+      std::memcpy(&key, page->keys.data.data() + page->keys.offsets[i], sizeof key);
+      std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
+      auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
+      if (k == kKeys || contents[k] != value) return "a page of a scan finds what is not there";
+      if (seen_[k] && stayed_[k]) return "a scan page by page finds " + named(k) + " twice";
+      seen_[k] = true;
+    }
+    cursor_ = page->next;
+    if (!cursor_.done) return std::nullopt;
+    begun_ = false;
+    for (std::size_t k = 0; k < kKeys; ++k)
+      if (stayed_[k] && !seen_[k]) return "a scan page by page misses " + named(k);
+    return std::nullopt;
+  }
+  [[nodiscard]] bool under_way() const { return begun_; }
+
+ private:
+  static std::string named(std::size_t key) { return "k" + std::to_string(key); }
+  void begin(Contents const& contents) {
+    begun_ = true;
+    cursor_ = {};
+    seen_ = {};
+    for (std::size_t k = 0; k < kKeys; ++k) stayed_[k] = contents[k].has_value();
+  }
+
+  std::size_t limit_;
+  bool begun_ = false;
+  ScanCursor cursor_;
+  std::array<bool, kKeys> seen_{}, stayed_{};
+};
+
 std::uint64_t count(Contents const& contents) {
   return static_cast<std::uint64_t>(std::count_if(contents.begin(), contents.end(), [](auto& v) { return !!v; }));
 }
@@ -132,6 +181,16 @@ std::optional<std::string> check_verify(Store& store, Contents const& contents) 
   if (report->records != count(contents))
     return "verify counts " + std::to_string(report->records) + " records of " + std::to_string(count(contents));
   return std::nullopt;
+}
+
+/// Between batches the store counts its keys, and each record that is in use is some key's.
+std::optional<std::string> check_counts(Store& store, Contents const& contents) {
+  std::uint64_t const keys = count(contents), counted = store.stats().records;
+  if (counted != keys) return "the store counts " + std::to_string(counted) + " records of " + std::to_string(keys);
+  auto used = DeviceAccess::records_in_use(store);
+  if (!used) return "records in use: " + used.status().message();
+  if (*used == keys) return std::nullopt;
+  return "the heap has " + std::to_string(*used) + " records in use, for " + std::to_string(keys) + " keys";
 }
 
 /// Nobody is writing the root: both copies are whole, and one follows the other.
@@ -331,18 +390,36 @@ std::optional<std::string> Runner::explain(Oracle const& oracle, Contents const&
   return std::nullopt;
 }
 
-/// All batches of the scenario as one. A batch that finds no room fails whole, and the others count.
-std::optional<std::string> Runner::run_transaction(Store& store, Scenario const& scenario, Contents& contents) {
+/// One after the other, each as a batch of its own, while a scan goes through the table page by page.
+std::optional<std::string> Runner::run_batches(Store& store, Scenario const& scenario, Contents& contents) {
+  PagedScan scan(1 + scenario.seed % 3);
+  for (Batch const& batch : scenario.batches) {
+    if (scenario.machine.cached) {
+      if (auto const loaded = store.load_cache(); !loaded) return "load_cache: " + loaded.status().message();
+    }
+    if (auto wrong = scan.go_on(store, scenario, contents)) return wrong;
+    if (auto wrong = run_batch(store, batch, contents)) return wrong;
+  }
+  do {
+    if (auto wrong = scan.go_on(store, scenario, contents)) return wrong;
+  } while (scan.under_way());
+  return std::nullopt;
+}
+
+/// These batches as one. A batch that finds no room fails whole, and the others count.
+std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch const> batches, bool commits,
+                                                   Contents& contents) {
+  Scenario const& scenario = *scenario_;
   TransactionOptions options;
   options.max_operations = 0;
-  for (Batch const& batch : scenario.batches) options.max_operations += batch.operations.size();
+  for (Batch const& batch : batches) options.max_operations += batch.operations.size();
   Contents fresh = contents;
   expect({contents, contents});
   auto transaction = store.begin(options);
   if (!transaction) return "begin: " + transaction.status().message();
   CallOptions how;
   how.transaction = &*transaction;
-  for (Batch const& batch : scenario.batches) {
+  for (Batch const& batch : batches) {
     Contents after = fresh;
     auto const answers = apply(batch, after);
     Columns columns(scenario, batch);
@@ -358,7 +435,6 @@ std::optional<std::string> Runner::run_transaction(Store& store, Scenario const&
     }
     if (auto wrong = check_gets(store, scenario, fresh)) return "inside a transaction, " + *wrong;
   }
-  bool const commits = scenario.writing == Writing::in_one_transaction;
   if (commits) {
     Oracle oracle{contents, fresh};
     oracle.whole = true;
@@ -471,19 +547,20 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
     } else if (scenario.writing == Writing::in_steps) {
       if (auto wrong = run_steps(*store, scenario, contents)) return wrong;
     } else if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
-      if (auto wrong = run_transaction(*store, scenario, contents)) return wrong;
-    } else {
-      for (Batch const& batch : scenario.batches) {
-        if (scenario.machine.cached) {
-          if (auto const loaded = store->load_cache(); !loaded) return "load_cache: " + loaded.status().message();
-        }
-        if (auto wrong = run_batch(*store, batch, contents)) return wrong;
-      }
+      bool const commits = scenario.writing == Writing::in_one_transaction;
+      if (auto wrong = run_transaction(*store, scenario.batches, commits, contents)) return wrong;
+    } else if (scenario.writing == Writing::after_an_abort) {
+      auto const aborted = std::span(scenario.batches).first(scenario.batches.size() - 1);
+      if (auto wrong = run_transaction(*store, aborted, false, contents)) return wrong;
+      if (auto wrong = run_batch(*store, scenario.batches.back(), contents)) return wrong;
+    } else if (auto wrong = run_batches(*store, scenario, contents)) {
+      return wrong;
     }
     forward.taken = scheduler.taken();
     forward.others = scheduler.others();
     if (auto wrong = check_gets(*store, scenario, contents)) return "after the last batch, " + *wrong;
     if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
+    if (auto wrong = check_counts(*store, contents)) return "after the last batch, " + *wrong;
     if (!quiet_) {
       totals_->growths += store->stats().growths;
       totals_->displacements += store->stats().displacements;
@@ -571,6 +648,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (columns.statuses[i] != answers[i].status) return "a write after recovery answers wrongly";
   if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
+  if (auto wrong = check_counts(*store, found)) return "after a further write, " + *wrong;
   if (auto wrong = steps ? further_step(*store, step) : std::nullopt) return "after recovery, " + *wrong;
   if (tracker_.read_hash() % 8 == 0 && store->stats().units_left == 0) {
     // Killed now, with everything on the medium: recovery may not act on what an earlier one has mended. (Of a growth

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ class Runner final : public Crasher {
   std::optional<std::string> run_batch(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> run_session(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> explain(Oracle const& oracle, Contents const& found);
-  std::optional<std::string> run_transaction(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_batches(Store& store, Scenario const& scenario, Contents& contents);
+  std::optional<std::string> run_transaction(Store& store, std::span<Batch const> batches, bool commits,
+                                             Contents& contents);
   std::optional<std::string> run_steps(Store& store, Scenario const& scenario, Contents& contents);
   std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
                                       Contents& contents, std::optional<std::uint64_t>& step);

@@ -89,8 +89,10 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
     s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, keys, next_value));
   if (bounds.atomic) {
+    std::uint32_t const aborts = s.batches.size() == 1 ? 4 : random.below(8);
     s.writing = s.batches.size() == 1  ? Writing::atomically
-                : random.below(4) == 0 ? Writing::in_one_aborted
+                : aborts == 0          ? Writing::in_one_aborted
+                : aborts == 1          ? Writing::after_an_abort
                 : random.below(2) == 0 ? Writing::in_one_transaction
                                        : Writing::atomically;
   }
@@ -109,8 +111,13 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
 }
 
 std::string Scenario::describe() const {
-  static constexpr char const* kWriting[] = {
-      "", ", atomic batches", ", one transaction", ", one aborted transaction", ", device sessions", ", steps"};
+  static constexpr char const* kWriting[] = {"",
+                                             ", atomic batches",
+                                             ", one transaction",
+                                             ", one aborted transaction",
+                                             ", after an aborted transaction",
+                                             ", device sessions",
+                                             ", steps"};
   static constexpr char const* kStepping[] = {"a step after it", "a step before it", "no step", "aborted"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +

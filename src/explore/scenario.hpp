@@ -35,6 +35,7 @@ enum class Writing : std::uint8_t {
   atomically,
   in_one_transaction,
   in_one_aborted,
+  after_an_abort,  // all but the last batch in a transaction that aborts, the last one plainly
   in_device_sessions,
   in_steps
 };

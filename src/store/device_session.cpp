@@ -76,6 +76,11 @@ Status GphashStore::end(DeviceSession::State* session) {
   return done;
 }
 
+Result<std::uint64_t> GphashStore::records_in_use() {
+  if (Status s = take_records_back(); !s.ok()) return s;
+  return heap_.records_in_use();
+}
+
 // ------------------------------------------------------------------------------------------------
 // The public face
 
@@ -108,6 +113,10 @@ Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions cons
   auto state = store.impl_->device_session(options, true);
   if (!state) return state.status();
   return DeviceSession(std::move(*state));
+}
+
+Result<std::uint64_t> DeviceAccess::records_in_use(Store& store) {
+  return static_cast<GphashStore&>(*store.impl_).records_in_use();
 }
 
 Status DeviceAccess::run(DeviceSession& session, DeviceOps const& ops) {

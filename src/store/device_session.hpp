@@ -22,6 +22,8 @@ struct DeviceAccess {
   /// As Store::device_session, on any machine and shape.
   static Result<DeviceSession> open(Store& store, DeviceSessionOptions const& options);
   static Status run(DeviceSession& session, DeviceOps const& ops);
+  /// Records that are in use: as many as there are keys, or some are lost until the next opening. Index gphash.
+  static Result<std::uint64_t> records_in_use(Store& store);
 };
 
 }  // namespace perdure

@@ -157,7 +157,7 @@ Status GphashStore::move_units(std::vector<std::uint32_t> units) {
 
 /// Their copies are ordered. With the last of them the retiring level goes as a whole.
 Status GphashStore::note_moved(std::vector<std::uint32_t> const& units) {
-  ++generation_;
+  if (!mutated(Mutant::scan_ignores_moved_units)) ++generation_;
   if (units.size() == table_.units_left()) {
     table_.finish_growth();
     return engine_->set_table(table_.view(), table_.slots());

@@ -75,11 +75,11 @@ void GphashStore::start_transaction(OpenTransaction& tx) {
 /// Slots as they were before that step; their claims have all been let go.
 Status GphashStore::undo(std::uint32_t from_step, std::uint64_t records_before) {
   undo_.undo(from_step, [&](Offset word) { return is_logged_word(word); });
-  {
+  if (!mutated(Mutant::abort_keeps_count)) {
     std::lock_guard const lock(stats_mutex_);
     records_ = records_before;
   }
-  return engine_->refresh();
+  return mutated(Mutant::mirror_not_refreshed_after_undo) ? Status{} : engine_->refresh();
 }
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
@@ -89,13 +89,14 @@ Status GphashStore::finish_transaction(OpenTransaction& tx, bool commit) {
     if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return fail(s);
     half_undoable_ = false;
   }
-  undo_.end();
+  if (commit || !mutated(Mutant::abort_keeps_entries)) undo_.end();
   if (options.count_accesses) {
     Counts orders;
     orders[Counts::orders] = 1;
     add(orders);
   }
-  release_all(commit ? tx.unlinked : tx.used);
+  bool const replaced = commit || mutated(Mutant::abort_releases_replaced);
+  if (commit || !mutated(Mutant::abort_releases_nothing)) release_all(replaced ? tx.unlinked : tx.used);
   if (!commit || !power_ || tx.logged.empty()) return {};
   std::span<std::byte const> const piece(tx.logged);
   Status const logged = log_pieces({&piece, 1});

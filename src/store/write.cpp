@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/mutants.hpp"
 #include "pm/record.hpp"
 #include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
@@ -203,7 +204,7 @@ Status GphashStore::run_rounds(Running& batch) {
     batch.done += *published;
     add(*planned);
     add(*published);
-    if ((*planned)[Counts::displaced] != 0) ++generation_;
+    if ((*planned)[Counts::displaced] != 0 && !mutated(Mutant::scan_ignores_displacement)) ++generation_;
     std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];
     if (pending == 0) return {};
     if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;

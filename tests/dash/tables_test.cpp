@@ -134,5 +134,29 @@ TEST(DashLinear, ThreadsWriteAndReadSideBySide) {
   EXPECT_GT(t.table().splits(), 0u);
 }
 
+/// Each half of all hashes grows to several segments and shrinks to one, again and again, by a thread of its own: so
+/// one thread halves the directory while the other splits.
+TEST(DashExtendible, OneThreadHalvesTheDirectoryWhileAnotherSplits) {
+  TableInPool<EH> t(SegmentShape{4, 1}, 1);
+  std::atomic<bool> wrong{false};
+  auto const fill_and_empty = [&](std::uint64_t half) {
+    constexpr std::size_t kKeys = 120;
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t k = 0; keys.size() < kKeys; ++k)
+      if (InlineKeys(8).key(reinterpret_cast<std::byte const*>(&k)).hash >> 63 == half) keys.push_back(k);
+    for (int round = 0; round < 2000 && !wrong; ++round) {
+      for (std::uint64_t const key : keys) wrong = wrong || t.write(key, ~key, EH::Write::put) != Answer::done;
+      for (std::uint64_t const key : keys) wrong = wrong || t.get(key) != ~key;
+      for (std::uint64_t const key : keys) wrong = wrong || t.erase(key) != Answer::done;
+    }
+  };
+  std::thread other(fill_and_empty, 1);
+  fill_and_empty(0);
+  other.join();
+  EXPECT_FALSE(wrong);
+  EXPECT_TRUE(t.contents().empty());
+  EXPECT_GT(t.table().merges(), 1000u);
+}
+
 }  // namespace
 }  // namespace perdure::dash

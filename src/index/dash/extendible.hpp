@@ -11,6 +11,9 @@
 //  * Threads read a volatile copy of the directory, filled entry by entry. An entry that is there leads to the very
 //    segment, and that one has been made sound since the pool was opened (lazy recovery): opening takes no time.
 //  * Who changes which segment has a range of hashes holds all its locks from before that to after it.
+//  * Who splits a segment shares the directory's lock from before it looks whether the directory has a bit for that
+//    until its entries are turned: nobody halves it in between. Locks are taken in this order: buckets, those of the
+//    left segment before those of the right, then the directory's, then the pool's.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +21,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/zero_words.hpp"
@@ -395,7 +400,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   template <class Host>
   void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
                     std::uint64_t instead_of) {
-    HeldShared const held(host, directory_lock_);
+    HeldShared const held(host, directory_lock_);  // a split has it already: who waits to be alone keeps nobody out
     std::uint64_t const root = host.load(&root_->directory);
     auto const all = static_cast<std::uint32_t>(root >> 56);
     std::uint64_t* const entries = entries_at(Offset{root & kPlace});
@@ -439,9 +444,19 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     if (depth >= Extent::kMostDepth)
       return {Code::no_space, "more keys than a segment has room for share the first " + std::to_string(depth) +
                                   " bits of their hash; no split would tell them apart"};
-    for (std::uint32_t all; (all = directory(host).depth) <= depth;) {
+    for (;;) {
+      std::optional<HeldShared<Host>> held(std::in_place, host, directory_lock_);
+      std::uint32_t const all = directory(host).depth;
+      if (mutated(Mutant::dash_halving_beside_split)) held.reset();
+      if (all > depth) return split_off(host, s, extent);
+      held.reset();
       if (Status status = double_directory(host, all); !status.ok()) return status;
     }
+  }
+  /// The directory has a bit for it, and keeps it.
+  template <class Host>
+  Status split_off(Host& host, Segment s, Extent extent) {
+    std::uint32_t const depth = extent.depth();
     auto block = blocks_.take();
     if (!block) return block.status();
     std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
@@ -480,8 +495,9 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     if (here == kDamaged || there == kDamaged || here == there) return;
     Segment const left = segment_at(here), right = segment_at(there);
     if (ops_.count(host, left) + ops_.count(host, right) > most_merged()) return;
-    ops_.lock_all(host, left);
-    ops_.lock_all(host, right);
+    bool const mine_first = mutated(Mutant::dash_merge_locks_out_of_order) && (hash & bit) != 0;
+    ops_.lock_all(host, mine_first ? right : left);
+    ops_.lock_all(host, mine_first ? left : right);
     bool const still = holds(host, place_of(left), start) && holds(host, place_of(right), start | bit) &&
                        Extent{host.load(&left.header->extent)}.depth() == depth &&
                        Extent{host.load(&right.header->extent)}.depth() == depth;

@@ -190,15 +190,32 @@ class SegmentOps {
     for (std::uint64_t at = host.load(&s.header->chain); at != 0; at = host.load(&chained_at(at).hints)) ++n;
     return n;
   }
-  /// A reader holds no lock, so the chain may have been let go of since it counted: then the segment's own last bucket
-  /// stands in, and the home bucket's version says that what was found there means nothing.
+  /// Of a segment whose chain nobody lets go of meanwhile: the caller holds a lock of one of its buckets, or nobody
+  /// else reaches it.
   template <class Host>
   [[nodiscard]] Bucket& bucket_at(Host& host, Segment s, std::uint32_t b) const {
     if (b < all()) return s.bucket(b);
-    bool const on = mutated(Mutant::dash_chain_end_missed);
     std::uint64_t at = host.load(&s.header->chain);
-    for (; b > all() && (at != 0 || on); --b) at = host.load(&chained_at(at).hints);
-    return at != 0 || on ? chained_at(at) : s.bucket(all() - 1);
+    for (; b > all(); --b) at = host.load(&chained_at(at).hints);
+    return chained_at(at);
+  }
+  /// f(b, bucket) for the stash and what is chained to it, until one answers true. For searches, which hold no lock: a
+  /// split may let go of the chain meanwhile, so it is walked once. What was let go of keeps its links while the
+  /// caller's EpochGuard stands, and ends as it did; whether what was found counts, the home bucket's version says.
+  template <class Host, class F>
+  bool any_of_stash(Host& host, Segment s, F f) const {
+    bool const twice = mutated(Mutant::dash_chain_end_missed);
+    std::uint32_t const end = twice ? buckets_of(host, s) : all();
+    std::uint32_t b = shape_.buckets;
+    for (; b < all(); ++b) {
+      if (f(b, s.bucket(b))) return true;
+    }
+    if (base_ == nullptr) return false;
+    std::uint64_t at = host.load(&s.header->chain);
+    for (; twice ? b < end : at != 0; at = host.load(&chained_at(at).hints), ++b) {
+      if (f(b, chained_at(at))) return true;
+    }
+    return false;
   }
   [[nodiscard]] Bucket& chained_at(std::uint64_t place) const { return *reinterpret_cast<Bucket*>(base_ + place); }
   [[nodiscard]] std::uint32_t home_of(std::uint64_t hash) const { return bucket_of(hash, shape_.buckets); }
@@ -242,8 +259,10 @@ class SegmentOps {
     fetch_ahead(host, s, home);
     host.read(&s.bucket(home), kMetadata);
     host.read(&s.bucket(next), kMetadata);  // one wait for both, should it come to that
-    if (next < home) lock(host, s.bucket(next));
+    bool const late = mutated(Mutant::dash_locks_out_of_order);
+    if (next < home && !late) lock(host, s.bucket(next));
     lock(host, s.bucket(home));
+    if (next < home && late) lock(host, s.bucket(next));
     return {home, next, next < home};
   }
   template <class Host>
@@ -276,13 +295,14 @@ class SegmentOps {
     if constexpr (!K::fingerprints) return State::kAll;
     return print.in(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]));
   }
+  /// In `bucket`, which is number b of its segment.
   template <class Host>
-  bool locate_in(Host& host, Segment s, std::uint32_t b, Key const& key, std::uint32_t of, Slot& found,
+  bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key, std::uint32_t of, Slot& found,
                  Spot* spot) const {
     exec::ByteFinder const print(fingerprint(key.hash));
-    for (std::uint32_t left = printed(host, bucket_at(host, s, b), print) & of; left != 0; left &= left - 1) {
+    for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
-      Slot const slot = slot_at(host, s, at);
+      Slot const slot = slot_in(host, bucket, at.slot);
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
       if (spot != nullptr) *spot = at;
@@ -291,10 +311,10 @@ class SegmentOps {
     return false;
   }
   template <class Host>
-  bool locate_in_stash(Host& host, Segment s, std::uint32_t i, Key const& key, Slot& found, Spot* spot) const {
-    std::uint32_t const b = shape_.buckets + i;
-    host.read(&bucket_at(host, s, b), kMetadata);
-    return locate_in(host, s, b, key, state_of(host, s, b).used(), found, spot);
+  bool locate_in_stash(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key, Slot& found,
+                       Spot* spot) const {
+    host.read(&bucket, kMetadata);
+    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, spot);
   }
   /// Overflows of a bucket that may be the key's, of those in `of`.
   template <class Host>
@@ -315,7 +335,8 @@ class SegmentOps {
     for (; left != 0; left &= left - 1) {
       std::uint32_t const stash = hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
       if (stash >= shape_.stash) continue;  // a hint that is being changed
-      if (locate_in_stash(host, s, stash, key, found, spot)) return true;
+      std::uint32_t const at = shape_.buckets + stash;
+      if (locate_in_stash(host, s.bucket(at), at, key, found, spot)) return true;
     }
     return false;
   }
@@ -324,13 +345,13 @@ class SegmentOps {
   template <class Host>
   PERDURE_FN bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    if (locate_in(host, s, home, key, state.used() & ~state.guests(), found, spot)) return true;
+    if (locate_in(host, s.bucket(home), home, key, state.used() & ~state.guests(), found, spot)) return true;
     Hints const hints{host.load(&s.bucket(home).hints)};
     Hints beyond;
     if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
       host.read(&s.bucket(next), kMetadata);
       State const guests = state_of(host, s, next);
-      if (locate_in(host, s, next, key, guests.used() & guests.guests(), found, spot)) return true;
+      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found, spot)) return true;
       beyond = {host.load(&s.bucket(next).hints)};
     }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0) return false;
@@ -344,10 +365,9 @@ class SegmentOps {
       return locate_overflows(host, s, home, hints, false, key, found, spot) ||
              locate_overflows(host, s, next_of(home), beyond, true, key, found, spot);
     }
-    for (std::uint32_t i = 0, end = buckets_of(host, s) - shape_.buckets; i < end; ++i) {
-      if (locate_in_stash(host, s, i, key, found, spot)) return true;
-    }
-    return false;
+    return any_of_stash(host, s, [&](std::uint32_t b, Bucket const& bucket) {
+      return locate_in_stash(host, bucket, b, key, found, spot);
+    });
   }
 
   // --- Changing, under the home bucket's lock ---------------------------------------------------------------------
@@ -541,7 +561,11 @@ class SegmentOps {
 
   template <class Host>
   Slot slot_at(Host& host, Segment s, Spot spot) const {
-    Slot const& slot = bucket_at(host, s, spot.bucket).slots[spot.slot];
+    return slot_in(host, bucket_at(host, s, spot.bucket), spot.slot);
+  }
+  template <class Host>
+  static Slot slot_in(Host& host, Bucket const& bucket, std::uint32_t i) {
+    Slot const& slot = bucket.slots[i];
     host.read(&slot, sizeof slot);
     return {host.load(&slot.first), host.load(&slot.second)};
   }
