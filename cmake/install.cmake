@@ -11,9 +11,13 @@ install(TARGETS perdure EXPORT perdureTargets
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT cpp FILES_MATCHING PATTERN "*.h")
 # The public headers that include the engine's own, which lie below perdure/internal: perdure/gpm.hpp and gpm.h, and, for
-# kernels on a GPU, perdure/device.cuh. scripts/check_package.sh builds examples/ against them.
+# kernels on a GPU, perdure/libgpm.cuh and device.cuh. scripts/check_package.sh builds examples/ against them.
 install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/gpm.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/libgpm.cuh"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure/gpm_dialect"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp FILES_MATCHING PATTERN "*.cuh")
 set(perdure_internal_headers
   base/annotate.hpp base/hash.hpp base/mutants.hpp
   exec/counts.hpp exec/grid.hpp exec/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp

@@ -34,6 +34,7 @@ struct AppOptions {
   std::uint32_t flush_threads = 0;  // of the CPU, where it flushes; 0 = all
   std::uint64_t seed = 1;
   bool count = false;  // on a GPU: stores and ordering points, which takes time
+  bool check = false;  // transactions against the model at size paper too, which takes minutes and memory
 };
 
 struct AppReport {

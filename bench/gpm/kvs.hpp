@@ -372,7 +372,7 @@ class Kvs {
         problem_(kvs_problem(options.size, mixed)),
         threads_(block_threads(options.size)),
         seed_(options.seed),
-        checks_(options.size != Size::paper),
+        checks_(options.check || options.size != Size::paper),
         until_(mixed ? zipf_until(problem_.ranks, 0.99) : std::vector<std::uint64_t>()),
         until_near_(grid, std::max<std::size_t>(until_.size(), 1)),
         store_(grid, options, {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),

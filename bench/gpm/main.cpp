@@ -60,6 +60,8 @@ void add_options(CLI::App& program, Wanted& wanted) {
   program.add_option("--flush-threads", wanted.options.flush_threads, "CPU threads that flush; 0: all");
   program.add_option("--seed", wanted.options.seed, "Of generated inputs")->capture_default_str();
   program.add_flag("--count", wanted.options.count, "On a GPU: count stores and ordering points, which takes time");
+  program.add_flag("--check", wanted.options.check,
+                   "Transactions: against the model at size paper too, which takes minutes and tens of GB");
   program.add_option("--json", wanted.json, "Write the result as JSON to this file; - is standard output");
   program.add_option("--bytes", wanted.micro.bytes, "Micro-benchmarks: bytes that each measurement moves, about")
       ->check(CLI::Range(std::uint64_t{1} << 16, std::uint64_t{1} << 36))

@@ -109,7 +109,7 @@ class Transactions {
     filled_ = memory_->made_durable();
     using perdure::gpm::LogKind;
     auto const blocks = static_cast<std::uint32_t>((shape_.writers + kBlockWriters - 1) / kBlockWriters);
-    std::uint64_t const log_bytes = std::uint64_t{blocks} * kBlockWriters * (shape_.entry_bytes + 4);
+    std::uint64_t const log_bytes = std::uint64_t{blocks} * kBlockWriters * shape_.entry_bytes;
     auto made = !logs() ? Log::create(*grid_, log_file_, 64, {LogKind::conventional, 0, 0, 1}, false)
                 : hcl_  ? Log::create(*grid_, log_file_, log_bytes, {LogKind::hcl, blocks, kBlockWriters, 0})
                         : Log::create(*grid_, log_file_, log_bytes, {LogKind::conventional, 0, 0, blocks});

@@ -74,7 +74,9 @@ using Memory = log::DurableMemory<Grid>;
 /// What the paper's switch of DDIO comes to on this computer, in a sentence (perdure/gpm.h: gpm_persist_begin).
 [[nodiscard]] inline std::string ddio() { return log::describe_ddio(log::cpu_vendor()); }
 
-/// Logs: hierarchical coalesced, or conventional. insert(), read(), remove() and clear() are for kernels.
+/// Logs: hierarchical coalesced, or conventional. A partition is a stack of bytes; create() takes how many bytes of
+/// entries all partitions have room for together, each entry counted in whole words of 4 (checks come on top).
+/// insert(), read(), remove(), clear(), size() and empty() are for kernels; partition -1 is the thread's own.
 using LogKind = log::GpmLogKind;
 using LogGeometry = log::GpmLogGeometry;
 using LogView = log::GpmLogView;
@@ -82,15 +84,18 @@ using LogError = log::GpmLogError;
 template <class Grid>
 using Log = log::GpmLogOn<Grid>;
 
+/// An entry of 1 to 256 bytes.
 template <class T>
 PERDURE_FN LogError insert(T& thread, LogView const& log, void const* entry, std::size_t size,
                            std::int64_t partition = -1) {
   return log::gpm_insert(thread, log, entry, size, partition);
 }
+/// The last `size` bytes, of one entry, a part of it, or several.
 template <class T>
 PERDURE_FN LogError read(T& thread, LogView const& log, void* entry, std::size_t size, std::int64_t partition = -1) {
   return log::gpm_read(thread, log, entry, size, partition);
 }
+/// Takes them off; a crash meanwhile may leave it done in part, the last bytes first.
 template <class T>
 PERDURE_FN LogError remove(T& thread, LogView const& log, std::size_t size, std::int64_t partition = -1) {
   return log::gpm_remove(thread, log, size, partition);
@@ -98,6 +103,15 @@ PERDURE_FN LogError remove(T& thread, LogView const& log, std::size_t size, std:
 template <class T>
 PERDURE_FN LogError clear(T& thread, LogView const& log, std::int64_t partition = -1) {
   return log::gpm_clear(thread, log, partition);
+}
+/// Bytes that the partition holds.
+template <class T>
+PERDURE_FN LogError size(T& thread, LogView const& log, std::uint64_t& bytes, std::int64_t partition = -1) {
+  return log::gpm_size(thread, log, bytes, partition);
+}
+template <class T>
+PERDURE_FN LogError empty(T& thread, LogView const& log, bool& empty, std::int64_t partition = -1) {
+  return log::gpm_empty(thread, log, empty, partition);
 }
 
 /// Groups of registered memory, checkpointed and restored together.

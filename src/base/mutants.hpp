@@ -123,6 +123,8 @@ enum class Mutant : std::uint8_t {
   gpm_size_known_before_order,
   gpm_removal_not_ordered,
   gpm_removal_keeps_check,
+  gpm_part_not_ordered,
+  gpm_part_not_named,
   gpm_overflow_forgets_check,
   gpm_torn_entry_kept,
   gpm_torn_entries_at_once,

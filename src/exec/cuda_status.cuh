@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "perdure/status.h"
@@ -22,5 +24,14 @@ inline Status cuda_allocated(cudaError_t error, std::size_t bytes, char const* w
   static_cast<void>(cudaGetLastError());
   return cuda_status(error, ("allocating " + std::to_string(bytes) + " bytes of " + where).c_str());
 }
+
+/// For programs that stop at their first error.
+inline void cuda_or_exit(cudaError_t error, char const* file, int line) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s:%d: CUDA: %s\n", file, line, cudaGetErrorString(error));
+  std::exit(static_cast<int>(error));
+}
+/// All that was launched on the GPU has ended.
+inline cudaError_t cuda_wait() { return cudaDeviceSynchronize(); }
 
 }  // namespace perdure::exec

@@ -25,6 +25,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/annotate.hpp"
+
 namespace perdure::exec {
 
 struct GridShape {
@@ -52,6 +54,17 @@ struct GridTally {
 
 struct NoShared {};
 struct NoState {};
+
+/// Where something stands in up to three dimensions, or how far these reach.
+struct Extent3 {
+  std::uint32_t x, y, z;
+
+  [[nodiscard]] PERDURE_FN std::uint64_t volume() const { return std::uint64_t{x} * y * z; }
+  /// The number of a place within this extent, x first: as CUDA numbers the threads of a block for its warps.
+  [[nodiscard]] PERDURE_FN std::uint64_t number_of(Extent3 const& at) const {
+    return at.x + x * (at.y + std::uint64_t{y} * at.z);
+  }
+};
 
 /// Blocks of `threads` for `items` threads, at least.
 [[nodiscard]] constexpr GridShape grid_of(std::uint64_t items, std::uint32_t threads) {

@@ -185,6 +185,11 @@ class HostMemoryGrid {
   Status reaches(void const* at, std::size_t) const {
     return at != nullptr ? Status{} : Status{Code::invalid_argument, "a null address"};
   }
+  /// Kernels that others launched have ended when their launch returns: there is nothing to wait for, and no stream.
+  Status follow(void* stream) const {
+    if (stream == nullptr) return {};
+    return {Code::invalid_argument, "kernels of the host's threads run on no stream; pass none"};
+  }
   /// Launches are always counted here.
   Status count() { return {}; }
   Result<GridTally> tally() { return tally_; }

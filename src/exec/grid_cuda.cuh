@@ -1,5 +1,6 @@
 // Grids on a GPU (exec/grid.hpp): a CUDA kernel of the same shape, phases parted by the block's barrier. Machine memory
 // is the GPU's. Invariant: a grid's work is in order on one stream; launch() returns before it is done, order() after.
+// That stream waits for no other, and no other for it, but by follow() and order().
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,19 +17,28 @@
 
 namespace perdure::exec {
 
+/// std::type_identity_t, for users' programs in C++17.
+template <class T>
+struct AsGivenType {
+  using Type = T;
+};
+template <class T>
+using AsGiven = typename AsGivenType<T>::Type;
+
 class CudaThread {
  public:
   __device__ explicit CudaThread(Persist persist) : persists_(persist == Persist::here) {}
 
-  __device__ std::uint32_t block() const { return blockIdx.x; }
-  __device__ std::uint32_t thread() const { return threadIdx.x; }
-  __device__ std::uint32_t blocks() const { return gridDim.x; }
-  __device__ std::uint32_t threads() const { return blockDim.x; }
-  __device__ std::uint64_t global() const { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-  __device__ std::uint64_t total() const { return std::uint64_t{gridDim.x} * blockDim.x; }
+  // Numbers in all dimensions: a user's kernel may have up to three.
+  __device__ std::uint32_t block() const { return static_cast<std::uint32_t>(of(gridDim).number_of(at(blockIdx))); }
+  __device__ std::uint32_t thread() const { return static_cast<std::uint32_t>(of(blockDim).number_of(at(threadIdx))); }
+  __device__ std::uint32_t blocks() const { return static_cast<std::uint32_t>(of(gridDim).volume()); }
+  __device__ std::uint32_t threads() const { return static_cast<std::uint32_t>(of(blockDim).volume()); }
+  __device__ std::uint64_t global() const { return of(gridDim).number_of(at(blockIdx)) * threads() + thread(); }
+  __device__ std::uint64_t total() const { return of(gridDim).volume() * threads(); }
 
   template <class T>
-  __device__ void store(T* at, std::type_identity_t<T> value) {
+  __device__ void store(T* at, AsGiven<T> value) {
     static_assert(kStorable<T>);
     *at = value;
     ++stores_;
@@ -53,23 +63,23 @@ class CudaThread {
   }
 
   template <class T>
-  __device__ static T add(T* at, std::type_identity_t<T> more) {
+  __device__ static T add(T* at, AsGiven<T> more) {
     return back<T>(atomicAdd(word(at), as_word<T>(more)));
   }
   template <class T>
-  __device__ static T least(T* at, std::type_identity_t<T> other) {
+  __device__ static T least(T* at, AsGiven<T> other) {
     return back<T>(atomicMin(word(at), as_word<T>(other)));
   }
   template <class T>
-  __device__ static T greatest(T* at, std::type_identity_t<T> other) {
+  __device__ static T greatest(T* at, AsGiven<T> other) {
     return back<T>(atomicMax(word(at), as_word<T>(other)));
   }
   template <class T>
-  __device__ static T cas(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+  __device__ static T cas(T* at, AsGiven<T> expected, AsGiven<T> desired) {
     return back<T>(atomicCAS(word(at), as_word<T>(expected), as_word<T>(desired)));
   }
   template <class T>
-  __device__ static T exchange(T* at, std::type_identity_t<T> value) {
+  __device__ static T exchange(T* at, AsGiven<T> value) {
     return back<T>(atomicExch(word(at), as_word<T>(value)));
   }
   __device__ static void local_fence() { __threadfence(); }
@@ -91,6 +101,9 @@ class CudaThread {
   __device__ static T back(Word<T> value) {
     return static_cast<T>(value);
   }
+
+  __device__ static Extent3 of(dim3 extent) { return {extent.x, extent.y, extent.z}; }
+  __device__ static Extent3 at(uint3 place) { return {place.x, place.y, place.z}; }
 
   bool persists_;
   std::uint32_t stores_ = 0, bytes_ = 0, orders_ = 0;
@@ -190,6 +203,12 @@ class CudaGrid {
     grid_detail::run_grid<K><<<shape.blocks, shape.threads, 0, stream_>>>(kernel, persist, counted_.data());
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
+  /// What others launched so far comes before what is launched here from now on: on the legacy default stream and the
+  /// streams that wait for it (all but non-blocking ones), and on `stream`, if one is given.
+  Status follow(void* stream) {
+    if (Status s = follow_one(cudaStreamLegacy); !s.ok() || stream == nullptr) return s;
+    return follow_one(static_cast<cudaStream_t>(stream));
+  }
   /// What was launched has ended, and comes before whatever is stored afterwards.
   Status order() { return cuda_status(cudaStreamSynchronize(stream_), "waiting for kernels"); }
 
@@ -242,6 +261,15 @@ class CudaGrid {
   }
 
  private:
+  Status follow_one(cudaStream_t other) {
+    cudaEvent_t launched = nullptr;  // a call's own: calls may come from several threads
+    if (Status s = cuda_status(cudaEventCreateWithFlags(&launched, cudaEventDisableTiming), "making an event"); !s.ok())
+      return s;
+    cudaError_t const marked = cudaEventRecord(launched, other);
+    cudaError_t const waits = marked == cudaSuccess ? cudaStreamWaitEvent(stream_, launched) : marked;
+    cudaEventDestroy(launched);
+    return cuda_status(waits, "waiting for a stream");
+  }
   Status copied(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, char const* doing) {
     if (Status s = cuda_status(cudaMemcpyAsync(to, from, bytes, kind, stream_), doing); !s.ok()) return s;
     return cuda_status(cudaStreamSynchronize(stream_), doing);

@@ -18,12 +18,19 @@ namespace perdure::explore {
 struct GpmEntry {
   std::uint32_t words;
   GpmWords is;
+  std::uint32_t taken = 0;  // of its last bytes
+  [[nodiscard]] std::uint32_t left() const { return static_cast<std::uint32_t>(kGpmSizes[words - 1]) - taken; }
   friend auto operator<=>(GpmEntry const&, GpmEntry const&) = default;
 };
 using GpmStack = std::vector<GpmEntry>;
 using GpmStacks = std::vector<GpmStack>;  // of all partitions
 [[nodiscard]] std::string shown(GpmStack const& stack);
-[[nodiscard]] bool begins_with(GpmStack const& whole, GpmStack const& part);
+/// Whether `part` is the first so many bytes of the other, or with `entries` the first so many entries.
+[[nodiscard]] bool begins_with(GpmStack const& whole, GpmStack const& part, bool entries);
+/// The last `bytes` bytes, taken off; false if there are fewer.
+bool take_off(GpmStack& stack, std::size_t bytes);
+/// These bytes, filled up with zeros.
+[[nodiscard]] GpmWords last_bytes(GpmStack const& stack, std::size_t bytes);
 
 struct GpmSeen {
   GpmOp op;
@@ -35,7 +42,7 @@ struct GpmSeen {
 using GpmHistory = std::vector<std::vector<GpmSeen>>;  // of each thread
 
 /// Whether an order explains `found`: of all acknowledged operations, and of as many of the others as there may be, of
-/// which one, a clear(), may have come as far as it would.
+/// which one, a clear() or a removal of several entries, may have come as far as it would.
 [[nodiscard]] bool gpm_explained(GpmHistory const& of_partition, GpmStack const& old, GpmStack const& found,
                                  std::uint32_t partition_words);
 

@@ -60,7 +60,7 @@ GpmWords gpm_entry(std::uint32_t words, std::uint32_t value) {
 
 GpmLogScenario make_gpm_log_scenario(std::uint64_t seed, log::GpmLogKind kind) {
   GpmRandom random(seed);
-  GpmLogScenario s{kind, kShapes[random.below(std::size(kShapes))], 0, 4 + random.below(8), {}};
+  GpmLogScenario s{kind, kShapes[random.below(std::size(kShapes))], 0, (4 + random.below(8)) / 2 * 2, {}};
   s.partitions = kind == log::GpmLogKind::hcl ? s.shape.blocks * s.shape.threads : 1 + random.below(2);
   std::uint32_t next_value = 3;
   for (std::uint32_t launches = 2 + random.below(3); launches > 0; --launches) {

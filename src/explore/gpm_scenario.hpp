@@ -37,7 +37,7 @@ enum class GpmOpKind : std::uint8_t { insert, read, remove, clear };
 struct GpmOp {
   GpmOpKind kind;
   std::uint32_t partition;
-  std::uint32_t words;  // of the entry
+  std::uint32_t words;  // of the entry; of a read or removal: as many bytes as such an entry has
   std::uint32_t value;  // that its bytes follow from
 };
 
@@ -58,7 +58,7 @@ struct GpmLogScenario {
   log::GpmLogKind kind;
   exec::GridShape shape;
   std::uint32_t partitions;
-  std::uint32_t words;  // of a partition
+  std::uint32_t words;  // of a partition, an even number
   std::vector<GpmStep> steps;
   [[nodiscard]] std::string describe() const;
 };

@@ -1,7 +1,10 @@
-// The host's calls of perdure/gpm.h over one machine: what their pointers stand for, and the last error of each thread.
-// Invariant: a pointer that was handed out stands for something until it is closed, and every call checks that it does.
+// The host's calls of perdure/gpm.h and perdure/libgpm.cuh over one machine: what their pointers stand for, and the
+// last error of each thread. Invariants: a pointer that was handed out stands for something until it is closed, and
+// every call checks that it does; a call that touches what kernels may have written comes after all that were launched
+// before it (Grid::follow()), and has ended when it returns.
 #pragma once
 
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,8 +15,9 @@
 #include "log/gpm_ddio.hpp"
 #include "log/gpm_file.hpp"
 #include "log/gpm_log_on.hpp"
-#include "perdure/gpm.h"
+#include "perdure/gpm_common.h"
 #include "perdure/survival.h"
+#include "pm/watch.hpp"
 
 #if !defined(__CUDACC__)
 struct gpmlog {  // in builds without CUDA no kernel sees it
@@ -25,8 +29,25 @@ namespace perdure::log {
 
 inline thread_local std::string gpm_last_error;
 
+/// gpm_as_published(): set before other threads call.
+struct GpmAsPublished {
+  bool tells = false;
+  std::string directory;  // of relative paths
+};
+inline GpmAsPublished gpm_published;
+
+inline void gpm_tell(std::string const& what) {
+  gpm_last_error = what;
+  if (gpm_published.tells) std::fprintf(stderr, "libGPM: %s\n", what.c_str());
+}
+
+[[nodiscard]] inline std::string gpm_file_name(char const* path) {
+  bool const as_it_is = gpm_published.directory.empty() || path[0] == '/';
+  return as_it_is ? path : gpm_published.directory + "/" + path;
+}
+
 inline gpm_result gpm_failed(Status const& status) {
-  gpm_last_error = status.message();
+  gpm_tell(status.message());
   return status.code() == Code::not_found ? GPM_NONE_YET : GPM_FAILED;
 }
 
@@ -41,16 +62,34 @@ class GpmCalls {
   void* map(char const* path, std::size_t size, bool create) {
     Grid* const grid = machine();
     if (grid == nullptr) return nullptr;
-    auto file = GpmFile::map(path, size, create, Grid::kPinsPools);
+    auto file = GpmFile::map(gpm_file_name(path), size, create, Grid::kPinsPools);
     if (!file.ok()) return none(file.status());
     std::byte* const at = file->data();
     std::scoped_lock const lock(mutex_);
     files_.insert_or_assign(at, std::move(file.value()));
     return at;
   }
-  gpm_result unmap(void* address) {
+  gpm_result unmap(void* address, gpm_stream stream) {
     std::scoped_lock const lock(mutex_);
-    return files_.erase(static_cast<std::byte*>(address)) == 1 ? GPM_OK : unknown("gpm_unmap", "an address of gpm_map");
+    auto const found = files_.find(static_cast<std::byte*>(address));
+    if (found == files_.end()) return unknown("gpm_unmap", "an address of gpm_map");
+    Status const done = after_kernels(stream);
+    files_.erase(found);
+    return done.ok() ? GPM_OK : gpm_failed(done);
+  }
+  std::size_t mapped_bytes(void const* address) {
+    std::scoped_lock const lock(mutex_);
+    auto const found = files_.find(static_cast<std::byte*>(const_cast<void*>(address)));
+    return found == files_.end() ? 0 : found->second.bytes();
+  }
+  gpm_result write(void* to, void const* from, std::size_t size, gpm_stream stream) {
+    return moved("gpm_write", to, size, stream, [&] {
+      auto* const at = static_cast<std::byte*>(to);
+      return grid_->copy(at, static_cast<std::byte const*>(from), size);
+    });
+  }
+  gpm_result fill(void* to, int byte, std::size_t size, gpm_stream stream) {
+    return moved("gpm_fill", to, size, stream, [&] { return grid_->fill(static_cast<std::byte*>(to), byte, size); });
   }
   char const* survives_what(void const* address) {
     std::scoped_lock const lock(mutex_);
@@ -73,7 +112,7 @@ class GpmCalls {
   gpm_result persist_end() {
     std::scoped_lock const lock(mutex_);
     if (persisting_ == 0) {
-      gpm_last_error = "gpm_persist_end: there was no gpm_persist_begin; call it before the kernels that persist";
+      gpm_tell("gpm_persist_end: there was no gpm_persist_begin; call it before the kernels that persist");
       return GPM_FAILED;
     }
     --persisting_;
@@ -82,52 +121,63 @@ class GpmCalls {
 
   gpmlog* create_log(char const* path, std::size_t size, GpmLogGeometry const& geometry) {
     Grid* const grid = machine();
-    return grid == nullptr ? nullptr : hand_out(GpmLogOn<Grid>::create(*grid, path, size, geometry));
+    return grid == nullptr ? nullptr : hand_out(GpmLogOn<Grid>::create(*grid, gpm_file_name(path), size, geometry));
   }
   gpmlog* open_log(char const* path) {
     Grid* const grid = machine();
-    return grid == nullptr ? nullptr : hand_out(GpmLogOn<Grid>::open(*grid, path));
+    return grid == nullptr ? nullptr : hand_out(GpmLogOn<Grid>::open(*grid, gpm_file_name(path)));
   }
-  gpm_result close_log(gpmlog* log) {
+  gpm_result close_log(gpmlog* log, gpm_stream stream) {
     std::scoped_lock const lock(mutex_);
     auto const found = logs_.find(log);
     if (found == logs_.end()) return unknown("gpmlog_close", "a log that is open");
-    Status const done = grid_->order();
+    Status done = after_kernels(stream);
+    if (done.ok() && gpm_published.tells) done = tell_overflows(found->second->log);
     logs_.erase(found);
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
-  gpm_result clear_log(gpmlog* log, int partition) {
-    OpenLog* const open = find(log);
-    if (open == nullptr) return unknown("gpmlog_clear", "a log that is open");
-    Status const done = partition < 0 ? clear_all(*open) : open->log.clear(static_cast<std::uint64_t>(partition));
-    return done.ok() ? GPM_OK : gpm_failed(done);
+  gpm_result clear_log(gpmlog* log, int partition, gpm_stream stream) {
+    return static_cast<gpm_result>(of_log(log, "gpmlog_clear", stream, [&](OpenLog& open) -> Result<std::uint64_t> {
+      Status const done = partition == -1 ? clear_all(open) : open.log.clear(numbered(partition));
+      if (!done.ok()) return done;
+      return std::uint64_t{GPM_OK};
+    }));
   }
-  std::uint64_t overflows(gpmlog* log) {
-    OpenLog* const open = find(log);
-    if (open == nullptr) {
-      unknown("gpmlog_overflows", "a log that is open");
-      return 0;
-    }
-    auto const lost = open->log.overflows();
-    if (!lost.ok()) gpm_failed(lost.status());
-    return lost.ok() ? lost.value() : 0;
+  /// Below 0, as the next two: a gpm_result.
+  long long size_of_log(gpmlog* log, int partition, gpm_stream stream) {
+    return of_log(log, "gpmlog_size", stream, [&](OpenLog& open) {
+      return partition == -1 ? open.log.size() : open.log.size(numbered(partition));
+    });
+  }
+  long long overflows(gpmlog* log, gpm_stream stream) {
+    return of_log(log, "gpmlog_overflows", stream, [](OpenLog& open) { return open.log.overflows(); });
+  }
+  long long partitions(gpmlog* log) {
+    OpenLog const* const open = find(log);
+    if (open == nullptr) return unknown("gpmlog_partitions", "a log that is open");
+    return static_cast<long long>(open->log.file().header().partitions);
   }
 
-  gpmcp* create_checkpoint(char const* path, std::size_t size, std::uint32_t elements, std::uint32_t groups) {
+  gpmcp* create_checkpoint(char const* path, std::size_t size, std::uint32_t elements, std::uint32_t groups,
+                           std::uint32_t spare) {
     Grid* const grid = machine();
-    return grid == nullptr ? nullptr : hand_out(GpmCheckpointOn<Grid>::create(*grid, path, size, elements, groups));
+    typename GpmCheckpointOn<Grid>::Options options;
+    options.spare = spare;
+    return grid == nullptr
+               ? nullptr
+               : hand_out(GpmCheckpointOn<Grid>::create(*grid, gpm_file_name(path), size, elements, groups, options));
   }
   gpmcp* open_checkpoint(char const* path) {
     Grid* const grid = machine();
-    return grid == nullptr ? nullptr : hand_out(GpmCheckpointOn<Grid>::open(*grid, path));
+    return grid == nullptr ? nullptr : hand_out(GpmCheckpointOn<Grid>::open(*grid, gpm_file_name(path)));
   }
   gpm_result close_checkpoint(gpmcp* checkpoint) {
     std::scoped_lock const lock(mutex_);
     return checkpoints_.erase(checkpoint) == 1 ? GPM_OK : unknown("gpmcp_close", "a checkpoint that is open");
   }
-  /// act(checkpoint) -> Status, on an open one.
+  /// act(checkpoint) -> Status, on an open one, after the kernels that were launched.
   template <class F>
-  gpm_result on(gpmcp* checkpoint, char const* call, F act) {
+  gpm_result on(gpmcp* checkpoint, char const* call, gpm_stream stream, F act) {
     GpmCheckpointOn<Grid>* open = nullptr;
     {
       std::scoped_lock const lock(mutex_);
@@ -135,7 +185,8 @@ class GpmCalls {
       if (found != checkpoints_.end()) open = found->second.get();
     }
     if (open == nullptr) return unknown(call, "a checkpoint that is open");
-    Status const done = act(*open);
+    Status done = grid_->follow(stream);
+    if (done.ok()) done = act(*open);
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
 
@@ -156,12 +207,56 @@ class GpmCalls {
     grid_ = std::move(opened).value();
     return grid_.get();
   }
+  /// All kernels that were launched have ended.
+  Status after_kernels(gpm_stream stream) {
+    if (Status s = grid_->follow(stream); !s.ok()) return s;
+    return grid_->order();
+  }
+  static Status tell_overflows(GpmLogOn<Grid>& log) {
+    auto const lost = log.overflows();
+    if (lost.ok() && lost.value() != 0)
+      gpm_tell("log " + log.file().path() + ": " + std::to_string(lost.value()) + " entries found no room");
+    return lost.status();
+  }
+  /// Others below 0 than -1 are no partition.
+  static std::uint64_t numbered(int partition) {
+    return partition < 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(partition);
+  }
+  /// act(log) -> a number, of an open one, after the kernels that were launched.
+  template <class F>
+  long long of_log(gpmlog* log, char const* call, gpm_stream stream, F act) {
+    OpenLog* const open = find(log);
+    if (open == nullptr) return unknown(call, "a log that is open");
+    if (Status s = grid_->follow(stream); !s.ok()) return gpm_failed(s);
+    Result<std::uint64_t> const answer = act(*open);
+    if (!answer.ok()) return gpm_failed(answer.status());
+    return static_cast<long long>(answer.value());
+  }
+  /// act() -> Status, which changes [at, at + size) of a mapped file, after the kernels that were launched.
+  template <class F>
+  gpm_result moved(char const* call, void* at, std::size_t size, gpm_stream stream, F act) {
+    if (!within_a_file(static_cast<std::byte*>(at), size)) return unknown(call, "within what gpm_map mapped");
+    Status done = grid_->follow(stream);
+    pm::will_write(at, size);
+    if (done.ok()) done = act();
+    if (done.ok()) done = grid_->order();
+    pm::wrote(at, size);
+    return done.ok() ? GPM_OK : gpm_failed(done);
+  }
+  bool within_a_file(std::byte* at, std::size_t size) {
+    std::scoped_lock const lock(mutex_);
+    auto next = files_.upper_bound(at);
+    if (next == files_.begin()) return false;
+    auto const& [begin, file] = *--next;
+    auto const from = static_cast<std::size_t>(at - begin);
+    return from <= file.bytes() && size <= file.bytes() - from;
+  }
   static void* none(Status const& status) {
     gpm_failed(status);
     return nullptr;
   }
   static gpm_result unknown(char const* call, char const* what) {
-    gpm_last_error = std::string(call) + ": the pointer is not " + what;
+    gpm_tell(std::string(call) + ": the pointer is not " + what);
     return GPM_FAILED;
   }
 

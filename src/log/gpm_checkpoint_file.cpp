@@ -30,8 +30,9 @@ std::uint64_t copies_begin(GpmCheckpointHeader const& h) {
   return kGpmPage + pages(2 * h.groups * group_header_bytes(h.elements));
 }
 
-std::uint64_t bytes_needed(GpmCheckpointHeader const& h) {
-  return gpm_file_bytes(copies_begin(h) + 2 * h.groups * pages(h.copy_bytes));
+/// With the copies of the first so many groups.
+std::uint64_t bytes_needed(GpmCheckpointHeader const& h, std::uint64_t groups) {
+  return gpm_file_bytes(copies_begin(h) + 2 * groups * pages(h.copy_bytes));
 }
 
 Status damaged(std::string const& path, std::string const& what) {
@@ -41,8 +42,8 @@ Status damaged(std::string const& path, std::string const& what) {
 }  // namespace
 
 Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std::uint64_t bytes,
-                                                    std::uint32_t elements, std::uint32_t groups, bool synced,
-                                                    bool gpu) {
+                                                    std::uint32_t elements, std::uint32_t groups, bool synced, bool gpu,
+                                                    std::uint32_t spare) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
   if (bytes == 0 || bytes > kMost || elements == 0 || elements > 1u << 16 || groups == 0 || groups > 1u << 16) {
     return Status{Code::invalid_argument, "checkpoint " + path + ": " + std::to_string(bytes) + " bytes, " +
@@ -51,17 +52,19 @@ Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std
   }
   GpmCheckpointHeader header{};
   std::memcpy(header.magic, kGpmCheckpointMagic, sizeof header.magic);
-  header.version = kGpmVersion;
-  header.groups = groups;
+  header.version = kGpmCheckpointVersion;
+  header.groups = groups + spare;
+  header.spare = spare;
   header.elements = elements;
   header.copy_bytes = gpm_lines(bytes) + (elements - 1) * kGpmLine;  // each element may end within a line
-  header.file_bytes = bytes_needed(header);
+  header.file_bytes = bytes_needed(header, header.groups);
   header.check = header_check(header);
   auto const make =
       pm::MakeOptions{.overwrite = true,
                       .may_replace = pm::only_replaces("file " + path, "libGPM checkpoint",
                                                        {kGpmCheckpointMagic, sizeof kGpmCheckpointMagic}, false)};
-  auto mapping = pm::Mapping::create(path, header.file_bytes, header.file_bytes, make, {.gpu = gpu});
+  auto mapping =
+      pm::Mapping::create(path, bytes_needed(header, groups), header.file_bytes, make, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
   GpmCheckpointFile file(path, std::move(mapping.value()), synced);
   pm::write_bytes(file.mapping_.data(), &header, sizeof header);
@@ -90,16 +93,26 @@ Status GpmCheckpointFile::check() const {
   pm::will_read(mapping_.data(), sizeof(GpmCheckpointHeader));
   GpmCheckpointHeader const& h = header();
   if (std::memcmp(h.magic, kGpmCheckpointMagic, sizeof h.magic) != 0) return damaged(path_, "is no libGPM checkpoint");
-  if (h.version != kGpmVersion) {
+  if (h.version != kGpmCheckpointVersion) {
     return {Code::unsupported, "checkpoint " + path_ + " is of format version " + std::to_string(h.version) +
-                                   "; this build reads " + std::to_string(kGpmVersion)};
+                                   "; this build reads " + std::to_string(kGpmCheckpointVersion)};
   }
-  if (h.check != header_check(h) || h.file_bytes != bytes_needed(h)) return damaged(path_, "has a damaged header");
-  if (h.file_bytes > mapping_.size()) {
-    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " + std::to_string(h.file_bytes) +
+  if (h.check != header_check(h) || h.spare >= h.groups || h.file_bytes != bytes_needed(h, h.groups))
+    return damaged(path_, "has a damaged header");
+  std::uint64_t const least = bytes_needed(h, h.groups - h.spare);
+  if (least > mapping_.size()) {
+    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " + std::to_string(least) +
                               " bytes are there");
   }
   return {};
+}
+
+bool GpmCheckpointFile::has_copies(std::uint32_t group) const {
+  return bytes_needed(header(), group + 1) <= mapping_.size();
+}
+
+Status GpmCheckpointFile::back(std::uint32_t group) {
+  return has_copies(group) ? Status{} : mapping_.grow(bytes_needed(header(), group + 1));
 }
 
 std::byte* GpmCheckpointFile::header_bytes(std::uint32_t group, std::uint32_t place) const {
@@ -126,6 +139,7 @@ std::optional<GpmCheckpointFile::Newest> GpmCheckpointFile::header_at(std::uint3
 }
 
 std::optional<GpmCheckpointFile::Newest> GpmCheckpointFile::newest(std::uint32_t group) const {
+  if (!has_copies(group)) return std::nullopt;
   auto first = header_at(group, 0);
   auto second = header_at(group, 1);
   if (!first || !second) return first ? first : second;

@@ -24,9 +24,10 @@ namespace perdure::log {
 class GpmCheckpointFile {
  public:
   /// Replaces what was there. Room for `bytes` of each group (rounded up to lines for each of its `elements`), twice.
-  /// `synced`: what the host stores is synced, as on a disk; else it is written back.
+  /// `synced`: what the host stores is synced, as on a disk; else it is written back. `spare`: so many groups more, for
+  /// whose copies there is room once back() has made it.
   static Result<GpmCheckpointFile> create(std::string const& path, std::uint64_t bytes, std::uint32_t elements,
-                                          std::uint32_t groups, bool synced, bool gpu);
+                                          std::uint32_t groups, bool synced, bool gpu, std::uint32_t spare = 0);
   static Result<GpmCheckpointFile> open(std::string const& path, bool synced, bool gpu);
 
   /// The group's newest whole checkpoint.
@@ -36,6 +37,8 @@ class GpmCheckpointFile {
     std::uint32_t place;  // which of the two headers
   };
   [[nodiscard]] std::optional<Newest> newest(std::uint32_t group) const;
+  /// Sees that the file has the group's copies.
+  Status back(std::uint32_t group);
   /// The copy of the group that the next checkpoint may write.
   [[nodiscard]] std::byte* next_copy(std::uint32_t group) const;
   [[nodiscard]] std::uint64_t offset_of(std::byte const* at) const {
@@ -56,6 +59,7 @@ class GpmCheckpointFile {
       : path_(std::move(path)), mapping_(std::move(mapping)), synced_(synced) {}
   Status settle(void const* at, std::size_t bytes) const;
   [[nodiscard]] Status check() const;
+  [[nodiscard]] bool has_copies(std::uint32_t group) const;
   [[nodiscard]] std::optional<Newest> header_at(std::uint32_t group, std::uint32_t place) const;
   Status forget_torn(std::byte* header) const;
   [[nodiscard]] std::byte* header_bytes(std::uint32_t group, std::uint32_t place) const;

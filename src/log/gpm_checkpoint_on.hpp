@@ -44,11 +44,13 @@ class GpmCheckpointOn {
   struct Options {
     GpmPath path = GpmPath::gpm;
     std::uint32_t flush_threads = 0;  // of the CPU, where it flushes; 0 = all
+    std::uint32_t spare = 0;  // create(): groups more than asked for, whose copies take room once they are registered
   };
   static Result<GpmCheckpointOn> create(Grid& grid, std::string const& path, std::uint64_t bytes,
                                         std::uint32_t elements, std::uint32_t groups, Options const& options = {}) {
     bool const gpu = Grid::kPinsPools && !synced(options);
-    return over(grid, GpmCheckpointFile::create(path, bytes, elements, groups, synced(options), gpu), options);
+    return over(grid, GpmCheckpointFile::create(path, bytes, elements, groups, synced(options), gpu, options.spare),
+                options);
   }
   static Result<GpmCheckpointOn> open(Grid& grid, std::string const& path, Options const& options = {}) {
     return over(grid, GpmCheckpointFile::open(path, synced(options), Grid::kPinsPools && !synced(options)), options);
@@ -72,6 +74,7 @@ class GpmCheckpointOn {
                                   std::to_string(bytes) + " bytes are more than the " +
                                   std::to_string(room - used(elements)) + " that are left; make it larger"};
     }
+    if (Status s = file_.back(group); !s.ok()) return s;
     elements.push_back({static_cast<std::byte*>(at), bytes});
     return {};
   }

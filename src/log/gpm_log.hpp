@@ -1,9 +1,11 @@
-// libGPM's logs as kernels use them (GPM section 5.2): every thread, or partition, is a stack of entries. Hierarchical
-// coalesced (hcl): a thread appends to a place of its own without a lock, 4 bytes a lane, so that 32 threads side by
-// side fill whole lines. Conventional: partitions behind a lock.
+// libGPM's logs as kernels use them (GPM section 5.2): every thread, or partition, is a stack of bytes that entries are
+// appended to; the last bytes are read and taken off, in whole entries or not. Hierarchical coalesced (hcl): a thread
+// appends to a place of its own without a lock, 4 bytes a lane, so that 32 threads side by side fill whole lines.
+// Conventional: partitions behind a lock.
 //
-// Invariants: an entry is durable when insert() returns, after one ordering point; of a partition's entries the durable
-// ones are the first so many; an entry that finds no room changes nothing and says so.
+// Invariants: an entry is durable when insert() returns, after one ordering point; of a partition's bytes the durable
+// ones are the first so many; taking off a part of an entry is one store of its check, and gives its room back with the
+// entry's last byte; an entry that finds no room changes nothing and says so.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +21,15 @@ namespace perdure::log {
 enum class GpmLogError : std::uint32_t {
   none = 0,
   overflow,  // the partition has no room for it: nothing was written; make the log larger, or clear it
-  size,  // of 0, or more than 256 bytes
+  size,  // of 0 bytes, or an entry of more than 256
   partition,  // no such partition
-  empty,  // there is no entry
-  mismatch,  // the newest entry is of another size
+  empty,  // the stack holds nothing
+  fewer,  // the stack holds fewer bytes than that: none was read, or taken off
+  foreign,  // what stands where the last entry was is none: somebody else wrote there
 };
+
+/// Words of a mask of entry sizes.
+inline constexpr std::uint32_t kGpmSizeMask = kMostEntryBytes / 32;
 
 /// A log as a kernel gets it, by value. `tails`, `locks`, `known` and `lost` are machine memory.
 struct GpmLogView {
@@ -35,7 +41,7 @@ struct GpmLogView {
   std::uint64_t transaction = 0;
   std::uint32_t* tails = nullptr;  // words in use, a partition
   std::uint32_t* locks = nullptr;  // conventional: 1 = taken
-  std::uint32_t* known = nullptr;  // [w-1]: the file's header names entries of w words, durably
+  std::uint32_t* known = nullptr;  // two masks, bit n-1 of n bytes: what the header's sizes and parts name, durably
   std::uint64_t* lost = nullptr;  // entries that found no room
 };
 
@@ -53,20 +59,28 @@ PERDURE_FN std::uint32_t word_from(void const* bytes, std::size_t size, std::uin
   return word;
 }
 
-PERDURE_FN void word_into(void* bytes, std::size_t size, std::uint32_t i, std::uint32_t word) {
-  std::size_t const left = size - std::size_t{i} * 4;
-  memcpy(static_cast<char*>(bytes) + std::size_t{i} * 4, &word, left < 4 ? left : 4);
+PERDURE_FN std::uint32_t mask_bit(std::uint32_t size) { return 1u << (size - 1) % 32; }
+
+/// Before the first entry of its size, whole or in part: scans look for what the header names. `known` is the view's
+/// mask of `named`, an array of the header.
+template <class T>
+PERDURE_FN void name_size(T& thread, std::uint32_t* known, std::uint32_t* named, std::uint32_t size) {
+  std::uint32_t* const mask = &known[(size - 1) / 32];
+  std::uint32_t seen = thread.load(mask);
+  auto const learn = [&] {
+    while ((seen & mask_bit(size)) == 0) {
+      std::uint32_t const was = thread.cas(mask, seen, seen | mask_bit(size));
+      seen = was == seen ? seen | mask_bit(size) : was;
+    }
+  };
+  if ((seen & mask_bit(size)) != 0) return;
+  thread.store(&named[size - 1], 1);
+  if (mutated(Mutant::gpm_size_known_before_order)) learn();
+  if (!mutated(Mutant::gpm_size_not_ordered)) thread.persist();
+  learn();
 }
 
-/// Before the first entry of its size: scans look for the sizes that the header names.
-template <class T>
-PERDURE_FN void name_size(T& thread, GpmLogView const& log, std::uint32_t words) {
-  if (thread.load(&log.known[words - 1]) != 0) return;
-  thread.store(reinterpret_cast<GpmLogHeader*>(log.base)->sizes + (words - 1), 1);
-  if (mutated(Mutant::gpm_size_known_before_order)) thread.exchange(&log.known[words - 1], 1);
-  if (!mutated(Mutant::gpm_size_not_ordered)) thread.persist();
-  thread.exchange(&log.known[words - 1], 1);
-}
+PERDURE_FN GpmLogHeader* header_of(GpmLogView const& log) { return reinterpret_cast<GpmLogHeader*>(log.base); }
 
 template <class T>
 PERDURE_FN void lock(T& thread, GpmLogView const& log, std::uint64_t partition) {
@@ -83,83 +97,181 @@ PERDURE_FN void unlock(T& thread, GpmLogView const& log, std::uint64_t partition
   thread.exchange(&log.locks[partition], 0);
 }
 
-/// The words of an entry of `size` bytes.
-PERDURE_FN std::uint32_t words_of(std::size_t size) { return static_cast<std::uint32_t>((size + 3) / 4); }
-
-/// Whose stack a call means: -1 = the thread's own.
+/// Whose stack a call means: -1 = the thread's own. Others below 0 are no partition.
 template <class T>
 PERDURE_FN std::uint64_t partition_of(T const& thread, std::int64_t partition) {
-  return partition < 0 ? thread.global() : static_cast<std::uint64_t>(partition);
+  return partition == -1 ? thread.global() : static_cast<std::uint64_t>(partition);
 }
 
-/// Whether words [first, first + words) and the check after them are an entry.
+/// The words of a partition that are in use.
 template <class T>
-PERDURE_FN bool is_entry(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint64_t first,
-                         std::uint32_t words) {
-  GpmCheck check(partition, first);
-  for (std::uint32_t i = 0; i < words; ++i) check.add(thread.load(word_of(log, partition, first + i)));
-  return thread.load(word_of(log, partition, first + words)) == check.of(log.transaction);
+PERDURE_FN std::uint32_t tail_of(T& thread, GpmLogView const& log, std::uint64_t partition) {
+  return thread.add(&log.tails[partition], 0);
 }
 
 template <class T>
-PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entry, std::size_t size,
+PERDURE_FN GpmLogError append(T& thread, GpmLogView const& log, void const* entry, std::uint32_t size,
                               std::uint64_t partition) {
-  std::uint32_t const words = words_of(size);
-  std::uint32_t const first = thread.add(&log.tails[partition], 0);
+  std::uint32_t const words = gpm_words_of(size);
+  std::uint32_t const first = tail_of(thread, log, partition);
   if (first + words + (mutated(Mutant::gpm_overflow_forgets_check) ? 0 : 1) > log.words) {
     thread.add(log.lost, 1);
     return GpmLogError::overflow;
   }
-  name_size(thread, log, words);
+  name_size(thread, log.known, header_of(log)->sizes, size);
   GpmCheck check(partition, first);
   for (std::uint32_t i = 0; i < words; ++i) {
     std::uint32_t const word = word_from(entry, size, i);
     check.add(word);
     thread.store(word_of(log, partition, first + i), word);
   }
-  thread.store(word_of(log, partition, first + words), check.of(log.transaction));
+  thread.store(word_of(log, partition, first + words), check.of(log.transaction, size, 0));
   if (!mutated(Mutant::gpm_entry_not_ordered) && !mutated(Mutant::gpm_unlocked_before_order)) thread.persist();
   thread.exchange(&log.tails[partition], first + words + 1);
   return GpmLogError::none;
 }
 
-/// Where the newest entry begins if it has `size` bytes.
+/// An entry as it stands: words [first, first + words of `size`), and its check.
+struct Entry {
+  std::uint32_t first = 0;
+  std::uint32_t size = 0;
+  std::uint32_t taken = 0;  // of its last bytes
+  std::uint64_t state = 0;  // of its check
+
+  [[nodiscard]] PERDURE_FN std::uint32_t left() const { return size - taken; }
+};
+
+/// Whether an entry of `size` bytes ends at the tail.
 template <class T>
-PERDURE_FN GpmLogError newest(T& thread, GpmLogView const& log, std::size_t size, std::uint64_t partition,
-                              std::uint32_t& first) {
-  std::uint32_t const tail = thread.add(&log.tails[partition], 0);
-  std::uint32_t const words = words_of(size);
-  if (tail == 0) return GpmLogError::empty;
-  if (tail < words + 1) return GpmLogError::mismatch;
-  first = tail - words - 1;
-  return is_entry(thread, log, partition, first, words) ? GpmLogError::none : GpmLogError::mismatch;
+PERDURE_FN bool ends_there(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t tail,
+                           std::uint32_t size, bool parts, Entry& entry) {
+  std::uint32_t const words = gpm_words_of(size), first = tail - words - 1;
+  GpmCheck check(partition, first);
+  for (std::uint32_t i = 0; i < words; ++i) check.add(thread.load(word_of(log, partition, first + i)));
+  std::uint32_t const stands = thread.load(word_of(log, partition, tail - 1));
+  entry = {first, size, check.taken(stands, log.transaction, size, parts), check.state};
+  return entry.taken != size;
+}
+
+/// The entry that ends at the tail, which is not 0. `likely`: its size, or any number.
+template <class T>
+PERDURE_FN bool last_entry(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t tail,
+                           std::size_t likely, Entry& entry) {
+  if (likely != 0 && likely <= kMostEntryBytes) {
+    auto const size = static_cast<std::uint32_t>(likely);
+    std::uint32_t const mask = thread.load(&log.known[(size - 1) / 32]);
+    if ((mask & mask_bit(size)) != 0 && gpm_words_of(size) < tail &&
+        ends_there(thread, log, partition, tail, size, false, entry))
+      return true;
+  }
+  for (std::uint32_t i = 0; i < kGpmSizeMask; ++i) {
+    std::uint32_t const sizes = thread.load(&log.known[i]);
+    std::uint32_t const parts = sizes == 0 ? 0 : thread.load(&log.known[kGpmSizeMask + i]);
+    for (std::uint32_t bit = 0; bit < 32 && sizes >> bit != 0; ++bit) {
+      std::uint32_t const size = i * 32 + bit + 1;
+      if ((sizes >> bit & 1) == 0 || gpm_words_of(size) >= tail) continue;
+      if (ends_there(thread, log, partition, tail, size, (parts >> bit & 1) != 0, entry)) return true;
+    }
+  }
+  return false;
 }
 
 /// The check goes first, so that of a partition's entries the first so many stay.
 template <class T>
-PERDURE_FN void take_off(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t first,
-                         std::uint32_t words) {
-  if (!mutated(Mutant::gpm_removal_keeps_check)) thread.store(word_of(log, partition, first + words), 0u);
+PERDURE_FN void take_off(T& thread, GpmLogView const& log, std::uint64_t partition, Entry const& entry) {
+  if (!mutated(Mutant::gpm_removal_keeps_check))
+    thread.store(word_of(log, partition, entry.first + gpm_words_of(entry.size)), 0u);
   if (!mutated(Mutant::gpm_removal_not_ordered)) thread.persist();
-  thread.exchange(&log.tails[partition], first);
+  thread.exchange(&log.tails[partition], entry.first);
 }
 
-/// The words of the last entry before `tail`, whatever its size; 0: there is none.
+/// Takes off the last `bytes` of what is left of an entry, which is more.
 template <class T>
-PERDURE_FN std::uint32_t last_words(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t tail) {
-  std::uint32_t last = 0;
-  for (std::uint32_t first = 0; first < tail; first += last + 1) {
-    last = 0;
-    for (std::uint32_t words = 1; words <= kMostEntryWords && last == 0; ++words)
-      if (thread.load(&log.known[words - 1]) != 0 && is_entry(thread, log, partition, first, words)) last = words;
-    if (last == 0) return 0;
+PERDURE_FN void take_part(T& thread, GpmLogView const& log, std::uint64_t partition, Entry const& entry,
+                          std::uint32_t bytes) {
+  if (!mutated(Mutant::gpm_part_not_named))
+    name_size(thread, log.known + kGpmSizeMask, header_of(log)->parts, entry.size);
+  GpmCheck check(partition, entry.first);
+  check.state = entry.state;
+  thread.store(word_of(log, partition, entry.first + gpm_words_of(entry.size)),
+               check.of(log.transaction, entry.size, entry.taken + bytes));
+  if (!mutated(Mutant::gpm_part_not_ordered)) thread.persist();
+}
+
+/// The stack's last `bytes` bytes, by the entries that they lie in: act(entry, how many of what is left of it), newest
+/// first, until it answers false. `last`: the newest entry. Whether all of them are entries, and act() never said
+/// false.
+template <class T, class F>
+PERDURE_FN bool for_last(T& thread, GpmLogView const& log, std::uint64_t partition, Entry last, std::size_t bytes,
+                         F act) {
+  while (true) {
+    std::uint32_t const left = last.left();
+    if (!act(last, bytes < left ? static_cast<std::uint32_t>(bytes) : left)) return false;
+    if (bytes <= left) return true;
+    bytes -= left;
+    if (last.first == 0 || !last_entry(thread, log, partition, last.first, bytes, last)) return false;
   }
-  return last;
+}
+
+/// Finds the newest entry, and sees that `bytes` bytes are there.
+template <class T>
+PERDURE_FN GpmLogError look(T& thread, GpmLogView const& log, std::uint64_t partition, std::size_t bytes, Entry& last) {
+  std::uint32_t const tail = tail_of(thread, log, partition);
+  if (tail == 0) return GpmLogError::empty;
+  if (!last_entry(thread, log, partition, tail, bytes, last)) return GpmLogError::foreign;
+  if (bytes <= last.left()) return GpmLogError::none;
+  std::uint32_t lowest = tail;
+  bool const there = for_last(thread, log, partition, last, bytes, [&](Entry const& entry, std::uint32_t) {
+    lowest = entry.first;
+    return true;
+  });
+  if (there) return GpmLogError::none;
+  return lowest == 0 ? GpmLogError::fewer : GpmLogError::foreign;
+}
+
+/// Bytes [from, from + n) of an entry.
+template <class T>
+PERDURE_FN void copy_bytes(T& thread, GpmLogView const& log, std::uint64_t partition, std::uint32_t first,
+                           std::uint32_t from, std::uint32_t n, char* to) {
+  for (std::uint32_t i = 0; i < n;) {
+    std::uint32_t const skip = (from + i) % 4, here = n - i < 4 - skip ? n - i : 4 - skip;
+    std::uint32_t const word = thread.load(word_of(log, partition, first + (from + i) / 4)) >> 8 * skip;
+    memcpy(to + i, &word, here);
+    i += here;
+  }
+}
+
+template <class T>
+PERDURE_FN GpmLogError read_last(T& thread, GpmLogView const& log, void* to, std::size_t bytes,
+                                 std::uint64_t partition) {
+  Entry last;
+  if (GpmLogError const error = look(thread, log, partition, bytes, last); error != GpmLogError::none) return error;
+  char* end = static_cast<char*>(to) + bytes;
+  for_last(thread, log, partition, last, bytes, [&](Entry const& entry, std::uint32_t n) {
+    end -= n;
+    copy_bytes(thread, log, partition, entry.first, entry.left() - n, n, end);
+    return true;
+  });
+  return GpmLogError::none;
+}
+
+template <class T>
+PERDURE_FN GpmLogError remove_last(T& thread, GpmLogView const& log, std::size_t bytes, std::uint64_t partition) {
+  Entry last;
+  if (GpmLogError const error = look(thread, log, partition, bytes, last); error != GpmLogError::none) return error;
+  for_last(thread, log, partition, last, bytes, [&](Entry const& entry, std::uint32_t n) {
+    if (n == entry.left()) {
+      take_off(thread, log, partition, entry);
+    } else {
+      take_part(thread, log, partition, entry, n);
+    }
+    return true;
+  });
+  return GpmLogError::none;
 }
 
 template <class T, class F>
-PERDURE_FN GpmLogError locked(T& thread, GpmLogView const& log, std::size_t size, std::int64_t which, F act) {
-  if (size == 0 || words_of(size) > kMostEntryWords) return GpmLogError::size;
+PERDURE_FN GpmLogError locked(T& thread, GpmLogView const& log, std::int64_t which, F act) {
   std::uint64_t const partition = partition_of(thread, which);
   if (partition >= log.partitions) return GpmLogError::partition;
   lock(thread, log, partition);
@@ -175,44 +287,64 @@ PERDURE_FN GpmLogError locked(T& thread, GpmLogView const& log, std::size_t size
 template <class T>
 PERDURE_FN GpmLogError gpm_insert(T& thread, GpmLogView const& log, void const* entry, std::size_t size,
                                   std::int64_t which = -1) {
-  return gpm_detail::locked(thread, log, size, which, [&](std::uint64_t partition) {
-    return gpm_detail::append(thread, log, entry, size, partition);
+  if (size == 0 || size > kMostEntryBytes) return GpmLogError::size;
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    return gpm_detail::append(thread, log, entry, static_cast<std::uint32_t>(size), partition);
   });
 }
 
-/// The newest entry, which must have `size` bytes.
+/// The last `size` bytes, of whichever entries.
 template <class T>
-PERDURE_FN GpmLogError gpm_read(T& thread, GpmLogView const& log, void* entry, std::size_t size,
+PERDURE_FN GpmLogError gpm_read(T& thread, GpmLogView const& log, void* bytes, std::size_t size,
                                 std::int64_t which = -1) {
-  return gpm_detail::locked(thread, log, size, which, [&](std::uint64_t partition) {
-    std::uint32_t first = 0;
-    GpmLogError const error = gpm_detail::newest(thread, log, size, partition, first);
-    for (std::uint32_t i = 0; error == GpmLogError::none && i < gpm_detail::words_of(size); ++i)
-      gpm_detail::word_into(entry, size, i, thread.load(gpm_detail::word_of(log, partition, first + i)));
-    return error;
+  if (size == 0) return GpmLogError::size;
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    return gpm_detail::read_last(thread, log, bytes, size, partition);
   });
 }
 
-/// Takes off the newest entry, which must have `size` bytes; durable when it returns.
+/// Takes off the last `size` bytes, entry by entry, newest first; durable when it returns. A crash before that may
+/// leave it done in part.
 template <class T>
 PERDURE_FN GpmLogError gpm_remove(T& thread, GpmLogView const& log, std::size_t size, std::int64_t which = -1) {
-  return gpm_detail::locked(thread, log, size, which, [&](std::uint64_t partition) {
-    std::uint32_t first = 0;
-    GpmLogError const error = gpm_detail::newest(thread, log, size, partition, first);
-    if (error == GpmLogError::none) gpm_detail::take_off(thread, log, partition, first, gpm_detail::words_of(size));
-    return error;
+  if (size == 0) return GpmLogError::size;
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    return gpm_detail::remove_last(thread, log, size, partition);
   });
 }
 
 /// Takes off all entries of a partition, newest first, an ordering point each. The host's clear() ends all at once.
 template <class T>
 PERDURE_FN GpmLogError gpm_clear(T& thread, GpmLogView const& log, std::int64_t which = -1) {
-  return gpm_detail::locked(thread, log, 1, which, [&](std::uint64_t partition) {
-    while (std::uint32_t const tail = thread.add(&log.tails[partition], 0)) {
-      std::uint32_t const words = gpm_detail::last_words(thread, log, partition, tail);
-      if (words == 0) return GpmLogError::mismatch;
-      gpm_detail::take_off(thread, log, partition, tail - words - 1, words);
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    gpm_detail::Entry last;
+    while (std::uint32_t const tail = gpm_detail::tail_of(thread, log, partition)) {
+      if (!gpm_detail::last_entry(thread, log, partition, tail, last.size, last)) return GpmLogError::foreign;
+      gpm_detail::take_off(thread, log, partition, last);
     }
+    return GpmLogError::none;
+  });
+}
+
+/// How many bytes a partition's stack holds.
+template <class T>
+PERDURE_FN GpmLogError gpm_size(T& thread, GpmLogView const& log, std::uint64_t& bytes, std::int64_t which = -1) {
+  bytes = 0;
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    gpm_detail::Entry last;
+    for (std::uint32_t tail = gpm_detail::tail_of(thread, log, partition); tail != 0; tail = last.first) {
+      if (!gpm_detail::last_entry(thread, log, partition, tail, last.size, last)) return GpmLogError::foreign;
+      bytes += last.left();
+    }
+    return GpmLogError::none;
+  });
+}
+
+/// Whether it holds none.
+template <class T>
+PERDURE_FN GpmLogError gpm_empty(T& thread, GpmLogView const& log, bool& empty, std::int64_t which = -1) {
+  return gpm_detail::locked(thread, log, which, [&](std::uint64_t partition) {
+    empty = gpm_detail::tail_of(thread, log, partition) == 0;
     return GpmLogError::none;
   });
 }

@@ -12,6 +12,7 @@ namespace perdure::log {
 namespace {
 
 constexpr std::uint64_t kMostPartitions = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostPartitionBytes = std::uint64_t{1} << 33;  // their words are counted in 32 bits
 constexpr std::uint64_t kLineWords = kGpmLine / sizeof(std::uint32_t);
 
 std::uint64_t header_check(GpmLogHeader const& header) {
@@ -43,16 +44,17 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
     return Status{Code::invalid_argument, "log " + path + ": " + std::to_string(partitions) +
                                               " partitions; ask for 1 to 2^32" + (hcl ? " threads" : "")};
   }
-  std::uint64_t const words = bytes / 4 / partitions;
-  if (words > ~std::uint32_t{0}) {
-    return Status{Code::invalid_argument, "log " + path + ": partitions of " + std::to_string(words * 4) +
-                                              " bytes; a partition holds less than 16 GiB, ask for more of them"};
-  }
-  if (words < 2) {
+  std::uint64_t const each = bytes / partitions;
+  if (each == 0) {
     return Status{Code::invalid_argument, "log " + path + ": " + std::to_string(bytes) + " bytes give each of " +
-                                              std::to_string(partitions) + " partitions less than an entry; ask for " +
-                                              std::to_string(partitions * 8) + " at least"};
+                                              std::to_string(partitions) + " partitions less than one; ask for " +
+                                              std::to_string(partitions) + " at least"};
   }
+  if (each >= kMostPartitionBytes) {
+    return Status{Code::invalid_argument, "log " + path + ": partitions of " + std::to_string(each) +
+                                              " bytes; a partition holds less than 8 GiB, ask for more of them"};
+  }
+  std::uint64_t const words = gpm_partition_words(each);
   std::uint64_t const places = hcl ? round_up(partitions, kHclLanes) : partitions;
   std::uint64_t const file_bytes = gpm_file_bytes(kGpmPage + places * words * 4);
   auto const make = pm::MakeOptions{
@@ -63,7 +65,7 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
 
   GpmLogHeader header{};
   std::memcpy(header.magic, kGpmLogMagic, sizeof header.magic);
-  header.version = kGpmVersion;
+  header.version = kGpmLogVersion;
   header.kind = geometry.kind;
   header.file_bytes = file_bytes;
   header.partitions = partitions;
@@ -104,9 +106,9 @@ Status GpmLogFile::check() const {
   pm::will_read(mapping_.data(), sizeof(GpmLogHeader));
   GpmLogHeader const& h = header();
   if (std::memcmp(h.magic, kGpmLogMagic, sizeof h.magic) != 0) return damaged(path_, "is no libGPM log");
-  if (h.version != kGpmVersion) {
+  if (h.version != kGpmLogVersion) {
     return {Code::unsupported, "log " + path_ + " is of format version " + std::to_string(h.version) +
-                                   "; this build reads " + std::to_string(kGpmVersion)};
+                                   "; this build reads " + std::to_string(kGpmLogVersion)};
   }
   if (h.check != header_check(h)) return damaged(path_, "has a damaged header");
   if (h.file_bytes > mapping_.size()) {
@@ -132,9 +134,19 @@ std::uint32_t GpmLogFile::entry_at(std::uint64_t partition, std::uint64_t first)
   GpmCheck check(partition, first);
   for (std::uint32_t words = 1; words <= kMostEntryWords && first + words < h.words; ++words) {
     check.add(word(first + words - 1));
-    if (h.sizes[words - 1] != 0 && word(first + words) == check.of(h.transaction)) return words;
+    if (!named(words)) continue;
+    std::uint32_t const stands = word(first + words);
+    for (std::uint32_t size = words * 4 - 3; stands != 0 && size <= words * 4; ++size)
+      if (h.sizes[size - 1] != 0 && check.taken(stands, h.transaction, size, h.parts[size - 1] != 0) != size)
+        return words;
   }
   return 0;
+}
+
+/// Whether entries of so many words may be there.
+bool GpmLogFile::named(std::uint32_t words) const {
+  std::uint32_t const* const sizes = header().sizes + (words - 1) * 4;
+  return (sizes[0] | sizes[1] | sizes[2] | sizes[3]) != 0;
 }
 
 std::vector<std::uint32_t> GpmLogFile::scan(std::uint32_t host_threads) const {
@@ -211,7 +223,7 @@ Status GpmLogFile::end_above(std::vector<std::uint32_t> const& tails, std::uint3
   };
   auto const ordered = [&] { return settle_written_back(data() + header().data, header().file_bytes - header().data); };
   for (std::uint32_t words = kMostEntryWords; words >= 1; --words) {
-    if (header().sizes[words - 1] == 0) continue;
+    if (!named(words)) continue;
     bool const any = ended([&](auto begin, auto end) { return end_checks(tails, begin, end, words); });
     if (!any || mutated(Mutant::gpm_torn_entries_at_once)) continue;
     if (Status s = ordered(); !s.ok()) return s;

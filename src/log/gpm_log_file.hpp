@@ -29,7 +29,8 @@ class GpmLogFile {
   /// Who uses it. For the host alone it may lie on any disk, and is synced; for kernels, in memory, where what the host
   /// stores is written back.
   enum class For : std::uint8_t { host, kernels };
-  /// Replaces what was there. `bytes` is shared out evenly; a partition must hold a word and its check.
+  /// Replaces what was there. Room for `bytes` bytes of entries, each counted in whole words of 4 and shared out evenly
+  /// among the partitions; their checks come on top.
   static Result<GpmLogFile> create(std::string const& path, std::uint64_t bytes, GpmLogGeometry const& geometry,
                                    For whom, bool gpu);
   static Result<GpmLogFile> open(std::string const& path, For whom, bool gpu);
@@ -60,6 +61,7 @@ class GpmLogFile {
   bool end_checks(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end, std::uint64_t words);
   bool end_rest(std::vector<std::uint32_t> const& tails, std::size_t begin, std::size_t end);
   [[nodiscard]] std::uint32_t entry_at(std::uint64_t partition, std::uint64_t first) const;
+  [[nodiscard]] bool named(std::uint32_t words) const;
 
   std::string path_;
   pm::Mapping mapping_;

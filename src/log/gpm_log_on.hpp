@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,18 +15,45 @@
 
 namespace perdure::log {
 
-/// Takes off the entries of one partition; one thread.
-struct GpmClearKernel {
+/// What the host asks about one partition; one thread answers.
+struct GpmPartitionAnswer {
+  GpmLogError error;
+  std::uint64_t bytes;
+};
+struct GpmPartitionKernel {
+  enum class Do : std::uint8_t { clear, size } what;
   static constexpr int kPhases = 1;
   using Shared = exec::NoShared;
   using State = exec::NoState;
   GpmLogView log;
   std::int64_t partition;
-  GpmLogError* answer;
+  GpmPartitionAnswer* answer;
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    *answer = gpm_clear(thread, log, partition);
+    GpmPartitionAnswer mine{GpmLogError::none, 0};
+    mine.error = what == Do::clear ? gpm_clear(thread, log, partition) : gpm_size(thread, log, mine.bytes, partition);
+    *answer = mine;
+  }
+};
+
+/// Bytes of all partitions; those that are no stack of entries count as `foreign`.
+struct GpmSumKernel {
+  static constexpr int kPhases = 1;
+  using Shared = exec::NoShared;
+  using State = exec::NoState;
+  GpmLogView log;
+  std::uint64_t* bytes;
+  std::uint64_t* foreign;
+
+  template <int, class T>
+  PERDURE_FN void run(T& thread, Shared&, State&) const {
+    for (std::uint64_t p = thread.global(); p < log.partitions; p += thread.total()) {
+      std::uint64_t mine = 0;
+      GpmLogError const error = gpm_size(thread, log, mine, static_cast<std::int64_t>(p));
+      if (error != GpmLogError::none) thread.add(foreign, 1);
+      if (mine != 0) thread.add(bytes, mine);
+    }
   }
 };
 
@@ -62,20 +90,21 @@ class GpmLogOn {
     return grid_->fill(tails_.data(), 0, file_.header().partitions);
   }
   /// The same for one partition, entry by entry.
-  Status clear(std::uint64_t partition) {
-    if (partition >= file_.header().partitions) {
-      return {Code::invalid_argument, "log " + file_.path() + " has no partition " + std::to_string(partition) +
-                                          "; there are " + std::to_string(file_.header().partitions)};
-    }
-    typename Grid::template Buffer<GpmLogError> answer;
-    if (Status s = answer.resize(1); !s.ok()) return s;
-    GpmClearKernel const kernel{view(), static_cast<std::int64_t>(partition), answer.data()};
-    if (Status s = grid_->launch({1, 1}, kernel); !s.ok()) return s;
-    GpmLogError error = GpmLogError::none;
-    if (Status s = grid_->fetch(&error, answer.data(), 1); !s.ok()) return s;
-    if (error == GpmLogError::none) return {};
-    return {Code::corrupt, "log " + file_.path() + ", partition " + std::to_string(partition) +
-                               " was written by somebody else meanwhile; open it again"};
+  Status clear(std::uint64_t partition) { return ask(GpmPartitionKernel::Do::clear, partition).status(); }
+  /// Bytes that a partition's stack holds.
+  Result<std::uint64_t> size(std::uint64_t partition) { return ask(GpmPartitionKernel::Do::size, partition); }
+  /// Bytes that all of them hold.
+  Result<std::uint64_t> size() {
+    typename Grid::template Buffer<std::uint64_t> sums;
+    if (Status s = sums.resize(2); !s.ok()) return s;
+    if (Status s = grid_->fill(sums.data(), 0, 2); !s.ok()) return s;
+    GpmSumKernel const kernel{view(), sums.data(), sums.data() + 1};
+    auto const most = std::min<std::uint64_t>(file_.header().partitions, 1u << 16);
+    if (Status s = grid_->launch(exec::grid_of(most, 64), kernel); !s.ok()) return s;
+    std::uint64_t summed[2] = {};
+    if (Status s = grid_->fetch(summed, sums.data(), 2); !s.ok()) return s;
+    if (summed[1] != 0) return foreign(std::to_string(summed[1]) + " partitions were");
+    return summed[0];
   }
   /// Entries that found no room since the log was opened.
   Result<std::uint64_t> overflows() {
@@ -94,6 +123,23 @@ class GpmLogOn {
  private:
   GpmLogOn(Grid& grid, GpmLogFile file) : grid_(&grid), file_(std::move(file)) {}
 
+  Result<std::uint64_t> ask(GpmPartitionKernel::Do what, std::uint64_t partition) {
+    if (partition >= file_.header().partitions) {
+      return Status{Code::invalid_argument, "log " + file_.path() + " has no partition " + std::to_string(partition) +
+                                                "; there are " + std::to_string(file_.header().partitions)};
+    }
+    typename Grid::template Buffer<GpmPartitionAnswer> answer;
+    if (Status s = answer.resize(1); !s.ok()) return s;
+    GpmPartitionKernel const kernel{what, view(), static_cast<std::int64_t>(partition), answer.data()};
+    if (Status s = grid_->launch({1, 1}, kernel); !s.ok()) return s;
+    GpmPartitionAnswer answered{};
+    if (Status s = grid_->fetch(&answered, answer.data(), 1); !s.ok()) return s;
+    if (answered.error == GpmLogError::none) return answered.bytes;
+    return foreign("partition " + std::to_string(partition) + " was");
+  }
+  [[nodiscard]] Status foreign(std::string const& what) const {
+    return {Code::corrupt, "log " + file_.path() + ": " + what + " written by somebody else meanwhile; open it again"};
+  }
   static GpmLogFile::For whom(bool for_kernels) {
     return for_kernels ? GpmLogFile::For::kernels : GpmLogFile::For::host;
   }
@@ -101,13 +147,18 @@ class GpmLogOn {
     GpmLogOn log(grid, std::move(file));
     GpmLogHeader const& h = log.file_.header();
     std::uint64_t const locks = h.kind == GpmLogKind::conventional ? h.partitions : 1;
-    for (Status s : {log.tails_.resize(h.partitions), log.locks_.resize(locks), log.known_.resize(kMostEntryWords),
+    for (Status s : {log.tails_.resize(h.partitions), log.locks_.resize(locks), log.known_.resize(2 * kGpmSizeMask),
                      log.lost_.resize(1)})
       if (!s.ok()) return s;
     for (Status s : {grid.fill(log.locks_.data(), 0, locks), grid.fill(log.lost_.data(), 0, 1)})
       if (!s.ok()) return s;
     if (Status s = grid.send(log.tails_.data(), tails.data(), tails.size()); !s.ok()) return s;
-    if (Status s = grid.send(log.known_.data(), h.sizes, kMostEntryWords); !s.ok()) return s;
+    std::array<std::uint32_t, 2 * kGpmSizeMask> known{};
+    for (std::uint32_t i = 0; i < kMostEntryBytes; ++i) {
+      if (h.sizes[i] != 0) known[i / 32] |= gpm_detail::mask_bit(i + 1);
+      if (h.parts[i] != 0) known[kGpmSizeMask + i / 32] |= gpm_detail::mask_bit(i + 1);
+    }
+    if (Status s = grid.send(log.known_.data(), known.data(), known.size()); !s.ok()) return s;
     return Result<GpmLogOn>(std::move(log));
   }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -83,16 +84,88 @@ TEST_F(GpmCalls, ALogIsMadeOpenedClearedAndClosed) {
   EXPECT_EQ(gpmlog_clear(log, 255), GPM_OK);
   EXPECT_EQ(gpmlog_clear(log, 256), GPM_FAILED);
   EXPECT_TRUE(said("no partition 256")) << gpm_error();
-  EXPECT_EQ(gpmlog_overflows(log), 0u);
+  EXPECT_EQ(gpmlog_clear(log, -2), GPM_FAILED);
+  EXPECT_EQ(gpmlog_overflows(log), 0);
+  EXPECT_EQ(gpmlog_partitions(log), 256);
+  EXPECT_EQ(gpmlog_size(log), 0);
+  EXPECT_EQ(gpmlog_size(log, 255), 0);
+  EXPECT_EQ(gpmlog_size(log, 256), GPM_FAILED);
   EXPECT_EQ(gpmlog_close(log), GPM_OK);
   EXPECT_EQ(gpmlog_close(log), GPM_FAILED);
+  EXPECT_EQ(gpmlog_partitions(log), GPM_FAILED);
   log = gpmlog_open(file("log").c_str());
   ASSERT_NE(log, nullptr) << gpm_error();
   EXPECT_EQ(gpmlog_close(log), GPM_OK);
   EXPECT_EQ(gpmlog_create_conv(file("log").c_str(), 1 << 16, 0), nullptr);
   EXPECT_TRUE(said("0 partitions")) << gpm_error();
-  EXPECT_EQ(gpmlog_create_hcl(file("log").c_str(), 1 << 10, 4, 64), nullptr);
-  EXPECT_TRUE(said("less than an entry")) << gpm_error();
+  EXPECT_EQ(gpmlog_create_hcl(file("log").c_str(), 255, 4, 64), nullptr);
+  EXPECT_TRUE(said("less than one")) << gpm_error();
+  log = gpmlog_create_hcl(file("log").c_str(), 1 << 10, 4, 64);  // figure 4: 4 bytes a thread
+  ASSERT_NE(log, nullptr) << gpm_error();
+  EXPECT_EQ(gpmlog_close(log), GPM_OK);
+}
+
+/// Programs take any other value than 0 for a failure, or those below 0: both are right.
+TEST_F(GpmCalls, FailuresAreBelowZero) {
+  for (gpm_result const failure :
+       {GPM_FAILED, GPM_NONE_YET, GPM_OVERFLOW, GPM_SIZE, GPM_PARTITION, GPM_EMPTY, GPM_FEWER, GPM_FOREIGN})
+    EXPECT_LT(failure, 0);
+  EXPECT_EQ(GPM_OK, 0);
+  gpmlog* const none = nullptr;
+  EXPECT_LT(gpmlog_clear(none), 0);
+  EXPECT_LT(gpmlog_size(none), 0);
+  EXPECT_LT(gpmlog_overflows(none), 0);
+  EXPECT_LT(gpmlog_close(none), 0);
+  EXPECT_LT(gpmcp_checkpoint(nullptr, 0), 0);
+  EXPECT_LT(gpmcp_restore(nullptr, 0), 0);
+  EXPECT_LT(gpmcp_register(nullptr, nullptr, 8, 0), 0);
+}
+
+TEST_F(GpmCalls, TheHostWritesAndFillsWhatIsMapped) {
+  auto* const bytes = static_cast<char*>(gpm_map(file("a").c_str(), 8192, true));
+  ASSERT_NE(bytes, nullptr) << gpm_error();
+  std::size_t const all = gpm_mapped_bytes(bytes);
+  EXPECT_GE(all, 8192u);
+  EXPECT_EQ(gpm_mapped_bytes(bytes + 1), 0u);
+  EXPECT_EQ(gpm_write(bytes + 8000, "kept", 5), GPM_OK) << gpm_error();
+  EXPECT_EQ(gpm_fill(bytes, 'f', 2), GPM_OK) << gpm_error();
+  EXPECT_STREQ(bytes + 8000, "kept");
+  EXPECT_EQ(std::string(bytes, 3), std::string("ff\0", 3));
+  EXPECT_EQ(gpm_write(bytes + all - 4, "kept", 5), GPM_FAILED);
+  EXPECT_TRUE(said("gpm_write: the pointer is not within what gpm_map mapped")) << gpm_error();
+  EXPECT_EQ(gpm_fill(bytes - 1, 0, 1), GPM_FAILED);
+  EXPECT_EQ(gpm_unmap(file("a").c_str(), bytes, 8192), GPM_OK);
+}
+
+/// hotspot makes one group, and registers its two arrays in groups 0 and 1.
+TEST_F(GpmCalls, ASpareGroupTakesRoomOnceItIsUsed) {
+  auto* const memory = static_cast<std::uint32_t*>(gpm_map(file("a").c_str(), 1 << 16, true));
+  ASSERT_NE(memory, nullptr) << gpm_error();
+  gpmcp* checkpoint = gpmcp_create_spare(file("cp").c_str(), 1 << 16, 2, 1, 1);
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  auto const before = std::filesystem::file_size(file("cp"));
+  ASSERT_EQ(gpmcp_register(checkpoint, memory, 1 << 16, 0), GPM_OK) << gpm_error();
+  ASSERT_EQ(gpmcp_checkpoint(checkpoint, 0), GPM_OK) << gpm_error();
+  EXPECT_EQ(std::filesystem::file_size(file("cp")), before);
+  ASSERT_EQ(gpmcp_close(checkpoint), GPM_OK);
+
+  checkpoint = gpmcp_open(file("cp").c_str());  // by a process that ended before it used the other group
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory, 1 << 16, 1), GPM_OK) << gpm_error();
+  EXPECT_GE(std::filesystem::file_size(file("cp")), before + (2 << 16));
+  EXPECT_EQ(gpmcp_restore(checkpoint, 1), GPM_NONE_YET);
+  memory[9] = 99;
+  ASSERT_EQ(gpmcp_checkpoint(checkpoint, 1), GPM_OK) << gpm_error();
+  ASSERT_EQ(gpmcp_close(checkpoint), GPM_OK);
+  memory[9] = 0;
+  checkpoint = gpmcp_open(file("cp").c_str());
+  ASSERT_NE(checkpoint, nullptr) << gpm_error();
+  ASSERT_EQ(gpmcp_register(checkpoint, memory, 1 << 16, 1), GPM_OK) << gpm_error();
+  ASSERT_EQ(gpmcp_restore(checkpoint, 1), GPM_OK) << gpm_error();
+  EXPECT_EQ(memory[9], 99u);
+  EXPECT_EQ(gpmcp_register(checkpoint, memory, 8, 2), GPM_FAILED);
+  EXPECT_EQ(gpmcp_close(checkpoint), GPM_OK);
+  EXPECT_EQ(gpm_unmap(file("a").c_str(), memory, 1 << 16), GPM_OK);
 }
 
 TEST_F(GpmCalls, AFileOfAnotherKindIsRefusedByName) {
