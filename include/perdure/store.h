@@ -87,6 +87,7 @@ enum class CachePolicy : std::uint8_t { lfu, lru, random };
 
 struct OpenOptions {
   bool read_only = false;
+  bool repair = false;  // mend a pool that is not as its last orderly close left it: else it does not open
   Device device = Device::cpu;
   std::uint32_t threads = 0;  // CPU workers; 0 = one a core
   bool verify_reads = true;  // check each record's CRC-32C on get
@@ -109,10 +110,13 @@ struct RecoveryReport {
   bool resize_resumed = false;
   std::uint64_t records = 0;  // reachable after recovery
   bool counted = true;  // false: not yet, of a large Dash index that was not closed in order; see Stats::records
-  std::uint64_t dropped = 0;  // slots cleared: half inserted, or pointing outside any record
+  std::uint64_t dropped = 0;  // slots cleared (half inserted, or by a repair), or pointing outside any record
   std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed; its step counts as one
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
   std::string why_dropped;  // empty when nothing was dropped
+  bool repaired = false;  // by OpenOptions::repair, for it was damaged: see Store::acknowledge_repair
+  std::vector<std::string>
+      changes;  // what recovery or repair changed, one line each, naming slot and file offset; at most 100
   std::uint64_t replayed = 0;  // durability power: batches taken from the log
   bool lost_acknowledged = false;  // durability power: the log is damaged before a place it once had reached
   std::string log_report;  // durability power: which image was used, where the log ended and why
@@ -333,7 +337,11 @@ class Store {
   /// `overwrite`, if it is a snapshot, or with `force`.
   Status snapshot(std::string const& path, SnapshotOptions const& options = {});
 
+  /// Looks at every record. After a repair it finds faults, which name what the repair changed, until that is
+  /// acknowledged.
   [[nodiscard]] Result<VerifyReport> verify();
+  /// What repairs changed (OpenOptions::repair) has been seen to: `verify` is silent about it from now on, durably.
+  Status acknowledge_repair();
   [[nodiscard]] Stats stats() const;
   void reset_counts();
   [[nodiscard]] RecoveryReport const& recovery() const;

@@ -19,4 +19,14 @@ std::uint32_t crc32c(std::uint32_t crc, void const* data, std::size_t bytes) {
   return ~crc;
 }
 
+std::optional<std::uint64_t> wrong_bit(std::uint32_t difference, std::uint64_t bytes) {
+  constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // reflected
+  std::uint32_t effect = 1;
+  for (std::uint64_t distance = 0; distance < bytes * 8; ++distance) {
+    effect = (effect >> 1) ^ ((effect & 1) != 0 ? kPolynomial : 0);
+    if (effect == difference) return bytes * 8 - 1 - distance;
+  }
+  return std::nullopt;
+}
+
 }  // namespace perdure

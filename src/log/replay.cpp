@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "log/log_stream.hpp"
 
 namespace perdure::log {
@@ -32,19 +33,6 @@ bool is_expected(GroupHeader const& h, Expected const& e) {
   return h.magic == kGroupMagic && h.format_version == kLogVersion && h.pool_id == e.pool_id && h.lsn == e.lsn &&
          h.batch == e.batch && h.part == e.part && h.epoch >= e.epoch_low && h.epoch <= e.epoch_high && h.last <= 1 &&
          has_sane_length(h);
-}
-
-/// CRC-32C of a message with one bit wrong differs from the right one by a value that depends only on
-/// the bit's distance from the end: walks from there to the front, and so finds the bit. It is counted
-/// from the first bit of the `bytes` bytes that the checksum covers, each byte's lowest bit first.
-std::optional<std::uint64_t> wrong_bit(std::uint32_t difference, std::uint64_t bytes) {
-  constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // reflected
-  std::uint32_t effect = 1;
-  for (std::uint64_t distance = 0; distance < bytes * 8; ++distance) {
-    effect = (effect >> 1) ^ ((effect & 1) != 0 ? kPolynomial : 0);
-    if (effect == difference) return bytes * 8 - 1 - distance;
-  }
-  return std::nullopt;
 }
 
 std::string bit_text(std::uint64_t byte, std::uint64_t bit) {

@@ -14,6 +14,13 @@ std::uint64_t UndoLog::run_of(std::uint64_t entries) const {
 
 std::uint64_t* UndoLog::epoch() const { return reinterpret_cast<std::uint64_t*>(pool_->base() + pm::kEpochOffset); }
 
+std::uint64_t UndoLog::ended() const { return pm::load_word(reinterpret_cast<std::byte const*>(epoch())); }
+
+void UndoLog::set_ended(std::uint64_t number) {
+  pm::store_word(epoch(), number);
+  pm::order();
+}
+
 Status UndoLog::attach() {
   std::uint64_t const first = pool_->root().undo_first, run = run_of(capacity());
   if (first == 0 && run == 0) return {};
@@ -45,7 +52,7 @@ Status UndoLog::make_room(std::uint64_t entries) {
 
 UndoPlace UndoLog::next_step(std::uint64_t first) {
   ++step_;
-  return {base(), first, pm::load_word(reinterpret_cast<std::byte const*>(epoch())) + 1, step_};
+  return {base(), first, ended() + 1, step_};
 }
 
 void UndoLog::append(UndoPlace const& place, Offset slot) {
@@ -68,7 +75,7 @@ UndoEntry UndoLog::entry(std::uint64_t number) const {
 
 std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot) {
   if (capacity() == 0) return 0;
-  std::uint64_t const open = pm::load_word(reinterpret_cast<std::byte const*>(epoch())) + 1;
+  std::uint64_t const open = ended() + 1;
   std::vector<UndoEntry> live;
   for (std::uint64_t i = 0; i < capacity(); ++i) {
     UndoEntry const e = entry(i);
@@ -83,7 +90,7 @@ std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> cons
 }
 
 void UndoLog::end() {
-  pm::store_word(epoch(), pm::load_word(reinterpret_cast<std::byte const*>(epoch())) + 1);
+  pm::store_word(epoch(), ended() + 1);
   if (!mutated(Mutant::no_order_after_epoch)) pm::order();
 }
 

@@ -26,6 +26,10 @@ class UndoLog {
   [[nodiscard]] std::uint64_t capacity() const { return pool_->root().undo_entries; }
 
   [[nodiscard]] std::uint32_t step() const { return step_; }
+  /// Number of the last transaction that ended.
+  [[nodiscard]] std::uint64_t ended() const;
+  /// Repair: that number, as it was.
+  void set_ended(std::uint64_t number);
   /// For the next round of the transaction that is open; `first` entries are taken.
   [[nodiscard]] UndoPlace next_step(std::uint64_t first);
   /// Writes entry number place.first, of a word that the host will change. Ordered by the caller, before it does.

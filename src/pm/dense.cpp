@@ -98,6 +98,11 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
 
 std::uint64_t DenseRoom::word() const { return load_word(pool_->base() + word_at().bytes); }
 
+void DenseRoom::set_word(std::uint64_t word) {
+  store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + word_at().bytes), word);
+  order();
+}
+
 std::optional<std::uint64_t> DenseRoom::step() const {
   std::uint64_t const after = word() & ~kCopyBit;
   if (after == 0) return std::nullopt;

@@ -48,6 +48,10 @@ class DenseRoom {
   [[nodiscard]] Offset other(Buffer const& buffer) const;
   /// The word, for the undo log.
   [[nodiscard]] Offset word_at() const { return base() + kDenseWord; }
+  /// What the word says; 0 where there is no room.
+  [[nodiscard]] std::uint64_t word_now() const { return exists() ? word() : 0; }
+  /// Repair: the word, as it was.
+  void set_word(std::uint64_t word);
   [[nodiscard]] bool is_word(Offset at) const { return exists() && at == word_at(); }
   /// The other copy counts from here on, of step `step`.
   void publish(std::uint64_t step);

@@ -1,7 +1,7 @@
 // The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
 // padding, and reserved bytes are zero and covered by the checksum.
 //
-//   superblock 0:  PoolHeader | Root A | Root B | epoch | unused
+//   superblock 0:  PoolHeader | Root A | Root B | epoch, ClosingNote | RepairNote and its lines | unused
 //   superblock k:  part of a level of the index, of the undo log or of the dense room (runs that the root
 //                  names), a heap superblock (it begins with a SuperblockHeader), or free
 #pragma once
@@ -20,7 +20,9 @@ inline constexpr std::uint32_t kDashFormatVersion =
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
-inline constexpr std::uint64_t kHeadBytes = 3 * 4096;  // header and both roots, each in a page of its own
+inline constexpr std::uint64_t kClosingNoteOffset = kEpochOffset + 64;  // a line of its own
+inline constexpr std::uint64_t kHeadBytes = 4 * 4096;  // header, both roots, epoch and closing note: a page each
+inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;
 inline constexpr std::uint32_t kMaxLevels = 32;
 inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
 inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
@@ -75,6 +77,41 @@ struct Root {                            // bytes
 static_assert(offsetof(Root, level) == 40 && offsetof(Root, dense_first) == 572 && offsetof(Root, crc) == 580);
 static_assert(sizeof(Root) == 584);
 static_assert(std::has_unique_object_representations_v<Root>);
+
+/// What an orderly close leaves for the next opening to compare with what it finds, so that nothing that changed in
+/// between goes unnoticed. It speaks for roots of two sequences, its own and the one before, and for no others; so a
+/// build that does not know it leaves none that counts. Zeros: there is none.
+struct ClosingNote {                     // bytes
+  std::uint32_t magic;                   //   0
+  std::uint32_t astray;                  //   4  slots that led to no record even then
+  std::uint64_t sequence;                //   8  of the newer copy of the root that says `clean`
+  std::uint64_t records;                 //  16
+  std::uint64_t sum;                     //  24  of all slots, in any order; Dash: of the index superblock's words
+  std::uint64_t epoch;                   //  32  the epoch word
+  std::uint64_t dense;                   //  40  the dense room's word; 0 where there is no room
+  std::uint8_t reserved[12];             //  48  zero
+  std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kClosingMagic = 0x4e435250u;  // "PRCN"
+static_assert(offsetof(ClosingNote, sum) == 24 && offsetof(ClosingNote, crc) == 60);
+static_assert(sizeof(ClosingNote) == 64 && kClosingNoteOffset + sizeof(ClosingNote) <= kHeadBytes);
+static_assert(std::has_unique_object_representations_v<ClosingNote>);
+
+/// What a repair changed of this pool, until somebody acknowledges it: `text_bytes` of lines follow (repairs.hpp).
+struct RepairNote {                      // bytes
+  std::uint64_t state;                   //   0  0 = nothing waits to be acknowledged; else kRepaired
+  std::uint64_t repaired_unix_s;         //   8
+  std::uint64_t count;                   //  16  lines there would be, were there room for all
+  std::uint32_t text_bytes;              //  24
+  std::uint32_t text_crc;                //  28  CRC-32C of them
+  std::uint8_t reserved[28];             //  32  zero
+  std::uint32_t crc;                     //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint64_t kRepaired = 0x6465726961706572u;  // "repaired"
+inline constexpr std::uint32_t kMostRepairText = 64u << 10;
+static_assert(offsetof(RepairNote, text_bytes) == 24 && offsetof(RepairNote, crc) == 60);
+static_assert(sizeof(RepairNote) == 64 && kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText <= kMinSuperblock);
+static_assert(std::has_unique_object_representations_v<RepairNote>);
 
 /// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord (record_shape.hpp).
 struct SuperblockHeader {                // bytes

@@ -39,13 +39,56 @@ void RecordHeap::for_each_found(F f) {
     Offset const at{i * pool_->superblock_bytes()};
     SuperblockHeader header;
     read_bytes(&header, pool_->base() + at.bytes, sizeof header);
-    bool const ours = header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
-                      header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
-                      header.record_bytes % kStrideAlign == 0 && header.record_bytes > 0 &&
-                      header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
-                      (!shape_.split() || header.record_bytes == shape_.split_stride());
-    if (ours && pool_->is_free(at)) f(i, header.record_bytes);
+    if (is_ours(header) && pool_->is_free(at)) f(i, header.record_bytes);
   }
+}
+
+bool RecordHeap::is_ours(SuperblockHeader const& header) const {
+  return header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
+         header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) && header.record_bytes % kStrideAlign == 0 &&
+         header.record_bytes > 0 && header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
+         (!shape_.split() || header.record_bytes == shape_.split_stride());
+}
+
+void RecordHeap::forget() {
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i)
+    if (superblocks_[i].stride != 0 || superblocks_[i].kept) pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
+  superblocks_.clear();
+  open_.clear();
+  empty_ = 0;
+}
+
+std::vector<RecordHeap::Mend> RecordHeap::damaged_headers() const {
+  std::vector<Mend> found;
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    Offset const at{i * pool_->superblock_bytes()};
+    SuperblockHeader header;
+    read_bytes(&header, pool_->base() + at.bytes, sizeof header);
+    int wrong = std::popcount(header.magic ^ kSuperblockMagic);
+    for (std::size_t b = 0; b < header.pool_id.size(); ++b)
+      wrong += std::popcount(static_cast<std::uint8_t>(header.pool_id[b] ^ pool_->header().pool_id[b]));
+    if (wrong > 2 || is_ours(header) || !pool_->is_free(at)) continue;
+    auto* const bytes = reinterpret_cast<std::uint8_t*>(&header);
+    auto const flip = [&](std::uint32_t bit) { bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8); };
+    bool whole = false;
+    for (std::uint32_t a = 0; a < sizeof header * 8 && !whole; ++a) {
+      flip(a);
+      whole = is_ours(header);
+      for (std::uint32_t b = a + 1; b < sizeof header * 8 && !whole; ++b) {
+        flip(b);
+        whole = is_ours(header);
+        if (!whole) flip(b);
+      }
+      if (!whole) flip(a);
+    }
+    if (whole) found.push_back({at, header});
+  }
+  return found;
+}
+
+void RecordHeap::mend(std::vector<Mend> const& headers) {
+  for (Mend const& one : headers) write_bytes(pool_->base() + one.at.bytes, &one.header, sizeof one.header);
+  order();
 }
 
 void RecordHeap::find_superblocks() {
@@ -148,7 +191,10 @@ void RecordHeap::settle(std::uint64_t i) {
   Superblock& s = superblocks_[i];
   Offset const at{i * pool_->superblock_bytes()};
   // Its header is damaged, its records perhaps not: nothing may overwrite them.
-  if (s.stride == 0 && s.led_into != 0 && pool_->is_free(at)) pool_->claim_run(at, 1);
+  if (s.stride == 0 && s.led_into != 0 && pool_->is_free(at)) {
+    pool_->claim_run(at, 1);
+    s.kept = true;
+  }
   if (s.stride == 0) return;
   std::uint64_t set = 0;
   for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));

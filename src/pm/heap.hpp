@@ -43,6 +43,16 @@ class RecordHeap {
   static Mark mark(MarkSpot spot);
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
+  /// Back to before step 1.
+  void forget();
+  /// Headers that one or two flipped bits keep from being those of superblocks of this heap. Changes nothing; mend()
+  /// does, before step 1.
+  struct Mend {
+    Offset at;
+    SuperblockHeader header;
+  };
+  [[nodiscard]] std::vector<Mend> damaged_headers() const;
+  void mend(std::vector<Mend> const& headers);
 
   /// At open, instead of recovery: superblocks that hold records are in use, and every record in them, until a sweep
   /// has ended.
@@ -89,6 +99,7 @@ class RecordHeap {
     std::uint64_t hint = 0;  // no free record in bitmap words below it
     bool listed = false;  // stands in its class's list
     std::uint8_t led_into = 0;  // slots lead into it, though it is no superblock of the heap
+    bool kept = false;  // for that reason, from everybody
     bool unswept = false;  // claimed: looks full, and has no bitmap before the sweep
     std::vector<std::uint64_t> bitmap;  // bit set = in use
   };
@@ -97,6 +108,7 @@ class RecordHeap {
   /// f(index, stride) for each superblock that the pool takes for free and that says it is of this heap.
   template <class F>
   void for_each_found(F f);
+  [[nodiscard]] bool is_ours(SuperblockHeader const& header) const;
   /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
   void keep_damaged();
   void make_bitmap(Superblock& s) const;

@@ -107,9 +107,11 @@ void Pool::take_identity(std::uint8_t durability) {
   order();
 }
 
-std::vector<std::byte> Pool::closed_head() const {
+std::vector<std::byte> Pool::closed_head(std::optional<ClosingNote> note) const {
   std::vector<std::byte> head(kHeadBytes);
   read_bytes(head.data(), base(), head.size());
+  ClosingNote const noted = note ? for_next_root(*note) : ClosingNote{};
+  std::memcpy(head.data() + kClosingNoteOffset, &noted, sizeof noted);
   Root root = root_;
   root.clean = 1;
   for (int copy = 0; copy < 2; ++copy) {
@@ -185,6 +187,37 @@ void Pool::publish_root(Root next) {
     if (!mutated(copy == 0 ? Mutant::no_order_between_roots : Mutant::order_after_second_root_skipped)) order();
     root_ = next;
   }
+}
+
+/// As the root that is published next, in two copies, is to have it.
+ClosingNote Pool::for_next_root(ClosingNote note) const {
+  note.magic = kClosingMagic;
+  note.sequence = root_.sequence + 2;
+  note.crc = checksum(note);
+  return note;
+}
+
+// Before the root, which orders it: while the root does not say `clean`, nobody looks at the note.
+void Pool::publish_clean(std::optional<ClosingNote> note) {
+  if (note) {
+    ClosingNote const noted = for_next_root(*note);
+    write_bytes(base() + kClosingNoteOffset, &noted, sizeof noted);
+  }
+  Root root = root_;
+  root.clean = 1;
+  publish_root(root);
+}
+
+Result<std::optional<ClosingNote>> Pool::closing_note() const {
+  ClosingNote note;
+  read_bytes(&note, base() + kClosingNoteOffset, sizeof note);
+  ClosingNote const none{};
+  if (std::memcmp(&note, &none, sizeof note) == 0) return std::optional<ClosingNote>{};
+  if (note.crc != checksum(note) || note.magic != kClosingMagic)
+    return Status{Code::corrupt,
+                  "the note of its last close, at byte " + std::to_string(kClosingNoteOffset) + ", is damaged"};
+  bool const ours = note.sequence == root_.sequence || note.sequence == root_.sequence + 1;
+  return ours ? std::optional(note) : std::nullopt;
 }
 
 void Pool::find_owners() {

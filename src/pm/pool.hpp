@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,8 +34,8 @@ class Pool {
   /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when index
   /// and undo log have claimed their runs, in which keys may look like superblocks, and before the heap is recovered.
   void take_identity(std::uint8_t durability);
-  /// The first blocks of the file (header and roots) as an orderly close would leave them now.
-  [[nodiscard]] std::vector<std::byte> closed_head() const;
+  /// The first blocks of the file, up to kHeadBytes, as an orderly close with this note would leave them now.
+  [[nodiscard]] std::vector<std::byte> closed_head(std::optional<ClosingNote> note) const;
 
   /// Gives a created pool its name, in place of any it replaces; before that, closing removes it.
   Status keep() { return mapping_.keep(); }
@@ -56,6 +57,11 @@ class Pool {
 
   /// Makes `next` the root, durably and as a whole, in both copies: an ordering point before and after each.
   void publish_root(Root next);
+  /// Marks the pool as closed in order. The caller's fields of `note` say what the next opening is to find; without
+  /// one it has nothing to compare.
+  void publish_clean(std::optional<ClosingNote> note);
+  /// Of a pool that was closed in order: what that close noted, if it noted anything. Code::corrupt: that is damaged.
+  [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const;
 
   /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it is called when the
   /// answer is first wanted: by what follows, save claim_run() and is_free(_run)(), and whoever calls find_owners().
@@ -77,6 +83,7 @@ class Pool {
   Status check(std::string const& path);
   Status check_header(std::string const& path);
   Status check_root(std::string const& path);
+  [[nodiscard]] ClosingNote for_next_root(ClosingNote note) const;
 
   Mapping mapping_;
   PoolHeader header_{};

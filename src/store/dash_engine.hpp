@@ -48,6 +48,7 @@ struct DashPage {
   std::uint64_t next = 0;  // where the next one begins; 0 = there is none
   std::size_t records = 0;
   bool damaged = false;
+  std::string record;  // that is damaged, where that is why it ended; else the index is
 };
 
 struct DashCount {
@@ -81,7 +82,10 @@ class DashEngine {
  public:
   virtual ~DashEngine() = default;
   virtual Status create(Offset index, std::uint32_t depth) = 0;
-  virtual Status open(Offset index, bool sound) = 0;
+  /// See dash::Segmented::open().
+  virtual Status open(Offset index, bool sound, bool summed) = 0;
+  virtual void begin_mending() = 0;
+  [[nodiscard]] virtual std::vector<std::string> mended() = 0;
 
   /// Gets of fixed-width values, into the call's output.
   virtual void get(DashBatch const& batch, DashOps const& ops, DashTally& tally) = 0;
@@ -112,6 +116,9 @@ class DashEngine {
   /// The count that an orderly close leaves for the next opening.
   [[nodiscard]] virtual std::uint64_t noted_count() = 0;
   virtual void note_count(std::uint64_t records) = 0;
+  /// What an orderly close leaves of each segment, for the next opening to compare. False: some are damaged. No writer
+  /// runs.
+  [[nodiscard]] virtual bool store_sums() = 0;
 };
 
 /// Slots hold keys and values themselves where both fit in.

@@ -39,10 +39,16 @@ class DashEngineOn final : public DashEngine {
     pm::OrderedHost host;
     return table_.create(host, index, depth);
   }
-  Status open(Offset index, bool sound) override {
+  Status open(Offset index, bool sound, bool summed) override {
     pm::OrderedHost host;
-    return table_.open(host, index, sound);
+    return table_.open(host, index, sound, summed);
   }
+  void begin_mending() override {
+    pm::OrderedHost host;
+    exec::EpochGuard const guard(table_.epochs());
+    table_.begin_mending(host);
+  }
+  std::vector<std::string> mended() override { return table_.mended(); }
 
   void get(DashBatch const& batch, DashOps const& ops, DashTally& tally) override {
     MutableColumn const& out = batch.call->out;
@@ -109,6 +115,10 @@ class DashEngineOn final : public DashEngine {
   void note_count(std::uint64_t records) override {
     pm::store_word(&table_.root()->counted, records);
     pm::order();
+  }
+  bool store_sums() override {
+    pm::OrderedHost host;
+    return table_.store_sums(host);
   }
 
  private:

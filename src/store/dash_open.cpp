@@ -127,8 +127,15 @@ Status DashStore::attach() {
   if (!segments.ok()) return refused(segments.status());
   Offset const index_at{pool_.root().level[0].offset};
   pool_.claim_run(index_at, 1);
+  std::vector<std::string> wrong;
+  if (recovery.clean) wrong = changed_words(index_at);
+  if (!wrong.empty() && !options.repair) return changed_since_close(wrong);
   make_engine(segments.value());
-  if (Status s = engine_->open(index_at, recovery.clean); !s.ok()) return refused(s);
+  if (options.repair && recovery.clean) {
+    if (Status s = repair(index_at, std::move(wrong)); !s.ok()) return s;
+  } else if (Status s = engine_->open(index_at, recovery.clean, left_.has_value()); !s.ok()) {
+    return refused(s);
+  }
   space_.claim_later();
   sequence_ = lease_ = pool_.root().batch_lease;
   if (recovery.clean) {
@@ -144,6 +151,92 @@ Status DashStore::attach() {
   recovery.counted = counted_;
   recovery.records = records_;
   recovery.recover_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {};
+}
+
+std::uint64_t DashStore::sum_of_index() const {
+  std::byte const* const at = pool_.base() + pool_.root().level[0].offset;
+  return dash::sum_of_index(at, index() == Index::dash_lh ? dash::kLinearArrays : 0);
+}
+
+std::vector<std::string> DashStore::changed_words(Offset index) {
+  auto note = pool_.closing_note();
+  if (!note) return {note.status().message()};
+  left_ = *note;
+  if (!left_ || left_->sum == sum_of_index()) return {};
+  return {"the words of its index at byte " + std::to_string(index.bytes) + " have another sum"};
+}
+
+std::optional<pm::ClosingNote> DashStore::closing_note() {
+  if (pool_.read_only()) return left_;
+  if (!engine_->store_sums()) return std::nullopt;
+  pm::ClosingNote note{};
+  note.records = records_;
+  note.sum = sum_of_index();
+  return note;
+}
+
+/// The one bit of the index's words that keeps their sum from being what the close noted, put right.
+std::string DashStore::mend_index() {
+  std::byte* const at = pool_.base() + pool_.root().level[0].offset;
+  std::vector<std::uint64_t> places{offsetof(dash::IndexRoot, directory), offsetof(dash::IndexRoot, first),
+                                    offsetof(dash::IndexRoot, counted)};
+  for (std::uint32_t i = 0; index() == Index::dash_lh && i < dash::kLinearArrays; ++i)
+    places.push_back(dash::kDirectories + i * sizeof(std::uint64_t));
+  for (std::uint64_t const place : places) {
+    auto* const word = reinterpret_cast<std::uint64_t*>(at + place);
+    for (std::uint32_t bit = 0; bit < 64; ++bit) {
+      std::uint64_t const was = pm::load_word(at + place);
+      pm::store_word(word, was ^ std::uint64_t{1} << bit);
+      if (sum_of_index() == left_->sum)
+        return "the word of its index at byte " + std::to_string(pool_.root().level[0].offset + place) +
+               ": put right, nothing is lost";
+      pm::store_word(word, was);
+    }
+  }
+  return {};
+}
+
+/// Looks at all segments, and mends those that are damaged. What it does is noted in the pool before it begins, and in
+/// full when it has ended.
+Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
+  std::vector<std::string> mended;
+  auto const note_found = [&](std::vector<std::string>& lines) {
+    for (std::string& line : lines) line = "found: " + line;
+    repairs_.add(lines);
+    note_changes(lines);
+  };
+  auto const lost = [&](std::string const& why) {
+    return Status{Code::corrupt,
+                  "pool " + path + ": no repair mends that " + why + "; restore a snapshot or load an export"};
+  };
+  if (!wrong.empty()) {
+    note_found(wrong);
+    if (std::string line = left_ ? mend_index() : std::string(); !line.empty()) mended.push_back(std::move(line));
+  }
+  if (Status s = engine_->open(index, true, left_.has_value()); !s.ok()) return lost(s.message());
+  DashFaults damaged;
+  static_cast<void>(engine_->positions(damaged));
+  if (damaged.count != 0) note_found(damaged.first);
+  if (wrong.empty() && damaged.count == 0) return {};
+  engine_->begin_mending();
+  DashFaults left;
+  static_cast<void>(engine_->positions(left));
+  std::vector<std::string> const segments = engine_->mended();
+  mended.insert(mended.end(), segments.begin(), segments.end());
+  repairs_.add(mended);
+  if (left.count != 0) return lost(left.first.front());
+  DashCount const count = engine_->count();
+  mended.push_back(std::to_string(count.records) + " records are left" +
+                   (left_ ? " of " + std::to_string(left_->records) : std::string()));
+  repairs_.add(std::span(mended).last(1));
+  note_changes(mended);
+  recovery.repaired = true;
+  if (left_ && left_->records > count.records) {
+    recovery.dropped = left_->records - count.records;
+    recovery.why_dropped = std::to_string(recovery.dropped) + " records were lost to damage";
+  }
+  engine_->note_count(count.records);
   return {};
 }
 
@@ -175,9 +268,7 @@ Status DashStore::close() {
   closed_ = true;
   if (!pool_.read_only() && counted) {
     engine_->note_count(records_);
-    pm::Root root = pool_.root();
-    root.clean = 1;
-    pool_.publish_root(root);
+    pool_.publish_clean(closing_note());
   }
   engine_.reset();
   pool_.close();
@@ -214,7 +305,8 @@ Status DashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
   if (!pool_.read_only()) engine_->note_count(records_);
   log::ImageInfo info;
   info.pool_id = pool_.header().pool_id;
-  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
+  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()},
+                             pool_.closed_head(closing_note()));
 }
 
 }  // namespace perdure

@@ -212,7 +212,9 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
     append(page.keys, key);
     append(page.values, value);
   });
-  if (seen.damaged) return corrupt("the scan met damage (" + engine_->why_damaged().message() + ")");
+  if (seen.damaged)
+    return corrupt("the scan met damage (" + (seen.record.empty() ? engine_->why_damaged().message() : seen.record) +
+                   ")");
   page.next = {seen.next, 1, seen.next == 0};
   return page;
 }
@@ -245,7 +247,16 @@ Result<VerifyReport> DashStore::verify() {
                             std::to_string(records_) + " were counted");
   }
   if (report.faults.size() > DashFaults::kMost) report.faults.resize(DashFaults::kMost);
+  add_unacknowledged(repairs_.waiting(), report);
   return report;
+}
+
+Status DashStore::acknowledge_repair() {
+  auto const open = open_.shared();
+  if (Status s = check_open(true); !s.ok()) return s;
+  auto const alone = changing_.alone();
+  repairs_.acknowledge();
+  return {};
 }
 
 Stats DashStore::stats_open() {

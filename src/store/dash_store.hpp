@@ -8,12 +8,14 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "exec/workers.hpp"
 #include "pm/pool.hpp"
+#include "pm/repairs.hpp"
 #include "store/dash_engine.hpp"
 #include "store/dash_space.hpp"
 #include "store/gate.hpp"
@@ -37,6 +39,7 @@ class DashStore final : public Store::Impl {
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) override;
   Result<VerifyReport> verify() override;
+  Status acknowledge_repair() override;
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
   void reset_counts() override;
@@ -60,6 +63,14 @@ class DashStore final : public Store::Impl {
   Status make_table(std::uint64_t expected_records);
   Status attach();
   Result<dash::SegmentShape> find_table();
+  /// Of a pool that was closed in order: what is not as that close left it, as far as it can be told without a look at
+  /// the segments.
+  [[nodiscard]] std::vector<std::string> changed_words(Offset index);
+  [[nodiscard]] std::uint64_t sum_of_index() const;
+  std::string mend_index();
+  Status repair(Offset index, std::vector<std::string> wrong);
+  /// For the next opening; none where that would find damage. No writer runs.
+  [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   void make_engine(dash::SegmentShape segments);
   /// What is free after an opening: at once of small tables, else beside everything else.
   void begin_sweep();
@@ -77,13 +88,15 @@ class DashStore final : public Store::Impl {
   [[nodiscard]] Stats stats_open();
 
   pm::Pool pool_;
+  pm::Repairs repairs_{pool_};
+  std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
   std::mutex memory_;  // guards what takes from the pool, and its root
   DashSpace space_;
   exec::Workers workers_;
   std::unique_ptr<DashEngine> engine_;
   Gate open_, changing_;
   bool closed_ = false;  // guarded by open_
-  Stats last_;           // of a closed store
+  Stats last_;  // of a closed store
 
   std::atomic<bool> counted_{false};
   std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0}, orders_{0};

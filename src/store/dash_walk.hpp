@@ -48,6 +48,11 @@ DashPage DashEngineOn<Table, Keys>::page(std::uint64_t from, std::size_t limit, 
         auto const* const bytes = reinterpret_cast<std::byte const*>(&slots[i]);
         visit({bytes, options_.key_bytes}, {bytes + offsetof(dash::Slot, second), options_.value_bytes});
       } else {
+        if (std::string const fault = options_.verify_reads ? fault_of(slots[i]) : std::string(); !fault.empty()) {
+          page.damaged = true;
+          page.record = "record at byte " + std::to_string(slots[i].first) + ": " + fault;
+          return page;
+        }
         auto const record = records_.view(slots[i].first);
         if (!record || (options_.value_bytes != 0 && record->header.value_bytes != options_.value_bytes)) continue;
         if (hash_bytes(record->key, record->header.key_bytes) != slots[i].second) continue;  // another slot's record

@@ -67,7 +67,8 @@ GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options,
       table_(pool_, heap_),
       workers_(open_options.threads),
       undo_(pool_),
-      dense_(pool_) {}
+      dense_(pool_),
+      repairs_(pool_) {}
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
@@ -191,6 +192,16 @@ Status GphashStore::recover() {
     return {Code::unsupported,
             "pool " + path + " was not closed in order; open it once for writing to recover it, then read-only"};
   }
+  std::vector<std::string> wrong;  // of a pool that was closed in order
+  bool const grows = table_.growing();
+  if (recovery.clean) wrong = changed_words();
+  if (left_ && grows && table_.sum(workers_).sum != left_->sum) wrong.push_back("the sum of its slots differs");
+  if (!wrong.empty() && !options.repair) return changed_since_close(wrong);
+  if (recovery.clean && grows) {  // from here on a crash leaves it half moved
+    pm::Root root = pool_.root();
+    root.clean = 0;
+    pool_.publish_root(root);
+  }
   if (!recovery.clean && !mutated(Mutant::recovery_skips_undo)) {
     recovery.undone = undo_.undo(0, [&](Offset word) { return is_logged_word(word); });
     if (recovery.undone > 0 && !mutated(Mutant::epoch_survives_undo)) undo_.end();
@@ -204,18 +215,29 @@ Status GphashStore::recover() {
     heap_.guard_superblocks(false);
     if (!s.ok() && s.code() != Code::no_space) return s;
   }
-  gphash::Recovered const r = table_.recover(workers_);
+  gphash::Survey found = table_.survey(workers_);
+  if (recovery.clean && !grows) compare_slots(found, wrong);
+  auto const because = [&](std::uint64_t slots, char const* what) {
+    recovery.dropped += slots;
+    if (slots > 0)
+      recovery.why_dropped += (recovery.why_dropped.empty() ? "" : "; ") + std::to_string(slots) + " slots " + what;
+  };
+  if (!wrong.empty()) {
+    if (!options.repair) return changed_since_close(wrong);
+    found = repair(wrong);
+    because(repair_dropped_, "were dropped by the repair");
+  } else if (!recovery.clean || grows) {
+    gphash::Mended const mended = table_.mend_crash(found);
+    note_changes(mended.lines);
+    recovery.duplicates = mended.dropped;
+    because(found.half.size(), "were half inserted");
+  }
+  because(found.astray, "lead to no record (run verify)");
   if (Status s = engine_->refresh(); !s.ok()) return s;
   table_.pool_grew();
-  recovery.records = r.records;
-  recovery.duplicates = r.duplicates;
-  recovery.dropped = r.half_inserted + r.astray;
-  if (r.half_inserted > 0) recovery.why_dropped = std::to_string(r.half_inserted) + " slots were half inserted";
-  if (r.astray > 0) {
-    recovery.why_dropped +=
-        (recovery.why_dropped.empty() ? "" : "; ") + std::to_string(r.astray) + " slots lead to no record (run verify)";
-  }
-  records_ = r.records;
+  astray_ = found.astray;
+  recovery.records = found.records;
+  records_ = found.records;
   sequence_ = pool_.root().batch_lease;
   if (!pool_.read_only()) {
     pm::Root root = pool_.root();
@@ -240,11 +262,7 @@ Status GphashStore::close() {
   }
   sessions_.clear();
   engine_.reset();
-  if (!pool_.read_only() && failed_.ok()) {
-    pm::Root root = pool_.root();
-    root.clean = 1;
-    pool_.publish_root(root);
-  }
+  if (!pool_.read_only() && failed_.ok()) pool_.publish_clean(closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   Status const kept = power_ && failed_.ok() ? checkpoint() : Status{};
   power_.reset();
@@ -500,6 +518,10 @@ Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit) {
   for (std::size_t found = 0; at < table_.slots() && found < limit; ++at) {
     auto const entry = table_.entry(at);
     if (!entry || !entry->readable) continue;
+    if (options.verify_reads && !table_.intact(*entry))
+      return Status{Code::corrupt, "pool " + path + ": the scan met a damaged record (" + table_.name(at) +
+                                       ": record's checksum does not match); run verify, which names all that is "
+                                       "damaged, and restore a snapshot, or scan with verify_reads off"};
     append(page.keys, entry->key);
     append(page.values, entry->value);
     ++found;
@@ -508,12 +530,8 @@ Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit) {
   return page;
 }
 
-Result<VerifyReport> GphashStore::verify() {
-  WorldShared const world(turn_, world_, transaction_thread_);
-  if (Status s = check_open(false); !s.ok()) return s;
-  constexpr std::size_t kMostFaults = 100;
+VerifyReport GphashStore::look_at_slots() {
   VerifyReport report;
-  report.dropped = recovery.dropped;
   std::mutex mutex;
   workers_.for_chunks(table_.slots(), 1 << 14, [&](std::size_t begin, std::size_t end) {
     std::uint64_t good = 0;
@@ -528,18 +546,26 @@ Result<VerifyReport> GphashStore::verify() {
       std::lock_guard const lock(mutex);
       ++report.fault_count;
       if (report.faults.size() < kMostFaults) {
-        report.faults.push_back("slot " + std::to_string(number) + ", record at byte " +
-                                std::to_string(entry->record.bytes) + ": " + fault);
+        report.faults.push_back(table_.name(number) + ": " + fault);
       }
     }
     std::lock_guard const lock(mutex);
     report.records += good;
   });
   std::sort(report.faults.begin(), report.faults.end());
+  return report;
+}
+
+Result<VerifyReport> GphashStore::verify() {
+  WorldShared const world(turn_, world_, transaction_thread_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  VerifyReport report = look_at_slots();
+  report.dropped = recovery.dropped;
   if (!dense_.fault().empty()) {
     ++report.fault_count;
     report.faults.insert(report.faults.begin(), dense_.fault());
   }
+  add_unacknowledged(repairs_.waiting(), report);
   return report;
 }
 

@@ -22,6 +22,7 @@
 #include "pm/dense.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
+#include "pm/repairs.hpp"
 #include "store/checks.hpp"
 #include "store/engine.hpp"
 #include "store/power.hpp"
@@ -62,6 +63,7 @@ class GphashStore final : public Store::Impl {
   Result<CacheReport> load_cache() override;
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) override;
   Result<VerifyReport> verify() override;
+  Status acknowledge_repair() override;
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
   void reset_counts() override;
@@ -77,6 +79,13 @@ class GphashStore final : public Store::Impl {
   Status attach();
   Status start();
   Status recover();
+  // Pools that were closed in order (repair.cpp).
+  [[nodiscard]] std::vector<std::string> changed_words();
+  void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
+  /// Records and faults.
+  [[nodiscard]] VerifyReport look_at_slots();
+  gphash::Survey repair(std::vector<std::string> const& wrong);
+  [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   Status check_open(bool writing) const;
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
                  bool& any_fits);
@@ -184,6 +193,10 @@ class GphashStore final : public Store::Impl {
   bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
   log::UndoLog undo_;
   pm::DenseRoom dense_;
+  pm::Repairs repairs_;
+  std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
+  std::uint64_t astray_ = 0;  // slots that led to no record when it was opened
+  std::uint64_t repair_dropped_ = 0;
   std::vector<DenseBuffer> registered_;  // in the pool's order; empty until register_dense()
   std::vector<std::uint32_t> stuck_units_;  // of a growth: they found no room, and wait for more to be made
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records

@@ -25,7 +25,8 @@ Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) 
     // Else the snapshot could hold a batch that the pool itself loses.
     if (Status s = power_->log().wait_durable(info.at.lsn); !s.ok()) return s;
   }
-  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()}, pool_.closed_head());
+  return log::write_snapshot(to, make_options(how), info, {pool_.base(), pool_.bytes()},
+                             pool_.closed_head(closing_note()));
 }
 
 Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& path, RestoreOptions const& restore,

@@ -186,6 +186,10 @@ Result<VerifyReport> Store::verify() {
   exec::Range const range("verify");
   return impl_->verify();
 }
+Status Store::acknowledge_repair() {
+  exec::Range const range("acknowledge_repair");
+  return impl_->acknowledge_repair();
+}
 Stats Store::stats() const { return impl_->stats(); }
 void Store::reset_counts() { impl_->reset_counts(); }
 RecoveryReport const& Store::recovery() const { return impl_->recovery; }

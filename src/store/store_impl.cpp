@@ -1,5 +1,6 @@
 #include "store/store_impl.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "exec/cuda_info.hpp"
@@ -56,6 +57,8 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
+  if (options.repair && options.read_only)
+    return Status{Code::invalid_argument, "pool " + path + ": a repair writes; open it without read_only"};
   if (!options.log_dir.empty()) return GphashStore::open_logged(path, options);
   auto const begin = std::chrono::steady_clock::now();
   if (Status s = check_device(options.device); !s.ok()) return s;
@@ -81,6 +84,29 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
                              : GphashStore::restore(path, restore, open, std::move(*pool));
   if (!impl) return nothing_made(impl.status());
   return impl;
+}
+
+Status Store::Impl::changed_since_close(std::vector<std::string> const& lines) const {
+  constexpr std::size_t kTold = 3;
+  std::string what;
+  for (std::size_t i = 0; i < std::min(lines.size(), kTold); ++i) what += (i == 0 ? "" : "; ") + lines[i];
+  if (lines.size() > kTold) what += "; and " + std::to_string(lines.size() - kTold) + " more";
+  return {Code::corrupt, "pool " + path + " was closed in order, and is not as that close left it: " + what +
+                             "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
+                             "verify --repair), which mends what it can and says what it drops"};
+}
+
+void Store::Impl::note_changes(std::vector<std::string> const& lines) {
+  for (std::string const& line : lines)
+    if (recovery.changes.size() < kMostFaults) recovery.changes.push_back(line);
+}
+
+void Store::Impl::add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report) {
+  report.fault_count += lines.size();
+  std::vector<std::string> named;
+  for (std::string const& line : lines) named.push_back("repaired, and not acknowledged: " + line);
+  report.faults.insert(report.faults.begin(), named.begin(), named.end());
+  if (report.faults.size() > kMostFaults) report.faults.resize(kMostFaults);
 }
 
 }  // namespace perdure

@@ -43,6 +43,7 @@ struct Store::Impl {
   virtual Result<CacheReport> load_cache() = 0;
   virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) = 0;
   virtual Result<VerifyReport> verify() = 0;
+  virtual Status acknowledge_repair() = 0;
   [[nodiscard]] virtual Stats stats() = 0;
   [[nodiscard]] virtual Survival survives() = 0;
   virtual void reset_counts() = 0;
@@ -56,6 +57,14 @@ struct Store::Impl {
   RecoveryReport recovery;
 
  protected:
+  static constexpr std::size_t kMostFaults = 100;  // that reports name
+  /// Of a pool that was closed in order and has changed since: what `lines` say of it, and the way out.
+  [[nodiscard]] Status changed_since_close(std::vector<std::string> const& lines) const;
+  /// Notes what recovery or a repair changed.
+  void note_changes(std::vector<std::string> const& lines);
+  /// What repairs changed and nobody has acknowledged are faults.
+  static void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report);
+
   static std::shared_ptr<Transaction::State> const& state_of(Transaction const& transaction) {
     return transaction.state_;
   }

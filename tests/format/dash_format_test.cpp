@@ -185,7 +185,14 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
        },
        "impossible segments"},
       {"a directory outside the file",
-       [](Image& i, std::uint64_t index) { i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size()); }, "directory"},
+       [](Image& i, std::uint64_t index) { i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size()); },
+       "the words of its index"},
+      {"the same, of a pool that a build without closing notes closed",
+       [](Image& i, std::uint64_t index) {
+         i.set(pm::kClosingNoteOffset, pm::ClosingNote{});
+         i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size());
+       },
+       "directory"},
   };
   for (Line const& line : lines) {
     SCOPED_TRACE(line.name);

@@ -80,8 +80,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
     bool sparse = false;
-    Answer const answer = until_settled(
-        host, key.hash, [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, sparse); });
+    Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
+      touch(s);
+      return ops_.erase(host, s, key, right, before, sparse);
+    });
     // Looking costs a segment's metadata, so not every time.
     if (sparse && (key.hash >> 24) % kLookToMerge == 0) merge(host, key.hash);
     return answer;
@@ -132,6 +134,25 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     }
   }
 
+  /// Entries that lead astray lead to the very segment again, where the chain of segments is whole.
+  template <class Host>
+  void mend_directory(Host& host) {
+    std::vector<std::uint64_t> chained;
+    if (!along_chain(host, [&](std::uint64_t at) { chained.push_back(at); }).empty()) return;
+    std::unordered_set<std::uint64_t> const known(chained.begin(), chained.end());
+    std::uint64_t const root = host.load(&root_->directory);
+    auto const depth = static_cast<std::uint32_t>(root >> 56);
+    std::uint64_t* const entries = entries_at(Offset{root & kPlace});
+    for (std::uint64_t i = 0, s = 0; i < std::uint64_t{1} << depth; ++i) {
+      std::uint64_t const least = i << (64 - depth), place = host.load(entries + i);
+      while (s + 1 < chained.size() && host.load(&segment_at(chained[s + 1]).header->start) <= least) ++s;
+      if (known.contains(place) && host.load(&segment_at(place).header->start) <= least) continue;
+      host.store(entries + i, chained[s]);
+      host.persist(entries + i, sizeof place);
+      note_mended(told("directory entry ", i, " led to byte ", place, ": put right, nothing is lost"));
+    }
+  }
+
   [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
 
  private:
@@ -140,8 +161,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   using Base::blocks_;
   using Base::covers;
   using Base::damage_;
+  using Base::gone;
   using Base::make_sound;
   using Base::memory_;
+  using Base::note_mended;
   using Base::ops_;
   using Base::place_of;
   using Base::pool_;
@@ -150,6 +173,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   using Base::set_root;
   using Base::splits_;
   using Base::store_root;
+  using Base::touch;
   using Base::version_;
 
   static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 56) - 1;
@@ -203,6 +227,16 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       };
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
+    }
+  }
+
+  template <class Host, class F>
+  void for_each_entered(Host& host, F f) {
+    Directory& directory = this->directory(host);
+    for (std::uint64_t i = 0, last = 0; i < directory.size(); ++i) {
+      std::uint64_t const place = host.load(&directory.entries[i]);
+      if (place != 0 && place != last) f(place);
+      last = place;
     }
   }
 
@@ -425,6 +459,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     host.store(&s.header->extent, extent.word);
     host.store(&s.header->chain, 0);
     host.flush(s.header, 32);
+    touch(s);
     return s;
   }
 
@@ -441,6 +476,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   Status split_locked(Host& host, Segment s) {
     Extent const extent{host.load(&s.header->extent)};
     std::uint32_t const depth = extent.depth();
+    touch(s);
     if (depth >= Extent::kMostDepth)
       return {Code::no_space, "more keys than a segment has room for share the first " + std::to_string(depth) +
                                   " bits of their hash; no split would tell them apart"};
@@ -517,6 +553,8 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     auto const plan = ops_.plan_merge(contents, ops_.contents(host, right));
     if (!plan) return false;
     Extent const both = Extent::of(depth - 1, Extent{host.load(&right.header->extent)}.next());
+    touch(left);
+    gone(right);
     bool const early = mutated(Mutant::dash_merge_before_copy), late = mutated(Mutant::dash_merge_directory_last);
     if (early) commit(host, left, both);
     ops_.merge(host, left, contents, right, *plan);

@@ -97,8 +97,11 @@ struct SegmentHeader {          // bytes
   std::uint64_t start;          //   8  least hash; constant
   std::uint64_t version;        //  16  of the opening that found the segment sound
   std::uint64_t chain;          //  24  place of the first bucket chained to it (linear.hpp); 0 = none
-  std::uint64_t reserved[28];   //  32  zero
+  std::uint64_t sum;            //  32  kSummed, and WholeSegmentOps::sum() at the last orderly close that changed it
+  std::uint64_t reserved[27];   //  40  zero
 };
+inline constexpr std::uint64_t kSummed = std::uint64_t{0x4d555350u} << 32;  // "PSUM"
+static_assert(offsetof(SegmentHeader, sum) == 32);
 static_assert(sizeof(SegmentHeader) == 256 && std::has_unique_object_representations_v<SegmentHeader>);
 
 /// The version of the opening after one. A damaged version is followed by one that no segment has, so that each is made
@@ -159,5 +162,7 @@ static_assert(std::has_unique_object_representations_v<IndexRoot>);
 /// Directories of each depth have a place of their own, so that making one never touches the one that counts: depth d
 /// lies at kDirectories + 8 * 2^d of the index superblock while it fits in there, in a run of its own beyond.
 inline constexpr std::uint64_t kDirectories = 4096;
+inline constexpr std::uint32_t kLinearArrays =
+    200;  // places of arrays that stand there instead: of 1, ..., 2^24 superblocks
 
 }  // namespace perdure::dash

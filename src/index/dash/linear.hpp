@@ -63,6 +63,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       Segment const s = segment(host, i);
       store_header(host, s.header, start_of(i), depth, version_);
       ops_.clear(host, s);
+      touch(s);
     }
     store_root(host, segments, 0);
     begin(host);
@@ -74,8 +75,10 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
     bool sparse = false;
-    return until_settled(host, key.hash,
-                         [&](Segment s, auto right) { return ops_.erase(host, s, key, right, before, sparse); });
+    return until_settled(host, key.hash, [&](Segment s, auto right) {
+      touch(s);
+      return ops_.erase(host, s, key, right, before, sparse);
+    });
   }
 
   /// Brings near what an operation on this hash will read first: its directory entry.
@@ -133,10 +136,11 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   using Base::set_root;
   using Base::splits_;
   using Base::store_root;
+  using Base::touch;
   using Base::version_;
 
   static constexpr std::uint32_t kStride = 8;  // arrays of a size
-  static constexpr std::uint32_t kArrays = 200;  // of 1, ..., 2^24 superblocks
+  static constexpr std::uint32_t kArrays = kLinearArrays;
   static constexpr std::uint32_t kExpansions = 2;  // for each bucket that is chained
   static constexpr std::uint32_t kChunks = Extent::kMostDepth;
 
@@ -302,6 +306,12 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     }
   }
 
+  template <class Host, class F>
+  void for_each_entered(Host& host, F f) {
+    for (std::uint64_t i = 0, all = segments(host); i < all; ++i)
+      if (std::uint64_t const place = host.load(&entry_at(i)); place != 0) f(place);
+  }
+
   template <class Host>
   void mark(Host& host, std::uint64_t place) {
     for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) blocks_.mark(Offset{at});
@@ -372,6 +382,13 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return fault.empty() ? Base::unsound(host, s) : fault;
   }
 
+  template <class Host>
+  void mend_directory(Host&) {}
+  template <class Host>
+  bool mendable(Host& host, Segment s) {
+    return fault_of_chain(host, s).empty();
+  }
+
   // --- Growing ------------------------------------------------------------------------------------------------------
 
   /// A bucket for this segment, and segments for the whole table.
@@ -386,6 +403,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     auto block = blocks_.take();
     if (!block) return block.status();
     starving_.store(false, std::memory_order_relaxed);
+    touch(s);
     if (!ops_.chain(host, s, block->bytes, true)) blocks_.give(*block);
     return {};
   }
@@ -429,6 +447,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     auto chain = take_chained(ops_.chain_for(contents, moves));
     if (!chain) return chain.status();
     store_header(host, made.header, start_of(other), depth + 1, version_);
+    touch(s);
+    touch(made);
     bool const early = mutated(Mutant::dash_split_before_copy);
     if (early) commit(host, s, depth + 1);
     for (Offset const block : *chain) ops_.chain(host, made, block.bytes, false);

@@ -1,8 +1,10 @@
 #include "index/dash/root.hpp"
 
 #include <string>
+#include <vector>
 
 #include "base/crc32c.hpp"
+#include "base/hash.hpp"
 #include "pm/format.hpp"
 #include "pm/watch.hpp"
 
@@ -29,6 +31,16 @@ void write_root(std::byte* at, Kind kind, SegmentShape shape, bool records) {
   root.crc = crc32c(0, &root, offsetof(IndexRoot, crc));
   pm::write_bytes(at, &root, kConstant);
   pm::order();
+}
+
+std::uint64_t sum_of_index(std::byte const* superblock, std::uint32_t more) {
+  std::vector<std::uint64_t> words;
+  auto const add = [&](std::uint64_t at) { words.push_back(pm::load_word(superblock + at)); };
+  for (std::uint64_t const at :
+       {offsetof(IndexRoot, directory), offsetof(IndexRoot, first), offsetof(IndexRoot, counted)})
+    add(at);
+  for (std::uint32_t i = 0; i < more; ++i) add(kDirectories + i * sizeof(std::uint64_t));
+  return hash_bytes(reinterpret_cast<std::byte const*>(words.data()), words.size() * sizeof(std::uint64_t));
 }
 
 Result<SegmentShape> check_root(std::byte const* at, Kind kind, bool records, std::uint64_t superblock_bytes) {

@@ -15,4 +15,8 @@ void write_root(std::byte* at, Kind kind, SegmentShape shape, bool records);
 /// The shape of the table at `at`, if it is the one expected.
 Result<SegmentShape> check_root(std::byte const* at, Kind kind, bool records, std::uint64_t superblock_bytes);
 
+/// Of the words of the index superblock that operations and closes change, and of `more` words at kDirectories: the
+/// places of arrays. Not of the version, which openings change.
+[[nodiscard]] std::uint64_t sum_of_index(std::byte const* superblock, std::uint32_t more);
+
 }  // namespace perdure::dash

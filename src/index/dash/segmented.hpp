@@ -3,6 +3,8 @@
 //
 //  * An opening has a version of its own, durable before any segment has it. A segment has it once it is sound, and
 //    what made it so is ordered before that.
+//  * Whoever changes a segment marks it as touched before it does. An orderly close stores the sums of those, so that
+//    every segment has its sum if all had one before, and the next opening compares it when it enters the segment.
 //  * A sweep ends when nothing that was unlinked before it came by waits for readers: no block is free twice.
 //
 // `Table`, which derives from it, knows which segment has a hash, and how there come to be more:
@@ -13,6 +15,7 @@
 //   make_room(host, hash, s)     where `s` was found to be full; not ok: there is no memory
 //   mark(host, place)            what of blocks_ the segment has, for the sweep
 //   unsound(host, s)             more than what is looked at here, if need be
+//   for_each_entered(host, f)    f(place) of each segment that has been entered since the opening
 //   claim(host), begin(host)     at open: what the root names is in use; the volatile directory, empty
 //   epochs_                      its last member: what it frees may be any of Table's, or is here
 #pragma once
@@ -23,8 +26,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
@@ -43,15 +48,17 @@ class Segmented {
   Segmented(Segmented const&) = delete;
   Segmented& operator=(Segmented const&) = delete;
 
-  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
+  /// `sound`: segments are only looked at before they are used, for the pool was closed in order. `summed`: that close
+  /// left all their sums.
   template <class Host>
-  Status open(Host& host, Offset index, bool sound) {
+  Status open(Host& host, Offset index, bool sound, bool summed = false) {
     set_root(index);
     host.read(root_, sizeof *root_);
     version_ = host.load(&root_->version);
     if (Status s = self().claim(host); !s.ok()) return s;
     blocks_.find_superblocks_later();
     sound_ = sound || mutated(Mutant::dash_recovery_skipped);
+    summed_ = sound && summed;
     if (!pool_->read_only()) {
       version_ = next_version(version_);
       host.store(&root_->version, version_);
@@ -76,6 +83,7 @@ class Segmented {
       Segment tried;
       Answer const answer = self().until_settled(host, key.hash, [&](Segment s, auto right) {
         tried = s;
+        touch(s);
         return ops_.write(host, s, key, slot, how, right, before);
       });
       if (answer != Answer::full) return answer;
@@ -89,8 +97,10 @@ class Segmented {
 
   template <class Host, class Change>
   Answer modify(Host& host, Key const& key, Change change, Slot& before) {
-    return self().until_settled(
-        host, key.hash, [&](Segment s, auto right) { return ops_.modify(host, s, key, right, change, before); });
+    return self().until_settled(host, key.hash, [&](Segment s, auto right) {
+      touch(s);
+      return ops_.modify(host, s, key, right, change, before);
+    });
   }
 
   /// Brings near what an operation on this hash will read, after prefetch_entry(): its buckets.
@@ -120,7 +130,7 @@ class Segmented {
       bool const locks = !pool_->read_only();
       if (locks) ops_.lock_all(host, s);
       if (self().holds(host, place, position)) {
-        std::uint64_t const next = end_of(host.load(&s.header->start), Extent{host.load(&s.header->extent)}.depth());
+        std::uint64_t const next = end_at(host, place);
         ops_.for_each(host, s, f);
         if (locks) ops_.unlock_all(host, s);
         return next;
@@ -156,6 +166,49 @@ class Segmented {
     sweep(host, f, [] { return true; });
   }
 
+  // --- Repair -------------------------------------------------------------------------------------------------
+
+  /// From here on a segment that is entered, and whose contents are damaged, is mended. Nobody else is here.
+  template <class Host>
+  void begin_mending(Host& host) {
+    mends_ = true;
+    self().mend_directory(host);
+  }
+  /// What was mended, a line each.
+  [[nodiscard]] std::vector<std::string> mended() {
+    std::lock_guard const lock(why_mutex_);
+    return mended_;
+  }
+
+  // --- An orderly close -----------------------------------------------------------------------------------------
+
+  /// Nobody changes anything: every segment has its sum now, if it answers true; false: some are damaged, and had none.
+  /// Takes time for those that were touched since the opening, and for all of a table whose sums were not known.
+  template <class Host>
+  bool store_sums(Host& host) {
+    auto const store = [&](std::uint64_t place) {
+      if (!touched(place)) return;
+      Segment const s = segment_at(place);
+      host.store(&s.header->sum, ops_.sum(host, s));
+      host.flush(&s.header->sum, sizeof s.header->sum);
+      std::uint64_t const at = number(place);
+      touched_[at / 64] &= ~(std::uint64_t{1} << at % 64);
+    };
+    for (std::uint64_t const place : std::exchange(gone_, {})) host.store(&segment_at(place).header->sum, 0);
+    bool all = true;
+    for (std::uint64_t position = 0, more = !summed_; more != 0; more = position) {
+      exec::EpochGuard const guard(epochs());
+      std::uint64_t const place = self().holder(host, position);
+      all &= place != kDamaged;
+      if (place != kDamaged) touch(segment_at(place));
+      position = place == kDamaged ? self().beyond(host, position) : end_at(host, place);
+    }
+    self().for_each_entered(host, store);
+    host.fence();
+    summed_ |= all;
+    return all;
+  }
+
   [[nodiscard]] exec::Epochs& epochs() { return self().epochs_; }
   [[nodiscard]] Ops const& ops() const { return ops_; }
   [[nodiscard]] IndexRoot* root() const { return root_; }
@@ -169,12 +222,37 @@ class Segmented {
  protected:
   /// `memory` guards pool and blocks, which have `block_bytes`.
   Segmented(pm::Pool& pool, std::mutex& memory, Ops ops, std::uint64_t block_bytes)
-      : pool_(&pool), base_(pool.base()), memory_(&memory), ops_(ops), blocks_(pool, memory, block_bytes) {}
+      : pool_(&pool),
+        base_(pool.base()),
+        memory_(&memory),
+        ops_(ops),
+        blocks_(pool, memory, block_bytes),
+        touched_(pool.addresses().size() / ops.shape().bytes() / 64 + 1) {}
   ~Segmented() = default;
 
   [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
   [[nodiscard]] std::uint64_t place_of(Segment s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - base_);
+  }
+  template <class Host>
+  [[nodiscard]] std::uint64_t end_at(Host& host, std::uint64_t place) const {
+    SegmentHeader const* const header = segment_at(place).header;
+    return end_of(host.load(&header->start), Extent{host.load(&header->extent)}.depth());
+  }
+  /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can have.
+  PERDURE_FN void touch(Segment s) {
+    std::uint64_t const at = number(place_of(s)), bit = std::uint64_t{1} << at % 64;
+    if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0)
+      __atomic_fetch_or(&touched_[at / 64], bit, __ATOMIC_RELAXED);
+  }
+  /// Nobody is to take it for a segment again, should a damaged word lead there.
+  void gone(Segment s) {
+    std::lock_guard const lock(why_mutex_);
+    gone_.push_back(place_of(s));
+  }
+  void note_mended(std::string what) {
+    std::lock_guard const lock(why_mutex_);
+    mended_.push_back(std::move(what));
   }
   static bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
     return ((hash ^ start) >> (64 - extent.depth())) == 0;
@@ -198,8 +276,13 @@ class Segmented {
     if (host.load(&s.header->version) == version_) return {};
     HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
     if (host.load(&s.header->version) == version_) return {};
-    if (std::string fault = self().unsound(host, s); !fault.empty()) return fault;
-    if (!sound_) recover(host, s);
+    std::string const fault = self().unsound(host, s);
+    if (!fault.empty() && (!mends_ || !self().mendable(host, s))) return fault;
+    if (!fault.empty()) mend(host, s, fault);
+    if (!sound_) {
+      touch(s);
+      recover(host, s);
+    }
     host.fence();
     host.store(&s.header->version, version_);
     host.persist(&s.header->version, sizeof s.header->version);
@@ -210,7 +293,17 @@ class Segmented {
   template <class Host>
   std::string unsound(Host& host, Segment s) {
     bool const recovers = !sound_ && !pool_->read_only();
-    return recovers ? std::string() : ops_.unsound(host, s);
+    if (recovers) return {};
+    std::string fault = ops_.unsound(host, s);
+    if (!fault.empty() || !summed_) return fault;
+    if (std::uint64_t const sum = host.load(&s.header->sum), is = ops_.sum(host, s); sum != is)
+      return told("its sum is ", is, ", and the last close stored ", sum);
+    return {};
+  }
+  /// Whether its slots may be trusted as far as after a crash.
+  template <class Host>
+  bool mendable(Host&, Segment) {
+    return true;
   }
 
   pm::Pool* pool_;
@@ -237,9 +330,39 @@ class Segmented {
     });
   }
 
+  [[nodiscard]] std::uint64_t number(std::uint64_t place) const { return place / ops_.shape().bytes(); }
+  [[nodiscard]] bool touched(std::uint64_t place) const {
+    return (touched_[number(place) / 64] >> number(place) % 64 & 1) != 0;
+  }
+  /// Of a damaged segment: the one bit that its sum tells of; else what its slots say, as after a crash.
+  template <class Host>
+  void mend(Host& host, Segment s, std::string const& fault) {
+    touch(s);
+    std::string const what = told("segment at byte ", place_of(s), ": ", fault);
+    if (summed_ && ops_.mend_bit(host, s)) return note_mended(what + ": put right, nothing is lost");
+    SegmentContents const before = ops_.contents(host, s);
+    recover(host, s);
+    SegmentContents const after = ops_.contents(host, s);
+    note_mended(what + ": made anew from its slots; keys and values in slots may have changed");
+    for (std::uint32_t b = 0; b < before.size(); ++b) {
+      for (std::uint32_t i = 0; i < kSlots; ++i) {
+        bool const was = (before[b].used >> i & 1) != 0, is = (after[b].used >> i & 1) != 0;
+        std::uint64_t const hash = was ? before[b].hashes[i] : after[b].hashes[i];
+        if (was != is)
+          note_mended(told("slot ", i, " of bucket ", b, " of the segment at byte ", place_of(s), ", of hash ", hash,
+                           was ? ": dropped" : ": counts again"));
+      }
+    }
+  }
+
   bool sound_ = true;  // what was there at open
+  bool summed_ = true;  // every segment has its sum, but for those that were touched
+  bool mends_ = false;
+  ZeroWords touched_;
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
+  std::vector<std::string> mended_;  // guarded by why_mutex_
+  std::vector<std::uint64_t> gone_;  // places of segments that were merged; guarded by why_mutex_
   /// Elsewhere, so that what searches read, here and of Table, lies together.
   std::vector<SharedLock> recoveries_{kRecoveries};
 };

@@ -5,11 +5,13 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "index/dash/damage.hpp"
 #include "index/dash/segment.hpp"
 
@@ -161,6 +163,50 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     return {};
   }
 
+  /// Of all that an orderly close leaves of a segment that nobody changes, what is free in it among it: its header but
+  /// for the version, which openings change, and its buckets but for the versions of their locks.
+  template <class Host>
+  [[nodiscard]] std::uint64_t sum(Host& host, Segment s) const {
+    SegmentHeader header;
+    host.read(s.header, sizeof header);
+    std::memcpy(&header, s.header, sizeof header);
+    header.version = header.sum = 0;
+    std::uint32_t crc = crc32c(0, &header, sizeof header);
+    auto const add = [&](Bucket const& at) {
+      host.read(&at, sizeof at);
+      Bucket bucket;
+      std::memcpy(&bucket, &at, sizeof bucket);
+      bucket.state &= kSummedState;
+      crc = crc32c(crc, &bucket, sizeof bucket);
+    };
+    for (std::uint32_t b = 0; b < all(); ++b) add(s.bucket(b));
+    if (base_ != nullptr)
+      for (std::uint64_t const at : chain_of(host, s)) add(chained_at(at));
+    return kSummed | crc;
+  }
+  /// Mends what keeps that from being the sum in the header, of a segment that nobody has: locks that nobody holds, and
+  /// one bit. False: there is more.
+  template <class Host>
+  bool mend_bit(Host& host, Segment s) const {
+    constexpr std::uint64_t kLocks = (State::kVersion - 1) & ~kSummedState;
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
+      std::uint64_t& state = bucket_at(host, s, b).state;
+      if ((host.load(&state) & kLocks) != 0) host.store(&state, host.load(&state) & ~kLocks);
+    }
+    std::uint64_t const stored = host.load(&s.header->sum), is = sum(host, s);
+    if (stored == is || std::has_single_bit(stored ^ is)) return true;  // else it is the sum itself
+    auto const bit = wrong_bit(static_cast<std::uint32_t>(stored ^ is), (buckets_of(host, s) + 1) * sizeof(Bucket));
+    if (!bit) return false;
+    auto const part = static_cast<std::uint32_t>(*bit / (8 * sizeof(Bucket)));  // the header, then buckets
+    static_assert(sizeof(SegmentHeader) == sizeof(Bucket));
+    auto* const words = part == 0 ? reinterpret_cast<std::uint64_t*>(s.header)
+                                  : reinterpret_cast<std::uint64_t*>(&bucket_at(host, s, part - 1));
+    std::uint64_t& word = words[*bit % (8 * sizeof(Bucket)) / 64];
+    host.store(&word, host.load(&word) ^ std::uint64_t{1} << *bit % 64);
+    host.flush(&word, sizeof word);
+    return sum(host, s) == stored;
+  }
+
   // --- Chains -----------------------------------------------------------------------------------------------------
 
   /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is chained has room by now;
@@ -227,7 +273,9 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
  private:
+  static constexpr std::uint64_t kSummedState = (std::uint64_t{1} << 2 * kSlots) - 1;  // slots in use, and guests
   using Base::all;
+  using Base::base_;
   using Base::bucket_at;
   using Base::buckets_of;
   using Base::chained_at;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/crc32c.hpp"
@@ -17,6 +19,25 @@ namespace perdure::gphash {
 namespace {
 
 constexpr std::uint32_t kMaxTop = 40;  // buckets beyond 2^40 would run into the fingerprint's bits
+
+// A word at a place, mixed so that one that changes always changes it, and the way back.
+constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u, kMix1 = 0xbf58476d1ce4e5b9u, kMix2 = 0x94d049bb133111ebu;
+constexpr std::uint64_t kBack1 = 0x96de1b173f119089u, kBack2 = 0x319642b2d24d8ec3u;
+static_assert(kMix1 * kBack1 == 1 && kMix2 * kBack2 == 1);
+constexpr std::uint64_t mixed(std::uint64_t word, Offset at) {
+  std::uint64_t x = word + at.bytes * kStep;
+  x = (x ^ x >> 30) * kMix1;
+  x = (x ^ x >> 27) * kMix2;
+  return x ^ x >> 31;
+}
+constexpr std::uint64_t unmixed(std::uint64_t mix, Offset at) {
+  std::uint64_t x = (mix ^ mix >> 31 ^ mix >> 62) * kBack2;
+  x = (x ^ x >> 27 ^ x >> 54) * kBack1;
+  return (x ^ x >> 30 ^ x >> 60) - at.bytes * kStep;
+}
+static_assert(unmixed(mixed(0x123456789abcdef0u, Offset{4096}), Offset{4096}) == 0x123456789abcdef0u);
+
+bool two_bits_apart(std::uint64_t a, std::uint64_t b) { return std::popcount(a ^ b) <= 2; }
 
 }  // namespace
 
@@ -307,9 +328,8 @@ bool Table::holds_entry(SlotAt at) const {
   return word != 0 && !(in_place_ && word == in_place::kInsert);
 }
 
-void Table::clear(SlotAt at) {
-  auto* const word = reinterpret_cast<std::uint64_t*>(pool_->base() + (at.level->base + at.slot * 8).bytes);
-  pm::store_word(word, 0);
+void Table::store(Offset at, std::uint64_t word) {
+  pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + at.bytes), word);
 }
 
 std::optional<Entry> Table::entry(std::uint64_t number) const {
@@ -345,11 +365,24 @@ std::vector<std::uint64_t> Table::slots_at(Candidates<ShapeAny> const& where) co
   return slots;
 }
 
-std::string Table::fault(std::uint64_t number, Entry const& e) const {
-  if (!e.readable) return "leads to no record";
+bool Table::intact(Entry const& e) const {
   pm::RecordView const r = pm::view_record(pool_->base(), view_.records, e.record, heap_->room(e.record));
   auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) { return crc32c(crc, data, bytes); };
-  if (pm::record_sum(r, r.value, sum) != r.header.crc) return "record's checksum does not match";
+  return pm::record_sum(r, r.value, sum) == r.header.crc;
+}
+
+std::uint64_t Table::astray() const {
+  std::uint64_t n = 0;
+  for (std::uint64_t number = 0; number < slots_; ++number) {
+    auto const e = entry(number);
+    n += e.has_value() && !e->readable;
+  }
+  return n;
+}
+
+std::string Table::fault(std::uint64_t number, Entry const& e) const {
+  if (!e.readable) return "leads to no record";
+  if (!intact(e)) return "record's checksum does not match";
   if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes)
     return "record's value has another length than the pool's";
   auto const slots = candidate_slots(e.key);
@@ -369,41 +402,53 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
   return {};
 }
 
-/// Slot `number` leads to a record that another slot leads to as well: keep the valid one, the first
-/// in candidate order. Returns how many were cleared.
-std::uint64_t Table::resolve_duplicate(std::uint64_t number) {
-  auto const e = entry(number);
-  if (!e || !e->readable) return 0;
-  std::uint64_t cleared = 0;
-  bool kept = false;
-  for (std::uint64_t const slot : candidate_slots(e->key)) {
-    SlotAt const at = locate(slot);
-    if (!holds_entry(at) || !(record_at(at) == e->record)) continue;
-    if (slot == number && kept) continue;  // cleared below
-    if (mutated(Mutant::recovery_clears_both_duplicates)) clear(at);
-    if (kept && slot != number) {
-      clear(at);
-      ++cleared;
-    }
-    kept = true;
-    if (slot == number) number = ~std::uint64_t{0};  // this one is the valid one
-  }
-  if (number != ~std::uint64_t{0}) {
-    clear(locate(number));
-    ++cleared;
-  }
-  return cleared;
+std::string Table::name(std::uint64_t number) const {
+  SlotAt const at = locate(number);
+  return "slot " + std::to_string(number) + " at byte " + std::to_string(word_of(at).bytes) + ", record at byte " +
+         std::to_string(record_at(at).bytes);
 }
 
-Recovered Table::recover(exec::Workers& workers) {
+// ------------------------------------------------------------------------------------------------
+// Opening
+
+/// Of one slot. A word that changes always changes it: mixing is one to one.
+std::uint64_t Table::sum_of(SlotAt at, std::uint64_t word) const {
+  std::uint64_t sum = mixed(word, word_of(at));
+  if (!in_place_) return sum;
+  Offset const place = in_place::place(view_, *at.level, at.slot);
+  sum += mixed(pm::load_word(pool_->base() + place.bytes), place);
+  if (view_.key_bytes == 0) return sum;
+  Offset const key = in_place::key(view_, *at.level, at.slot);
+  pm::will_read(pool_->base() + key.bytes, view_.key_bytes);
+  return sum + mixed(hash_bytes(pool_->base() + key.bytes, view_.key_bytes), key);
+}
+
+Table::Sum Table::sum(exec::Workers& workers) const {
+  std::atomic<std::uint64_t> records{0}, sum{0};
+  workers.for_chunks(slots_, 1 << 16, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t my_records = 0, my_sum = 0;
+    for (std::uint64_t number = begin; number < end; ++number) {
+      SlotAt const at = locate(number);
+      std::uint64_t const word = word_at(at);
+      if (word == 0) continue;
+      ++my_records;
+      my_sum += sum_of(at, word);
+    }
+    records += my_records;
+    sum += my_sum;
+  });
+  return {records, sum};
+}
+
+Survey Table::survey(exec::Workers& workers) {
   heap_->find_superblocks();
-  std::atomic<std::uint64_t> records{0}, half{0}, astray{0};
+  std::atomic<std::uint64_t> records{0}, astray{0}, sum{0};
   std::mutex mutex;
-  std::vector<std::uint64_t> again;
+  Survey found;
   std::uint64_t const slots =
       mutated(Mutant::recovery_skips_last_level) ? view_.level[view_.levels - 1].first_slot : slots_;
   workers.for_chunks(slots, 1 << 16, [&](std::size_t begin, std::size_t end) {
-    std::uint64_t my_records = 0, my_half = 0, my_astray = 0;
+    std::uint64_t my_records = 0, my_astray = 0, my_sum = 0;
     constexpr std::size_t kAhead = 32;
     std::array<std::pair<std::uint64_t, pm::RecordHeap::MarkSpot>, kAhead> near;
     std::size_t waiting = 0;
@@ -414,7 +459,7 @@ Recovered Table::recover(exec::Workers& workers) {
           case pm::RecordHeap::Mark::invalid: ++my_astray; break;
           case pm::RecordHeap::Mark::again: {
             std::lock_guard const lock(mutex);
-            again.push_back(near[i].first);
+            found.again.push_back(near[i].first);
           }
         }
       }
@@ -424,9 +469,10 @@ Recovered Table::recover(exec::Workers& workers) {
       SlotAt const at = locate(number);
       std::uint64_t const word = word_at(at);
       if (word == 0) continue;
+      my_sum += sum_of(at, word);
       if (in_place_ && word == in_place::kInsert) {
-        if (!pool_->read_only() && !mutated(Mutant::recovery_keeps_half_inserts)) clear(at);
-        ++my_half;
+        std::lock_guard const lock(mutex);
+        found.half.push_back(number);
         continue;
       }
       near[waiting++] = {number, heap_->spot_to_mark(record_at(at))};
@@ -434,19 +480,181 @@ Recovered Table::recover(exec::Workers& workers) {
     }
     mark_all();
     records += my_records;
-    half += my_half;
     astray += my_astray;
+    sum += my_sum;
   });
   heap_->finish_recovery();
-  Recovered r{records, half, astray, 0};
-  if (!pool_->read_only()) {
-    if (mutated(Mutant::recovery_keeps_duplicates)) again.clear();
-    for (std::uint64_t const number : again) r.duplicates += resolve_duplicate(number);
-    pm::order();
-  } else {
-    r.duplicates = again.size();
+  found.records = records;
+  found.astray = astray;
+  found.sum = sum;
+  std::sort(found.again.begin(), found.again.end());
+  return found;
+}
+
+/// Slot `number` leads to a record that another slot leads to as well: keep the valid one, the first
+/// in candidate order.
+void Table::resolve_duplicate(std::uint64_t number, Mended& mended) {
+  auto const e = entry(number);
+  if (!e || !e->readable) return;
+  auto const drop = [&](std::uint64_t slot) {
+    mended.lines.push_back(name(slot) + ": a second copy, cleared");
+    ++mended.dropped;
+    clear(locate(slot));
+  };
+  bool kept = false;
+  for (std::uint64_t const slot : candidate_slots(e->key)) {
+    SlotAt const at = locate(slot);
+    if (!holds_entry(at) || !(record_at(at) == e->record)) continue;
+    if (slot == number && kept) continue;  // cleared below
+    if (mutated(Mutant::recovery_clears_both_duplicates)) clear(at);
+    if (kept && slot != number) drop(slot);
+    kept = true;
+    if (slot == number) number = ~std::uint64_t{0};  // this one is the valid one
   }
-  return r;
+  if (number != ~std::uint64_t{0}) drop(number);
+}
+
+Mended Table::mend_crash(Survey const& found) {
+  Mended mended;
+  for (std::uint64_t const number : found.half) {
+    mended.lines.push_back(name(number) + ": half inserted, cleared");
+    if (!mutated(Mutant::recovery_keeps_half_inserts)) clear(locate(number));
+  }
+  if (!mutated(Mutant::recovery_keeps_duplicates))
+    for (std::uint64_t const number : found.again) resolve_duplicate(number, mended);
+  pm::order();
+  return mended;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Damage
+
+/// Whether a slot may say that: a whole record, of a key that belongs there, which no slot leads to now.
+bool Table::explains(std::uint64_t number, std::uint64_t word) const {
+  Offset const record = word::record(word);
+  if (!heap_->is_record(record) || !view_.may_hold(record) || heap_->in_use(record)) return false;
+  std::uint64_t const room = std::min<std::uint64_t>(view_.room(record), heap_->room(record));
+  pm::RecordView const r = pm::view_record(pool_->base(), view_.records, record, room);
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) { return crc32c(crc, data, bytes); };
+  if (pm::record_sum(r, r.value, sum) != r.header.crc) return false;
+  if (word != word::make(hash_bytes(r.key, r.header.key_bytes), record)) return false;
+  auto const slots = candidate_slots({r.key, r.header.key_bytes});
+  return std::find(slots.begin(), slots.end(), number) != slots.end();
+}
+
+/// The one word within two bits of what stands there that explains it; none where there are several.
+std::optional<std::uint64_t> Table::word_nearby(std::uint64_t number) const {
+  std::uint64_t const word = word_at(locate(number));
+  std::optional<std::uint64_t> found;
+  for (std::uint32_t a = 0; a < 64; ++a) {
+    for (std::uint32_t b = a; b < 64; ++b) {
+      std::uint64_t const other = word ^ (std::uint64_t{1} << a) ^ (b == a ? 0 : std::uint64_t{1} << b);
+      if (!explains(number, other)) continue;
+      if (found) return std::nullopt;
+      found = other;
+    }
+  }
+  return found;
+}
+
+Table::Change Table::put_right(std::uint64_t number, Offset at, std::uint64_t word, std::string const& what) const {
+  return {at, word, false, name(number) + ": " + what + ", put right"};
+}
+Table::Change Table::drop(std::uint64_t number, std::string const& why) const {
+  return {word_of(locate(number)), 0, true, name(number) + ": " + why + ", dropped"};
+}
+
+/// The one word that is what it was when the sum lacks nothing. In all likelihood: of 2^64 sums, 2,081 words are two
+/// bits apart.
+std::optional<Table::Change> Table::change_by_sum(std::uint64_t missing) const {
+  for (std::uint64_t number = 0; number < slots_; ++number) {
+    SlotAt const at = locate(number);
+    if (at.slot >= in_place::level_slots(*at.level, view_.slots)) continue;
+    std::uint64_t const word = word_at(at);
+    if (word != 0 && sum_of(at, word) + missing == 0 && two_bits_apart(word, 0))
+      return put_right(number, word_of(at), 0, "was empty");
+    if (std::uint64_t const was = unmixed((word != 0 ? mixed(word, word_of(at)) : 0) + missing, word_of(at));
+        was != 0 && two_bits_apart(was, word))
+      return put_right(number, word_of(at), was, "its word had changed");
+    if (!in_place_ || word == 0) continue;
+    Offset const place = in_place::place(view_, *at.level, at.slot);
+    std::uint64_t const leads = record_at(at).bytes, led = unmixed(mixed(leads, place) + missing, place);
+    if (two_bits_apart(leads, led)) return put_right(number, place, led, "its place had changed");
+  }
+  return std::nullopt;
+}
+
+/// in_place, fixed sizes: the key in the slot that its state is the hash of, one or two bits of one word apart.
+std::optional<Table::Change> Table::key_nearby(std::uint64_t number) const {
+  SlotAt const at = locate(number);
+  Offset const place = in_place::key(view_, *at.level, at.slot);
+  std::byte const* const stored = pool_->base() + place.bytes;
+  std::vector<std::byte> key(stored, stored + view_.key_bytes);
+  auto const flip = [&](std::uint32_t bit) { key[bit / 8] ^= static_cast<std::byte>(1u << bit % 8); };
+  auto const right = [&] { return in_place::fingerprint(hash_bytes(key.data(), key.size())) == word_at(at); };
+  for (std::uint32_t a = 0; a < view_.key_bytes * 8; ++a) {
+    for (std::uint32_t b = a; b < view_.key_bytes * 8 && b / 64 == a / 64; ++b) {
+      flip(a);
+      if (b != a) flip(b);
+      bool const found = right();
+      if (b != a) flip(b);
+      flip(a);
+      if (!found) continue;
+      Offset const word = place + a / 64 * 8;
+      std::uint64_t const bits = std::uint64_t{1} << a % 64 | std::uint64_t{1} << b % 64;
+      return put_right(number, word, pm::load_word(pool_->base() + word.bytes) ^ bits, "its key had changed");
+    }
+  }
+  return std::nullopt;
+}
+
+/// What to do about an entry; none where it is right, or only its record is damaged.
+std::optional<Table::Change> Table::change_for(std::uint64_t number) const {
+  SlotAt const at = locate(number);
+  std::uint64_t const word = word_at(at);
+  if (word == 0) return std::nullopt;
+  if (in_place_ && word == in_place::kInsert) return drop(number, "half inserted");
+  std::optional<Entry> const e = entry(number);
+  std::string const what = fault(number, *e);
+  if (what.empty()) return std::nullopt;
+  if (e->readable) {
+    std::uint64_t const hash = hash_bytes(e->key.data(), e->key.size());
+    auto const slots = candidate_slots(e->key);
+    bool const belongs = std::find(slots.begin(), slots.end(), number) != slots.end();
+    std::uint64_t const right = in_place_ ? in_place::fingerprint(hash) : word::make(hash, e->record);
+    bool const alone = std::none_of(slots.begin(), slots.end(), [&](std::uint64_t other) {
+      return other != number && holds_entry(locate(other)) && record_at(locate(other)) == e->record;
+    });
+    if (belongs && alone && word == right && !what.starts_with("key stands")) return std::nullopt;
+    if (belongs && alone && intact(*e) && two_bits_apart(word, right))
+      return put_right(number, word_of(at), right, what);
+  }
+  if (in_place_ && view_.key_bytes != 0) {
+    if (auto right = key_nearby(number)) return right;
+  }
+  if (!in_place_) {
+    if (auto const right = word_nearby(number)) return put_right(number, word_of(at), *right, what);
+  }
+  return drop(number, what);
+}
+
+std::vector<Table::Change> Table::changes(Survey const& found, std::optional<std::uint64_t> missing) const {
+  if (missing.value_or(0) != 0) {
+    if (auto one = change_by_sum(*missing)) return {*one};
+  }
+  // Records of `in_place` do not say whose they are: of two slots that lead to one, neither is to be believed.
+  std::set<std::uint64_t> shared;
+  if (in_place_ && view_.key_bytes != 0)
+    for (std::uint64_t const number : found.again) shared.insert(record_at(locate(number)).bytes);
+  std::vector<Change> all;
+  for (std::uint64_t number = 0; number < slots_; ++number) {
+    SlotAt const at = locate(number);
+    if (holds_entry(at) && shared.contains(record_at(at).bytes))
+      all.push_back(drop(number, "another slot leads to its record"));
+    else if (auto change = change_for(number))
+      all.push_back(std::move(*change));
+  }
+  return all;
 }
 
 }  // namespace perdure::gphash

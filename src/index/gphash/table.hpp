@@ -36,11 +36,19 @@ struct Entry {
   bool readable = false;  // false: the slot leads outside any record
 };
 
-struct Recovered {
+/// What an opening finds in the slots. Nothing has been changed.
+struct Survey {
   std::uint64_t records = 0;
-  std::uint64_t half_inserted = 0;  // in_place: states INSERT, cleared
   std::uint64_t astray = 0;         // slots that lead to no record; left alone, never followed
-  std::uint64_t duplicates = 0;     // lower copies of a word, cleared
+  std::uint64_t sum = 0;            // of all slots: see Table::sum_of
+  std::vector<std::uint64_t> half;  // in_place: slots of state INSERT
+  std::vector<std::uint64_t> again; // slots that lead where another one leads as well
+};
+
+/// What was changed, a line each, and how many slots lost their entry by it.
+struct Mended {
+  std::vector<std::string> lines;
+  std::uint64_t dropped = 0;
 };
 
 class Table {
@@ -50,9 +58,22 @@ class Table {
   Status create(std::uint32_t top_level, exec::Workers& workers);
   /// Takes over the levels that the root names.
   Status attach();
-  /// Marks every reachable record in the heap and mends what a crash may leave. In parallel; reads
-  /// slots only, but for duplicates.
-  Recovered recover(exec::Workers& workers);
+  /// Marks every reachable record in the heap. In parallel; reads slots only.
+  [[nodiscard]] Survey survey(exec::Workers& workers);
+  /// Mends what a crash may leave: clears half-inserted slots, and of equal words all but the valid one.
+  [[nodiscard]] Mended mend_crash(Survey const& found);
+  /// Mends what a crash does not leave, after a survey. `missing` is what its sum lacks of the one that is known to be
+  /// right: a single word that one or two flipped bits changed is found by it. Where that does not explain it, slots
+  /// are looked at one by one: a word or key that one or two bits explain gets them back; other entries that cannot be
+  /// right are dropped. Records whose own checksum fails stay, where all else says that the slot is theirs.
+  /// `note(lines)` comes before anything is changed. Then survey() again.
+  template <class Note>
+  [[nodiscard]] Mended mend_damage(Survey const& found, std::optional<std::uint64_t> missing, Note note);
+  /// Slots that hold something, and the sum of all of them: what a survey of the same slots comes to.
+  struct Sum {
+    std::uint64_t records = 0, sum = 0;
+  };
+  [[nodiscard]] Sum sum(exec::Workers& workers) const;
 
   [[nodiscard]] TableView const& view() const { return view_; }
   /// Whether a slot word of a level stands at this place.
@@ -90,6 +111,12 @@ class Table {
   [[nodiscard]] std::optional<Entry> entry(std::uint64_t number) const;
   /// What is wrong with that entry (checksum, place, a second copy), or empty.
   [[nodiscard]] std::string fault(std::uint64_t number, Entry const& entry) const;
+  /// Whether the checksum of a readable entry's record matches.
+  [[nodiscard]] bool intact(Entry const& entry) const;
+  /// Slots that lead to no record.
+  [[nodiscard]] std::uint64_t astray() const;
+  /// "slot 5 at byte 1000, record at byte 2000".
+  [[nodiscard]] std::string name(std::uint64_t number) const;
 
  private:
   struct SlotAt {
@@ -102,13 +129,31 @@ class Table {
   [[nodiscard]] Offset record_at(SlotAt at) const;
   [[nodiscard]] bool holds_entry(SlotAt at) const;
   [[nodiscard]] Entry read_entry(SlotAt at, std::uint64_t room) const;
-  void clear(SlotAt at);
+  [[nodiscard]] static Offset word_of(SlotAt at) { return at.level->base + at.slot * 8; }
+  void store(Offset at, std::uint64_t word);
+  void clear(SlotAt at) { store(word_of(at), 0); }
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
   void clear_copies(std::uint64_t unit);
   [[nodiscard]] bool carry_into(Level const& wider);
   void put_entry(SlotAt from, SlotAt to);
-  std::uint64_t resolve_duplicate(std::uint64_t number);
+  void resolve_duplicate(std::uint64_t number, Mended& mended);
+  [[nodiscard]] std::uint64_t sum_of(SlotAt at, std::uint64_t word) const;
+  /// A change of one word: what repairs are made of.
+  struct Change {
+    Offset at;
+    std::uint64_t word;
+    bool drops;  // the slot's entry
+    std::string line;
+  };
+  [[nodiscard]] Change put_right(std::uint64_t number, Offset at, std::uint64_t word, std::string const& what) const;
+  [[nodiscard]] Change drop(std::uint64_t number, std::string const& why) const;
+  [[nodiscard]] std::optional<Change> change_by_sum(std::uint64_t missing) const;
+  [[nodiscard]] std::optional<Change> change_for(std::uint64_t number) const;
+  [[nodiscard]] std::optional<Change> key_nearby(std::uint64_t number) const;
+  [[nodiscard]] std::optional<std::uint64_t> word_nearby(std::uint64_t number) const;
+  [[nodiscard]] bool explains(std::uint64_t number, std::uint64_t word) const;
+  [[nodiscard]] std::vector<Change> changes(Survey const& found, std::optional<std::uint64_t> missing) const;
   [[nodiscard]] std::uint64_t run_of(std::uint32_t log2_buckets) const;
   Result<Level> new_level(std::uint32_t log2_buckets, exec::Workers& workers);
   void renumber();
@@ -122,5 +167,18 @@ class Table {
   std::uint64_t units_left_ = 0;
   std::uint64_t slots_ = 0;
 };
+
+template <class Note>
+Mended Table::mend_damage(Survey const& found, std::optional<std::uint64_t> missing, Note note) {
+  std::vector<Change> const all = changes(found, missing);
+  Mended mended;
+  for (Change const& c : all) {
+    mended.lines.push_back(c.line);
+    mended.dropped += c.drops;
+  }
+  note(mended.lines);
+  for (Change const& c : all) store(c.at, c.word);
+  return mended;
+}
 
 }  // namespace perdure::gphash

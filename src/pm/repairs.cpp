@@ -1,0 +1,80 @@
+#include "pm/repairs.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/crc32c.hpp"
+#include "pm/watch.hpp"
+
+namespace perdure::pm {
+namespace {
+
+constexpr std::uint64_t kText = kRepairNoteOffset + sizeof(RepairNote);
+
+std::uint32_t checksum(RepairNote const& note) { return crc32c(0, &note, offsetof(RepairNote, crc)); }
+
+}  // namespace
+
+Repairs::Lines Repairs::read() const {
+  RepairNote note;
+  read_bytes(&note, pool_->base() + kRepairNoteOffset, sizeof note);
+  Lines lines;
+  if (note.state == 0) return lines;
+  lines.count = note.count;
+  lines.damaged = note.state != kRepaired || note.crc != checksum(note) || note.text_bytes > kMostRepairText;
+  if (lines.damaged) return lines;
+  std::string text(note.text_bytes, '\0');
+  read_bytes(text.data(), pool_->base() + kText, text.size());
+  lines.damaged = crc32c(0, text.data(), text.size()) != note.text_crc;
+  for (std::size_t at = 0; !lines.damaged && at < text.size();) {
+    std::size_t const end = std::min(text.find('\n', at), text.size());
+    lines.text.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// The word `state` goes first and comes last: a crash in between leaves a note that is damaged, and so still waits.
+void Repairs::add(std::span<std::string const> lines) {
+  Lines const before = read();
+  std::string text;
+  auto const append = [&](std::string const& line) {
+    if (text.size() + line.size() + 1 <= kMostRepairText) text += line + '\n';
+  };
+  if (before.damaged) append("an earlier repair, of which what was noted is damaged");
+  for (std::string const& line : before.text) append(line);
+  for (std::string const& line : lines) append(line);
+  RepairNote note{};
+  note.state = kRepaired;
+  note.repaired_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
+  note.count = (before.damaged ? 1 : before.count) + lines.size();
+  note.text_bytes = static_cast<std::uint32_t>(text.size());
+  note.text_crc = crc32c(0, text.data(), text.size());
+  note.crc = checksum(note);
+  std::byte* const at = pool_->base() + kRepairNoteOffset;
+  write_bytes(pool_->base() + kText, text.data(), text.size());
+  write_bytes(at + sizeof note.state, reinterpret_cast<std::byte const*>(&note) + sizeof note.state,
+              sizeof note - sizeof note.state);
+  order();
+  store_word(reinterpret_cast<std::uint64_t*>(at), note.state);
+  order();
+}
+
+std::vector<std::string> Repairs::waiting() const {
+  Lines lines = read();
+  if (lines.damaged)
+    return {"a repair changed this pool, and what was noted of it, at byte " + std::to_string(kRepairNoteOffset) +
+            ", is damaged"};
+  if (lines.count > lines.text.size())
+    lines.text.push_back(std::to_string(lines.count - lines.text.size()) +
+                         " more changes, which there was no room to note");
+  return std::move(lines.text);
+}
+
+void Repairs::acknowledge() {
+  store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + kRepairNoteOffset), 0);
+  order();
+}
+
+}  // namespace perdure::pm
