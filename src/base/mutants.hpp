@@ -83,6 +83,7 @@ enum class Mutant : std::uint8_t {
   epoch_survives_undo,
   recovery_skips_undo,
   unlinked_released_before_commit,
+  undo_entries_outlive_growth,
   abort_keeps_entries,
   abort_releases_replaced,
   abort_releases_nothing,
