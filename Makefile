@@ -26,7 +26,7 @@ export PERDURE_CUDA
 .NOTPARALLEL:
 
 demo: build
-	.venv/bin/perdure demo
+	.venv/bin/perdure demo --overwrite
 
 build: setup
 	@scripts/build.sh PERDURE_BENCH=OFF

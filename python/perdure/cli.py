@@ -18,6 +18,7 @@ import typer
 
 import perdure
 from perdure import _text, cli_support
+from perdure._outputs import files_of
 from perdure._records import as_dict
 from perdure.cli_support import (
     FAULTS,
@@ -25,12 +26,17 @@ from perdure.cli_support import (
     DeviceChoice,
     DeviceOption,
     Failure,
+    ForceOption,
     JsonOption,
+    JsonResult,
     LogBytesOption,
     LogDirOption,
+    ModeOption,
+    OverwriteOption,
     PoolArgument,
     log_size,
     open_pool,
+    parse_mode,
     plural,
     report,
     show_size,
@@ -125,10 +131,13 @@ def create(
     ] = DurabilityChoice.process,
     log_dir: LogDirOption = None,
     log_bytes: LogBytesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing pool.")] = False,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
+    mode: ModeOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Make an empty pool."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir), force=force)
     _check_log_dir(durability, log_dir)
     with perdure.create(
         pool,
@@ -143,10 +152,12 @@ def create(
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),
         overwrite=overwrite,
+        force=force,
+        mode=parse_mode("--mode", mode),
     ) as store:
         stats, survives = store.stats(), store.survives()
     report(
-        json_file,
+        result,
         {"pool": pool, "log_dir": log_dir, **as_dict(stats), "survives": as_dict(survives)},
         f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
         f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
@@ -185,16 +196,18 @@ def verify(
         typer.Option("--acknowledge", help="What repairs changed has been seen to: it is no fault any more."),
     ] = False,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Check every record of a pool; exit status 1 if anything is wrong, or a repair is not acknowledged."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     found = _verify(pool, log_dir, repair=repair, acknowledge=acknowledge)
     for fault in found["faults"]:
         print(f"fault: {fault}", file=sys.stderr)
     if found["fault_count"] > len(found["faults"]):
         print(f"(the first {len(found['faults'])} of {found['fault_count']} faults)", file=sys.stderr)
     report(
-        json_file,
+        result,
         {"pool": pool, **found},
         f"{pool}: {plural(found['records'], 'record')} good, {found['dropped']:,} dropped by recovery,"
         f" {plural(found['fault_count'], 'fault')}",
@@ -223,18 +236,20 @@ def stats(
     pool: PoolArgument,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Show what a pool holds, its shape, and what its records survive."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         facts = as_dict(store.stats())
         survives, recovery = store.survives(), as_dict(store.recovery())
-    say = cli_support.answers_to(json_file)
+    say = cli_support.answers_to(result)
     for name, fact in facts.items():
         say(f"{name:18} {fact}")
     say(f"{'recovery':18} {recovery}")
     report(
-        json_file,
+        result,
         {"pool": pool, **facts, "survives": as_dict(survives), "recovery": recovery},
         f"{pool}: {plural(facts['records'], 'record')} in {plural(facts['slots'], 'slot')}"
         f" (load factor {facts['load_factor']:.3f}), {show_size(facts['pool_bytes'])} on {facts['medium']};"
@@ -264,26 +279,28 @@ def get(
     ] = ValueFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Print the value of one key; exit status 1 if it is not there."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         values, found, _ = store.get([_text.parse("KEY", key, store.key_bytes)])
         octets = _first(values, store.value_bytes) if found[0] else None
         width = store.value_bytes
     if octets is None:
-        _report_absent(pool, key, json_file)
-    elif value_format is ValueFormat.raw and json_file != "-":
+        _report_absent(pool, key, result)
+    elif value_format is ValueFormat.raw and not result.to_stdout:
         sys.stdout.buffer.write(octets)
         sys.stdout.buffer.flush()
     else:
         shown = octets.hex() if value_format is ValueFormat.hex else _text.show(octets, width)
-        report(json_file, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
+        report(result, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
 
 
-def _report_absent(pool: str, key: str, json_file: str | None) -> None:
-    if json_file is not None:
-        report(json_file, {"key": key, "found": False}, f"{pool}: key {key} not found")
+def _report_absent(pool: str, key: str, result: JsonResult) -> None:
+    if result.wanted:
+        report(result, {"key": key, "found": False}, f"{pool}: key {key} not found")
     else:
         print(f"{pool}: key {key} not found", file=sys.stderr)
     raise typer.Exit(FAULTS)
@@ -298,15 +315,17 @@ def put(
     ],
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Insert one key, or replace its value."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, log_dir=log_dir) as store:
         octets = _text.parse("VALUE", value, store.value_bytes)
         store.put([_text.parse("KEY", key, store.key_bytes)], [octets])
         records = len(store)
     report(
-        json_file,
+        result,
         {"key": key, "value_hex": octets.hex(), "records": records},
         f"put {key}: {plural(len(octets), 'byte')}; {plural(records, 'record')} in {pool}",
     )
@@ -318,16 +337,18 @@ def delete(
     key: KeyArgument,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Remove one key; exit status 1 if it is not there."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, log_dir=log_dir) as store:
         done, _ = store.erase([_text.parse("KEY", key, store.key_bytes)])
         records = len(store)
     if not done[0]:
-        _report_absent(pool, key, json_file)
+        _report_absent(pool, key, result)
     report(
-        json_file,
+        result,
         {"key": key, "found": True, "records": records},
         f"deleted {key}; {plural(records, 'record')} in {pool}",
     )
@@ -339,9 +360,11 @@ def scan(
     limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many records.")] = None,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Print records as KEY, tab, VALUE, in the index's order."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     listed: list[dict[str, str]] = []
     count = 0
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
@@ -349,15 +372,15 @@ def scan(
         for key, value in _records(store, limit):
             count += 1
             shown = {"key": _text.show(key, store.key_bytes), "value": _text.show(value, store.value_bytes)}
-            if json_file is None:
+            if not result.wanted:
                 print(f"{shown['key']}\t{shown['value']}")
             else:
                 listed.append(shown)
     summary = f"{count:,} of {plural(total, 'record')} in {pool}"
-    if json_file is None:
+    if not result.wanted:
         print(summary, file=sys.stderr)  # standard output holds the records alone
     else:
-        report(json_file, {"pool": pool, "count": count, "records": listed}, summary)
+        report(result, {"pool": pool, "count": count, "records": listed}, summary)
 
 
 def _records(store: perdure.Store, limit: int | None) -> Any:
@@ -381,20 +404,24 @@ def _cells(column: Any) -> list[bytes]:
 def snapshot(
     pool: PoolArgument,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The snapshot to write.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older snapshot.")] = False,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
+    mode: ModeOption = None,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Write all of a pool into one file, which `restore` reads."""
+    result = JsonResult(json_file, overwrite, file, *files_of(pool, log_dir), force=force)
+    bits = parse_mode("--mode", mode)
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
         begin = time.perf_counter()
-        store.snapshot(file, overwrite=overwrite)
+        store.snapshot(file, overwrite=overwrite, force=force, mode=bits)
         seconds = time.perf_counter() - begin
         records = len(store)
     size = Path(file).stat().st_size
     report(
-        json_file,
+        result,
         {"pool": pool, "snapshot": file, "records": records, "bytes": size, "seconds": seconds},
         f"wrote {plural(records, 'record')} of {pool} to {file} ({show_size(size)}) in {seconds:.3f} s",
     )
@@ -409,11 +436,14 @@ def restore(
     ] = None,
     log_dir: LogDirOption = None,
     log_bytes: LogBytesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing pool.")] = False,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
+    mode: ModeOption = None,
     device: DeviceOption = DeviceChoice.cpu,
     json_file: JsonOption = None,
 ) -> None:
     """Make a pool from a snapshot, on any medium."""
+    result = JsonResult(json_file, overwrite, file, *files_of(pool, log_dir), force=force)
     _check_log_dir(durability, log_dir)
     begin = time.perf_counter()
     with perdure.restore(
@@ -423,12 +453,14 @@ def restore(
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),
         overwrite=overwrite,
+        force=force,
+        mode=parse_mode("--mode", mode),
         device=device.value,
     ) as store:
         seconds = time.perf_counter() - begin
         stats, survives, recovery = store.stats(), store.survives(), store.recovery()
     report(
-        json_file,
+        result,
         {
             "snapshot": file,
             "pool": pool,

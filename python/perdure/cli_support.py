@@ -8,6 +8,7 @@ progress go to standard error, and no error is a traceback.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -23,12 +24,23 @@ from typer.core import TyperGroup
 
 import perdure
 from perdure import _native, errors
+from perdure._outputs import JSON, Output, Refused
 
 GOOD, FAULTS, UNABLE = 0, 1, 2
 
 JsonOption = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; '-' is standard output."),
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files of the same kind that are there.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace whatever files are there.")]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", metavar="OCTAL", help="Permission bits, less the umask's; 0600, or the replaced file's."
+    ),
 ]
 PoolArgument = Annotated[
     str, typer.Argument(metavar="POOL", help="The pool file, for example /dev/shm/table.")
@@ -77,6 +89,9 @@ class Commands(TyperGroup):
         except Failure as failure:
             fail(str(failure))
             raise typer.Exit(failure.status) from None
+        except Refused as refused:
+            fail(str(refused))
+            raise typer.Exit(UNABLE) from None
         except errors.Error as error:
             fail(error.message)
             raise typer.Exit(FAULTS if isinstance(error, errors.Corrupt) else UNABLE) from None
@@ -165,23 +180,47 @@ def _installed_program(name: str, way_out: str) -> Path:
     return program
 
 
-def report(json_file: str | None, data: dict[str, Any], summary: str) -> None:
+class JsonResult:
+    """Where the JSON of a command goes: nowhere, to standard output, or to a file, settled at once."""
+
+    def __init__(
+        self,
+        json_file: str | None,
+        overwrite: bool,
+        *inputs: str | os.PathLike[str],
+        force: bool | None = None,
+    ) -> None:
+        self.to_stdout = json_file == "-"
+        self.wanted = json_file is not None
+        named = self.wanted and not self.to_stdout
+        self._output = (
+            Output("--json", json_file or "", JSON, overwrite=overwrite, force=force, inputs=inputs)
+            if named
+            else None
+        )
+
+    def write(self, data: dict[str, Any]) -> None:
+        if self._output is None:
+            return
+        try:
+            self._output.write_text(json.dumps(data, indent=2) + "\n")
+        except OSError as error:
+            raise Failure(f"--json {self._output.path}: {error.strerror}") from error
+
+
+def report(result: JsonResult, data: dict[str, Any], summary: str) -> None:
     """Ends a command: the summary for people, and the JSON where it was asked for."""
-    if json_file == "-":
+    if result.to_stdout:
         print(json.dumps(data, indent=2))
         print(summary, file=sys.stderr)
         return
-    if json_file is not None:
-        try:
-            Path(json_file).write_text(json.dumps(data, indent=2) + "\n")
-        except OSError as error:
-            raise Failure(f"--json {json_file}: {error.strerror}") from error
+    result.write(data)
     print(summary)
 
 
-def answers_to(json_file: str | None) -> Callable[[str], None]:
+def answers_to(result: JsonResult) -> Callable[[str], None]:
     """Where a command prints its lines: standard output, unless the JSON goes there."""
-    stream = sys.stderr if json_file == "-" else sys.stdout
+    stream = sys.stderr if result.to_stdout else sys.stdout
     return lambda line: print(line, file=stream)
 
 
@@ -215,6 +254,15 @@ def parse_size(option: str, text: str) -> int:
         return int(match[3])
     unit = match[2].upper()
     return int(float(match[1]) * (1 << _UNITS[unit])) if unit else int(float(match[1]))
+
+
+def parse_mode(option: str, text: str | None) -> int | None:
+    """Permission bits as chmod takes them: octal digits."""
+    if text is None:
+        return None
+    if re.fullmatch(r"(0o?)?[0-7]{1,4}", text) is None:
+        raise Failure(f"{option} {text}: write permission bits in octal, for example 0640")
+    return int(text, 8)
 
 
 def show_size(count: int) -> str:

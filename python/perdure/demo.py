@@ -28,8 +28,21 @@ import typer
 
 import perdure
 from perdure import _contents, _player, crash
+from perdure._outputs import PNG, Output
 from perdure._player import Plan
-from perdure.cli_support import FAULTS, Failure, JsonOption, answers_to, plural, progress, report, show_size
+from perdure.cli_support import (
+    FAULTS,
+    Failure,
+    ForceOption,
+    JsonOption,
+    JsonResult,
+    OverwriteOption,
+    answers_to,
+    plural,
+    progress,
+    report,
+    show_size,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,7 +186,7 @@ def _look_up(
 # --- the plot -----------------------------------------------------------------------------------
 
 
-def draw(done: _player.Report, path: Path) -> None:
+def draw(done: _player.Report, to: Output) -> None:
     """Throughput, latency and hit rate over the run, one point a batch."""
     import matplotlib
 
@@ -200,7 +213,8 @@ def draw(done: _player.Report, path: Path) -> None:
     middle.legend(loc="upper right")
     _panel(bottom, played, 100 * hits / requests, "hit rate (%)", "tab:green")
     bottom.set_xlabel("requests (thousands)")
-    figure.savefig(path, dpi=120)
+    with to.writing() as path:
+        figure.savefig(path, dpi=120, format="png")
     pyplot.close(figure)
 
 
@@ -210,18 +224,17 @@ def _panel(axes: Axes, x: npt.NDArray[Any], y: npt.NDArray[Any], label: str, col
     axes.grid(alpha=0.3)
 
 
-def _check_plot(plot: str) -> Path | None:
-    """Where the plot goes; says at once, not after the run, if it cannot be drawn."""
+def _check_plot(plot: str, overwrite: bool, force: bool) -> Output | None:
+    """Where the plot goes; says at once, not after the run, if it cannot be drawn, or may not be written."""
     if plot == _NO_PLOT:
         return None
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise Failure(f"--plot {plot}: {error}; pip install matplotlib, or pass --plot {_NO_PLOT}") from error
-    path = Path(plot)
-    if not path.parent.is_dir():
-        raise Failure(f"--plot {plot}: there is no folder {path.parent}")
-    return path
+    if not Path(plot).parent.is_dir():
+        raise Failure(f"--plot {plot}: there is no folder {Path(plot).parent}")
+    return Output("--plot", plot, PNG, overwrite=overwrite, force=force)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -238,12 +251,17 @@ def demo(
     limit: Annotated[int | None, typer.Option(min=1, help="Requests of the trace; by default all.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
     seed: Annotated[int | None, typer.Option(help="Of the kill's random moment.")] = None,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Run the main job on real input: replay, crash and check, look rows up, verify."""
-    samples, picture = find_data(data), _check_plot(plot)
+    samples, drawing = find_data(data), _check_plot(plot, overwrite, force)
+    picture = None if drawing is None else drawing.path
+    inputs = [samples / TRACE, samples / ROADS, *([] if picture is None else [picture])]
+    result = JsonResult(json_file, overwrite, *inputs, force=force)
     device, why = choose_device()
-    say = answers_to(json_file)
+    say = answers_to(result)
     say(f"device: {device} ({why})\ndata:   {samples}")
     with pool_folder(pool_dir) as folder:
         say(f"pools:  {folder} (removed at the end)")
@@ -251,9 +269,9 @@ def demo(
             str(samples / TRACE), str(folder / "replay.pool"), device=device, batch=batch, limit=limit
         )
         found = _run_parts(plan, folder, read_ids(samples / ROADS), seed, say)
-    if picture is not None:
-        draw(found.replayed, picture)
-    report(json_file, found.as_dict(device, picture), "\n".join(found.summary(picture)))
+    if drawing is not None:
+        draw(found.replayed, drawing)
+    report(result, found.as_dict(device, picture), "\n".join(found.summary(picture)))
     if found.fault_count:
         raise typer.Exit(FAULTS)
 

@@ -16,7 +16,7 @@ import typer
 import perdure
 from perdure import _native
 from perdure._records import as_dict
-from perdure.cli_support import JsonOption, answers_to, report, show_size
+from perdure.cli_support import JsonOption, JsonResult, OverwriteOption, answers_to, report, show_size
 
 VECTOR_ISA = (
     "sse4_2",
@@ -159,8 +159,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def doctor(json_file: JsonOption = None) -> None:
+def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> None:
     """Tell what this machine offers: devices, media and what survives on them, limits."""
+    result = JsonResult(json_file, overwrite)
     facts: dict[str, Any] = {
         "version": perdure.__version__,
         "cuda_build": perdure.built_with_cuda,
@@ -169,11 +170,11 @@ def doctor(json_file: JsonOption = None) -> None:
         "media": _media(),
         "limits": _limits(),
     }
-    say = answers_to(json_file)
+    say = answers_to(result)
     for line in _lines(facts):
         say(line)
     usable = [device["device"] for device in facts["devices"] if device["available"]]
-    report(json_file, facts, f"stores can run on: {', '.join(usable)}")
+    report(result, facts, f"stores can run on: {', '.join(usable)}")
 
 
 def register(app: typer.Typer) -> None:

@@ -11,14 +11,17 @@ from typing import Annotated
 import typer
 
 from perdure import _player, crash
+from perdure._outputs import files_of
 from perdure._player import VALUE_BYTES, Plan
 from perdure.cli_support import (
     FAULTS,
     DeviceChoice,
     DeviceOption,
     JsonOption,
+    JsonResult,
     LogBytesOption,
     LogDirOption,
+    OverwriteOption,
     log_size,
     progress,
     report,
@@ -61,9 +64,11 @@ def replay(
     seed: Annotated[int | None, typer.Option(help="Of the crash run's random moment.")] = None,
     log_dir: LogDirOption = None,
     log_bytes: LogBytesOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Replay a cache trace: throughput, hit rate, latency; or crash in the middle and check."""
+    result = JsonResult(json_file, overwrite, trace, *files_of(pool, log_dir))
     size = log_size(log_dir, log_bytes)
     plan = Plan(
         trace,
@@ -81,17 +86,17 @@ def replay(
         log_bytes=size,
     )
     if kill_after is not None:
-        _finish(crash.run(plan, kill_after, seed), json_file)
+        _finish(crash.run(plan, kill_after, seed), result)
         return
     with progress("replay", 1.0) as show:
         done = _player.run(plan, show=show)
-    _finish(done, json_file)
+    _finish(done, result)
 
 
-def _finish(done: _player.Report | crash.Report, json_file: str | None) -> None:
+def _finish(done: _player.Report | crash.Report, result: JsonResult) -> None:
     for line in done.complaints():
         print(line, file=sys.stderr)
-    report(json_file, done.as_dict(), "\n".join(done.lines()))
+    report(result, done.as_dict(), "\n".join(done.lines()))
     if done.fault_count:
         raise typer.Exit(FAULTS)
 

@@ -2,12 +2,12 @@
 
 A CSV header may give types as `name:type` (see TYPES); export writes them, so that a file loads back
 without options. Invariants: a row that cannot be stored is counted and reported by its line (CSV) or
-row (Parquet), and never stops the rest; an export appears under its name only once it is complete.
+row (Parquet), and never stops the rest; an export appears under its name only once it is complete, and
+replaces nothing unasked (perdure._outputs).
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,14 +21,18 @@ import typer
 
 import perdure
 from perdure._arrow import offsets_and_data
+from perdure._outputs import CSV, PARQUET, Output, files_of
 from perdure._text import INTEGER_WIDTHS
 from perdure.cli_support import (
     FAULTS,
     DeviceChoice,
     DeviceOption,
     Failure,
+    ForceOption,
     JsonOption,
+    JsonResult,
     LogDirOption,
+    OverwriteOption,
     PoolArgument,
     open_pool,
     plural,
@@ -597,9 +601,11 @@ def load(
     ] = False,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Put the rows of a Parquet or CSV file into a pool; exit status 1 if some were rejected."""
+    result = JsonResult(json_file, overwrite, file, *files_of(pool, log_dir))
     source, rejected = _source(file, file_format, delimiter, multiline)
     with open_pool(pool, device, log_dir=log_dir) as store:
         plan = _plan(store, source, key_column, value_columns, key_format)
@@ -611,7 +617,7 @@ def load(
     if rejected.count > len(rejected.reported):
         print(f"{file}: and {rejected.count - len(rejected.reported):,} more", file=sys.stderr)
     report(
-        json_file,
+        result,
         {
             "pool": pool,
             "file": str(file),
@@ -787,26 +793,34 @@ def export(
     ] = FileFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Write every record of a pool to a Parquet or CSV file, which `load` reads back."""
     kind = _format(file, file_format)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
-    try:
-        with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-            key = _field("key", store.key_bytes, key_format, kind)
-            values = (
-                [_field("value", store.value_bytes, value_format, kind)]
-                if value_columns is None
-                else _value_fields(value_columns, store.value_bytes, kind)
-            )
-            written = _export(store, unfinished, kind, key, values)
-        unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    read = files_of(pool, log_dir)
+    output = Output(
+        "",
+        file,
+        PARQUET if kind is FileFormat.parquet else CSV,
+        overwrite=overwrite,
+        force=force,
+        inputs=read,
+    )
+    result = JsonResult(json_file, overwrite, file, *read, force=force)
+    # The pool stays open, and locked, until the file has its name.
+    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store, output.writing() as unfinished:
+        key = _field("key", store.key_bytes, key_format, kind)
+        values = (
+            [_field("value", store.value_bytes, value_format, kind)]
+            if value_columns is None
+            else _value_fields(value_columns, store.value_bytes, kind)
+        )
+        written = _export(store, unfinished, kind, key, values)
     size = file.stat().st_size
     report(
-        json_file,
+        result,
         {"pool": pool, "file": str(file), "records": written, "bytes": size},
         f"exported {plural(written, 'record')} of {pool} to {file} ({show_size(size)})",
     )

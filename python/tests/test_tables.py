@@ -298,7 +298,7 @@ def test_export_leaves_nothing_half_done(cli, pool, tmp_path):
     cli("put", pool, "k", "hex:ff")
     file = tmp_path / "t.csv"
     file.write_text("what was there before")
-    answer = cli("export", pool, file)
+    answer = cli("export", pool, file, "--force")
     assert answer.status == 2 and "--value-format: a value is not UTF-8" in answer.err
     assert file.read_text() == "what was there before"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

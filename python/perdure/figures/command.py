@@ -10,11 +10,15 @@ from typing import Annotated
 import typer
 
 import perdure
+from perdure._outputs import JSON, PNG, Output
 from perdure.cli_support import (
     DeviceChoice,
     DeviceOption,
     Failure,
+    ForceOption,
     JsonOption,
+    JsonResult,
+    OverwriteOption,
     answers_to,
     bench_program,
     progress,
@@ -51,44 +55,48 @@ def figure(
     ] = False,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")] = None,
     plot: Annotated[bool, typer.Option(help="Draw NAME.png.")] = True,
+    overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Measure figures of GPHash's, GPM's and Dash's evaluations again, beside what the papers report."""
+    result = JsonResult(json_file, overwrite, force=force)
     if listing:
-        _list(json_file)
+        _list(result)
         return
     wanted, description = _choose(names or [], device), _check_device(device)
     bench_program()
     if plot:
         plots.check_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
-    say = answers_to(json_file)
+    files = {one.name: _files(out, one.name, plot, overwrite, force) for one in wanted}
+    say = answers_to(result)
     done = []
     known: runner.Known = {}
     with tempfile.TemporaryDirectory(prefix="perdure-figure-") as folder:
         setting = Setting(scale_for(device.value, quick, records), device.value, Path(folder), data)
         for one in wanted:
             measured = _measure(one, setting, description, known)
-            _write(measured, out, plot)
+            _write(measured, *files[one.name])
             say("\n".join(measured.lines()))
             done.append(measured)
     checked = sum(measured.checked for measured in done)
     report(
-        json_file,
+        result,
         {"figures": [measured.as_dict() for measured in done], "checked": checked, "faults": 0},
         f"wrote {', '.join(measured.figure.name for measured in done)} to {out}",
     )
 
 
-def _list(json_file: str | None) -> None:
-    say = answers_to(json_file)
+def _list(result: JsonResult) -> None:
+    say = answers_to(result)
     for one in FIGURES.values():
         say(f"{one.name:11} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
     listed = [
         {"figure": one.name, "title": one.title, "section": one.section, "devices": list(one.devices)}
         for one in FIGURES.values()
     ]
-    report(json_file, {"figures": listed}, f"{len(FIGURES)} figures; perdure bench figure NAME... measures")
+    report(result, {"figures": listed}, f"{len(FIGURES)} figures; perdure bench figure NAME... measures")
 
 
 def _choose(names: list[str], device: str) -> list[Figure]:
@@ -125,10 +133,17 @@ def _measure(one: Figure, setting: Setting, description: str, known: runner.Know
     return Measured(one, setting, runs, results, one.read(setting, results), description)
 
 
-def _write(measured: Measured, out: Path, plot: bool) -> None:
-    name = measured.figure.name
-    if plot:
-        measured.plot = out / f"{name}.png"
-        title = f"{name}: {measured.figure.title}\n{measured.description}; {measured.sizes}"
-        plots.draw(title, measured.drawn.panels, measured.plot)
-    (out / f"{name}.json").write_text(json.dumps(measured.with_runs(), indent=2) + "\n")
+def _files(out: Path, name: str, plot: bool, overwrite: bool, force: bool) -> tuple[Output, Output | None]:
+    """NAME.json and NAME.png; that they may be written is said before anything runs."""
+    numbers = Output("", out / f"{name}.json", JSON, overwrite=overwrite, force=force)
+    drawing = Output("", out / f"{name}.png", PNG, overwrite=overwrite, force=force) if plot else None
+    return numbers, drawing
+
+
+def _write(measured: Measured, numbers: Output, drawing: Output | None) -> None:
+    if drawing is not None:
+        measured.plot = drawing.path
+        title = f"{measured.figure.name}: {measured.figure.title}\n{measured.description}; {measured.sizes}"
+        with drawing.writing() as path:
+            plots.draw(title, measured.drawn.panels, path)
+    numbers.write_text(json.dumps(measured.with_runs(), indent=2) + "\n")

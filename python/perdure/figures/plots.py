@@ -56,7 +56,7 @@ def draw(title: str, panels: Sequence[Panel], path: Path) -> None:
         _draw_panel(place, panel)
     for place in axes.flat[len(panels) :]:
         place.set_axis_off()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, format="png")
     pyplot.close(figure)
 
 

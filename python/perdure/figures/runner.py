@@ -33,6 +33,7 @@ def run_all(runs: Iterable[Run], folder: Path, show: Callable[[float], None], kn
 
 
 def run_one(run: Run, result: Path) -> Any:
+    result.unlink(missing_ok=True)  # of the run before: programs replace no file
     command = [str(bench_program(run.program)), *run.command(), "--json", str(result)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
