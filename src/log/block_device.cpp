@@ -13,6 +13,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/process.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -23,7 +25,9 @@ constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 class FileDevice : public BlockDevice {
  public:
   FileDevice(int fd, IoMethod method) : fd_(fd), method_(std::move(method)) {}
-  ~FileDevice() override { ::close(fd_); }
+  ~FileDevice() override {
+    if (fd_ >= 0) close_held(fd_);
+  }
   FileDevice(FileDevice const&) = delete;
   FileDevice& operator=(FileDevice const&) = delete;
 
@@ -43,6 +47,7 @@ class FileDevice : public BlockDevice {
 class PlainDevice final : public FileDevice {
  public:
   using FileDevice::FileDevice;
+  void take(int fd) { fd_ = fd; }
 
   int start(Request const& r) override {
     auto const at = static_cast<off_t>(r.offset);
@@ -99,8 +104,23 @@ class PlainDevice final : public FileDevice {
 
 class RingDevice final : public FileDevice {
  public:
-  RingDevice(int fd, IoMethod method, io_uring const& ring) : FileDevice(fd, std::move(method)), ring_(ring) {}
-  ~RingDevice() override { io_uring_queue_exit(&ring_); }
+  RingDevice() : FileDevice(-1, {}) {}
+  ~RingDevice() override {
+    if (!begun_) return;
+    let_go_of(ring_.ring_fd);
+    io_uring_queue_exit(&ring_);
+  }
+  /// 0, or why there is no io_uring, as -errno.
+  int begin() {
+    int const result = io_uring_queue_init(kQueue, &ring_, 0);
+    begun_ = result == 0;
+    if (begun_) hold(ring_.ring_fd);  // a child would share it
+    return result;
+  }
+  void take(int fd, IoMethod method) {
+    fd_ = fd;
+    method_ = std::move(method);
+  }
 
   int start(Request const& r) override {
     io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
@@ -162,8 +182,21 @@ class RingDevice final : public FileDevice {
     return result < 0 ? -result : 0;
   }
 
-  io_uring ring_;
+  io_uring ring_{};
+  bool begun_ = false;
   std::span<std::byte> fixed_;
+};
+
+/// A descriptor until a device has it; else it is closed, and a file that was made for it goes.
+struct OpenFile {
+  int fd;
+  char const* made;
+  ~OpenFile() {
+    if (fd < 0) return;
+    if (made != nullptr) ::unlink(made);
+    close_held(fd);
+  }
+  int keep() { return std::exchange(fd, -1); }
 };
 
 Status failed(std::string const& path, int error) {
@@ -183,7 +216,7 @@ void add(std::string& to, std::string const& what) {
 
 /// File systems that refuse O_DIRECT do so at open; some only at the first transfer.
 int open_direct(std::string const& path, int flags, IoMethod& method) {
-  int const fd = ::open(path.c_str(), flags | O_DIRECT, 0644);
+  int const fd = open_held(path.c_str(), flags | O_DIRECT, 0644);
   if (fd < 0 && errno != EINVAL) return -1;
   if (fd >= 0) {
     alignas(kBlock) std::byte probe[kBlock];
@@ -191,11 +224,11 @@ int open_direct(std::string const& path, int flags, IoMethod& method) {
       method.direct = true;
       return fd;
     }
-    ::close(fd);
+    close_held(fd);
     flags &= ~O_EXCL;  // we have just made it
   }
   add(method.why_not, "O_DIRECT is refused here (EINVAL)");
-  return ::open(path.c_str(), flags & ~O_EXCL, 0644);
+  return open_held(path.c_str(), flags & ~O_EXCL, 0644);
 }
 
 }  // namespace
@@ -223,31 +256,31 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
                                  : mode == OpenMode::create  ? O_RDWR | O_CREAT | O_EXCL
                                                              : O_RDWR);
   IoMethod method;
-  int const fd = options.direct ? open_direct(path, flags, method) : ::open(path.c_str(), flags, 0644);
-  if (fd < 0) return failed(path, errno);
-  if (::flock(fd, (mode == OpenMode::read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+  OpenFile file{options.direct ? open_direct(path, flags, method) : open_held(path.c_str(), flags, 0644),
+                mode == OpenMode::create ? path.c_str() : nullptr};
+  if (file.fd < 0) return failed(path, errno);
+  if (::flock(file.fd, (mode == OpenMode::read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
     int const error = errno;
-    ::close(fd);
     if (error != EWOULDBLOCK) return failed(path, error);
     return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
   }
   if (mode == OpenMode::create) {
     // A file that was just made has a name for good only when its directory is on the disk too.
-    if (Status s = sync_directory_of(path); !s.ok()) {
-      ::close(fd);
-      return s;
-    }
+    if (Status s = sync_directory_of(path); !s.ok()) return s;
   }
   if (options.io_uring) {
-    io_uring ring{};
-    int const result = io_uring_queue_init(kQueue, &ring, 0);
+    auto ring = std::make_unique<RingDevice>();
+    int const result = ring->begin();
     if (result == 0) {
       method.io_uring = true;
-      return std::unique_ptr<BlockDevice>(new RingDevice(fd, std::move(method), ring));
+      ring->take(file.keep(), std::move(method));
+      return std::unique_ptr<BlockDevice>(std::move(ring));
     }
     add(method.why_not, std::string("io_uring is refused here (") + std::strerror(-result) + ")");
   }
-  return std::unique_ptr<BlockDevice>(new PlainDevice(fd, std::move(method)));
+  auto plain = std::make_unique<PlainDevice>(-1, std::move(method));
+  plain->take(file.keep());
+  return std::unique_ptr<BlockDevice>(std::move(plain));
 }
 
 }  // namespace perdure::log

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/caught.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -37,9 +39,15 @@ using Opened = std::array<std::unique_ptr<BlockFile>, kNames.size()>;
 Result<Opened> open_all(std::string const& directory, OpenMode mode) {
   Opened files;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    auto file = BlockFile::open(name_in(directory, kNames[i]), mode);
-    if (!file) return Status{file.status().code(), "log directory " + directory + ": " + file.status().message()};
-    files[i] = std::move(*file);
+    auto file = caught([&] { return BlockFile::open(name_in(directory, kNames[i]), mode); });
+    if (file) {
+      files[i] = std::move(*file);
+      continue;
+    }
+    if (mode == OpenMode::create) {  // those that were made go
+      for (std::size_t made = 0; made < i; ++made) ::unlink(files[made]->name().c_str());
+    }
+    return Status{file.status().code(), "log directory " + directory + ": " + file.status().message()};
   }
   return files;
 }
@@ -76,21 +84,16 @@ Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, Poo
   }
   auto files = open_all(directory, OpenMode::create);
   if (!files) return files.status();
-  auto const format = [&]() -> Result<LogIdentity> {
+  auto made = caught([&]() -> Result<std::unique_ptr<LogDir>> {
     if (Status s = format_log(*(*files)[0], pool_id, log_bytes); !s.ok()) return s;
-    return read_identity(*(*files)[0]);
-  };
-  auto const identity = format();
-  if (!identity) {
-    remove(directory);
-    return identity.status();
-  }
-  std::unique_ptr<LogDir> made(
-      new LogDir(directory, std::move((*files)[0]), identity.value(), checkpoint_files(*files)));
-  if (Status s = made->start({}); !s.ok()) {
-    remove(directory);
-    return s;
-  }
+    auto const identity = read_identity(*(*files)[0]);
+    if (!identity) return identity.status();
+    std::unique_ptr<LogDir> dir(
+        new LogDir(directory, std::move((*files)[0]), identity.value(), checkpoint_files(*files)));
+    if (Status s = dir->start({}); !s.ok()) return s;
+    return dir;
+  });
+  if (!made) remove(directory);
   return made;
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process.hpp"
 #include "exec/pinning.hpp"
 #include "pm/watch.hpp"
 
@@ -96,17 +97,22 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   pinned_ = std::exchange(other.pinned_, {});
   max_bytes_ = other.max_bytes_;
   granule_ = other.granule_;
+  of_this_process_ = other.of_this_process_;
   return *this;
 }
 
 Mapping::~Mapping() { close(); }
 
 void Mapping::close() {
-  for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
-  if (data_ != nullptr) ::munmap(data_, reserved_);
-  if (!unkept_.empty()) ::unlink(unkept_.c_str());
-  if (replaced_fd_ >= 0) ::close(replaced_fd_);
-  if (fd_ >= 0) ::close(fd_);
+  bool const ours = fd_ < 0 || is_held(fd_);  // else a fork brought it here, and nothing but the addresses
+  if (ours) {
+    for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
+    if (!unkept_.empty()) ::unlink(unkept_.c_str());
+  }
+  // What a child has not of it, others may have mapped there since.
+  if (data_ != nullptr && (ours || !of_this_process_)) ::munmap(data_, reserved_);
+  if (replaced_fd_ >= 0) close_held(replaced_fd_);
+  if (fd_ >= 0) close_held(fd_);
   unkept_.clear();
   replaced_fd_ = -1;
   pinned_.clear();
@@ -150,6 +156,7 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, bool populate) {
   void* const at = ::mmap(data_ + from, to - from, protection, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(from));
   if (at == MAP_FAILED) return {Code::io_error, "pool " + path_ + ": cannot map it: " + why(errno)};
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
+  if (of_this_process_) ::madvise(at, to - from, MADV_DONTFORK);
   if (populate) populate_pages(data_ + from, to - from);  // else they come at first touch
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
@@ -194,19 +201,21 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   bool const memfd = path.starts_with(kMemfdPrefix);
   std::string const name = overwrite ? path + ".new-" + std::to_string(::getpid()) : path;
   if (overwrite && !memfd) {
-    m.replaced_fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    m.replaced_fd_ = open_held(path.c_str(), O_RDWR | O_CLOEXEC);
     if (m.replaced_fd_ < 0 && errno != ENOENT) return open_failed(path, errno);
     if (m.replaced_fd_ >= 0) {
       if (Status s = take_lock(m.replaced_fd_, path, false); !s.ok()) return s;
     }
   }
+  std::string made = name;  // had before there is a file, for there may be no memory for it
   // Of a process that died with this one's number while it made a pool here.
   if (overwrite && !memfd) ::unlink(name.c_str());
   m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
-                : ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+                : open_held(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (m.fd_ < 0)
     return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
-  if (!memfd) m.unkept_ = name;
+  if (memfd) hold(m.fd_);
+  if (!memfd) m.unkept_ = std::move(made);
   if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
   if (Status s = m.detect_medium(); !s.ok()) return s;
   if (max_bytes == 0) {
@@ -228,6 +237,11 @@ Status Mapping::keep() {
   return {};
 }
 
+void Mapping::keep_to_this_process() {
+  of_this_process_ = true;
+  ::madvise(data_, size_, MADV_DONTFORK);
+}
+
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(at);
   std::uintptr_t const first = address / granule_ * granule_;
@@ -244,7 +258,7 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   Mapping m;
   m.path_ = path;
   m.options_ = options;
-  m.fd_ = ::open(path.c_str(), (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+  m.fd_ = open_held(path.c_str(), (options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   if (m.fd_ < 0) return open_failed(path, errno);
   if (Status s = take_lock(m.fd_, path, options.read_only); !s.ok()) return s;
   struct stat st{};

@@ -44,6 +44,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   }
   auto mapping = Mapping::create(path, bytes, shape.max_bytes, overwrite, options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
   shape.format_version = shape.index == 0 ? kFormatVersion : kDashFormatVersion;
@@ -65,6 +66,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   auto mapping = Mapping::open(path, options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = pool.check(path); !s.ok()) return s;
   return pool;
@@ -75,6 +77,7 @@ Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, boo
   if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
   auto mapping = Mapping::create(path, bytes, 0, overwrite, options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;
   if (Status s = pool.check(path); !s.ok()) return s;
@@ -183,8 +186,14 @@ void Pool::publish_root(Root next) {
 
 void Pool::find_owners() {
   if (find_owners_.empty()) return;
-  for (auto const& find : std::exchange(find_owners_, {}))
-    if (!mutated(Mutant::owners_forgotten)) find();
+  auto owners = std::exchange(find_owners_, {});
+  try {
+    for (auto const& find : owners)
+      if (!mutated(Mutant::owners_forgotten)) find();
+  } catch (...) {  // what nobody has claimed yet is not free for that
+    find_owners_ = std::move(owners);
+    throw;
+  }
 }
 
 std::uint64_t Pool::superblocks_in_use() {
