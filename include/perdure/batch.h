@@ -69,7 +69,7 @@ class Transaction;
 struct CallOptions {
   void* stream = nullptr;  // cudaStream_t on which the caller's device arrays become ready
   bool atomic = false;     // writes: all of the batch or none of it, whatever happens; layout word only
-  Transaction* transaction = nullptr;  // writes: part of this one, see Store::begin
+  Transaction* transaction = nullptr;  // the call belongs to this one, see Store::begin
   KeyStatus* device_statuses = nullptr;  // gets: also put here, one per key, in memory of the GPU
 };
 

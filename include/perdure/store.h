@@ -6,6 +6,11 @@
 // effect by itself: between any two of a batch others may come, so a reader may see half of another's batch. Within a
 // batch operations on one key take effect in array order, whatever the index. Acknowledgement: when a call returns ok,
 // its effects survive what `survives()` lists.
+// Failures: no exception crosses the API; what lacks memory answers Code::no_space. A failure in the midst of a change
+// ends writing: further writes, and whatever could show half of a change, are refused until the pool is opened anew.
+// Forks: a store belongs to the process that opened it. In a child (fork, multiprocessing) every call that answers a
+// Status answers Code::closed, the others nothing of use, and destructors leave pool and parent alone; the child may open
+// pools of its own. The parent's lock on a pool is not the child's, however long that lives.
 #pragma once
 
 #include <cstddef>
@@ -211,8 +216,8 @@ struct TransactionOptions {
   std::uint64_t max_operations = 1u << 16;  // of all its batches; room for them is made when it begins
 };
 
-/// Batches that take effect together or not at all, whatever happens: see Store::begin. It belongs to
-/// the thread that began it. Destroying one that has not ended aborts it.
+/// Batches that take effect together or not at all, whatever happens: see Store::begin. Any thread may use, end or
+/// destroy it, one at a time. Destroying one that has not ended aborts it.
 class Transaction {
  public:
   struct State;  // the library's own
@@ -243,7 +248,7 @@ struct DeviceSessionOptions {
 /// What a kernel sees of a store during a device session: perdure/device.cuh makes a DeviceTable of it.
 struct DeviceView;
 
-/// A store in the hands of the user's own kernels: see Store::device_session. It belongs to the thread that began it.
+/// A store in the hands of the user's own kernels: see Store::device_session. Any thread may end or destroy it.
 /// Destroying one that has not ended ends it.
 class DeviceSession {
  public:
@@ -291,6 +296,9 @@ class Store {
   /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key (with a Dash index
   /// operations of one batch on one key too: each finds room or does not). An atomic
   /// batch fails whole: at an operation that is refused (every status but ok and not_found), its status tells why.
+  /// With durability power, a batch whose log write failed comes back at the next opening whole or not at all, and until
+  /// then gets and scans are refused with the log's error: what they would show could be gone afterwards. Where a get
+  /// fails, its arrays may hold anything.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
@@ -301,10 +309,12 @@ class Store {
   Status erase(Column const& keys, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
   Status apply(MixedBatch const& batch, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
 
-  /// Begins a transaction: pass it in the CallOptions of this thread's writes, and end it by commit() or
-  /// abort(). Gets of this thread see what it wrote; other threads wait until it ends. A batch in it
-  /// takes effect whole or fails whole; after a failure the others still count. Its room is fixed
-  /// when it begins: a batch that needs more fails with Code::no_space. Layout `word` only.
+  /// Begins a transaction: pass it in the CallOptions of its batches, and end it by commit() or abort(). Its owner is
+  /// whoever names it: batches and gets that do so, from any thread, belong to it and see what it wrote. So do calls that
+  /// name none on the thread that began it, which reads (get, scan, verify, stats) but must name it to write. All others
+  /// wait until it ends, those too of a thread that was handed it and does not name it. A batch in it takes effect whole
+  /// or fails whole; after a failure the others still count. Its room is fixed when it begins: a batch that needs more
+  /// fails with Code::no_space. Layout `word` only.
   Result<Transaction> begin(TransactionOptions const& options = {});
 
   /// Names the dense buffers that Transaction::write_step saves and restore_step() fills, all in one call. The first
@@ -317,8 +327,8 @@ class Store {
   Result<std::optional<std::uint64_t>> restore_step(void* stream = nullptr);
 
   /// Hands the store to kernels of the user's own, which find, put, update and erase keys warp by warp, each durably
-  /// when it returns (perdure/device.cuh). Until the session ends other threads wait, and calls of this thread
-  /// answer Code::busy. Room for the records is made now: in a session the table does not grow, no word is
+  /// when it returns (perdure/device.cuh). Until the session ends other threads wait, and calls of the thread that
+  /// began it answer Code::busy. Room for the records is made now: in a session the table does not grow, no word is
   /// displaced, and no record is used again. Device cuda, residency mirrored, layout `word` of the default shape,
   /// fixed sizes, not durability power.
   Result<DeviceSession> device_session(DeviceSessionOptions const& options = {});
@@ -352,8 +362,11 @@ class Store {
   [[nodiscard]] std::uint32_t value_bytes() const;
   [[nodiscard]] Device device() const;
 
-  /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Further calls answer
-  /// Code::closed.
+  /// Ok in the process that opened this store; Code::closed, as every call, in one that was forked from it.
+  [[nodiscard]] Status belongs_here() const;
+
+  /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Aborts a transaction that this
+  /// thread began, and waits for another's. Further calls answer Code::closed.
   Status close();
 
  private:

@@ -165,6 +165,15 @@ CacheReport load_cache(Store& store) {
   return value_or_raise(without_gil([&] { return store.load_cache(); }));
 }
 
+/// Calls that answer no Status, refused like the others in another process than the one that opened the store.
+template <class F>
+auto here(F call) {
+  return [call](Store& store) {
+    raise_unless_ok(store.belongs_here());
+    return without_gil([&] { return call(store); });
+  };
+}
+
 void close(Store& store) {
   raise_unless_ok(without_gil([&] { return store.close(); }));
 }
@@ -198,10 +207,10 @@ void bind_store(nb::module_& module) {
       .def("load_cache", &load_cache)
       .def("verify", &verify)
       .def("acknowledge_repair", &acknowledge_repair)
-      .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
-      .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())
-      .def("recovery", [](Store const& store) { return store.recovery(); })
-      .def("survives", &Store::survives)
+      .def("stats", here([](Store& store) { return store.stats(); }))
+      .def("reset_counts", here([](Store& store) { store.reset_counts(); }))
+      .def("recovery", here([](Store& store) { return store.recovery(); }))
+      .def("survives", here([](Store& store) { return store.survives(); }))
       .def("path", [](Store const& store) { return store.path(); })
       .def("key_bytes", &Store::key_bytes)
       .def("value_bytes", &Store::value_bytes)

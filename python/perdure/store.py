@@ -1,6 +1,8 @@
 """The store as Python sees it: batches of arrays in, arrays out.
 
 Thread safety is the engine's: any number of threads may call any method; a write batch is alone.
+A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's "fork") every
+call raises Closed, and losing the store there does nothing. Workers open stores of their own, or ask the parent.
 Invariant: a call either did what it says for every key, or raises; statuses are for those who ask
 with check=False.
 """
@@ -181,7 +183,7 @@ class Store:
 
     def __init__(self, native: _native.Store) -> None:
         self._native: _native.Store | None = native
-        self._transaction: tuple[int, _native.Transaction] | None = None
+        self._of_thread = threading.local()  # `.transaction`: the one that is open on it
         self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
         self._path = native.path()
         self._key_width = native.key_bytes() or None
@@ -353,14 +355,15 @@ class Store:
         batch beyond it raises NoSpace, has no effect, and leaves the others as they are.
         """
         native = self._engine.begin(_whole("max_operations", max_operations, least=1))
-        self._transaction = (threading.get_ident(), native)
+        mine = self._of_thread
+        mine.transaction = native
         try:
             yield
         except BaseException:
-            self._transaction = None
+            mine.transaction = None
             native.abort()
             raise
-        self._transaction = None
+        mine.transaction = None
         native.commit()
 
     def register_dense(self, /, **arrays: Any) -> None:
@@ -502,8 +505,7 @@ class Store:
 
     def _mine(self) -> _native.Transaction | None:
         """The transaction that is open on this thread."""
-        open_now = self._transaction
-        return open_now[1] if open_now is not None and open_now[0] == threading.get_ident() else None
+        return getattr(self._of_thread, "transaction", None)
 
     def _check_registered(self) -> None:
         if not self._dense:

@@ -32,7 +32,12 @@ class Epochs {
   Epochs() = default;
   Epochs(Epochs const&) = delete;
   Epochs& operator=(Epochs const&) = delete;
-  ~Epochs() { drain(); }
+  ~Epochs() {
+    try {
+      drain();
+    } catch (...) {  // no memory to note what is free: the next opening finds it
+    }
+  }
 
   /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains then.
   void retire(std::function<void()> free) {

@@ -17,10 +17,18 @@ Workers::Workers(std::uint32_t threads) {
   std::uint32_t const cores = std::max(1u, std::thread::hardware_concurrency());
   if (threads == 0) threads = cores;
   spins_ = threads <= cores;
-  for (std::uint32_t i = 1; i < threads; ++i) helpers_.emplace_back([this] { serve(); });
+  helpers_.reserve(threads - 1);
+  try {
+    for (std::uint32_t i = 1; i < threads; ++i) helpers_.emplace_back([this] { serve(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   {
     std::lock_guard const lock(mutex_);
     stop_ = true;
@@ -29,11 +37,15 @@ Workers::~Workers() {
   for (auto& helper : helpers_) helper.join();
 }
 
-void Workers::work(Job& job) {
-  for (;;) {
-    std::size_t const begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= job.n) return;
-    job.f(job.context, begin, std::min(job.n, begin + job.chunk));
+void Workers::work(Job& job) noexcept {
+  try {
+    while (!job.failed.load(std::memory_order_relaxed)) {
+      std::size_t const begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
+      if (begin >= job.n) return;
+      job.f(job.context, begin, std::min(job.n, begin + job.chunk));
+    }
+  } catch (...) {
+    if (!job.failed.exchange(true)) job.why = std::current_exception();
   }
 }
 
@@ -59,11 +71,13 @@ void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
   work(job);
   std::unique_lock lock(mutex_);
   job_ = nullptr;  // who has not come by now need not
-  if (running_ == 0) return;
-  lock.unlock();
-  for_a_while([this] { return running_ == 0; });
-  lock.lock();
-  done_.wait(lock, [this] { return running_ == 0; });
+  if (running_ != 0) {
+    lock.unlock();
+    for_a_while([this] { return running_ == 0; });
+    lock.lock();
+    done_.wait(lock, [this] { return running_ == 0; });
+  }
+  if (job.why) std::rethrow_exception(job.why);
 }
 
 void Workers::serve() {

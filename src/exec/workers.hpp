@@ -1,13 +1,14 @@
 // A pool of CPU threads that run one job at a time, the caller among them. Jobs are split into
 // chunks handed out by a counter, so an unlucky chunk does not hold up the rest, and a job waits only for threads
 // that have begun on it. run() may be called from several threads: one job runs on the pool, the others run on
-// their callers alone.
+// their callers alone. Invariant: run() ends, by an exception of the job's too, only when no thread works on the job.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -23,7 +24,8 @@ class Workers {
 
   [[nodiscard]] std::uint32_t threads() const { return static_cast<std::uint32_t>(helpers_.size()) + 1; }
 
-  /// Calls f(context, begin, end) over disjoint chunks that cover [0, n); returns when all are done.
+  /// Calls f(context, begin, end) over disjoint chunks that cover [0, n); returns when all are done. After an exception
+  /// no further chunk begins, and the first one is thrown here.
   using Chunk = void (*)(void* context, std::size_t begin, std::size_t end);
   void run(std::size_t n, std::size_t chunk, Chunk f, void* context);
 
@@ -42,8 +44,11 @@ class Workers {
     std::size_t n = 0;
     std::size_t chunk = 1;
     std::atomic<std::size_t> next{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr why;  // written by who set `failed`
   };
-  static void work(Job& job);
+  static void work(Job& job) noexcept;
+  void stop();
   void serve();
   template <class F>
   void for_a_while(F done) const;

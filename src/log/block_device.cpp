@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/process.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -22,7 +24,9 @@ constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 class FileDevice : public BlockDevice {
  public:
   FileDevice(int fd, IoMethod method) : fd_(fd), method_(std::move(method)) {}
-  ~FileDevice() override { ::close(fd_); }
+  ~FileDevice() override {
+    if (fd_ >= 0) close_held(fd_);
+  }
   FileDevice(FileDevice const&) = delete;
   FileDevice& operator=(FileDevice const&) = delete;
 
@@ -42,6 +46,7 @@ class FileDevice : public BlockDevice {
 class PlainDevice final : public FileDevice {
  public:
   using FileDevice::FileDevice;
+  void take(int fd) { fd_ = fd; }
 
   int start(Request const& r) override {
     auto const at = static_cast<off_t>(r.offset);
@@ -98,8 +103,23 @@ class PlainDevice final : public FileDevice {
 
 class RingDevice final : public FileDevice {
  public:
-  RingDevice(int fd, IoMethod method, io_uring const& ring) : FileDevice(fd, std::move(method)), ring_(ring) {}
-  ~RingDevice() override { io_uring_queue_exit(&ring_); }
+  RingDevice() : FileDevice(-1, {}) {}
+  ~RingDevice() override {
+    if (!begun_) return;
+    let_go_of(ring_.ring_fd);
+    io_uring_queue_exit(&ring_);
+  }
+  /// 0, or why there is no io_uring, as -errno.
+  int begin() {
+    int const result = io_uring_queue_init(kQueue, &ring_, 0);
+    begun_ = result == 0;
+    if (begun_) hold(ring_.ring_fd);  // a child would share it
+    return result;
+  }
+  void take(int fd, IoMethod method) {
+    fd_ = fd;
+    method_ = std::move(method);
+  }
 
   int start(Request const& r) override {
     io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
@@ -161,7 +181,8 @@ class RingDevice final : public FileDevice {
     return result < 0 ? -result : 0;
   }
 
-  io_uring ring_;
+  io_uring ring_{};
+  bool begun_ = false;
   std::span<std::byte> fixed_;
 };
 
@@ -189,19 +210,23 @@ void ask_for_direct(int fd, IoMethod& method) {
   add(method.why_not, std::string("O_DIRECT is refused here (") + std::strerror(errno) + ")");
 }
 
+/// The descriptor is the device's once nothing can fail any more.
 std::unique_ptr<BlockDevice> device_over(pm::Fd fd, IoOptions const& options) {
   IoMethod method;
   if (options.direct) ask_for_direct(fd.get(), method);
   if (options.io_uring) {
-    io_uring ring{};
-    int const result = io_uring_queue_init(kQueue, &ring, 0);
+    auto ring = std::make_unique<RingDevice>();
+    int const result = ring->begin();
     if (result == 0) {
       method.io_uring = true;
-      return std::make_unique<RingDevice>(fd.release(), std::move(method), ring);
+      ring->take(fd.release(), std::move(method));
+      return ring;
     }
     add(method.why_not, std::string("io_uring is refused here (") + std::strerror(-result) + ")");
   }
-  return std::make_unique<PlainDevice>(fd.release(), std::move(method));
+  auto plain = std::make_unique<PlainDevice>(-1, std::move(method));
+  plain->take(fd.release());
+  return plain;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "log/block_file.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,7 +44,12 @@ BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
 Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
   auto device = open_device(path, mode, options);
   if (!device) return device.status();
-  return std::make_unique<BlockFile>(path, std::move(*device));
+  try {
+    return std::make_unique<BlockFile>(path, std::move(*device));
+  } catch (...) {  // no memory: what was made for it goes
+    if (mode == OpenMode::create) ::unlink(path.c_str());
+    throw;
+  }
 }
 
 Result<std::pair<std::unique_ptr<BlockFile>, pm::NewFile>> BlockFile::make(std::string const& path,

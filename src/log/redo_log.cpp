@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/caught.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -180,6 +182,19 @@ Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) 
     if (Status s = check_room(bytes, end); !s.ok()) return s;
     tail_ = {end, at.next_batch + 1};
   }
+  // From here on the place is taken: what does not come there, by an exception either, ends the log.
+  try {
+    if (Status s = append_groups(at, end, bytes, pieces); !s.ok()) return s;
+  } catch (...) {
+    std::lock_guard const lock(mutex_);
+    fail({Code::no_space, "out of memory"});
+    throw;
+  }
+  return end;
+}
+
+Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
+                              std::span<std::span<std::byte const> const> pieces) {
   PieceReader reader(pieces);
   std::uint32_t part = 0;
   for (Lsn lsn = at.lsn; lsn < end; ++part) {
@@ -191,7 +206,7 @@ Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) 
     seal(lsn, payload, part, next == end, at.next_batch);
     lsn = next;
   }
-  return end;
+  return {};
 }
 
 /// The buffer holds the last `size` bytes before `end`; what it held there before must be durable.
@@ -242,10 +257,15 @@ void RedoLog::begin_writes() {
       sealed_.pop_front();
     }
     std::uint64_t const tag = first_flying_ + flying_.size();
-    Status const s = file_->start(
-        {Verb::write_durably, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
-    if (!s.ok()) return fail(s);
-    flying_.push_back(write);
+    flying_.push_back(write);  // before it flies: its end must find it
+    Status const s = caught([&] {
+      return file_->start(
+          {Verb::write_durably, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
+    });
+    if (!s.ok()) {
+      flying_.pop_back();
+      return fail(s);
+    }
     ++in_flight_;
   }
 }
@@ -268,9 +288,14 @@ void RedoLog::complete(std::vector<Done> const& done) {
 /// The caller holds mutex_.
 void RedoLog::fail(Status const& status) {
   if (!failed_.ok()) return;
-  failed_ = {status.code(),
-             "log " + file_->name() +
-                 " failed, and what its last writes left is unknown until it is reopened: " + status.message()};
+  failed_ = {status.code(), "out of memory"};  // which needs none, should that be what lacks
+  if (Status told = caught([&]() -> Status {
+        return {status.code(),
+                "log " + file_->name() +
+                    " failed, and what its last writes left is unknown until it is reopened: " + status.message()};
+      });
+      told.code() == status.code())
+    failed_ = std::move(told);
   sealed_.clear();
   changed_.notify_all();
 }
@@ -280,12 +305,18 @@ void RedoLog::commit() {
   std::vector<Done> done;
   for (;;) {
     done.clear();
-    Status const s = file_->wait(done);
+    Status s = caught([&] { return file_->wait(done); });
     {
       std::lock_guard const lock(mutex_);
       if (!s.ok()) fail(s);
       complete(done);
-      begin_writes();
+      if (s.ok()) {
+        s = caught([this]() -> Status {
+          begin_writes();
+          return {};
+        });
+        if (!s.ok()) fail(s);
+      }
       bool const idle = in_flight_ == 0 || !s.ok();
       if (idle && (stopping_ || !s.ok())) break;
     }

@@ -85,6 +85,8 @@ class RedoLog {
   RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end, Lsn keep_from,
           LogOptions const& options);
   Status begin_epoch();
+  Status append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
+                       std::span<std::span<std::byte const> const> pieces);
   std::uint64_t group_room(Lsn lsn) const;
   Lsn end_of(Lsn lsn, std::uint64_t bytes) const;
   Status check_room(std::uint64_t bytes, Lsn end) const;

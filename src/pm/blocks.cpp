@@ -84,8 +84,8 @@ void Blocks::find_superblocks() {
     if (!pool_->is_free(at)) continue;
     BlocksHeader const header = header_of(i);
     if (is_whole(header)) {
-      pool_->claim_run(at, 1);
       unswept_[i];
+      pool_->claim_run(at, 1);
     } else if (header.magic == kBlocksMagic ||
                (header.magic != kSuperblockMagic && header.pool_id == pool_->header().pool_id)) {
       pool_->claim_run(at, 1);

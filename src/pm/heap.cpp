@@ -18,13 +18,14 @@ std::uint64_t stride_for(std::uint64_t bytes) {
 
 RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t stride) {
   if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
-  Superblock& s = superblocks_[index];
-  s.stride = stride;
-  s.capacity = shape_.capacity(stride);
-  s.used = 0;
-  s.hint = 0;
-  make_bitmap(s);
-  return s;
+  Superblock fresh;  // whole before it counts: there may be no memory for its bitmap
+  fresh.stride = stride;
+  fresh.capacity = shape_.capacity(stride);
+  make_bitmap(fresh);
+  fresh.listed = superblocks_[index].listed;
+  fresh.led_into = superblocks_[index].led_into;
+  fresh.unswept = superblocks_[index].unswept;
+  return superblocks_[index] = std::move(fresh);
 }
 
 void RecordHeap::make_bitmap(Superblock& s) const {
@@ -212,8 +213,8 @@ void RecordHeap::settle(std::uint64_t i) {
 void RecordHeap::list(std::uint64_t index) {
   Superblock& s = superblocks_[index];
   if (s.listed) return;
-  s.listed = true;
   open_[s.stride].push_back(static_cast<std::uint32_t>(index));
+  s.listed = true;
 }
 
 void RecordHeap::give_back_empty() {

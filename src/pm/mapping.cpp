@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process.hpp"
 #include "exec/pinning.hpp"
 #include "pm/watch.hpp"
 
@@ -77,16 +78,21 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   pinned_ = std::exchange(other.pinned_, {});
   max_bytes_ = other.max_bytes_;
   granule_ = other.granule_;
+  of_this_process_ = other.of_this_process_;
   return *this;
 }
 
 Mapping::~Mapping() { close(); }
 
 void Mapping::close() {
-  for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
-  if (data_ != nullptr) ::munmap(data_, reserved_);
+  bool const ours = fd_ < 0 || is_held(fd_);  // else a fork brought it here, and nothing but the addresses
+  if (ours) {
+    for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
+  }
+  // What a child has not of it, others may have mapped there since.
+  if (data_ != nullptr && (ours || !of_this_process_)) ::munmap(data_, reserved_);
   new_file_ = {};  // before its lock goes
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) close_held(fd_);
   pinned_.clear();
   data_ = nullptr;
   fd_ = -1;
@@ -156,6 +162,7 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, Pages pages) {
     if (Status s = cover_holes(to); !s.ok()) return s;
   }
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
+  if (of_this_process_) ::madvise(at, to - from, MADV_DONTFORK);
   if (pages == Pages::now) populate_pages(data_ + from, to - from);
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
@@ -201,6 +208,7 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   if (memfd) {
     m.fd_ = ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC);
     if (m.fd_ < 0) return Status{Code::io_error, "pool " + path + ": " + why(errno)};
+    hold(m.fd_);
   } else {
     auto made = NewFile::make("pool", path, make);
     if (!made) return made.status();
@@ -221,6 +229,11 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
 }
 
 Status Mapping::keep() { return new_file_.keep(); }
+
+void Mapping::keep_to_this_process() {
+  of_this_process_ = true;
+  ::madvise(data_, size_, MADV_DONTFORK);
+}
 
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(at);

@@ -40,6 +40,8 @@ class Mapping {
   /// Backs and maps bytes up to `bytes` (never shrinks). On failure the mapping is as it was.
   Status grow(std::uint64_t bytes);
 
+  /// A child that is forked has no part in it: it can neither damage the pool nor keep its memory.
+  void keep_to_this_process();
   void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   /// What was written to [at, at + bytes) is as durable as the file's disk.
   Status sync(void const* at, std::size_t bytes) const;
@@ -72,6 +74,7 @@ class Mapping {
   std::uint64_t max_bytes_ = 0;    // the file never grows past it; 0 = as the medium allows
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pinned_;  // ranges registered with the GPU, one by one
   std::uint64_t granule_ = 4096;   // page size of the medium
+  bool of_this_process_ = false;
 };
 
 }  // namespace perdure::pm

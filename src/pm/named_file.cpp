@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process.hpp"
+
 namespace perdure::pm {
 namespace {
 
@@ -60,7 +62,7 @@ Result<Fd> open_regular(std::string const& named, std::string const& path, bool 
   if (::lstat(path.c_str(), &st) != 0) return system_failed(named, errno);
   if (!S_ISREG(st.st_mode)) return no_regular_file(named, st.st_mode);
   int const flags = (writing ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-  Fd fd(::open(path.c_str(), flags));
+  Fd fd(open_held(path.c_str(), flags));
   if (!fd.open() && errno == ELOOP) return no_regular_file(named, S_IFLNK);
   if (!fd.open()) return system_failed(named, errno);
   if (::fstat(fd.get(), &st) != 0) return system_failed(named, errno);
@@ -94,7 +96,7 @@ Status remove_abandoned(std::string const& named, std::string const& partial) {
 
 Result<Fd> make_partial(std::string const& named, std::string const& partial, std::uint32_t mode) {
   for (int tries = 0; tries < kTries; ++tries) {
-    Fd fd(::open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    Fd fd(open_held(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     if (fd.open()) {
       Status const locked = take_lock(named, fd.get(), Lock::exclusive);
       if (!locked.ok() && locked.code() != Code::busy) {
@@ -137,7 +139,7 @@ Fd& Fd::operator=(Fd&& other) noexcept {
 }
 
 Fd::~Fd() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) close_held(fd_);
 }
 
 FileId id_of(std::string const& path) {
@@ -188,11 +190,13 @@ Result<std::pair<Fd, NewFile>> NewFile::make(std::string_view what, std::string 
   NewFile file;
   file.what_ = what;
   file.path_ = path;
+  file.partial_ = partial_name(path);
   if (Status s = check_mode(file.named(), options.mode); !s.ok()) return s;
   if (Status s = file.take_replaced(options); !s.ok()) return s;
-  auto fd = make_partial(file.named(), partial_name(path), options.mode != 0 ? options.mode : kOwnerMode);
+  auto fd = make_partial(file.named(), file.partial_, options.mode != 0 ? options.mode : kOwnerMode);
   if (!fd.ok()) return fd.status();
   file.id_ = id_of(fd->get());
+  file.process_ = this_process();
   file.pending_ = true;
   if (file.replaced_.open() && options.mode == 0) {
     if (Status s = keep_rights(file.named(), fd->get(), file.replaced_.get()); !s.ok()) {
@@ -230,7 +234,9 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
   drop();
   what_ = std::move(other.what_);
   path_ = std::move(other.path_);
+  partial_ = std::move(other.partial_);
   id_ = other.id_;
+  process_ = other.process_;
   replaced_ = std::exchange(other.replaced_, Fd());
   pending_ = std::exchange(other.pending_, false);
   return *this;
@@ -238,8 +244,9 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
 
 NewFile::~NewFile() { drop(); }
 
+/// Nothing in a child that was forked, whose parent goes on making it.
 void NewFile::drop() {
-  if (pending_ && id_of(partial_name(path_)) == id_) ::unlink(partial_name(path_).c_str());
+  if (pending_ && process_ == this_process() && id_of(partial_) == id_) ::unlink(partial_.c_str());
   pending_ = false;
 }
 
@@ -250,7 +257,7 @@ void NewFile::remove() {
 
 Status NewFile::keep() {
   if (!pending_) return {};
-  if (id_of(partial_name(path_)) != id_) return came_between();
+  if (id_of(partial_) != id_) return came_between();
   Status const s = replaced_.open() ? take_name_of_replaced() : take_free_name();
   if (!s.ok()) return s;
   pending_ = false;
@@ -260,7 +267,7 @@ Status NewFile::keep() {
 
 /// In place of nothing: what has come there meanwhile stays.
 Status NewFile::take_free_name() {
-  std::string const partial = partial_name(path_);
+  std::string const& partial = partial_;
   int error = rename_with(partial, path_, RENAME_NOREPLACE);
   if (not_offered(error)) {  // by this file system
     error = ::link(partial.c_str(), path_.c_str()) == 0 ? 0 : errno;
@@ -272,7 +279,7 @@ Status NewFile::take_free_name() {
 
 /// The two change names, so that what comes out can be looked at: if it is not what was locked, they change back.
 Status NewFile::take_name_of_replaced() {
-  std::string const partial = partial_name(path_);
+  std::string const& partial = partial_;
   int const error = rename_with(partial, path_, RENAME_EXCHANGE);
   if (error == ENOENT) return take_free_name();  // somebody removed what was there
   if (not_offered(error)) {

@@ -23,7 +23,7 @@
 
 namespace perdure::pm {
 
-/// A file descriptor, closed when it goes.
+/// A file descriptor of open_file(), which no child that is forked shares (base/process.hpp); closed when it goes.
 class Fd {
  public:
   Fd() = default;
@@ -99,7 +99,9 @@ class NewFile {
   void drop();
 
   std::string what_, path_;
+  std::string partial_;  // the name that it has until it is kept; had before it is made, for it goes without memory, too
   FileId id_;
+  std::uint64_t process_ = 0;  // that makes it
   Fd replaced_;  // locked
   bool pending_ = false;  // it still has its partial name
 };

@@ -50,6 +50,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   }
   auto mapping = Mapping::create(path, bytes, shape.max_bytes, pool_file(path, make), options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
   shape.format_version = shape.index == 0 ? kFormatVersion : kDashFormatVersion;
@@ -71,6 +72,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   auto mapping = Mapping::open(path, options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = pool.check(path); !s.ok()) return s;
   return pool;
@@ -81,6 +83,7 @@ Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, Mak
   if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
   auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
+  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;
   if (Status s = pool.check(path); !s.ok()) return s;
@@ -222,8 +225,14 @@ Result<std::optional<ClosingNote>> Pool::closing_note() const {
 
 void Pool::find_owners() {
   if (find_owners_.empty()) return;
-  for (auto const& find : std::exchange(find_owners_, {}))
-    if (!mutated(Mutant::owners_forgotten)) find();
+  auto owners = std::exchange(find_owners_, {});
+  try {
+    for (auto const& find : owners)
+      if (!mutated(Mutant::owners_forgotten)) find();
+  } catch (...) {  // what nobody has claimed yet is not free for that
+    find_owners_ = std::move(owners);
+    throw;
+  }
 }
 
 std::uint64_t Pool::superblocks_in_use() {

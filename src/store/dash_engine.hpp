@@ -3,6 +3,7 @@
 // effect, operation by operation, and survives what the pool's medium does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -76,6 +77,7 @@ struct DashOptions {
   bool verify_reads = true;
   bool count_accesses = false;
   dash::SegmentShape segments;
+  std::atomic<bool> const* given_up = nullptr;  // an operation ended in its midst, and its locks are let go of by nobody
 };
 
 class DashEngine {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +25,21 @@
 
 namespace perdure {
 
+/// Who waits for another thread's operation gives up where that has ended in its midst.
+template <class Host>
+class GivesUp : public Host {
+ public:
+  template <class... Args>
+  explicit GivesUp(std::atomic<bool> const* given_up, Args const&... args) : Host(args...), given_up_(given_up) {}
+  void pause() const {
+    if (given_up_->load(std::memory_order_relaxed)) throw std::runtime_error("an operation beside it failed");
+    Host::pause();
+  }
+
+ private:
+  std::atomic<bool> const* given_up_;
+};
+
 /// `Table` is one of index/dash's, over InlineKeys or over RecordKeys<DashRecords>.
 template <class Table, class Keys>
 class DashEngineOn final : public DashEngine {
@@ -36,11 +53,11 @@ class DashEngineOn final : public DashEngine {
         table_(pool, memory, make_keys(), options.segments) {}
 
   Status create(Offset index, std::uint32_t depth) override {
-    pm::OrderedHost host;
+    OrderedHost host(options_.given_up);
     return table_.create(host, index, depth);
   }
   Status open(Offset index, bool sound, bool summed) override {
-    pm::OrderedHost host;
+    OrderedHost host(options_.given_up);
     return table_.open(host, index, sound, summed);
   }
   void begin_mending() override {
@@ -80,7 +97,7 @@ class DashEngineOn final : public DashEngine {
   DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) override;
 
   DashCount count() override {
-    pm::OrderedHost host;
+    OrderedHost host(options_.given_up);
     DashCount count;
     std::uint64_t position = 0;
     do {
@@ -97,7 +114,7 @@ class DashEngineOn final : public DashEngine {
   bool sweep(std::function<bool()> const& go_on) override;
 
   DashShape shape() override {
-    pm::OrderedHost host;
+    OrderedHost host(options_.given_up);
     exec::EpochGuard const guard(table_.epochs());
     std::uint64_t const segments = table_.segments(host);
     dash::SegmentShape const segment = table_.ops().shape();
@@ -106,7 +123,7 @@ class DashEngineOn final : public DashEngine {
   }
 
   std::uint32_t depth() override {
-    pm::OrderedHost host;
+    OrderedHost host(options_.given_up);
     exec::EpochGuard const guard(table_.epochs());
     return table_.depth(host);
   }
@@ -128,6 +145,7 @@ class DashEngineOn final : public DashEngine {
   static constexpr std::uint64_t kMostWaiting = 1024;  // records for readers to let go of, until somebody looks
   using Key = typename Keys::Key;
   using Write = typename Table::Write;
+  using OrderedHost = GivesUp<pm::OrderedHost>;
 
   Keys make_keys() {
     if constexpr (kInline)
@@ -150,10 +168,10 @@ class DashEngineOn final : public DashEngine {
   template <class F>
   void on_host(DashTally& tally, F f) {
     if (!options_.count_accesses) {
-      pm::OrderedHost host;
+      OrderedHost host(options_.given_up);
       return f(host);
     }
-    pm::CountedHost host(durable_);
+    GivesUp<pm::CountedHost> host(options_.given_up, durable_);
     f(host);
     tally.reads += host.counts().lines_read;
     tally.writes += host.counts().lines_flushed;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 
+#include "base/caught.hpp"
 #include "index/dash/root.hpp"
 #include "log/snapshot_file.hpp"
 #include "pm/record.hpp"
@@ -56,7 +57,7 @@ DashStore::~DashStore() { stop_sweep(); }
 
 void DashStore::make_engine(dash::SegmentShape segments) {
   pm::PoolHeader const& h = pool_.header();
-  DashOptions const o{h.key_bytes, h.value_bytes, options.verify_reads, options.count_accesses, segments};
+  DashOptions const o{h.key_bytes, h.value_bytes, options.verify_reads, options.count_accesses, segments, &given_up_};
   bool const linear = index() == Index::dash_lh;
   engine_ = linear ? make_dash_lh(pool_, memory_, space_, o) : make_dash_eh(pool_, memory_, space_, o);
 }
@@ -247,7 +248,11 @@ void DashStore::begin_sweep() {
   }
   swept_ = false;
   sweeper_ = std::thread([this] {
-    engine_->sweep([this] { return !stop_; });
+    // Ended early, by a lack of memory or by damage, it leaves unknown what is free: room comes from elsewhere.
+    static_cast<void>(caught([this]() -> Status {
+      engine_->sweep([this] { return !stop_; });
+      return {};
+    }));
     std::lock_guard const lock(swept_mutex_);
     swept_ = true;
     swept_changed_.notify_all();
@@ -263,16 +268,19 @@ Status DashStore::close() {
   auto const alone = open_.alone();
   if (closed_) return {};
   stop_sweep();
-  bool const counted = counted_ || count_records();
-  last_ = stats_open();
   closed_ = true;
-  if (!pool_.read_only() && counted) {
+  // Whatever fails in here, the pool is let go of, and was not closed in order.
+  Status const done = given_up_ ? Status{} : caught([this]() -> Status {
+    bool const counted = counted_ || count_records();
+    last_ = stats_open();
+    if (pool_.read_only() || !counted) return {};
     engine_->note_count(records_);
     pool_.publish_clean(closing_note());
-  }
+    return {};
+  });
   engine_.reset();
   pool_.close();
-  return {};
+  return done;
 }
 
 Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path, RestoreOptions const& restore,

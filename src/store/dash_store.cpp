@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/caught.hpp"
 #include "base/hash.hpp"
 #include "store/checks.hpp"
 #include "store/hash_parts.hpp"
@@ -24,8 +25,33 @@ void copy_statuses(std::vector<std::uint8_t> const& from, std::span<KeyStatus> t
 
 Status DashStore::check_open(bool writing) const {
   if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
+  if (given_up_) {
+    std::lock_guard const lock(failed_mutex_);
+    return {Code::closed, "pool " + path + " was left in the middle of a change by an earlier failure (" +
+                              failed_.message() + "); close and reopen it"};
+  }
   if (writing && pool_.read_only()) return bad("pool " + path + " is open read-only");
   return {};
+}
+
+template <class F>
+Status DashStore::whole_or_failed(F f) {
+  auto const fail = [this](Status why) {
+    std::lock_guard const lock(failed_mutex_);
+    if (failed_.ok()) failed_ = std::move(why);
+    given_up_ = true;
+  };
+  try {
+    return f();
+  } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
+    fail({Code::closed, "cancelled"});
+    throw;
+  } catch (...) {
+    Status why = status_of_exception();
+    Code const code = why.code();
+    fail(std::move(why));
+    return {code, "out of memory"};
+  }
 }
 
 Status DashStore::check_call(Call const& call, std::span<KeyStatus> statuses) const {
@@ -43,9 +69,10 @@ Status DashStore::check_call(Call const& call, std::span<KeyStatus> statuses) co
 // ------------------------------------------------------------------------------------------------
 // Batches
 
-Status DashStore::read(Call const& call, std::span<KeyStatus> statuses) {
+Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
+  if (how.transaction != nullptr) return lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(call, statuses); !s.ok()) return s;
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
@@ -66,9 +93,11 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses) {
 }
 
 /// Each chunk's values are gathered by themselves, and then put one behind the other.
-Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses) {
+Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                                CallOptions const& how) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
+  if (how.transaction != nullptr) return lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(call, statuses); !s.ok()) return s;
   std::size_t const n = call.keys.count;
   if (n == 0) return VariableValues{{0}, {}};
@@ -126,16 +155,20 @@ Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
     refused += tally.refused;
     damaged += tally.damaged;
   };
-  if (n < kSplitFrom || workers_.threads() == 1) {
-    run({nullptr, 0, n});
-  } else {
+  Status const ran = whole_or_failed([&]() -> Status {
+    if (n < kSplitFrom || workers_.threads() == 1) {
+      run({nullptr, 0, n});
+      return {};
+    }
     exec::ByteColumn const keys{call.keys.data, call.keys.offsets, call.keys.width};
     HashParts const parts(workers_, n, [&](std::size_t i) { return hash_bytes(keys.at(i), keys.size(i)); });
     workers_.for_chunks(parts.count(), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t p = first; p < last; ++p)
         run({parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
     });
-  }
+    return {};
+  });
+  if (!ran.ok()) return ran;
   copy_statuses(*status, statuses);
   ++batches_;
   if (Status s = met(damaged, n); !s.ok()) return s;
@@ -286,7 +319,7 @@ Stats DashStore::stats_open() {
 
 Stats DashStore::stats() {
   auto const open = open_.shared();
-  if (closed_) return last_;
+  if (closed_ || given_up_) return last_;
   count_if_unknown();
   return stats_open();
 }

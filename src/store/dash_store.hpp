@@ -1,6 +1,7 @@
 // The store whose index is a Dash table: many host threads, each operation by itself. Invariants: a batch runs under
 // the shared side of `open_`, a writing one (and a scan, which locks buckets) under that of `changing_`, too; who
-// closes has `open_` alone, who needs the table at rest `changing_`. After a crash records are counted when somebody
+// closes has `open_` alone, who needs the table at rest `changing_`. A write that an exception ends in its midst ends the
+// store, too: nobody waits for its locks, and every call is refused until the pool is opened anew. After a crash records are counted when somebody
 // asks.
 #pragma once
 
@@ -34,8 +35,9 @@ class DashStore final : public Store::Impl {
   static Result<std::unique_ptr<Impl>> restore(std::string const& path, RestoreOptions const& restore,
                                                OpenOptions const& open, pm::Pool pool);
 
-  Status read(Call const& call, std::span<KeyStatus> statuses) override;
-  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses) override;
+  Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override;
+  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                       CallOptions const& how) override;
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) override;
   Result<VerifyReport> verify() override;
@@ -77,6 +79,10 @@ class DashStore final : public Store::Impl {
   void stop_sweep();
 
   Status check_open(bool writing) const;
+  /// Runs what changes the table. An exception in its midst ends the store: its locks stay taken, and what it left only
+  /// recovery can tell.
+  template <class F>
+  Status whole_or_failed(F f);
   Status check_call(Call const& call, std::span<KeyStatus> statuses) const;
   Status next_sequence(std::uint64_t& sequence);
   Status write_open(Call const& call, std::span<KeyStatus> statuses);
@@ -96,6 +102,9 @@ class DashStore final : public Store::Impl {
   std::unique_ptr<DashEngine> engine_;
   Gate open_, changing_;
   bool closed_ = false;  // guarded by open_
+  std::atomic<bool> given_up_{false};
+  mutable std::mutex failed_mutex_;
+  Status failed_;  // guarded by failed_mutex_; why given_up_
   Stats last_;  // of a closed store
 
   std::atomic<bool> counted_{false};

@@ -24,7 +24,7 @@ std::span<std::byte const> DashEngineOn<Table, Keys>::key_at(dash::Slot const& s
 /// Keys of equal hash come together, so that a page can begin with any hash.
 template <class Table, class Keys>
 DashPage DashEngineOn<Table, Keys>::page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) {
-  pm::OrderedHost host;
+  OrderedHost host(options_.given_up);
   DashPage page;
   auto const hash_of = [&](dash::Slot const& slot) { return table_.ops().keys().hash_of(slot); };
   std::vector<dash::Slot> slots;
@@ -81,7 +81,7 @@ std::string DashEngineOn<Table, Keys>::fault_of(dash::Slot const& slot) const {
 
 template <class Table, class Keys>
 std::vector<std::uint64_t> DashEngineOn<Table, Keys>::positions(DashFaults& faults) {
-  pm::OrderedHost host;
+  OrderedHost host(options_.given_up);
   std::vector<std::uint64_t> all;
   exec::EpochGuard const guard(table_.epochs());
   table_.look_over(host, [&](std::string fault) { faults.add(std::move(fault)); });
@@ -96,7 +96,7 @@ std::vector<std::uint64_t> DashEngineOn<Table, Keys>::positions(DashFaults& faul
 
 template <class Table, class Keys>
 void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, DashFaults& faults) {
-  pm::OrderedHost host;
+  OrderedHost host(options_.given_up);
   std::vector<dash::Slot> slots;
   exec::EpochGuard const guard(table_.epochs());
   for (std::uint64_t const begin : positions) {
@@ -131,7 +131,7 @@ void DashEngineOn<Table, Keys>::check(std::span<std::uint64_t const> positions, 
 
 template <class Table, class Keys>
 bool DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
-  pm::OrderedHost host;
+  OrderedHost host(options_.given_up);
   std::vector<std::uint64_t> places;
   if (!kInline) space_->begin_sweep();
   bool const whole = table_.sweep(

@@ -39,40 +39,52 @@ Status GphashStore::check_device_session(bool anywhere) const {
 
 Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(DeviceSessionOptions const& how,
                                                                           bool anywhere) {
-  if (holds_world(transaction_thread_)) return held_by_this_thread();
-  WorldAlone world(writers_, turn_, world_, transaction_thread_);
+  if (world_.is_held_here()) return held_by_this_thread();
+  WorldAlone world(world_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_device_session(anywhere); !s.ok()) return s;
   auto run = engine_->device_run();
   if (!run) return Status{run.status().code(), "pool " + path + ": " + run.status().message()};
-  if (Status s = grow_for(how.records, kSessionLoad); !s.ok()) return s;
-  if (Status s = lend_records(); !s.ok()) return s;
-  std::uint64_t sequence = 0;
-  if (Status s = next_sequence(sequence); !s.ok()) return s;
-  if (Status s = take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); }); !s.ok()) return s;
+  auto state = std::make_shared<DeviceSession::State>();
+  Status const room = whole_or_failed([&]() -> Status {
+    changing_ = true;
+    if (Status s = grow_for(how.records, kSessionLoad); !s.ok()) return s;
+    if (Status s = lend_records(); !s.ok()) return s;
+    std::uint64_t sequence = 0;
+    if (Status s = next_sequence(sequence); !s.ok()) return s;
+    return take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); });
+  });
+  if (!room.ok()) return room;
   // Superblocks added just now, before any word leads into them: in a session no phase of a batch orders them.
   if (!mutated(Mutant::device_no_order_before_session)) pm::order();
-  auto state = std::make_shared<DeviceSession::State>();
   state->store = this;
   state->run = std::move(*run);
   state->world = std::move(world);
   device_session_ = state;
-  transaction_thread_ = std::this_thread::get_id();
+  world_.hold(state.get());
   return state;
 }
 
 Status GphashStore::end(DeviceSession::State* session) {
-  if (session == nullptr || session->store == nullptr) return {Code::closed, "this device session has ended already"};
-  GphashStore& store = *session->store;
-  if (!holds_world(store.transaction_thread_))
-    return {Code::busy, "pool " + store.path + ": a device session ends on the thread that began it"};
-  auto const counts = session->run->end();
-  if (counts.ok()) store.add(counts.value());
-  Status const done = counts.ok() ? Status{} : store.fail(counts.status());
+  Status const ended{Code::closed, "this device session has ended already"};
+  GphashStore* const found = session != nullptr ? session->store.load() : nullptr;
+  if (found == nullptr) return ended;
+  GphashStore& store = *found;
+  std::shared_ptr<DeviceSession::State> keep;  // `session` may be the last to hold it
+  WorldAlone world;
+  WorldAlone const inside(store.world_, session);
+  if (inside.way() == Way::none) return ended;  // on another thread
+  Status const done = store.whole_or_failed([&]() -> Status {
+    store.changing_ = true;
+    auto const counts = session->run->end();
+    if (!counts.ok()) return store.fail(counts.status());
+    store.add(counts.value());
+    return {};
+  });
+  world = std::move(session->world);
+  keep = std::move(store.device_session_);
   session->store = nullptr;
-  auto const world = std::move(session->world);
-  auto const keep = std::move(store.device_session_);  // `session` may be the last to hold it
-  store.transaction_thread_ = std::thread::id{};
+  store.world_.hold_no_more();
   return done;
 }
 
@@ -86,7 +98,7 @@ Result<std::uint64_t> GphashStore::records_in_use() {
 
 Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options) {
   exec::Range const range("device_session");
-  auto state = impl_->device_session(options, false);
+  auto state = answer(impl_.get(), [&](Impl& impl) { return impl.device_session(options, false); });
   if (!state) return state.status();
   return DeviceSession(std::move(*state));
 }
@@ -95,22 +107,22 @@ DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(st
 DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
 DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
   if (this != &other) {
-    if (state_ && state_->store != nullptr) static_cast<void>(end());
+    static_cast<void>(end());
     state_ = std::move(other.state_);
   }
   return *this;
 }
-DeviceSession::~DeviceSession() {
-  if (state_ && state_->store != nullptr) static_cast<void>(end());
-}
+DeviceSession::~DeviceSession() { static_cast<void>(end()); }
 DeviceView const& DeviceSession::table() const { return state_->run->view(); }
 Status DeviceSession::end() {
   exec::Range const range("device_session end");
-  return GphashStore::end(state_.get());
+  if (state_ && state_->process != this_process())
+    return {Code::closed, "this device session was begun by another process, which forked this one; it is open there"};
+  return caught([this] { return GphashStore::end(state_.get()); });
 }
 
 Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {
-  auto state = store.impl_->device_session(options, true);
+  auto state = answer(store.impl_.get(), [&](Store::Impl& impl) { return impl.device_session(options, true); });
   if (!state) return state.status();
   return DeviceSession(std::move(*state));
 }

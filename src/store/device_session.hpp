@@ -2,8 +2,11 @@
 // warps of the engine's own.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
+#include "base/process.hpp"
 #include "perdure/store.h"
 #include "store/engine.hpp"
 #include "store/world.hpp"
@@ -13,7 +16,8 @@ namespace perdure {
 class GphashStore;
 
 struct DeviceSession::State {
-  GphashStore* store = nullptr;  // null once it has ended
+  std::atomic<GphashStore*> store{nullptr};  // null once it has ended
+  std::uint64_t process = this_process();
   std::unique_ptr<DeviceRun> run;
   WorldAlone world;
 };

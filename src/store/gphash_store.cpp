@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "base/caught.hpp"
 #include "base/mutants.hpp"
 #include "exec/cuda_info.hpp"
 #include "pm/record.hpp"
@@ -249,13 +249,26 @@ Status GphashStore::recover() {
 }
 
 Status GphashStore::close() {
-  if (device_session_ && holds_world(transaction_thread_))
-    static_cast<void>(end(device_session_.get()));
-  else if (holds_world(transaction_thread_))
-    static_cast<void>(end(transaction_.get(), false));
-  WorldAlone const world(writers_, turn_, world_, transaction_thread_);
+  if (world_.enter_inside(nullptr, false)) {  // else it ends first
+    auto const session = device_session_;
+    auto const transaction = transaction_;
+    world_.leave_inside(false);
+    if (session) static_cast<void>(end(session.get()));
+    if (transaction) static_cast<void>(end(transaction.get(), false));
+  }
+  WorldAlone const world(world_);
   if (closed_) return {};
   closed_ = true;
+  // Whatever fails in here, the pool is let go of, and was not closed in order.
+  Status const done = whole_or_failed([&] { return close_in(); });
+  sessions_.clear();
+  engine_.reset();
+  power_.reset();
+  pool_.close();
+  return done;
+}
+
+Status GphashStore::close_in() {
   // So that it opens read-only, too. Without room for it, the next open goes on.
   if (table_.growing() && !pool_.read_only() && failed_.ok()) {
     if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) failed_ = s;
@@ -264,10 +277,7 @@ Status GphashStore::close() {
   engine_.reset();
   if (!pool_.read_only() && failed_.ok()) pool_.publish_clean(closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
-  Status const kept = power_ && failed_.ok() ? checkpoint() : Status{};
-  power_.reset();
-  pool_.close();
-  return kept;
+  return power_ && failed_.ok() ? checkpoint() : Status{};
 }
 
 Status GphashStore::check_open(bool writing) const {
@@ -277,6 +287,10 @@ Status GphashStore::check_open(bool writing) const {
   if (!failed_.ok() && (half_undoable_ || table_.growing()))
     return {Code::closed, "pool " + path + " was left in the middle of a change by an earlier failure (" +
                               failed_.message() + "); close and reopen it"};
+  if (unlogged_ && !failed_.ok())
+    return {failed_.code(), "pool " + path + " may hold what its log lacks, for " + failed_.message() +
+                                ": nothing is read that a reopening could take back; close it, mend what failed, and "
+                                "reopen it"};
   if (!writing) return {};
   if (!failed_.ok())
     return {Code::closed, "pool " + path + " refuses writes since an earlier failure (" + failed_.message() +
@@ -297,6 +311,21 @@ Status GphashStore::fail(Status const& status) {
                              "; it refuses writes until it is closed and reopened, on this device or on device cpu"};
 }
 
+/// A part of what was being done may be there, and nobody sees it before recovery has looked. Where memory is what
+/// lacks, this needs none.
+Status GphashStore::failed_by_exception() {
+  Status why = status_of_exception();
+  if (!changing_) return why;
+  if (failed_.ok()) failed_ = std::move(why);
+  half_undoable_ = true;
+  return caught([this] { return failed_; });
+}
+
+Status GphashStore::not_the_transaction() const {
+  return {Code::busy, "pool " + path +
+                          ": the transaction named in the call options has ended, or is another pool's"};
+}
+
 Status GphashStore::of_batch(Status const& status, std::size_t n) const {
   if (status.code() == Code::no_space)
     return {status.code(), "pool " + path + ": a batch of " + std::to_string(n) + " operations: " + status.message() +
@@ -308,11 +337,35 @@ Status GphashStore::of_batch(Status const& status, std::size_t n) const {
 // ------------------------------------------------------------------------------------------------
 // Batches
 
-Status GphashStore::read(Call const& call, std::span<KeyStatus> statuses) {
-  SeenIsDurable durable;
-  WorldShared const world(turn_, world_, transaction_thread_);
-  durable.seen(power_);
-  if (Status s = check_open(false); !s.ok()) return s;
+template <class F>
+auto GphashStore::reading(void const* transaction, F f) -> decltype(f()) {
+  std::shared_ptr<log::LogDir> power;
+  log::Lsn lsn = 0;
+  auto answer = [&]() -> decltype(f()) {
+    WorldShared const world(world_, transaction);
+    if (world.way() == Way::none) return not_the_transaction();
+    if (Status s = check_open(false); !s.ok()) return s;
+    power = power_;
+    if (power) lsn = power->log().position().lsn;
+    return f();
+  }();
+  if (!power || !answer.ok()) return answer;
+  Status const durable = power->log().wait_durable(lsn);  // without the world: nobody waits with it
+  if (durable.ok()) return answer;
+  return Status{durable.code(), "pool " + path + ": what is read may be gone when the pool is reopened, for " +
+                                    durable.message() + "; close it, mend the disk, and reopen it"};
+}
+
+Status GphashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  return reading(token_of(how), [&] { return read_in(call, statuses); });
+}
+
+Result<VariableValues> GphashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                                  CallOptions const& how) {
+  return reading(token_of(how), [&] { return read_variable_in(call, statuses); });
+}
+
+Status GphashStore::read_in(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
@@ -340,11 +393,7 @@ Status GphashStore::read(Call const& call, std::span<KeyStatus> statuses) {
   return of_batch(s, call.keys.count);
 }
 
-Result<VariableValues> GphashStore::read_variable(Call const& call, std::span<KeyStatus> statuses) {
-  SeenIsDurable durable;
-  WorldShared const world(turn_, world_, transaction_thread_);
-  durable.seen(power_);
-  if (Status s = check_open(false); !s.ok()) return s;
+Result<VariableValues> GphashStore::read_variable_in(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
   if (call.keys.count == 0) return VariableValues{{0}, {}};
   auto first = first_statuses(pool_.header(), call);
@@ -414,7 +463,7 @@ void GphashStore::add(Counts const& counts) {
 }
 
 Stats GphashStore::stats() {
-  WorldShared const world(turn_, world_, transaction_thread_);
+  WorldShared const world(world_);
   Stats s;
   pm::PoolHeader const& h = pool_.header();
   if (engine_) {
@@ -457,7 +506,7 @@ Stats GphashStore::stats() {
 }
 
 void GphashStore::reset_counts() {
-  WorldShared const world(turn_, world_, transaction_thread_);
+  WorldShared const world(world_);
   if (engine_) engine_->get_counts();
   std::lock_guard const lock(stats_mutex_);
   accesses_ = {};
@@ -472,7 +521,7 @@ Result<CacheReport> GphashStore::load_cache() {
   if (!of_buckets && (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0))
     return Status{Code::unsupported,
                   "pool " + path + " has records of varying sizes, which the record cache does not take"};
-  if (holds_world(transaction_thread_)) return held_by_this_thread();
+  if (world_.is_held_here()) return held_by_this_thread();
   auto const begin = Clock::now();
   auto const not_loaded = [&](Status const& s) {
     char const* const way_out = s.code() == Code::no_space       ? "; open it with a smaller cache_bytes"
@@ -480,18 +529,17 @@ Result<CacheReport> GphashStore::load_cache() {
                                                                  : "";
     return Status{s.code(), "pool " + path + ": its cache is not loaded: " + s.message() + way_out};
   };
-  std::lock_guard const no_writers(writers_);  // nor does anyone close the store
+  WorldWriter const no_writers(world_);  // nor does anyone close the store
   {
-    std::shared_lock const world(world_);
+    WorldShared const world(world_);
     if (Status s = check_open(false); !s.ok()) return s;
     if (Status s = engine_->choose_cache(); !s.ok()) return not_loaded(s);
   }
-  {
-    std::lock_guard const queue(turn_);
-    std::unique_lock const alone(world_);
-    if (Status s = engine_->empty_cache(); !s.ok()) return not_loaded(s);
-  }
-  std::shared_lock const world(world_);
+  world_.enter_alone();
+  Status const emptied = caught([&] { return engine_->empty_cache(); });
+  world_.leave_alone();
+  if (!emptied.ok()) return not_loaded(emptied);
+  WorldShared const world(world_);
   auto report = engine_->fill_cache();
   if (!report) return not_loaded(report.status());
   report->seconds = seconds_since(begin);
@@ -499,10 +547,10 @@ Result<CacheReport> GphashStore::load_cache() {
 }
 
 Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit) {
-  SeenIsDurable durable;
-  WorldShared const world(turn_, world_, transaction_thread_);
-  durable.seen(power_);
-  if (Status s = check_open(false); !s.ok()) return s;
+  return reading(nullptr, [&] { return scan_in(from, limit); });
+}
+
+Result<ScanPage> GphashStore::scan_in(ScanCursor const& from, std::size_t limit) {
   if (from.generation != 0 && from.generation != generation_) {
     return Status{Code::busy,
                   "pool " + path + ": keys moved during this scan (the table grew, or made room); start it again"};
@@ -557,7 +605,7 @@ VerifyReport GphashStore::look_at_slots() {
 }
 
 Result<VerifyReport> GphashStore::verify() {
-  WorldShared const world(turn_, world_, transaction_thread_);
+  WorldShared const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
   VerifyReport report = look_at_slots();
   report.dropped = recovery.dropped;

@@ -1,8 +1,10 @@
 // The store whose index is GPHash: who may run when, what a batch needs before it runs, growth.
 //
-// Locking: get batches share `world_`, write batches own it; `turn_` makes them queue fairly. What
-// follows "guarded by world_" below changes only under its exclusive side. A transaction owns it from
-// begin to end, so calls of its thread do not lock; so does a device session, whose thread is refused.
+// Locking: get batches share `world_`, write batches have it alone (store/world.hpp). What follows "guarded by world_"
+// below changes only for who is alone. A transaction has it from begin to end, and calls of its owner are inside; so
+// does a device session, whose owner is refused.
+// Failures: what changes the pool is whole, or ends writing for good (fail(), whole_or_failed()); with durability
+// `power` nothing is read from then on that the log may lack.
 #pragma once
 
 #include <atomic>
@@ -10,11 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/caught.hpp"
 #include "exec/workers.hpp"
 #include "index/gphash/table.hpp"
 #include "log/undo_log.hpp"
@@ -27,12 +28,12 @@
 #include "store/engine.hpp"
 #include "store/power.hpp"
 #include "store/store_impl.hpp"
+#include "store/world.hpp"
 
 namespace perdure {
 
 class LoggedQueue;
 class MergedBatches;
-class WorldAlone;
 struct OpenTransaction;
 
 class GphashStore final : public Store::Impl {
@@ -49,8 +50,9 @@ class GphashStore final : public Store::Impl {
                                                OpenOptions const& open, pm::Pool pool);
 
   // Batches.
-  Status read(Call const& call, std::span<KeyStatus> statuses) override;
-  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses) override;
+  Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override;
+  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                       CallOptions const& how) override;
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) override;
   static Status end(Transaction::State* transaction, bool commit);
@@ -87,6 +89,12 @@ class GphashStore final : public Store::Impl {
   gphash::Survey repair(std::vector<std::string> const& wrong);
   [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   Status check_open(bool writing) const;
+  /// Answers what f() does in the world, once what it has seen is durable.
+  template <class F>
+  auto reading(void const* transaction, F f) -> decltype(f());
+  Status read_in(Call const& call, std::span<KeyStatus> statuses);
+  Result<VariableValues> read_variable_in(Call const& call, std::span<KeyStatus> statuses);
+  Result<ScanPage> scan_in(ScanCursor const& from, std::size_t limit);
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
                  bool& any_fits);
   /// A batch on its way: its records, and the session that runs it.
@@ -139,7 +147,7 @@ class GphashStore final : public Store::Impl {
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
-  Status checkpoint_in_time(WorldAlone& world);
+  void checkpoint_in_time(WorldAlone& world);
   Status write_alone(Call const& call, std::span<KeyStatus> statuses);
   // Transactions.
   Status write_atomic(Call const& call, std::span<KeyStatus> statuses);
@@ -171,7 +179,24 @@ class GphashStore final : public Store::Impl {
   // Device sessions.
   Status check_device_session(bool anywhere) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
+  [[nodiscard]] Status not_the_transaction() const;   // that was named
   Status fail(Status const& status);  // after this the store refuses writes
+  /// Runs what changes the pool. An exception in its midst ends writing, for what it left only recovery can tell.
+  template <class F>
+  Status whole_or_failed(F f) {
+    changing_ = false;
+    try {
+      return f();
+    } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
+      static_cast<void>(failed_by_exception());
+      throw;
+    } catch (...) {
+      return failed_by_exception();
+    }
+  }
+  Status failed_by_exception();
+  Status end_in(Transaction::State& transaction, bool commit);
+  Status close_in();
   /// What a session says of a batch of n operations that did not happen, with the way out.
   [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
 
@@ -179,9 +204,7 @@ class GphashStore final : public Store::Impl {
   void give_session(std::unique_ptr<Session> session);
   void add(exec::Counts const& counts);
 
-  std::mutex writers_;  // see store/world.hpp
-  std::mutex turn_;
-  mutable std::shared_mutex world_;
+  World world_;
   pm::Pool pool_;  // guarded by world_, as are the next two
   pm::RecordHeap heap_;
   gphash::Table table_;
@@ -191,6 +214,8 @@ class GphashStore final : public Store::Impl {
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
   bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
+  bool changing_ = false;       // a batch has begun to change the pool, and is not whole yet
+  bool unlogged_ = false;       // durability power: the pool has what the log lacks
   log::UndoLog undo_;
   pm::DenseRoom dense_;
   pm::Repairs repairs_;
@@ -202,7 +227,6 @@ class GphashStore final : public Store::Impl {
   std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has the free records
   std::shared_ptr<Transaction::State> transaction_;  // begun and not ended
   std::shared_ptr<DeviceSession::State> device_session_;  // begun and not ended
-  std::atomic<std::thread::id> transaction_thread_{};  // of either: it holds the world
   std::shared_ptr<log::LogDir> power_;  // null unless durability is power; also null while replaying
   bool closed_ = false;
 

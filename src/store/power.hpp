@@ -40,26 +40,6 @@ class Effective {
 /// A batch of the log as the store runs it.
 [[nodiscard]] Call call_of(log::BatchOps const& ops);
 
-/// Waits, once it goes, until what the caller has seen is durable; declare it before the lock on the
-/// world, so that nobody waits with it. A log that failed keeps nobody waiting: the store stays readable.
-class SeenIsDurable {
- public:
-  SeenIsDurable() = default;
-  SeenIsDurable(SeenIsDurable const&) = delete;
-  SeenIsDurable& operator=(SeenIsDurable const&) = delete;
-  ~SeenIsDurable() {
-    if (power_) static_cast<void>(power_->log().wait_durable(lsn_));
-  }
-  void seen(std::shared_ptr<log::LogDir> const& power) {
-    power_ = power;
-    if (power_) lsn_ = power_->log().position().lsn;
-  }
-
- private:
-  std::shared_ptr<log::LogDir> power_;
-  log::Lsn lsn_ = 0;
-};
-
 /// Durability power needs a pool that has a name, and a log_dir; the others have no use for a log_dir.
 [[nodiscard]] Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir);
 

@@ -97,8 +97,8 @@ gphash::Survey GphashStore::repair(std::vector<std::string> const& wrong) {
 }
 
 Status GphashStore::acknowledge_repair() {
-  if (holds_world(transaction_thread_)) return held_by_this_thread();
-  WorldAlone const world(writers_, turn_, world_, transaction_thread_);
+  if (world_.is_held_here()) return held_by_this_thread();
+  WorldAlone const world(world_);
   if (Status s = check_open(true); !s.ok()) return s;
   repairs_.acknowledge();
   return {};

@@ -1,7 +1,5 @@
 // Snapshots of a store, and pools made from them. Invariant: a snapshot holds whole batches, all of them
 // acknowledged; a pool made from one is kept only when it has been opened, with its log where it has one.
-#include <shared_mutex>
-
 #include "log/snapshot_file.hpp"
 #include "store/checks.hpp"
 #include "store/gphash_store.hpp"
@@ -10,9 +8,9 @@
 namespace perdure {
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
 Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
-  if (holds_world(transaction_thread_)) return held_by_this_thread();  // a snapshot holds no half of it
-  std::lock_guard const no_writers(writers_);
-  std::shared_lock const world(world_);
+  if (world_.is_held_here()) return held_by_this_thread();  // a snapshot holds no half of it
+  WorldWriter const no_writers(world_);
+  WorldShared const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (!failed_.ok()) {
     return {Code::closed, "pool " + path + " gives no snapshot since an earlier failure (" + failed_.message() +

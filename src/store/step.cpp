@@ -101,13 +101,17 @@ Status GphashStore::make_dense_room(std::vector<DenseBuffer> const& buffers) {
 }
 
 Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
-  if (holds_world(transaction_thread_)) return held_by_this_thread();
-  WorldAlone const world(writers_, turn_, world_, transaction_thread_);
+  if (world_.is_held_here()) return held_by_this_thread();
+  WorldAlone const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_steps(); !s.ok()) return s;
   if (Status s = check_buffers(buffers, options.device); !s.ok()) return s;
   if (!dense_.exists()) {
-    if (Status s = make_dense_room(buffers); !s.ok()) return s;
+    Status const made = whole_or_failed([&] {
+      changing_ = true;
+      return make_dense_room(buffers);
+    });
+    if (!made.ok()) return made;
   }
   auto ordered = as_registered(buffers);
   if (!ordered) return ordered.status();
@@ -171,14 +175,13 @@ Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) co
 }
 
 Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step, void* stream) {
-  if (transaction == nullptr || transaction->store == nullptr)
-    return {Code::closed, "this transaction has ended already"};
-  GphashStore& store = *transaction->store;
-  if (!holds_world(store.transaction_thread_))
-    return {Code::busy, "pool " + store.path + ": a transaction writes on the thread that began it"};
-  if (Status s = store.check_open(true); !s.ok()) return s;
-  if (Status s = store.check_step(transaction->open, step); !s.ok()) return s;
-  return store.write_step_in(transaction->open, step, stream);
+  GphashStore* const store = transaction != nullptr ? transaction->store.load() : nullptr;
+  if (store == nullptr) return {Code::closed, "this transaction has ended already"};
+  WorldAlone const world(store->world_, transaction);
+  if (world.way() == Way::none) return {Code::closed, "this transaction has ended already"};
+  if (Status s = store->check_open(true); !s.ok()) return s;
+  if (Status s = store->check_step(transaction->open, step); !s.ok()) return s;
+  return store->whole_or_failed([&] { return store->write_step_in(transaction->open, step, stream); });
 }
 
 /// Where saving fails nothing has happened: what was written there does not count.
@@ -187,6 +190,7 @@ Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, void*
   auto const places = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
     return {s.code(), "pool " + path + ", saving dense buffers: " + s.message()};
+  changing_ = true;
   log::UndoPlace const place = undo_.next_step(tx.operations);
   if (!mutated(Mutant::step_word_not_logged)) undo_.append(place, dense_.word_at());
   if (!mutated(Mutant::no_order_before_step_word)) pm::order();
@@ -204,7 +208,7 @@ Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, void*
 }
 
 Result<std::optional<std::uint64_t>> GphashStore::restore_step(void* stream) {
-  WorldShared const world(turn_, world_, transaction_thread_);
+  WorldShared const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (registered_.empty())
     return bad("pool " + path + ": no dense buffers are registered in this store; call register_dense first");

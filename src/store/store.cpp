@@ -1,8 +1,7 @@
 // The public face: turns the API's calls into batches.
 #include "perdure/store.h"
 
-#include <thread>
-
+#include "base/caught.hpp"
 #include "exec/range.hpp"
 #include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
@@ -13,25 +12,27 @@ Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
   if (this != &other) {
-    if (impl_) static_cast<void>(impl_->close());
+    Impl::let_go(std::move(impl_));
     impl_ = std::move(other.impl_);
   }
   return *this;
 }
-Store::~Store() {
-  if (impl_) static_cast<void>(impl_->close());
+Store::~Store() { Impl::let_go(std::move(impl_)); }
+
+Status Store::belongs_here() const {
+  return impl_ ? caught([this] { return impl_->check_process(); }) : Status{Code::closed, "this store was moved elsewhere"};
 }
 
 Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
   exec::Range const range("create");
-  auto impl = Impl::create(path, create, open);
+  auto impl = caught([&] { return Impl::create(path, create, open); });
   if (!impl) return impl.status();
   return Store(std::move(*impl));
 }
 
 Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   exec::Range const range("open");
-  auto impl = Impl::open(path, options);
+  auto impl = caught([&] { return Impl::open(path, options); });
   if (!impl) return impl.status();
   return Store(std::move(*impl));
 }
@@ -39,7 +40,7 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
 Result<Store> Store::restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore,
                              OpenOptions const& open) {
   exec::Range const range("restore");
-  auto impl = Impl::restore(snapshot, path, restore, open);
+  auto impl = caught([&] { return Impl::restore(snapshot, path, restore, open); });
   if (!impl) return impl.status();
   return Store(std::move(*impl));
 }
@@ -52,7 +53,7 @@ Status Store::get(Column const& keys, MutableColumn const& values, std::span<Key
   call.out = values;
   call.stream = options.stream;
   call.device_statuses = options.device_statuses;
-  return impl_->read(call, statuses);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.read(call, statuses, options); });
 }
 
 Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStatus> statuses,
@@ -61,7 +62,7 @@ Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStat
   Call call;
   call.keys = keys;
   call.stream = options.stream;
-  return impl_->read_variable(call, statuses);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.read_variable(call, statuses, options); });
 }
 
 Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
@@ -70,7 +71,7 @@ Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus>
   call.keys = keys;
   call.values = values;
   call.kind = OpKind::put;
-  return impl_->write(call, statuses, options);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
 }
 
 Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Element element,
@@ -82,7 +83,7 @@ Status Store::update(Column const& keys, Column const& operands, Rmw rmw, Elemen
   call.kind = OpKind::update;
   call.rmw = rmw;
   call.element = element;
-  return impl_->write(call, statuses, options);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
 }
 
 Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& options) {
@@ -90,7 +91,7 @@ Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptio
   Call call;
   call.keys = keys;
   call.kind = OpKind::erase;
-  return impl_->write(call, statuses, options);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
 }
 
 Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
@@ -124,83 +125,102 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
   call.kinds = batch.kinds;
   call.rmw = batch.rmw;
   call.element = batch.element;
-  return impl_->write(call, statuses, options);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
 }
 
 Result<Transaction> Store::begin(TransactionOptions const& options) {
   exec::Range const range("begin");
-  auto state = impl_->begin(options);
+  auto state = answer(impl_.get(), [&](Impl& impl) { return impl.begin(options); });
   if (!state) return state.status();
   return Transaction(std::move(*state));
 }
+
+namespace {
+
+/// A call of a transaction's: see answer().
+template <class F>
+Status inside(Transaction::State* state, F call) {
+  if (state == nullptr) return {Code::closed, "this transaction was moved elsewhere"};
+  if (state->process != this_process())
+    return {Code::closed, "this transaction was begun by another process, which forked this one; it is open there"};
+  return caught([&] { return call(state); });
+}
+
+/// Aborts one that has not ended. In another process its store is put aside, and it with it.
+void let_go(std::shared_ptr<Transaction::State> const& state) {
+  if (!state || state->store == nullptr || state->process != this_process()) return;
+  static_cast<void>(caught([&] { return GphashStore::end(state.get(), false); }));
+}
+
+}  // namespace
 
 Transaction::Transaction(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&& other) noexcept {
   if (this != &other) {
-    if (state_ && state_->store != nullptr) static_cast<void>(abort());
+    let_go(state_);
     state_ = std::move(other.state_);
   }
   return *this;
 }
-Transaction::~Transaction() {
-  if (state_ && state_->store != nullptr) static_cast<void>(abort());
-}
+Transaction::~Transaction() { let_go(state_); }
 Status Transaction::write_step(std::uint64_t step, void* stream) {
   exec::Range const range("write_step");
-  return GphashStore::write_step(state_.get(), step, stream);
+  return inside(state_.get(), [&](State* state) { return GphashStore::write_step(state, step, stream); });
 }
 Status Transaction::commit() {
   exec::Range const range("commit");
-  return GphashStore::end(state_.get(), true);
+  return inside(state_.get(), [](State* state) { return GphashStore::end(state, true); });
 }
 Status Transaction::abort() {
   exec::Range const range("abort");
-  return GphashStore::end(state_.get(), false);
+  return inside(state_.get(), [](State* state) { return GphashStore::end(state, false); });
 }
 
 Status Store::register_dense(std::vector<DenseBuffer> const& buffers) {
   exec::Range const range("register_dense");
-  return impl_->register_dense(buffers);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.register_dense(buffers); });
 }
 
 Result<std::optional<std::uint64_t>> Store::restore_step(void* stream) {
   exec::Range const range("restore_step");
-  return impl_->restore_step(stream);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.restore_step(stream); });
 }
 
 Result<CacheReport> Store::load_cache() {
   exec::Range const range("load_cache");
-  return impl_->load_cache();
+  return answer(impl_.get(), [&](Impl& impl) { return impl.load_cache(); });
 }
 
 Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) {
   exec::Range const range("scan");
-  return impl_->scan(from, limit);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.scan(from, limit); });
 }
 Status Store::snapshot(std::string const& path, SnapshotOptions const& options) {
   exec::Range const range("snapshot");
-  return impl_->snapshot(path, options);
+  return answer(impl_.get(), [&](Impl& impl) { return impl.snapshot(path, options); });
 }
 Result<VerifyReport> Store::verify() {
   exec::Range const range("verify");
-  return impl_->verify();
+  return answer(impl_.get(), [&](Impl& impl) { return impl.verify(); });
+}
+Stats Store::stats() const { return belongs_here().ok() ? impl_->stats() : Stats{}; }
+void Store::reset_counts() {
+  if (belongs_here().ok()) impl_->reset_counts();
 }
 Status Store::acknowledge_repair() {
   exec::Range const range("acknowledge_repair");
-  return impl_->acknowledge_repair();
+  return answer(impl_.get(), [](Impl& impl) { return impl.acknowledge_repair(); });
 }
-Stats Store::stats() const { return impl_->stats(); }
-void Store::reset_counts() { impl_->reset_counts(); }
 RecoveryReport const& Store::recovery() const { return impl_->recovery; }
-Survival Store::survives() const { return impl_->survives(); }
+Survival Store::survives() const { return belongs_here().ok() ? impl_->survives() : Survival{}; }
 std::string const& Store::path() const { return impl_->path; }
 std::uint32_t Store::key_bytes() const { return impl_->key_bytes; }
 std::uint32_t Store::value_bytes() const { return impl_->value_bytes; }
 Device Store::device() const { return impl_->options.device; }
 Status Store::close() {
   exec::Range const range("close");
-  return impl_->close();
+  return answer(impl_.get(), [&](Impl& impl) { return impl.close(); });
 }
 
 }  // namespace perdure

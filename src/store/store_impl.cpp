@@ -1,6 +1,9 @@
 #include "store/store_impl.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "exec/cuda_info.hpp"
@@ -43,6 +46,34 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, pm::
 }
 
 }  // namespace
+
+Status named(Store::Impl const& impl, Status status) noexcept {
+  try {
+    return {status.code(), "pool " + impl.path + ": " + status.message()};
+  } catch (...) {
+    return status;
+  }
+}
+
+Status Store::Impl::check_process() const {
+  if (process == this_process()) return {};
+  return {Code::closed, "pool " + path + " was opened by another process, which forked this one (" +
+                            std::to_string(::getpid()) +
+                            "): nothing was done. A store belongs to the process that opened it; open a pool of this "
+                            "process's own, or this one when it is closed there"};
+}
+
+/// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its threads, are elsewhere.
+void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
+  if (!impl) return;
+  if (impl->process == this_process()) {
+    static_cast<void>(caught([&] { return impl->close(); }));
+    return;
+  }
+  static std::atomic<Impl*> aside{nullptr};
+  Impl* const it = impl.release();
+  it->aside_ = aside.exchange(it);
+}
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
                                                          OpenOptions const& open) {

@@ -1,5 +1,6 @@
 // What is behind the public face, whatever the index: the calls of Store, and which store of ours answers them.
-// Invariant: a pool is opened by the store of the index that its header names, and by no other.
+// Invariants: a pool is opened by the store of the index that its header names, and by no other. In another process than
+// the one that opened it nothing of a store runs, its destructor included: threads, locks and devices are not there.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/caught.hpp"
+#include "base/process.hpp"
 #include "perdure/store.h"
 #include "pm/pool.hpp"
 
@@ -31,8 +34,9 @@ struct Store::Impl {
   static Result<std::unique_ptr<Impl>> restore(std::string const& snapshot, std::string const& path,
                                                RestoreOptions const& restore, OpenOptions const& open);
 
-  virtual Status read(Call const& call, std::span<KeyStatus> statuses) = 0;
-  virtual Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses) = 0;
+  virtual Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
+  virtual Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                               CallOptions const& how) = 0;
   virtual Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
   virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
   virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;
@@ -50,10 +54,16 @@ struct Store::Impl {
   virtual Status snapshot(std::string const& to, SnapshotOptions const& how) = 0;
   virtual Status close() = 0;
 
+  /// Ok in the process that opened it.
+  [[nodiscard]] Status check_process() const;
+  /// Closes it and lets go of it; in another process it is only put aside.
+  static void let_go(std::unique_ptr<Impl> impl) noexcept;
+
   // Constant after opening.
   std::string const path;
   OpenOptions const options;
   std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
+  std::uint64_t const process = this_process();
   RecoveryReport recovery;
 
  protected:
@@ -65,9 +75,33 @@ struct Store::Impl {
   /// What repairs changed and nobody has acknowledged are faults.
   static void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report);
 
-  static std::shared_ptr<Transaction::State> const& state_of(Transaction const& transaction) {
-    return transaction.state_;
+  /// Of the transaction that a call names; null: it names none.
+  static void const* token_of(CallOptions const& how) {
+    if (how.transaction == nullptr) return nullptr;
+    auto const& state = how.transaction->state_;
+    return state ? static_cast<void const*>(state.get()) : how.transaction;  // moved from: nobody's
   }
+
+ private:
+  Impl* aside_ = nullptr;  // the next one that is put aside
 };
+
+/// With the pool's name, if there is memory for it.
+[[nodiscard]] Status named(Store::Impl const& impl, Status status) noexcept;
+
+/// A public call: refused in another process than the one that opened the store; and whatever is thrown inside comes out
+/// as a Status.
+template <class F>
+auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
+  if (impl == nullptr) return Status{Code::closed, "this store was moved elsewhere"};
+  try {
+    if (impl->process != this_process()) return impl->check_process();
+    return call(*impl);
+  } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
+    throw;
+  } catch (...) {
+    return named(*impl, status_of_exception());
+  }
+}
 
 }  // namespace perdure

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <thread>
 
+#include "base/caught.hpp"
 #include "log/batch_record.hpp"
 #include "store/checks.hpp"
 #include "store/gphash_store.hpp"
 #include "store/replaying.hpp"
-#include "store/world.hpp"
 
 namespace perdure {
 
@@ -15,8 +15,10 @@ Status GphashStore::create_log(CreateOptions const& create) {
   if (create.durability != Durability::power) return {};
   auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, make_options(create));
   if (!power) return power.status();
-  power_ = std::move(*power);
-  return checkpoint();  // of the empty pool: from here on it can be made anew
+  return caught([&]() -> Status {
+    power_ = std::move(*power);
+    return checkpoint();  // of the empty pool: from here on it can be made anew
+  });
 }
 
 /// Gives all files their names, the pool first: until the log has its own, an older pool can be had from its log.
@@ -53,17 +55,19 @@ Status GphashStore::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
 /// One thread reads the log, this one runs what it brings.
 Result<log::ReplayReport> GphashStore::read_and_run(log::LogDir& power, log::LogPosition from) {
   LoggedQueue queue;
-  std::optional<Result<log::ReplayReport>> report;
+  Result<log::ReplayReport> report(Status{Code::closed, "the log was not read"});
   std::thread reader([&] {
-    report = power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
-      return queue.give(number, payload) ? Status{} : Status{Code::closed, "nobody runs what the log holds"};
+    report = caught([&] {
+      return power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
+        return queue.give(number, payload) ? Status{} : Status{Code::closed, "nobody runs what the log holds"};
+      });
     });
     queue.end();
   });
-  Status const ran = run_logged(queue);
+  Status const ran = caught([&] { return run_logged(queue); });
   queue.stop();
   reader.join();
-  return ran.ok() ? std::move(*report) : ran;
+  return ran.ok() ? std::move(report) : ran;
 }
 
 /// Runs what comes, in its order. What has come meanwhile is merged; nothing waits for more to come.
@@ -132,18 +136,21 @@ Status GphashStore::log_pieces(std::span<std::span<std::byte const> const> piece
   return full ? checkpoint() : Status{};
 }
 
-/// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait.
-Status GphashStore::checkpoint_in_time(WorldAlone& world) {
-  if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return {};
+/// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait. One that
+/// fails ends writing, and no batch is lost with it: they are in the log.
+void GphashStore::checkpoint_in_time(WorldAlone& world) {
+  if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return;
   world.let_readers_in();
-  Status const s = checkpoint();
-  return s.ok() ? s : fail(s);
+  Status done = caught([this] { return checkpoint(); });
+  if (done.ok()) return;
+  world.keep_readers_out();
+  failed_ = std::move(done);
 }
 
 Status GphashStore::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
 
 Survival GphashStore::survives() {
-  WorldShared const world(turn_, world_, transaction_thread_);
+  WorldShared const world(world_);
   Survival s = perdure::survives(pool_.medium());
   if (!power_) return s;
   s.process_kill = s.os_crash = s.power_loss = true;

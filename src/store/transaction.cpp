@@ -84,6 +84,8 @@ Status GphashStore::undo(std::uint32_t from_step, std::uint64_t records_before) 
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
 Status GphashStore::finish_transaction(OpenTransaction& tx, bool commit) {
+  changing_ = true;
+  unlogged_ = commit && power_ != nullptr && !tx.logged.empty();
   if (!commit) {
     half_undoable_ = true;
     if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return fail(s);
@@ -99,14 +101,17 @@ Status GphashStore::finish_transaction(OpenTransaction& tx, bool commit) {
   if (commit || !mutated(Mutant::abort_releases_nothing)) release_all(replaced ? tx.unlinked : tx.used);
   if (!commit || !power_ || tx.logged.empty()) return {};
   std::span<std::byte const> const piece(tx.logged);
-  Status const logged = log_pieces({&piece, 1});
-  return logged.ok() ? logged : fail(logged);
+  if (Status s = log_pieces({&piece, 1}); !s.ok()) return fail(s);
+  unlogged_ = false;
+  return {};
 }
 
 Status GphashStore::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_undoable(); !s.ok()) return s;
+  changing_ = true;
   if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
   if (Status s = make_room_for(call.keys.count); !s.ok()) return s;
+  changing_ = false;
   OpenTransaction tx;
   start_transaction(tx);
   Status const done = write_in(tx, call, statuses);
@@ -140,7 +145,7 @@ Status GphashStore::attempt(OpenTransaction& tx, Call const& call, std::span<Key
     std::lock_guard const lock(stats_mutex_);
     records_before = records_;
   }
-  half_undoable_ = true;
+  changing_ = half_undoable_ = true;
   if (Status s = run_undoable_rounds(tx, batch); !s.ok()) return fail(s);
   auto status = batch.session->statuses();
   if (!status) return fail(status.status());
@@ -218,37 +223,55 @@ Status GphashStore::keep_attempt(OpenTransaction& tx, Call const& call, Running&
 // Several batches
 
 Result<std::shared_ptr<Transaction::State>> GphashStore::begin(TransactionOptions const& how) {
-  if (holds_world(transaction_thread_)) return held_by_this_thread();
-  WorldAlone world(writers_, turn_, world_, transaction_thread_);
+  if (world_.is_held_here()) return held_by_this_thread();
+  WorldAlone world(world_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
-  if (Status s = grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
-  if (Status s = make_room_for(how.max_operations + (dense_.exists() ? 1 : 0)); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
+  Status const room = whole_or_failed([&]() -> Status {
+    changing_ = true;
+    if (Status s = grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
+    return make_room_for(how.max_operations + (dense_.exists() ? 1 : 0));
+  });
+  if (!room.ok()) return room;
   state->store = this;
   state->world = std::move(world);
   start_transaction(state->open);
   transaction_ = state;
-  transaction_thread_ = std::this_thread::get_id();
+  world_.hold(state.get());
   return state;
 }
 
+/// After a failure inside it, what it wrote is unknown: recovery undoes it at the next open, and nobody sees it until
+/// then.
+Status GphashStore::end_in(Transaction::State& transaction, bool commit) {
+  if (failed_.ok()) return finish_transaction(transaction.open, commit);
+  half_undoable_ |= transaction.open.operations > 0;
+  return failed_;
+}
+
 Status GphashStore::end(Transaction::State* transaction, bool commit) {
-  if (transaction == nullptr || transaction->store == nullptr)
-    return {Code::closed, "this transaction has ended already"};
-  GphashStore& store = *transaction->store;
-  if (!holds_world(store.transaction_thread_))
-    return {Code::busy, "pool " + store.path + ": a transaction ends on the thread that began it"};
-  // After a failure inside it, what it wrote is unknown: recovery undoes it at the next open.
-  Status done = store.failed_;
-  if (done.ok()) done = store.finish_transaction(transaction->open, commit);
-  std::shared_ptr<log::LogDir> const power = commit ? store.power_ : nullptr;
-  log::Lsn const lsn = power ? power->log().position().lsn : 0;
-  transaction->store = nullptr;
-  auto world = std::move(transaction->world);
-  auto const keep = std::move(store.transaction_);  // `transaction` may be the last to hold it
-  store.transaction_thread_ = std::thread::id{};
-  if (done.ok()) done = store.checkpoint_in_time(world);
+  Status const ended{Code::closed, "this transaction has ended already"};
+  GphashStore* const found = transaction != nullptr ? transaction->store.load() : nullptr;
+  if (found == nullptr) return ended;
+  GphashStore& store = *found;
+  Status done;
+  std::shared_ptr<log::LogDir> power;
+  log::Lsn lsn = 0;
+  std::shared_ptr<Transaction::State> keep;  // `transaction` may be the last to hold it
+  WorldAlone world;
+  {
+    WorldAlone const inside(store.world_, transaction);
+    if (inside.way() == Way::none) return ended;  // on another thread
+    done = store.whole_or_failed([&] { return store.end_in(*transaction, commit); });
+    if (commit) power = store.power_;
+    if (power) lsn = power->log().position().lsn;
+    world = std::move(transaction->world);
+    keep = std::move(store.transaction_);
+    transaction->store = nullptr;
+    store.world_.hold_no_more();
+  }
+  if (done.ok()) store.checkpoint_in_time(world);
   if (!done.ok() || !power) return done;
   return power->log().wait_durable(lsn);
 }

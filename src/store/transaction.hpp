@@ -3,10 +3,12 @@
 // nobody gets them before the transaction has ended.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "base/process.hpp"
 #include "perdure/store.h"
 #include "store/world.hpp"
 
@@ -26,7 +28,8 @@ struct OpenTransaction {
 
 /// What a caller holds: the open transaction, until it ends or its store closes.
 struct Transaction::State {
-  GphashStore* store = nullptr;  // null once it has ended
+  std::atomic<GphashStore*> store{nullptr};  // null once it has ended
+  std::uint64_t process = this_process();
   OpenTransaction open;
   WorldAlone world;
 };

@@ -8,7 +8,6 @@
 #include "pm/record.hpp"
 #include "store/gphash_store.hpp"
 #include "store/transaction.hpp"
-#include "store/world.hpp"
 
 namespace perdure {
 namespace {
@@ -27,23 +26,22 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   log::Lsn lsn = 0;
   Status done;
   {
-    WorldAlone world(writers_, turn_, world_, transaction_thread_);
+    WorldAlone world(world_, token_of(how));
+    if (world.way() == Way::none) return not_the_transaction();
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
     call.keep = power_ != nullptr;
-    if (transaction_ || how.transaction != nullptr) {
-      if (how.transaction == nullptr || state_of(*how.transaction) != transaction_ || !transaction_)
+    if (world.way() == Way::inside) {
+      if (how.transaction == nullptr)
         return {Code::busy, "pool " + path +
-                                (transaction_ ? ": a transaction is open on this thread: name it in the "
-                                                "call options of each write, or end it"
-                                              : ": the transaction named in the call options has ended, "
-                                                "or is another thread's or another pool's")};
-      return write_in(transaction_->open, call, statuses);
+                                ": a transaction is open on this thread: name it in the call options of each write, or "
+                                "end it"};
+      return whole_or_failed([&] { return write_in(transaction_->open, call, statuses); });
     }
-    done = how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses);
+    done = whole_or_failed([&] { return how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses); });
     power = power_;
     if (power) lsn = power->log().position().lsn;
-    if (Status s = checkpoint_in_time(world); !s.ok()) return s;
+    checkpoint_in_time(world);
   }
   if (!power) return done;
   Status const kept = power->log().wait_durable(lsn);
@@ -74,7 +72,7 @@ Status GphashStore::prepare_host(Call const& call, std::span<KeyStatus> statuses
     if (Status s = batch.session->begin(call, *first); !s.ok()) return of_batch(s, call.keys.count);
     return of_batch(batch.session->prepare(batch.reserved, batch.any_fits, sequence), call.keys.count);
   };
-  Status const begun = begin();
+  Status const begun = caught(begin);
   if (!begun.ok()) release_all(batch.reserved);
   return begun;
 }
@@ -151,9 +149,13 @@ Status GphashStore::take_records_back() {
 /// used and what was unlinked is handed back.
 Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
+  changing_ = true;
   if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);
+  changing_ = false;
   Running batch;
   if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
+  changing_ = true;
+  unlogged_ = power_ != nullptr;
   if (Status s = run_rounds(batch); !s.ok()) return fail(s);
   if (Status s = finish_records(batch); !s.ok()) return fail(s);
   if (!statuses.empty() || power_) {
@@ -166,6 +168,7 @@ Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses)
       auto const kept = batch.session->kept();
       if (!kept) return fail(kept.status());
       if (Status s = log_batch(kept.value(), *status); !s.ok()) return fail(s);
+      unlogged_ = false;
     }
   }
   if (Status s = batch.session->finish(); !s.ok()) return fail(s);

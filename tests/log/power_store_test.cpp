@@ -390,7 +390,7 @@ TEST_F(PowerStoreOne, MisuseIsNamed) {
 }
 
 // A disk that refuses writes: the file size limit, below where the log's ring begins.
-TEST_F(PowerStoreOne, AFailedLogStopsWritesAndLeavesReads) {
+TEST_F(PowerStoreOne, AFailedLogStopsWritesAndReads) {
   pid_t const child = ::fork();
   if (child == 0) {
     Driver driver = with_records(10);
@@ -403,7 +403,8 @@ TEST_F(PowerStoreOne, AFailedLogStopsWritesAndLeavesReads) {
     if (first.code() != Code::io_error) ::_exit(2);
     Status const second = driver.put({config_.key(98)}, {config_.value(98)}, statuses);
     if (second.code() != Code::closed) ::_exit(3);
-    if (!driver.get({config_.key(5)}, answers).ok() || answers[0].value != config_.value(5)) ::_exit(4);
+    // What was refused stands in the pool, and nobody knows which keys those are.
+    if (driver.get({config_.key(5)}, answers).code() != Code::io_error) ::_exit(4);
     ::_exit(0);
   }
   int status = 0;

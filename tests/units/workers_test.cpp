@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -61,6 +63,27 @@ TEST(Workers, WhatAJobWroteIsSeenWhenItReturns) {
     });
   }
   EXPECT_TRUE(std::all_of(plain.begin(), plain.end(), [](std::uint64_t x) { return x == 5050; }));
+}
+
+TEST(Workers, AnExceptionComesOutOnceNobodyWorksOnItsJob) {
+  Workers workers(4);
+  for (int round = 0; round < 300; ++round) {
+    std::atomic<int> inside{0};
+    bool thrown = false;
+    try {
+      workers.for_chunks(64, 1, [&](std::size_t begin, std::size_t) {
+        ++inside;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+        --inside;
+        if (begin % 16 == static_cast<std::size_t>(round) % 16) throw std::runtime_error("of a chunk");
+      });
+    } catch (std::runtime_error const&) {
+      thrown = true;
+    }
+    ASSERT_TRUE(thrown);
+    ASSERT_EQ(inside, 0);
+  }
+  run_once(workers, 1000, 7);
 }
 
 }  // namespace

@@ -341,8 +341,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   template <class Host>
   void replace_volatile(Host& host, std::unique_ptr<Directory> next) {
     host.store(&volatile_, reinterpret_cast<std::uint64_t>(next.get()));
-    std::shared_ptr<Directory> old(std::exchange(owned_, std::move(next)));
-    epochs_.retire([old] {});
+    // Others may be reading it: where there is no memory to note that it is to go, it stays.
+    Directory* const old = owned_.release();
+    owned_ = std::move(next);
+    epochs_.retire([old] { delete old; });
   }
 
   [[nodiscard]] std::uint64_t pool_bytes() const {
@@ -387,10 +389,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       return {Code::no_space, "keys whose hashes are alike would take a directory of " + std::to_string(bytes) +
                                   " bytes, more than a quarter of the pool"};
     std::uint64_t const* const old = entries_at(Offset{root & kPlace});
+    auto next = std::make_unique<Directory>(depth + 1);  // before anything is changed: there may be no memory for it
     if (Status s = switch_directory(host, depth + 1, [&](std::uint64_t i) { return host.load(old + i / 2); }); !s.ok())
       return s;
     Directory const& now = directory(host);
-    auto next = std::make_unique<Directory>(depth + 1);
     for (std::size_t i = 0; i < now.size(); ++i)
       next->entries[2 * i] = next->entries[2 * i + 1] = host.load(&now.entries[i]);
     replace_volatile(host, std::move(next));
@@ -416,9 +418,9 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       // Who merged it may not have come to that; ordered before the switch.
       if (!mutated(Mutant::dash_halving_not_flushed)) host.flush(&extent, sizeof extent);
     }
+    auto next = std::make_unique<Directory>(depth - 1);
     if (!switch_directory(host, depth - 1, [&](std::uint64_t i) { return host.load(old + 2 * i); }).ok()) return;
     Directory const& now = directory(host);
-    auto next = std::make_unique<Directory>(depth - 1);
     for (std::size_t i = 0; i < next->size(); ++i) next->entries[i] = agreed(host, now, 2 * i);
     replace_volatile(host, std::move(next));
   }

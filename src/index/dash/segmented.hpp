@@ -127,15 +127,12 @@ class Segmented {
       std::uint64_t const place = self().holder(host, position);
       if (place == kDamaged) return std::nullopt;
       Segment const s = segment_at(place);
-      bool const locks = !pool_->read_only();
-      if (locks) ops_.lock_all(host, s);
+      Locked<Host> const locked(host, ops_, s, !pool_->read_only());
       if (self().holds(host, place, position)) {
         std::uint64_t const next = end_at(host, place);
         ops_.for_each(host, s, f);
-        if (locks) ops_.unlock_all(host, s);
         return next;
       }
-      if (locks) ops_.unlock_all(host, s);
     }
   }
 
@@ -318,6 +315,26 @@ class Segmented {
 
  private:
   static constexpr std::size_t kRecoveries = 1024;  // that may go on at once
+
+  /// All of a segment that is only looked at: let go of by an exception, too.
+  template <class Host>
+  class Locked {
+   public:
+    Locked(Host& host, Ops const& ops, Segment s, bool locks) : host_(host), ops_(ops), s_(s), locks_(locks) {
+      if (locks_) ops_.lock_all(host_, s_);
+    }
+    Locked(Locked const&) = delete;
+    Locked& operator=(Locked const&) = delete;
+    ~Locked() {
+      if (locks_) ops_.unlock_all(host_, s_);
+    }
+
+   private:
+    Host& host_;
+    Ops const& ops_;
+    Segment s_;
+    bool locks_;
+  };
 
   [[nodiscard]] Table& self() { return static_cast<Table&>(*this); }
 

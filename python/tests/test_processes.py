@@ -1,0 +1,213 @@
+"""Processes that fork while a store is open: the child is refused, and nothing of it reaches the parent or the pool."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import perdure
+import pytest
+from perdure import errors
+
+KEYS = np.arange(5000, dtype=np.uint64)
+FORK = multiprocessing.get_context("fork")
+KINDS = {
+    "word": {},
+    "in_place": {"layout": "in_place"},
+    "dash-eh": {"index": "dash-eh"},
+    "dash-lh": {"index": "dash-lh"},
+    "power": {"durability": "power"},
+}
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, pool: str, log_dir: str) -> perdure.Store:
+    more = dict(KINDS[request.param])
+    if request.param == "power":
+        more |= {"log_dir": log_dir, "log_bytes": 1 << 20}
+    store = perdure.create(pool, value_bytes=8, threads=2, **more)
+    store.put(KEYS, KEYS)
+    return store
+
+
+def read(store: perdure.Store) -> np.ndarray:
+    return np.asarray(store.get(KEYS, dtype=np.uint64).values).ravel()
+
+
+def is_refused(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except errors.Closed as error:
+        return "process" in error.message
+    return False
+
+
+def refusals(store: perdure.Store) -> list[bool]:
+    return [
+        is_refused(call)
+        for call in (
+            lambda: store.get(KEYS),
+            lambda: store.put(KEYS, KEYS + 1),
+            lambda: store.erase(KEYS[:5]),
+            lambda: store.update(KEYS, KEYS),
+            lambda: store.apply(KEYS[:1], ["erase"]),
+            lambda: list(store.scan()),
+            store.stats,
+            store.recovery,
+            store.survives,
+            store.reset_counts,
+            store.verify,
+            store.close,
+            lambda: store.snapshot("/dev/shm/perdure-no-snapshot"),
+            lambda: len(store),
+        )
+    ]
+
+
+def in_fork(body: Callable[[], int]) -> int:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        try:
+            os._exit(body())
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def check_parent(store: perdure.Store, pool: str) -> None:
+    assert (read(store) == KEYS).all()
+    store.put(KEYS + 10_000, KEYS)
+    if not store.stats().log_method:
+        shutil.copy(pool, pool + "-killed")
+        try:
+            with perdure.open(pool + "-killed") as killed:
+                assert not killed.recovery().clean
+                assert len(killed) == 2 * len(KEYS)
+        finally:
+            os.unlink(pool + "-killed")
+    assert store.verify().fault_count == 0
+    store.close()
+
+
+def test_every_call_is_refused_in_a_child(store: perdure.Store, pool: str) -> None:
+    assert in_fork(lambda: 0 if all(refusals(store)) else 1) == 0
+    check_parent(store, pool)
+
+
+def test_a_child_that_loses_the_store_changes_nothing(store: perdure.Store, pool: str) -> None:
+    held = [store]
+
+    def lose() -> int:
+        nonlocal store
+        held.clear()
+        del store
+        gc.collect()
+        return 0
+
+    copy = store
+    assert in_fork(lose) == 0
+    check_parent(copy, pool)
+
+
+def _ask(answers: multiprocessing.Queue, store: perdure.Store) -> None:
+    answers.put(all(refusals(store)))
+
+
+def test_a_worker_of_multiprocessing_is_refused_and_leaves_in_order(store: perdure.Store, pool: str) -> None:
+    answers = FORK.Queue()
+    workers = [FORK.Process(target=_ask, args=(answers, store)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    assert [answers.get(timeout=30) for _ in workers] == [True] * 3
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    check_parent(store, pool)
+
+
+class Rows:
+    """A data set as a loader's workers have it: opened by the parent, asked by them; or opened anew by each."""
+
+    def __init__(self, store: perdure.Store, path: str) -> None:
+        self.store, self.path, self.owner = store, path, os.getpid()
+
+    def here(self) -> perdure.Store:
+        if os.getpid() != self.owner:
+            self.store, self.owner = perdure.open(self.path, read_only=True, threads=1), os.getpid()
+        return self.store
+
+
+_rows: Rows | None = None
+
+
+def _load_stale(i: int) -> str:
+    assert _rows is not None
+    try:
+        _rows.store.get(KEYS[i : i + 10])
+    except errors.Closed:
+        return "refused"
+    return "read"
+
+
+def _load(i: int) -> int:
+    assert _rows is not None
+    return int(np.asarray(_rows.here().get(KEYS[i : i + 10], dtype=np.uint64).values).sum())
+
+
+def test_a_loaders_workers_open_it_themselves(pool: str) -> None:
+    global _rows
+    with perdure.create(pool, value_bytes=8) as made:
+        made.put(KEYS, KEYS)
+    _rows = Rows(perdure.open(pool, read_only=True), pool)
+    with FORK.Pool(2) as workers:
+        assert set(workers.map(_load_stale, range(0, 100, 10))) == {"refused"}
+        assert workers.map(_load, range(0, 100, 10)) == [int(KEYS[i : i + 10].sum()) for i in range(0, 100, 10)]
+    assert (read(_rows.store) == KEYS).all()
+    _rows = None
+
+
+def test_an_orphan_does_not_keep_the_pool(store: perdure.Store, pool: str, log_dir: str) -> None:
+    power = {"log_dir": log_dir} if store.stats().log_method else {}
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        signal.pause()
+        os._exit(0)
+    store.close()
+    try:
+        with perdure.open(pool, **power) as again:
+            assert len(again) == len(KEYS)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_transaction_left_by_its_thread_does_not_lock_the_store(pool: str) -> None:
+    with perdure.create(pool, value_bytes=8) as store:
+        store.put(KEYS, KEYS)
+        blocks = []
+
+        def begin() -> None:
+            block = store.transaction()
+            block.__enter__()
+            store.put(KEYS, KEYS + 1)
+            blocks.append(block)
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        thread.join()
+        del blocks[:]  # the block is closed as garbage: it aborts
+        gc.collect()
+        seen: list[np.ndarray] = []
+        reader = threading.Thread(target=lambda: seen.append(read(store)), daemon=True)
+        reader.start()
+        reader.join(20)
+        assert seen, "the store is locked for ever"
+        assert (seen[0] == KEYS).all()

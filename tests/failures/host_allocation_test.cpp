@@ -1,0 +1,493 @@
+// Memory of the host that is not to be had: the n-th `operator new` of a public call fails, for every n that the call
+// comes to, and nothing else in the process does. A program of its own, for it replaces operator new. Each time the
+// call answers a Status; what it was to do has not happened, or (a batch that is not atomic) has for some of its keys,
+// or the store refuses everything until it is opened anew. Whatever was acknowledged before and afterwards is there
+// when the process is killed then.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/folders.hpp"
+#include "support/store_driver.hpp"
+
+namespace {
+
+thread_local std::uint64_t allocations_left = 0;  // of this thread, until one fails; 0: none does
+thread_local bool struck = false;
+
+void* allocate(std::size_t bytes, std::size_t align) {
+  if (allocations_left != 0 && --allocations_left == 0) {
+    struck = true;
+    throw std::bad_alloc();
+  }
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* const at = align <= alignof(std::max_align_t) ? std::malloc(bytes)
+                                                      : std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  if (at == nullptr) throw std::bad_alloc();
+  return at;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
+  return allocate(bytes, static_cast<std::size_t>(align));
+}
+[[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
+
+namespace perdure::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t planned = 0;  // allocations of calls, until one fails
+
+/// A call of the store's: its allocations count, and the test's own do not.
+template <class F>
+auto counted(F call) {
+  struct Counting {
+    Counting() { allocations_left = planned; }
+    ~Counting() {
+      planned = allocations_left;
+      allocations_left = 0;
+    }
+  } const counting;
+  return call();
+}
+
+struct Value {
+  std::uint64_t key, version;
+  bool operator==(Value const&) const = default;
+};
+using Contents = std::map<std::uint64_t, Value>;
+using Keys = std::vector<std::uint64_t>;
+
+Keys keys_from(std::uint64_t first, std::uint64_t n) {
+  Keys keys(n);
+  for (std::uint64_t i = 0; i < n; ++i) keys[i] = first + i;
+  return keys;
+}
+std::vector<Value> values_of(Keys const& keys, std::uint64_t version) {
+  std::vector<Value> values;
+  for (std::uint64_t const key : keys) values.push_back({key, version});
+  return values;
+}
+Column column(Keys const& keys) {
+  return {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host};
+}
+Column column(std::vector<Value> const& values) {
+  return {reinterpret_cast<std::byte const*>(values.data()), nullptr, sizeof(Value), values.size(), Place::host};
+}
+
+struct Kind {
+  char const* name;
+  Index index;
+  Layout layout;
+  bool power;
+};
+void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.name; }
+
+/// `after`, once what a step did counts, is what the store holds.
+struct Step {
+  char const* name;
+  bool whole;  // takes effect whole or not at all, whatever the durability
+  std::function<Status(Store& store, Contents& after)> run;
+};
+
+class HostAllocation : public testing::TestWithParam<Kind> {
+ protected:
+  HostAllocation() : log_("host-allocation"), copied_log_("host-allocation-copy") {}
+  ~HostAllocation() override { planned = 0; }
+
+  [[nodiscard]] bool gphash() const { return GetParam().index == Index::gphash; }
+  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
+  [[nodiscard]] static OpenOptions options(std::string const& log_dir) {
+    OpenOptions o;
+    o.threads = 1;
+    o.log_dir = log_dir;
+    return o;
+  }
+  [[nodiscard]] Result<Store> create() const {
+    CreateOptions o;
+    o.value_bytes = sizeof(Value);
+    o.expected_records = 64;
+    o.index = GetParam().index;
+    o.layout = GetParam().layout;
+    if (GetParam().power) {
+      o.durability = Durability::power;
+      o.log_dir = log_.path;
+      o.log_bytes = 1u << 20;
+    }
+    std::string const pool = path();
+    OpenOptions const plain = options("");
+    return counted([&] { return Store::create(pool, o, plain); });
+  }
+  [[nodiscard]] Result<Store> open() const {
+    std::string const pool = path();
+    OpenOptions const o = options(GetParam().power ? log_.path : "");
+    return counted([&] { return Store::open(pool, o); });
+  }
+
+  /// The allocation to fail after the n-th: each of the first, then some; of what waits for a disk, fewer.
+  [[nodiscard]] static std::uint64_t after(std::uint64_t n) {
+    std::uint64_t const each = GetParam().power ? 16 : 40;
+    return n + (n < each ? 1 : n / 8);
+  }
+
+  void make() {
+    store_.reset();
+    fs::remove(path());
+    fs::remove_all(log_.path);
+    auto made = create();
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    store_ = std::make_unique<Store>(std::move(*made));
+    held_.clear();
+    next_ = 0;
+    ASSERT_TRUE(put_new(*store_, 40, held_).ok());
+  }
+
+  /// Runs a call with its n-th allocation failing; nothing but a Status comes out of it.
+  template <class F>
+  Status strike(std::uint64_t n, F call) {
+    struck = false;
+    planned = n;
+    try {
+      Status s = call();
+      planned = 0;
+      return s;
+    } catch (std::exception const& e) {
+      planned = 0;
+      ADD_FAILURE() << "an exception crossed the API: " << e.what();
+      return {Code::io_error, "exception"};
+    }
+  }
+
+  Status put(Store& store, Keys const& keys, std::uint64_t version, Contents& after, CallOptions const& how = {}) {
+    auto const values = values_of(keys, version);
+    Status s = counted([&] { return store.put(column(keys), column(values), {}, how); });
+    for (std::size_t i = 0; i < keys.size(); ++i) after[keys[i]] = values[i];
+    return s;
+  }
+  Status put_new(Store& store, std::uint64_t n, Contents& after, CallOptions const& how = {}) {
+    Keys const keys = keys_from(next_, n);
+    next_ += n;
+    return put(store, keys, 0, after, how);
+  }
+  Status erase(Store& store, Keys const& keys, Contents& after, CallOptions const& how = {}) {
+    Status s = counted([&] { return store.erase(column(keys), {}, how); });
+    for (std::uint64_t const key : keys) after.erase(key);
+    return s;
+  }
+  Status mixed(Store& store, Contents& after) {
+    Keys keys;
+    std::vector<OpKind> kinds;
+    for (std::uint64_t i = 0; i < 24; ++i) {
+      keys.push_back(i < 8 ? next_++ : i);
+      kinds.push_back(i < 8 ? OpKind::put : static_cast<OpKind>(i % 4));
+    }
+    auto const values = values_of(keys, ++version_);
+    std::vector<Value> out(keys.size());
+    MixedBatch batch;
+    batch.keys = column(keys);
+    batch.kinds = kinds;
+    batch.values = column(values);
+    batch.out = {reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+    Status s = counted([&] { return store.apply(batch); });
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (kinds[i] == OpKind::put || (kinds[i] == OpKind::update && after.contains(keys[i]))) after[keys[i]] = values[i];
+      if (kinds[i] == OpKind::erase) after.erase(keys[i]);
+    }
+    return s;
+  }
+  Status transaction(Store& store, Contents& after, bool commits) {
+    auto t = counted([&] { return store.begin({256}); });
+    if (!t) return t.status();
+    CallOptions how;
+    how.transaction = &*t;
+    Contents mine = after;
+    if (Status s = put(store, keys_from(0, 10), ++version_, mine, how); !s.ok()) return s;
+    if (Status s = erase(store, keys_from(20, 4), mine, how); !s.ok()) return s;
+    if (Status s = put_new(store, 6, mine, how); !s.ok()) return s;
+    if (!commits) return counted([&] { return t->abort(); });
+    Status s = counted([&] { return t->commit(); });
+    after = mine;
+    return s;
+  }
+  static Status read_all(Store& store, Contents& found) {
+    found.clear();
+    ScanCursor cursor;
+    while (!cursor.done) {
+      auto page = store.scan(cursor, 64);
+      if (!page) return page.status();
+      for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
+        std::uint64_t key = 0;
+        Value value{};
+        std::memcpy(&key, page->keys.data.data() + page->keys.offsets[i], sizeof key);
+        std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
+        if (!found.emplace(key, value).second) return {Code::corrupt, "a key came twice"};
+      }
+      cursor = page->next;
+    }
+    return {};
+  }
+
+  std::vector<Step> steps() {
+    std::uint64_t const many = gphash() ? 160 : 1200;  // so that the table grows
+    std::vector<Step> all{
+        {"put", false, [this](Store& s, Contents& a) { return put_new(s, 8, a); }},
+        {"put over", false, [this](Store& s, Contents& a) { return put(s, keys_from(4, 8), ++version_, a); }},
+        {"put many", false, [this, many](Store& s, Contents& a) { return put_new(s, many, a); }},
+        {"erase", false, [this](Store& s, Contents& a) { return erase(s, keys_from(next_ - 6, 6), a); }},
+        {"update", false,
+         [this](Store& s, Contents& a) {
+           Keys const keys = keys_from(0, 6);
+           auto const values = values_of(keys, ++version_);
+           Status done = counted([&] { return s.update(column(keys), column(values), Rmw::replace, Element::u8); });
+           for (std::size_t i = 0; i < keys.size(); ++i)
+             if (a.contains(keys[i])) a[keys[i]] = values[i];
+           return done;
+         }},
+        {"apply", false, [this](Store& s, Contents& a) { return mixed(s, a); }},
+        {"get", true,
+         [](Store& s, Contents&) {
+           Keys const keys = keys_from(0, 30);
+           std::vector<Value> out(keys.size());
+           std::vector<KeyStatus> statuses(keys.size());
+           MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+           return counted([&] { return s.get(column(keys), into, statuses); });
+         }},
+        {"get_variable", true,
+         [](Store& s, Contents&) {
+           Keys const keys = keys_from(0, 30);
+           std::vector<KeyStatus> statuses(keys.size());
+           return counted([&] { return s.get_variable(column(keys), statuses); }).status();
+         }},
+        {"scan", true, [](Store& s, Contents&) { return counted([&] { return s.scan({}, 64); }).status(); }},
+        {"verify", true, [](Store& s, Contents&) { return counted([&] { return s.verify(); }).status(); }},
+        {"snapshot", true,
+         [this](Store& s, Contents&) {
+           std::string const file = scratch_.file("snapshot");
+           return counted([&] { return s.snapshot(file, true); });
+         }},
+    };
+    // A log takes its time, and what reads is the same: what writes it.
+    if (GetParam().power)
+      std::erase_if(all, [](Step const& s) {
+        std::string const name = s.name;
+        return name != "put" && name != "apply" && name != "get_variable" && name != "snapshot";
+      });
+    if (!gphash() || GetParam().layout != Layout::word) return all;
+    all.push_back({"atomic", true, [this](Store& s, Contents& a) {
+                     CallOptions how;
+                     how.atomic = true;
+                     return put_new(s, 8, a, how);
+                   }});
+    all.push_back({"transaction", true, [this](Store& s, Contents& a) { return transaction(s, a, true); }});
+    all.push_back({"abort", true, [this](Store& s, Contents& a) { return transaction(s, a, false); }});
+    return all;
+  }
+
+  /// Of a batch that was refused: nothing, or where `some` of it may be there, each key as it was or as it was to be.
+  static std::string differs(Contents const& found, Contents const& before, Contents const& after, bool some) {
+    if (found == before || found == after) return "";
+    if (!some) return "neither what was there before nor what was to be there";
+    auto const at = [](Contents const& c, std::uint64_t key) {
+      auto const it = c.find(key);
+      return it == c.end() ? std::optional<Value>{} : std::optional<Value>{it->second};
+    };
+    Contents all = before;
+    all.insert(after.begin(), after.end());
+    all.insert(found.begin(), found.end());
+    for (auto const& [key, value] : all) {
+      auto const is = at(found, key);
+      if (is != at(before, key) && is != at(after, key)) return "key " + std::to_string(key) + " is neither old nor new";
+    }
+    return "";
+  }
+
+  /// What a kill of the process would leave now, opened elsewhere.
+  std::string killed_now(Contents& found) {
+    std::string const copy = scratch_.file("killed");
+    fs::remove(copy);
+    copy_as_if_killed(path(), copy);
+    if (GetParam().power) {
+      fs::remove_all(copied_log_.path);
+      fs::copy(log_.path, copied_log_.path);
+      fs::remove(copy);
+    }
+    auto store = Store::open(copy, options(GetParam().power ? copied_log_.path : ""));
+    if (!store) return store.status().message();
+    if (store->recovery().lost_acknowledged) return "acknowledged batches were lost";
+    auto verified = store->verify();
+    if (!verified) return verified.status().message();
+    if (verified->fault_count != 0) return verified->faults[0];
+    return read_all(*store, found).message();
+  }
+
+  /// The store answers with what it held, or with nothing until it is opened anew, when it holds that.
+  void check(Step const& step, Status const& came_to, Contents after) {
+    bool const some = !step.whole && !GetParam().power;
+    Contents const before = held_;
+    if (came_to.ok()) held_ = after;
+    Contents now;
+    Status const read = read_all(*store_, now);
+    if (read.ok()) {
+      ASSERT_TRUE(now == held_) << "seen, after: " << came_to.message();
+    }
+    Contents further = held_;
+    bool const goes_on = put_new(*store_, 1, further).ok();
+    if (goes_on) held_ = further;
+    ASSERT_TRUE(!goes_on || read.ok()) << "writes go on where nothing can be read: " << read.message();
+    Contents found;
+    ASSERT_EQ(killed_now(found), "") << "after: " << came_to.message();
+    if (goes_on) {
+      ASSERT_TRUE(found == held_) << "acknowledged, after: " << came_to.message();
+      return;
+    }
+    ASSERT_EQ(differs(found, held_, after, some || !came_to.ok()), "") << "after: " << came_to.message();
+    ++failed_for_good_;
+    store_.reset();
+    auto again = open();
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    store_ = std::make_unique<Store>(std::move(*again));
+    ASSERT_TRUE(read_all(*store_, now).ok());
+    ASSERT_EQ(differs(now, before, after, some), "");
+    held_ = now;
+  }
+
+  ScratchDir scratch_;
+  DiskDir log_, copied_log_;
+  std::unique_ptr<Store> store_;
+  Contents held_;
+  std::uint64_t next_ = 0, version_ = 0;
+  int failed_for_good_ = 0;
+};
+
+TEST_P(HostAllocation, ThatFailsInACallLosesNothing) {
+  ASSERT_NO_FATAL_FAILURE(make());
+  for (std::size_t which = 0; which < steps().size(); ++which) {
+    Step const step = steps()[which];
+    SCOPED_TRACE(step.name);
+    std::uint64_t refused = 0;
+    for (std::uint64_t n = 1;; n = after(n)) {
+      SCOPED_TRACE("allocation " + std::to_string(n));
+      ASSERT_LT(n, 20'000u);
+      Contents after = held_;
+      Status const came_to = strike(n, [&] { return step.run(*store_, after); });
+      bool const reached = struck;
+      refused += came_to.ok() ? 0 : 1;
+      if (reached || !came_to.ok()) {
+        ASSERT_NO_FATAL_FAILURE(check(step, came_to, after));
+      } else {
+        held_ = after;
+        break;
+      }
+      ASSERT_FALSE(HasFailure());
+    }
+    // A get of fixed sizes needs none; of any other step this would be no test.
+    EXPECT_TRUE(refused > 0 || (gphash() && step.name == std::string("get")));
+  }
+}
+
+TEST_P(HostAllocation, ThatFailsInACloseLeavesWhatWasThere) {
+  ASSERT_NO_FATAL_FAILURE(make());
+  for (std::uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    Status const closed = strike(n, [&] { return counted([&] { return store_->close(); }); });
+    bool const reached = struck;
+    store_.reset();
+    auto again = open();
+    ASSERT_TRUE(again.ok()) << closed.message() << "; " << again.status().message();
+    store_ = std::make_unique<Store>(std::move(*again));
+    Contents found;
+    ASSERT_TRUE(read_all(*store_, found).ok());
+    ASSERT_TRUE(found == held_);
+    if (!reached) break;
+    ASSERT_TRUE(put_new(*store_, 3, held_).ok());
+  }
+}
+
+TEST_P(HostAllocation, ThatFailsInAnOpenLeavesThePoolAsItIs) {
+  for (bool const clean : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(make());
+    if (!clean && GetParam().power) continue;  // it is made anew from its log, clean or not
+    std::string const copy = scratch_.file("as-it-was");
+    if (clean) {
+      ASSERT_TRUE(store_->close().ok());
+    }
+    copy_as_if_killed(path(), copy);
+    store_.reset();
+    if (!clean) fs::copy_file(copy, path(), fs::copy_options::overwrite_existing);
+    for (std::uint64_t n = 1;; n = after(n)) {
+      SCOPED_TRACE("allocation " + std::to_string(n));
+      std::unique_ptr<Store> opened;
+      Status const came_to = strike(n, [&] {
+        auto store = open();
+        if (store) opened = std::make_unique<Store>(std::move(*store));
+        return store.status();
+      });
+      bool const reached = struck;
+      if (!opened) {
+        auto store = open();
+        ASSERT_TRUE(store.ok()) << came_to.message() << "; then: " << store.status().message();
+        opened = std::make_unique<Store>(std::move(*store));
+      }
+      Contents found;
+      ASSERT_TRUE(read_all(*opened, found).ok());
+      ASSERT_TRUE(found == held_);
+      opened.reset();
+      if (!clean) fs::copy_file(copy, path(), fs::copy_options::overwrite_existing);
+      if (!reached) break;
+    }
+  }
+}
+
+TEST_P(HostAllocation, ThatFailsWhileAPoolIsMadeLeavesNothing) {
+  for (std::uint64_t n = 1;; n = after(n)) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    std::unique_ptr<Store> made;
+    Status const came_to = strike(n, [&] {
+      auto store = create();
+      if (store) made = std::make_unique<Store>(std::move(*store));
+      return store.status();
+    });
+    bool const reached = struck;
+    if (!made) {
+      EXPECT_FALSE(fs::exists(path()));
+      auto store = create();  // without overwrite: nothing is in the way
+      ASSERT_TRUE(store.ok()) << came_to.message() << "; then: " << store.status().message();
+      made = std::make_unique<Store>(std::move(*store));
+    }
+    Contents held;
+    next_ = 0;
+    ASSERT_TRUE(put_new(*made, 5, held).ok());
+    made.reset();
+    fs::remove(path());
+    fs::remove_all(log_.path);
+    if (!reached) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
+                         testing::Values(Kind{"word", Index::gphash, Layout::word, false},
+                                         Kind{"in_place", Index::gphash, Layout::in_place, false},
+                                         Kind{"dash_eh", Index::dash_eh, Layout::word, false},
+                                         Kind{"dash_lh", Index::dash_lh, Layout::word, false},
+                                         Kind{"power", Index::gphash, Layout::word, true}),
+                         [](testing::TestParamInfo<Kind> const& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace perdure::test
