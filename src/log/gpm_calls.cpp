@@ -26,7 +26,7 @@ Calls& calls() { return Calls::instance(); }
 
 char const* gpm_error() { return perdure::log::gpm_last_error.c_str(); }
 
-void gpm_as_published(char const* directory) { perdure::log::gpm_published = {true, directory}; }
+void gpm_as_published(char const* directory) { perdure::log::gpm_published() = {true, directory}; }
 char const* gpm_path_of(char const* path) {
   thread_local std::string name;
   name = perdure::log::gpm_file_name(path);

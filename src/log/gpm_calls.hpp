@@ -34,16 +34,20 @@ struct GpmAsPublished {
   bool tells = false;
   std::string directory;  // of relative paths
 };
-inline GpmAsPublished gpm_published;
+/// A program sets it while its own globals are made: perhaps before those of this library.
+inline GpmAsPublished& gpm_published() {
+  static GpmAsPublished all;
+  return all;
+}
 
 inline void gpm_tell(std::string const& what) {
   gpm_last_error = what;
-  if (gpm_published.tells) std::fprintf(stderr, "libGPM: %s\n", what.c_str());
+  if (gpm_published().tells) std::fprintf(stderr, "libGPM: %s\n", what.c_str());
 }
 
 [[nodiscard]] inline std::string gpm_file_name(char const* path) {
-  bool const as_it_is = gpm_published.directory.empty() || path[0] == '/';
-  return as_it_is ? path : gpm_published.directory + "/" + path;
+  bool const as_it_is = gpm_published().directory.empty() || path[0] == '/';
+  return as_it_is ? path : gpm_published().directory + "/" + path;
 }
 
 inline gpm_result gpm_failed(Status const& status) {
@@ -131,8 +135,8 @@ class GpmCalls {
     std::scoped_lock const lock(mutex_);
     auto const found = logs_.find(log);
     if (found == logs_.end()) return unknown("gpmlog_close", "a log that is open");
-    Status done = after_kernels(stream);
-    if (done.ok() && gpm_published.tells) done = tell_overflows(found->second->log);
+    Status const ended = after_kernels(stream);
+    Status const done = ended.ok() && gpm_published().tells ? tell_overflows(found->second->log) : ended;
     logs_.erase(found);
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
@@ -185,8 +189,8 @@ class GpmCalls {
       if (found != checkpoints_.end()) open = found->second.get();
     }
     if (open == nullptr) return unknown(call, "a checkpoint that is open");
-    Status done = grid_->follow(stream);
-    if (done.ok()) done = act(*open);
+    if (Status s = grid_->follow(stream); !s.ok()) return gpm_failed(s);
+    Status const done = act(*open);
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
 
@@ -236,10 +240,10 @@ class GpmCalls {
   template <class F>
   gpm_result moved(char const* call, void* at, std::size_t size, gpm_stream stream, F act) {
     if (!within_a_file(static_cast<std::byte*>(at), size)) return unknown(call, "within what gpm_map mapped");
-    Status done = grid_->follow(stream);
+    if (Status s = grid_->follow(stream); !s.ok()) return gpm_failed(s);
     pm::will_write(at, size);
-    if (done.ok()) done = act();
-    if (done.ok()) done = grid_->order();
+    Status const began = act();
+    Status const done = began.ok() ? grid_->order() : began;
     pm::wrote(at, size);
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
