@@ -6,7 +6,8 @@
 #   scripts/setup.sh            what make demo and make build need
 #   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where there is no GPU
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
-#   scripts/setup.sh --fuzz     clang too, which builds the fuzz target
+#   scripts/setup.sh --fuzz     clang and Atheris too, for the fuzz targets
+#   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into .venv-frameworks; CuPy beside a GPU
 #
 # ccache comes along where it is to be had: nothing but time depends on it.
 #
@@ -17,6 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly venv=.venv
+readonly frameworks=.venv-frameworks
 readonly log=build/setup.log
 readonly python=${PYTHON:-python3}
 readonly offline=${PERDURE_OFFLINE:-0}
@@ -167,6 +169,31 @@ install_cuda() {
   say "cuda: no nvcc of at least 13.0 was here; $(grep -o '^cuda-toolkit.*' requirements/cuda.txt) is now in $venv"
 }
 
+install_atheris() {
+  local now
+  now=$(checksum requirements/fuzz.txt)
+  ! is_stamped fuzz "$now" || return 0
+  pip_install -r requirements/fuzz.txt
+  stamp fuzz "$now"
+  say "python: requirements/fuzz.txt"
+}
+
+# A venv that finds in .venv what it lacks itself, the package in place too: PyTorch wants another CUDA runtime than nvcc.
+install_frameworks() {
+  local files=(requirements/frameworks.txt) now pinned=()
+  [ ! -e /dev/nvidiactl ] || files+=(requirements/frameworks-gpu.txt)
+  now=$(cat "${files[@]}" "$venv/.perdure-python" | sha256sum)
+  if [ -x $frameworks/bin/python ] && is_stamped frameworks "$now"; then return; fi
+  say "python: $(cat "${files[@]}" | grep -c ==) packages of ${files[*]}, 2 to 3 GB"
+  quietly "$venv/bin/python" -m venv --clear --without-pip $frameworks
+  site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+  printf 'import site; site.addsitedir("%s")\n' "$(site "$venv")" >"$(site $frameworks)/beside.pth"
+  for file in "${files[@]}"; do pinned+=(-r "$file"); done
+  quietly "$venv/bin/python" -m pip --python $frameworks/bin/python install -q --disable-pip-version-check --no-input \
+    --no-deps --ignore-installed "${pinned[@]}"
+  stamp frameworks "$now"
+}
+
 mkdir -p build
 check_python
 if [ "$offline" != 0 ]; then
@@ -179,4 +206,6 @@ install_python_packages
 if wants_cuda_wheels "$@"; then
   install_cuda
 fi
+case " $* " in *" --fuzz "*) install_atheris ;; esac
+case " $* " in *" --frameworks "*) install_frameworks ;; esac
 say "ready"

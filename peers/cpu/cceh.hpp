@@ -198,7 +198,7 @@ class Cceh : public KnowsWhyFull {
       host.read(pairs, kPairs * sizeof(Slot));
       for (std::uint32_t i = 0; i < kPairs; ++i) {
         std::uint64_t const word = host.load(&pairs[i].key);
-        if (word != 0 && keys_.equal(host, word, key)) return &pairs[i];
+        if (keys_.holds(host, word, key)) return &pairs[i];
       }
     }
     return nullptr;

@@ -93,7 +93,7 @@ class DashTable {
   template <class Host>
   TableStats stats(Host& host, bool count) {
     TableStats stats;
-    stats.slots = table_.segments(host) * (kShape.buckets + kShape.stash) * dash::kSlots;
+    stats.slots = table_.buckets(host) * dash::kSlots;
     if (!count) return stats;
     std::uint64_t position = 0;
     do {

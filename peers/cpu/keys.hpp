@@ -115,6 +115,7 @@ class KeyRecords {
 
 class InlineKeys {
  public:
+  static constexpr bool kInline = true;
   explicit InlineKeys(PeerPool&) {}
   struct Wanted {
     std::uint64_t hash = 0;
@@ -124,6 +125,12 @@ class InlineKeys {
   template <class Host>
   bool equal(Host&, std::uint64_t word, Wanted const& key) const {
     return word == key.word;
+  }
+  /// The same of a word that may be 0, which no key is: so there is nothing to ask before, and processors, which cannot
+  /// guess which slots are empty, run ahead.
+  template <class Host>
+  bool holds(Host& host, std::uint64_t word, Wanted const& key) const {
+    return equal(host, word, key);
   }
   template <class Host>
   std::uint64_t hash_of(Host&, std::uint64_t word) const {
@@ -138,6 +145,7 @@ class InlineKeys {
 
 class RecordKeys {
  public:
+  static constexpr bool kInline = false;
   explicit RecordKeys(PeerPool& pool) : records_(pool) {}
   struct Wanted {
     std::uint64_t hash = 0;
@@ -147,6 +155,11 @@ class RecordKeys {
   template <class Host>
   bool equal(Host& host, std::uint64_t place, Wanted const& key) const {
     return records_.equal(host, place, key.bytes.data(), key.bytes.size());
+  }
+  /// The same of a word that may be 0, and then leads to no record.
+  template <class Host>
+  bool holds(Host& host, std::uint64_t word, Wanted const& key) const {
+    return word != 0 && equal(host, word, key);
   }
   template <class Host>
   std::uint64_t hash_of(Host& host, std::uint64_t place) const {

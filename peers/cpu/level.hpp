@@ -15,12 +15,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "exec/epochs.hpp"
 #include "keys.hpp"
 #include "locks.hpp"
+#include "pm/flush.hpp"
 #include "why_full.hpp"
 
 namespace perdure::cpu_peers {
@@ -214,16 +216,37 @@ class Level : public KnowsWhyFull {
 
   // --- Buckets, under their stripes -------------------------------------------------------------------------------
 
+  /// Where all four are follows from the hashes alone, so processors that run ahead of comparisons that fail ask for
+  /// all of their lines at once.
+  template <class Host>
+  static void announce(Host& host, Candidates const& buckets) {
+    for (Bucket* const b : buckets) {
+      host.prefetch(b);
+      host.prefetch(reinterpret_cast<std::byte*>(b) + pm::kCacheLine);
+    }
+  }
+  /// Bit i: slot i has this key in it, whether it counts or not. Processors guess well that words differ, and cannot
+  /// guess which slots count, so that is asked afterwards.
+  template <class Host>
+  std::uint64_t holding(Host& host, Bucket* b, typename Keys::Wanted const& key) {
+    std::uint64_t found = 0;
+    for (std::uint32_t i = 0; i < kSlots; ++i)
+      found |= std::uint64_t{keys_.equal(host, host.load(&b->slots[i].key), key)} << i;
+    return found;
+  }
   template <class Host, class F>
   void for_each_match(Host& host, Bucket* b, typename Keys::Wanted const& key, F f) {
     host.read(b, sizeof *b);
-    for (std::uint64_t left = host.load(&b->tokens); left != 0; left &= left - 1) {
+    std::uint64_t left = host.load(&b->tokens);
+    if constexpr (Keys::kInline) left &= holding(host, b, key);
+    for (; left != 0; left &= left - 1) {
       auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
       if (keys_.equal(host, host.load(&b->slots[i].key), key) && !f(Spot{b, i})) return;
     }
   }
   template <class Host>
   bool look_up(Host& host, Candidates const& buckets, typename Keys::Wanted const& key, Spot& found) {
+    announce(host, buckets);
     for (Bucket* const b : buckets) {
       bool here = false;
       for_each_match(host, b, key, [&](Spot spot) {
@@ -238,6 +261,7 @@ class Level : public KnowsWhyFull {
   template <class Host>
   bool clear_matches(Host& host, Candidates const& buckets, typename Keys::Wanted const& key, Spot const* but) {
     bool any = false;
+    announce(host, buckets);
     for (Bucket* const b : buckets) {
       for_each_match(host, b, key, [&](Spot spot) {
         if (but == nullptr || spot.bucket != but->bucket || spot.slot != but->slot) clear_token(host, spot);

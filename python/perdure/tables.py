@@ -8,6 +8,7 @@ replaces nothing unasked (perdure._outputs).
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -397,6 +398,8 @@ class CsvSource:
         self._next_line = 2  # line 1 is the header
         self.size = float(path.stat().st_size)
         with open(path, "rb") as raw:
+            self._encoding = "utf8" if _is_utf8(self._text(raw)) else "latin-1"
+        with open(path, "rb") as raw:
             self.header: list[str] = self._reader(raw, None, lambda row: "skip").schema.names
 
     def key_type(self, column: str) -> str | None:
@@ -407,26 +410,42 @@ class CsvSource:
         if width is None:
             return "text"
         with open(self._path, "rb") as raw:
-            first = next(iter(self._reader(raw, [column], lambda row: "skip")))
-        return _looks_like(first.column(0).slice(0, SAMPLE_ROWS))
+            first = next(iter(self._reader(raw, [column], lambda row: "skip")), None)
+        if first is None:
+            raise Failure(f"{self._path}: no rows to tell the type of {column} from; name it {column}:TYPE")
+        return _looks_like(self._cells(first.column(0).slice(0, SAMPLE_ROWS)))
 
     def pieces(self, names: list[str]) -> Iterator[Piece]:
         with open(self._path, "rb") as raw:
             for batch in self._reader(raw, names, self._skip):
                 numbers = self._take_lines(batch.num_rows)
-                columns = [batch.column(name) for name in names]
+                columns = [self._cells(batch.column(name)) for name in names]
                 yield self._without_blank(Piece(columns, numbers, float(raw.tell())))
+
+    def _text(self, raw: BinaryIO) -> Any:
+        import pyarrow as pa
+
+        codec = COMPRESSION.get(self._path.suffix.lower())
+        return raw if codec is None else pa.CompressedInputStream(raw, codec)
+
+    def _cells(self, column: pa.Array) -> pa.Array:
+        """The bytes of the file. Arrow shows malformed lines to a handler as text, and gives up where one is no
+        UTF-8; such a file is read as Latin-1, of which every byte is a letter."""
+        import pyarrow as pa
+
+        if self._encoding == "utf8":
+            return column
+        return pa.array([cell.decode().encode(self._encoding) for cell in column.to_pylist()], pa.binary())
 
     def _reader(self, raw: BinaryIO, names: list[str] | None, handler: Callable[[Any], str]) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
-        codec = COMPRESSION.get(self._path.suffix.lower())
         wanted = {} if names is None else dict.fromkeys(names, pa.binary())
         return csv.open_csv(
-            raw if codec is None else pa.CompressedInputStream(raw, codec),
+            self._text(raw),
             # One thread, because only then are the numbers of malformed lines known.
-            csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
+            csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES, encoding=self._encoding),
             csv.ParseOptions(
                 delimiter=self._delimiter,
                 newlines_in_values=self._multiline,
@@ -463,6 +482,17 @@ class CsvSource:
             return piece
         keep = pa.array(filled)
         return Piece([column.filter(keep) for column in piece.columns], piece.numbers[filled], piece.done)
+
+
+def _is_utf8(text: Any) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while block := text.read(CSV_BLOCK_BYTES):
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class ParquetSource:

@@ -318,3 +318,24 @@ def test_export_options_that_do_not_fit(cli, pool, tmp_path, options, message):
     fill(pool, 8, 16)
     answer = cli("export", pool, tmp_path / "t.csv", *options)
     assert answer.status == 2 and message in answer.err
+
+
+def test_bytes_that_are_no_text_spoil_their_own_line_alone(cli, pool, tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_bytes(b"key,value\na\x8ab,\xff\n1,2,\x8a3\nx,\xc3\xaf\n")
+    assert cli("create", pool, "--key-bytes", "var", "--value-bytes", "var").status == 0
+    loaded = cli("load", pool, file, "--json", "-")
+    assert loaded.status == 1 and loaded.json()["rejected_rows"] == [
+        {"line": 3, "why": "3 columns instead of 2"}
+    ]
+    assert contents(pool) == {b"a\x8ab": b"\xff", b"x": b"\xc3\xaf"}
+
+
+def test_a_header_alone_has_no_types(cli, pool, tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_text("key,value\n")
+    assert cli("create", pool, "--value-bytes", 8).status == 0
+    refused = cli("load", pool, file)
+    assert refused.status == 2 and "no rows to tell the type of value from; name it value:TYPE" in refused.err
+    file.write_text("key:uint64,value:int64\n")
+    assert cli("load", pool, file).status == 0

@@ -83,7 +83,7 @@ double best_load(SegmentShape shape) {
   for (std::uint64_t k = 0; k < 400000; ++k) {
     if (t.write(k, k, Table::Write::insert) != Answer::done) return 0;
     if (k < 20000 || k % 500 != 0) continue;
-    auto const slots = t.table().segments(t.host()) * (shape.buckets + shape.stash) * kSlots;
+    auto const slots = t.table().buckets(t.host()) * kSlots;
     best = std::max(best, static_cast<double>(k) / static_cast<double>(slots));
   }
   return best;
@@ -93,7 +93,39 @@ TEST(DashExtendible, SegmentsFillToTheirBoundBeforeTheySplit) {
   EXPECT_GE(best_load<EH>({64, 2}), 0.80);
   EXPECT_GE(best_load<EH>({64, 4}), 0.90);
 }
-TEST(DashLinear, SegmentsFillBeforeMoreCome) { EXPECT_GE(best_load<LH>({64, 2}), 0.80); }
+/// Of all that it took from the pool: its arrays are large for so few records. A load of 16 million comes to 0.84.
+TEST(DashLinear, SegmentsFillBeforeMoreCome) { EXPECT_GE(best_load<LH>({64, 2}), 0.77); }
+
+/// What it took from the pool: superblocks of arrays, by what the index superblock says, and links of chains.
+std::uint64_t buckets_in(pm::Pool& pool, SegmentShape shape) {
+  auto const word = [&](std::uint64_t at) { return *reinterpret_cast<std::uint64_t const*>(pool.base() + at); };
+  std::uint64_t const index = pool.superblock_bytes();
+  std::uint64_t buckets = 0;
+  for (std::uint64_t a = 0; word(index + kDirectories + 8 * a) != 0; ++a) {
+    std::uint64_t const segments = (pool.superblock_bytes() << a / 8) / shape.bytes();
+    buckets += segments * (shape.buckets + shape.stash);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+      std::uint64_t const chain =
+          word(index + kDirectories + 8 * a) + i * shape.bytes() + offsetof(SegmentHeader, chain);
+      for (std::uint64_t at = word(chain); at != 0; at = word(at + offsetof(Bucket, hints))) ++buckets;
+    }
+  }
+  return buckets;
+}
+
+TEST(DashLinear, ItsBucketsAreThoseOfAllItTookFromThePool) {
+  TableInPool<LH> t(kSmall, 1);
+  bool chained = false;
+  for (std::uint64_t k = 0; k < 30000; ++k) {
+    ASSERT_EQ(t.write(k, k, LH::Write::insert), Answer::done);
+    if (k % 100 != 0) continue;
+    std::uint64_t const buckets = t.table().buckets(t.host());
+    ASSERT_EQ(buckets, buckets_in(t.pool(), kSmall)) << k;
+    EXPECT_GE(buckets, t.table().segments(t.host()) * (kSmall.buckets + kSmall.stash));
+    chained |= buckets % (kSmall.buckets + kSmall.stash) != 0;
+  }
+  EXPECT_TRUE(chained) << "a bucket was chained meanwhile";
+}
 
 template <class Table>
 void threads_side_by_side(TableInPool<Table>& t) {

@@ -115,6 +115,11 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     static_cast<void>(along_chain(host, [&](std::uint64_t) { ++n; }));
     return n;
   }
+  /// How many buckets it has taken from the pool. Nobody changes them.
+  template <class Host>
+  std::uint64_t buckets(Host& host) {
+    return segments(host) * (ops_.shape().buckets + ops_.shape().stash);
+  }
 
   /// f(what) for each word that leads astray of the chain of segments and of the directory on PM. Nobody changes them.
   template <class Host, class F>

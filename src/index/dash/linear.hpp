@@ -106,6 +106,21 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return (first_ << now.rounds()) + now.next();
   }
 
+  /// How many buckets it has taken from the pool: those of every segment that its arrays have room for, named by now or
+  /// not, and those that were chained to segments wanted since the pool was opened. Nobody changes them.
+  template <class Host>
+  std::uint64_t buckets(Host& host) {
+    SegmentShape const shape = ops_.shape();
+    std::uint64_t n = 0;
+    for (std::uint32_t a = 0; a < kArrays; ++a)
+      if (host.load(arrays() + a) != 0) n += segments_of(a) * (shape.buckets + shape.stash);
+    for (std::uint64_t i = 0, all = segments(host); i < all; ++i) {
+      std::uint64_t const place = host.load(&entry_at(i));
+      if (place != 0 && place != kDamaged) n += ops_.chain_of(host, segment_at(place)).size();
+    }
+    return n;
+  }
+
   /// f(what) for each chained bucket that two segments have. Nobody changes them.
   template <class Host, class F>
   void look_over(Host& host, F f) {

@@ -1,4 +1,4 @@
-#include "fuzz_open.hpp"
+#include "pools.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -39,21 +39,8 @@ constexpr Kind kKinds[] = {
     {Layout::word, true, {}, Index::dash_lh},
 };
 
-/// A setup that fails would make every input pass.
-void must(Status const& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "fuzz: %s\n", status.message().c_str());
-  std::abort();
-}
-
 std::string key_of(Kind const& kind, std::uint64_t i) {
   return kind.variable ? std::string("key-") + std::to_string(i * i) : u64_text(i);
-}
-
-OpenOptions one_thread() {
-  OpenOptions options;
-  options.threads = 1;
-  return options;
 }
 
 /// Keys whose hashes are alike, so that Dash's segments split, and a bucket is chained.
@@ -66,8 +53,13 @@ std::vector<std::string> alike_keys(Kind const& kind) {
   return keys;
 }
 
+struct Made {
+  Image image;
+  Contents contents;
+};
+
 /// The undamaged pool, as a kill would leave it. Small and made of few pages, but not clean.
-Image make_image(Kind const& kind) {
+Made make(Kind const& kind) {
   PoolPath path;
   CreateOptions create;
   create.key_bytes = kind.variable ? 0 : 8;
@@ -85,13 +77,13 @@ Image make_image(Kind const& kind) {
   for (std::string const& key : alike_keys(kind)) contents[key] = std::string(kind.value_bytes, 'l');
   must(put_all(*store, contents));
   if (kind.dash() && kind.variable) must(store->close());  // Dash looks at a pool that was closed otherwise
-  return Image(read_file(path.str()));
+  return {Image(read_file(path.str())), contents};
 }
 
-Image const& image_of(std::size_t kind) {
-  static std::optional<Image> images[std::size(kKinds)];
-  if (!images[kind]) images[kind] = make_image(kKinds[kind]);
-  return *images[kind];
+Made const& made(std::size_t kind) {
+  static std::optional<Made> all[std::size(kKinds)];
+  if (!all[kind]) all[kind] = make(kKinds[kind]);
+  return *all[kind];
 }
 
 DashWords const& words_of(std::size_t kind) {
@@ -146,43 +138,77 @@ std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t wh
   }
 }
 
-/// Checksums over what was damaged, right again: without it, nothing past them would ever be reached.
-void mend(Image& image, std::span<std::uint64_t const> records) {
+std::vector<std::uint64_t> records_of(std::size_t kind) {
+  if (kKinds[kind].dash()) return words_of(kind).places;
+  Image const& whole = image_of(kind);
+  std::vector<std::uint64_t> records;
+  for (auto const& slot : whole.slots())
+    if (whole.taken(slot)) records.push_back(whole.record(slot));
+  return records;
+}
+
+}  // namespace
+
+void must(Status const& status) {
+  if (!status.ok()) fault(status.message());
+}
+
+void fault(std::string const& what) {
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
+  std::abort();
+}
+
+OpenOptions one_thread() {
+  OpenOptions options;
+  options.threads = 1;
+  return options;
+}
+
+std::size_t kind_of(std::uint8_t byte) { return (byte & 0x0f) % std::size(kKinds); }
+Image const& image_of(std::size_t kind) { return made(kind).image; }
+Contents const& contents_of(std::size_t kind) { return made(kind).contents; }
+
+std::uint64_t place_in(std::size_t kind, std::uint8_t target, std::uint16_t where) {
+  Image const& whole = image_of(kind);
+  return kKinds[kind].dash() ? place_in_dash(whole, words_of(kind), target, where) : place_of(whole, target, where);
+}
+
+void mend(std::size_t kind, Image& image) {
   image.seal_header();
   for (std::uint64_t const offset : pm::kRootOffset) image.seal<pm::Root>(offset);
   std::uint64_t constexpr superblock = pm::kMinSuperblock;
   for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
     for (std::uint32_t const magic : {pm::kSuperblockMagic, pm::kBlocksMagic, dash::kIndexMagic})
       if (image.at<std::uint32_t>(at) == magic) image.seal<pm::SuperblockHeader>(at);  // its checksum is at 60 in each
-  for (std::uint64_t const record : records) image.seal_record(record);
+  for (std::uint64_t const record : records_of(kind)) image.seal_record(record);
 }
 
+std::vector<Damage> damages_in(std::uint8_t const* data, std::size_t size) {
+  std::vector<Damage> damages;
+  for (std::size_t at = 1; at + kDamage <= size && damages.size() < kMostDamages; at += kDamage)
+    damages.push_back({static_cast<std::uint8_t>(data[at] & 0x7f),
+                       static_cast<std::uint16_t>(data[at + 1] | data[at + 2] << 8), data[at + 3],
+                       (data[at] & 0x80) != 0});
+  return damages;
+}
+
+void Damage::put(std::byte& byte) const {
+  byte = replaces ? static_cast<std::byte>(value) : byte ^ static_cast<std::byte>(value);
+}
+
+namespace {
+
 Image damaged(std::uint8_t const* data, std::size_t size) {
-  std::size_t const kind = (data[0] & 0x0f) % std::size(kKinds);
-  Image const& whole = image_of(kind);
-  bool const dash = kKinds[kind].dash();
-  Image image = whole;
-  std::vector<std::uint64_t> records;
-  if (dash) {
-    records = words_of(kind).places;
-  } else {
-    for (auto const& slot : whole.slots())
-      if (whole.taken(slot)) records.push_back(whole.record(slot));
-  }
-  std::size_t const damages = std::min((size - 1) / kDamage, kMostDamages);
-  for (std::size_t i = 0; i < damages; ++i) {
-    std::uint8_t const* const d = data + 1 + i * kDamage;
-    auto const where = static_cast<std::uint16_t>(d[1] | d[2] << 8);
-    std::uint64_t const at = dash ? place_in_dash(whole, words_of(kind), d[0], where) : place_of(whole, d[0], where);
-    image.bytes[at] =
-        (d[0] & 0x80) != 0 ? static_cast<std::byte>(d[3]) : image.bytes[at] ^ static_cast<std::byte>(d[3]);
-  }
-  if ((data[0] & 0x40) == 0) mend(image, records);
+  std::size_t const kind = kind_of(data[0]);
+  Image image = image_of(kind);
+  for (Damage const& d : damages_in(data, size)) d.put(image.bytes[place_in(kind, d.target, d.where)]);
+  if (keeps_sums(data[0])) mend(kind, image);
   if ((data[0] & 0x30) == 0x30 && size > 1) image.bytes.resize(image.bytes.size() / 256 * data[1] / 4096 * 4096);
   return image;
 }
 
-/// Reads, looks through, checks and writes; errors are welcome, crashes are not.
+}  // namespace
+
 void use(Store& store) {
   Stats const stats = store.stats();
   bool const variable = stats.key_bytes == 0;
@@ -219,9 +245,7 @@ void use(Store& store) {
   static_cast<void>(store.close().ok());
 }
 
-}  // namespace
-
-void fuzz_one(std::uint8_t const* data, std::size_t size) {
+void fuzz_pool(std::uint8_t const* data, std::size_t size) {
   if (size == 0) return;
   PoolPath path;
   write_file(path.str(), damaged(data, size).bytes);

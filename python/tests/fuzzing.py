@@ -1,0 +1,125 @@
+"""The fuzzers' targets in Python: files of tables and traces that strangers made. Each takes any bytes.
+
+Invariant: whatever the bytes, `perdure load` ends with one of its exit statuses and counts what it stored,
+and a trace is read or refused by TraceError; what its readers take in one go is what they would take line by
+line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import perdure
+from perdure import traces
+from perdure.cli import app
+from typer.testing import CliRunner
+
+CORPUS = Path(__file__).parent / "corpus"
+STATUSES = (0, 1, 2)  # all stored, some rows rejected, refused
+
+
+class Folder:
+    """Files and pools in memory, gone with the object."""
+
+    def __init__(self) -> None:
+        parent = os.environ.get("PERDURE_FUZZ_TMP", "/dev/shm")
+        self.path = Path(tempfile.mkdtemp(prefix="perdure-fuzz-", dir=parent))
+        for name, sizes in {"fixed": (8, 8), "variable": (None, None)}.items():
+            perdure.create(str(self.path / name), *sizes, max_bytes=64 << 20).close()
+
+    def close(self) -> None:
+        shutil.rmtree(self.path)
+
+
+def load(folder: Folder, data: bytes, suffix: str) -> None:
+    """Into a pool of integers, and into one of byte strings."""
+    file = folder.path / f"table.{suffix}"
+    file.write_bytes(data)
+    for pool in ("fixed", "variable"):
+        done = CliRunner().invoke(app, ["load", str(folder.path / pool), str(file), "--json", "-"])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code in STATUSES, f"exit status {done.exit_code}"
+        if done.exit_code == 2:
+            assert done.stderr.strip(), "refused without a word"
+            continue
+        said = json.loads(done.stdout)
+        assert (said["rejected"] == 0) == (done.exit_code == 0), said
+        assert said["stored"] >= 0 and said["records"] >= (said["stored"] > 0), said
+
+
+def parquet(folder: Folder, data: bytes) -> None:
+    load(folder, data, "parquet")
+
+
+def csv(folder: Folder, data: bytes) -> None:
+    load(folder, data, "csv")
+
+
+def rows(requests: traces.Requests | None) -> list[tuple]:
+    if requests is None:
+        return []
+    numbers = (requests.times, requests.sizes, requests.ops, requests.ttls)
+    absent = [None] * len(requests)
+    columns = [absent if column is None else column.tolist() for column in numbers]
+    return list(zip(requests.keys.to_pylist(), *columns, strict=True))
+
+
+def trace(folder: Folder, data: bytes) -> None:
+    """The first byte picks the form and the compression that the file's name claims."""
+    if not data:
+        return
+    form = list(traces.TraceFormat)[data[0] % len(traces.TraceFormat)]
+    suffix = ("", ".gz", ".zst", ".xz", ".bz2")[data[0] // 16 % 5]
+    file = folder.path / f"trace.csv{suffix}"
+    file.write_bytes(data[1:])
+    try:
+        with traces.Trace(file, form) as opened:
+            read = [row for batch in opened.batches(7) for row in rows(batch)]
+    except traces.TraceError:
+        return
+    if suffix or opened.format is traces.TraceFormat.keys:
+        return
+    text = data[1:] if data.endswith(b"\n") else data[1:] + b"\n"
+    malformed = traces.Malformed()
+    assert read == rows(traces._FORMS[opened.format].slow(text, 1, malformed))
+    assert malformed.count == opened.malformed.count and malformed.first == opened.malformed.first
+
+
+TARGETS: dict[str, Callable[[Folder, bytes], None]] = {"parquet": parquet, "csv": csv, "trace": trace}
+
+
+def corpus(name: str) -> list[bytes]:
+    return [file.read_bytes() for file in sorted((CORPUS / name).iterdir())]
+
+
+def changes(kept: list[bytes], seed: int) -> Iterator[bytes]:
+    """Inputs like those that are kept: bytes changed, cut out, doubled, cut off, or taken from another."""
+    draw = random.Random(seed)
+    while True:
+        data = bytearray(draw.choice(kept))
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(data) + 1)
+            end = min(len(data), at + draw.choice((1, 1, 4, 8, 64)))
+            match draw.randrange(6):
+                case 0 if at < len(data):
+                    data[at] ^= 1 << draw.randrange(8)
+                case 1 if at < len(data):
+                    data[at] = draw.choice((0, 1, 9, 10, 13, 34, 44, 127, 128, 255))
+                case 2:
+                    del data[at:end]
+                case 3:
+                    data[at:at] = data[at:end]
+                case 4:
+                    other = draw.choice(kept)
+                    begin = draw.randrange(len(other) + 1)
+                    data[at:end] = other[begin : begin + end - at]
+                case 5 if draw.randrange(8) == 0:
+                    del data[at:]
+        yield bytes(data)
