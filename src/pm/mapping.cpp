@@ -206,9 +206,8 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   m.max_bytes_ = max_bytes;
   bool const memfd = path.starts_with(kMemfdPrefix);
   if (memfd) {
-    m.fd_ = ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC);
+    m.fd_ = memfd_held(path.c_str() + kMemfdPrefix.size());
     if (m.fd_ < 0) return Status{Code::io_error, "pool " + path + ": " + why(errno)};
-    hold(m.fd_);
   } else {
     auto made = NewFile::make("pool", path, make);
     if (!made) return made.status();

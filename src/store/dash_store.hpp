@@ -1,8 +1,8 @@
 // The store whose index is a Dash table: many host threads, each operation by itself. Invariants: a batch runs under
 // the shared side of `open_`, a writing one (and a scan, which locks buckets) under that of `changing_`, too; who
-// closes has `open_` alone, who needs the table at rest `changing_`. A write that an exception ends in its midst ends the
-// store, too: nobody waits for its locks, and every call is refused until the pool is opened anew. After a crash records are counted when somebody
-// asks.
+// closes has `open_` alone, who needs the table at rest `changing_`. A write that an exception ends in its midst ends
+// the store, too: nobody waits for its locks, and every call is refused until the pool is opened anew. After a crash
+// records are counted when somebody asks.
 #pragma once
 
 #include <atomic>

@@ -248,14 +248,17 @@ Status GphashStore::recover() {
   return {};
 }
 
+void GphashStore::end_holder() noexcept {
+  if (!world_.enter_as_holder()) return;
+  auto const session = device_session_;
+  auto const transaction = transaction_;
+  world_.leave_inside(false);
+  if (session) static_cast<void>(caught([&] { return end(session.get()); }));
+  if (transaction) static_cast<void>(caught([&] { return end(transaction.get(), false); }));
+}
+
 Status GphashStore::close() {
-  if (world_.enter_inside(nullptr, false)) {  // else it ends first
-    auto const session = device_session_;
-    auto const transaction = transaction_;
-    world_.leave_inside(false);
-    if (session) static_cast<void>(end(session.get()));
-    if (transaction) static_cast<void>(end(transaction.get(), false));
-  }
+  if (world_.is_held_here()) end_holder();  // else it ends first
   WorldAlone const world(world_);
   if (closed_) return {};
   closed_ = true;
@@ -273,8 +276,6 @@ Status GphashStore::close_in() {
   if (table_.growing() && !pool_.read_only() && failed_.ok()) {
     if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) failed_ = s;
   }
-  sessions_.clear();
-  engine_.reset();
   if (!pool_.read_only() && failed_.ok()) pool_.publish_clean(closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   return power_ && failed_.ok() ? checkpoint() : Status{};
@@ -322,8 +323,7 @@ Status GphashStore::failed_by_exception() {
 }
 
 Status GphashStore::not_the_transaction() const {
-  return {Code::busy, "pool " + path +
-                          ": the transaction named in the call options has ended, or is another pool's"};
+  return {Code::busy, "pool " + path + ": the transaction named in the call options has ended, or is another pool's"};
 }
 
 Status GphashStore::of_batch(Status const& status, std::size_t n) const {
