@@ -9,8 +9,8 @@
 // Failures: no exception crosses the API; what lacks memory answers Code::no_space. A failure in the midst of a change
 // ends writing: further writes, and whatever could show half of a change, are refused until the pool is opened anew.
 // Forks: a store belongs to the process that opened it. In a child (fork, multiprocessing) every call that answers a
-// Status answers Code::closed, the others nothing of use, and destructors leave pool and parent alone; the child may open
-// pools of its own. The parent's lock on a pool is not the child's, however long that lives.
+// Status answers Code::closed, the others nothing of use, and destructors leave pool and parent alone; the child may
+// open pools of its own. The parent's lock on a pool is not the child's, however long that lives.
 #pragma once
 
 #include <cstddef>
@@ -269,15 +269,15 @@ class Store {
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
-  ~Store();  // closes; errors of that close are lost, so call close()
+  ~Store();  // closes, after aborting any transaction; errors of that close are lost, so call close()
 
   /// Each call handles one batch. `statuses` is empty or one per key. A returned error means that
   /// nothing of the batch took effect, except Code::no_space, where the statuses tell key by key (with a Dash index
   /// operations of one batch on one key too: each finds room or does not). An atomic
   /// batch fails whole: at an operation that is refused (every status but ok and not_found), its status tells why.
-  /// With durability power, a batch whose log write failed comes back at the next opening whole or not at all, and until
-  /// then gets and scans are refused with the log's error: what they would show could be gone afterwards. Where a get
-  /// fails, its arrays may hold anything.
+  /// With durability power, a batch whose log write failed comes back at the next opening whole or not at all, and
+  /// until then gets and scans are refused with the log's error: what they would show could be gone afterwards. Where a
+  /// get fails, its arrays may hold anything.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
@@ -289,11 +289,11 @@ class Store {
   Status apply(MixedBatch const& batch, std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
 
   /// Begins a transaction: pass it in the CallOptions of its batches, and end it by commit() or abort(). Its owner is
-  /// whoever names it: batches and gets that do so, from any thread, belong to it and see what it wrote. So do calls that
-  /// name none on the thread that began it, which reads (get, scan, verify, stats) but must name it to write. All others
-  /// wait until it ends, those too of a thread that was handed it and does not name it. A batch in it takes effect whole
-  /// or fails whole; after a failure the others still count. Its room is fixed when it begins: a batch that needs more
-  /// fails with Code::no_space. Layout `word` only.
+  /// whoever names it: batches and gets that do so, from any thread, belong to it and see what it wrote. So do calls
+  /// that name none on the thread that began it, which reads (get, scan, verify, stats) but must name it to write. All
+  /// others wait until it ends, those too of a thread that was handed it and does not name it. A batch in it takes
+  /// effect whole or fails whole; after a failure the others still count. Its room is fixed when it begins: a batch
+  /// that needs more fails with Code::no_space. Layout `word` only.
   Result<Transaction> begin(TransactionOptions const& options = {});
 
   /// Names the dense buffers that Transaction::write_step saves and restore_step() fills, all in one call. The first
@@ -340,8 +340,8 @@ class Store {
   /// Ok in the process that opened this store; Code::closed, as every call, in one that was forked from it.
   [[nodiscard]] Status belongs_here() const;
 
-  /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Aborts a transaction that this
-  /// thread began, and waits for another's. Further calls answer Code::closed.
+  /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Aborts a transaction that
+  /// this thread began, and waits for another's. Further calls answer Code::closed.
   Status close();
 
  private:

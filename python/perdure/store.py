@@ -1,8 +1,8 @@
 """The store as Python sees it: batches of arrays in, arrays out.
 
 Thread safety is the engine's: any number of threads may call any method; a write batch is alone.
-A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's "fork") every
-call raises Closed, and losing the store there does nothing. Workers open stores of their own, or ask the parent.
+A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's "fork")
+every call raises Closed, and losing the store there does nothing. Workers open stores of their own.
 Invariant: a call either did what it says for every key, or raises; statuses are for those who ask
 with check=False.
 """

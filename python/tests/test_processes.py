@@ -1,4 +1,4 @@
-"""Processes that fork while a store is open: the child is refused, and nothing of it reaches the parent or the pool."""
+"""Processes that fork while a store is open: the child is refused, and parent and pool notice nothing."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_worker_of_multiprocessing_is_refused_and_leaves_in_order(store: perdu
 
 
 class Rows:
-    """A data set as a loader's workers have it: opened by the parent, asked by them; or opened anew by each."""
+    """A data set as a loader's workers have it: opened by the parent, or anew by each of them."""
 
     def __init__(self, store: perdure.Store, path: str) -> None:
         self.store, self.path, self.owner = store, path, os.getpid()
@@ -168,7 +168,9 @@ def test_a_loaders_workers_open_it_themselves(pool: str) -> None:
     _rows = Rows(perdure.open(pool, read_only=True), pool)
     with FORK.Pool(2) as workers:
         assert set(workers.map(_load_stale, range(0, 100, 10))) == {"refused"}
-        assert workers.map(_load, range(0, 100, 10)) == [int(KEYS[i : i + 10].sum()) for i in range(0, 100, 10)]
+        assert workers.map(_load, range(0, 100, 10)) == [
+            int(KEYS[i : i + 10].sum()) for i in range(0, 100, 10)
+        ]
     assert (read(_rows.store) == KEYS).all()
     _rows = None
 

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace perdure {
@@ -24,10 +26,11 @@ struct Descriptors {
   }
 };
 
-/// There to the very end, for stores in static memory.
+/// There to the very end, for stores in static memory; and had without memory, for this_process() cannot fail.
 Descriptors& descriptors() {
-  static auto& all = *new Descriptors;
-  return all;
+  alignas(Descriptors) static std::byte room[sizeof(Descriptors)];
+  static auto* const all = new (room) Descriptors;
+  return *all;
 }
 
 std::atomic<std::uint64_t> last_number{0};  // a child has its parent's
@@ -65,6 +68,17 @@ std::uint64_t enter_process() {
   return next;
 }
 
+template <class F>
+int held(F open) {
+  static_cast<void>(this_process());
+  Descriptors& all = descriptors();
+  std::lock_guard const lock(all.mutex);
+  if (all.held.size() == all.held.capacity()) all.held.reserve(2 * all.held.size() + 8);  // before there is one to note
+  int const fd = open();
+  if (fd >= 0) all.held.push_back(fd);
+  return fd;
+}
+
 }  // namespace
 
 std::uint64_t this_process() noexcept {
@@ -73,13 +87,11 @@ std::uint64_t this_process() noexcept {
 }
 
 int open_held(char const* path, int flags, mode_t mode) {
-  static_cast<void>(this_process());
-  Descriptors& all = descriptors();
-  std::lock_guard const lock(all.mutex);
-  all.held.reserve(all.held.size() + 1);  // before there is something to note
-  int const fd = ::open(path, flags, mode);
-  if (fd >= 0) all.held.push_back(fd);
-  return fd;
+  return held([&] { return ::open(path, flags, mode); });
+}
+
+int memfd_held(char const* name) {
+  return held([&] { return ::memfd_create(name, MFD_CLOEXEC); });
 }
 
 void hold(int fd) {

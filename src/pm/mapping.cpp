@@ -210,11 +210,10 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
   std::string made = name;  // had before there is a file, for there may be no memory for it
   // Of a process that died with this one's number while it made a pool here.
   if (overwrite && !memfd) ::unlink(name.c_str());
-  m.fd_ = memfd ? ::memfd_create(path.c_str() + kMemfdPrefix.size(), MFD_CLOEXEC)
+  m.fd_ = memfd ? memfd_held(path.c_str() + kMemfdPrefix.size())
                 : open_held(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (m.fd_ < 0)
     return errno == ENOENT ? Status{Code::not_found, "pool " + path + ": no such directory"} : open_failed(path, errno);
-  if (memfd) hold(m.fd_);
   if (!memfd) m.unkept_ = std::move(made);
   if (Status s = take_lock(m.fd_, path, false); !s.ok()) return s;
   if (Status s = m.detect_medium(); !s.ok()) return s;

@@ -1,8 +1,8 @@
 // The store whose index is a Dash table: many host threads, each operation by itself. Invariants: a batch runs under
 // the shared side of `open_`, a writing one (and a scan, which locks buckets) under that of `changing_`, too; who
-// closes has `open_` alone, who needs the table at rest `changing_`. A write that an exception ends in its midst ends the
-// store, too: nobody waits for its locks, and every call is refused until the pool is opened anew. After a crash records are counted when somebody
-// asks.
+// closes has `open_` alone, who needs the table at rest `changing_`. A write that an exception ends in its midst ends
+// the store, too: nobody waits for its locks, and every call is refused until the pool is opened anew. After a crash
+// records are counted when somebody asks.
 #pragma once
 
 #include <atomic>
@@ -92,7 +92,7 @@ class DashStore final : public Store::Impl {
   std::atomic<bool> given_up_{false};
   mutable std::mutex failed_mutex_;
   Status failed_;  // guarded by failed_mutex_; why given_up_
-  Stats last_;           // of a closed store
+  Stats last_;  // of a closed store
 
   std::atomic<bool> counted_{false};
   std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0}, orders_{0};

@@ -227,14 +227,17 @@ Status GphashStore::recover() {
   return {};
 }
 
+void GphashStore::end_holder() noexcept {
+  if (!world_.enter_as_holder()) return;
+  auto const session = device_session_;
+  auto const transaction = transaction_;
+  world_.leave_inside(false);
+  if (session) static_cast<void>(caught([&] { return end(session.get()); }));
+  if (transaction) static_cast<void>(caught([&] { return end(transaction.get(), false); }));
+}
+
 Status GphashStore::close() {
-  if (world_.enter_inside(nullptr, false)) {  // else it ends first
-    auto const session = device_session_;
-    auto const transaction = transaction_;
-    world_.leave_inside(false);
-    if (session) static_cast<void>(end(session.get()));
-    if (transaction) static_cast<void>(end(transaction.get(), false));
-  }
+  if (world_.is_held_here()) end_holder();  // else it ends first
   WorldAlone const world(world_);
   if (closed_) return {};
   closed_ = true;
@@ -252,8 +255,6 @@ Status GphashStore::close_in() {
   if (table_.growing() && !pool_.read_only() && failed_.ok()) {
     if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) failed_ = s;
   }
-  sessions_.clear();
-  engine_.reset();
   if (!pool_.read_only() && failed_.ok()) {
     pm::Root root = pool_.root();
     root.clean = 1;
@@ -305,8 +306,7 @@ Status GphashStore::failed_by_exception() {
 }
 
 Status GphashStore::not_the_transaction() const {
-  return {Code::busy, "pool " + path +
-                          ": the transaction named in the call options has ended, or is another pool's"};
+  return {Code::busy, "pool " + path + ": the transaction named in the call options has ended, or is another pool's"};
 }
 
 Status GphashStore::of_batch(Status const& status, std::size_t n) const {

@@ -69,6 +69,7 @@ class GphashStore final : public Store::Impl {
   void reset_counts() override;
   Status snapshot(std::string const& to, bool overwrite) override;
   Status close() override;
+  void end_holder() noexcept override;
 
  private:
   static Status can_run(Device device);
@@ -167,7 +168,7 @@ class GphashStore final : public Store::Impl {
   // Device sessions.
   Status check_device_session(bool anywhere) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
-  [[nodiscard]] Status not_the_transaction() const;   // that was named
+  [[nodiscard]] Status not_the_transaction() const;  // that was named
   Status fail(Status const& status);  // after this the store refuses writes
   /// Runs what changes the pool. An exception in its midst ends writing, for what it left only recovery can tell.
   template <class F>
@@ -202,8 +203,8 @@ class GphashStore final : public Store::Impl {
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
   bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
-  bool changing_ = false;       // a batch has begun to change the pool, and is not whole yet
-  bool unlogged_ = false;       // durability power: the pool has what the log lacks
+  bool changing_ = false;  // a batch has begun to change the pool, and is not whole yet
+  bool unlogged_ = false;  // durability power: the pool has what the log lacks
   log::UndoLog undo_;
   pm::DenseRoom dense_;
   std::vector<DenseBuffer> registered_;  // in the pool's order; empty until register_dense()

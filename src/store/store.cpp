@@ -20,7 +20,8 @@ Store& Store::operator=(Store&& other) noexcept {
 Store::~Store() { Impl::let_go(std::move(impl_)); }
 
 Status Store::belongs_here() const {
-  return impl_ ? caught([this] { return impl_->check_process(); }) : Status{Code::closed, "this store was moved elsewhere"};
+  return impl_ ? caught([this] { return impl_->check_process(); })
+               : Status{Code::closed, "this store was moved elsewhere"};
 }
 
 Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {

@@ -63,6 +63,7 @@ Status Store::Impl::check_process() const {
 void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
   if (!impl) return;
   if (impl->process == this_process()) {
+    impl->end_holder();  // nobody has the store any more to end it by
     static_cast<void>(caught([&] { return impl->close(); }));
     return;
   }

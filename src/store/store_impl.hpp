@@ -1,6 +1,7 @@
 // What is behind the public face, whatever the index: the calls of Store, and which store of ours answers them.
-// Invariants: a pool is opened by the store of the index that its header names, and by no other. In another process than
-// the one that opened it nothing of a store runs, its destructor included: threads, locks and devices are not there.
+// Invariants: a pool is opened by the store of the index that its header names, and by no other. In another process
+// than the one that opened it nothing of a store runs, its destructor included: threads, locks and devices are not
+// there.
 #pragma once
 
 #include <memory>
@@ -52,6 +53,8 @@ struct Store::Impl {
   virtual void reset_counts() = 0;
   virtual Status snapshot(std::string const& to, bool overwrite) = 0;
   virtual Status close() = 0;
+  /// Aborts the transaction that is open, ends the device session, whoever began it.
+  virtual void end_holder() noexcept {}
 
   /// Ok in the process that opened it.
   [[nodiscard]] Status check_process() const;
@@ -80,8 +83,8 @@ struct Store::Impl {
 /// With the pool's name, if there is memory for it.
 [[nodiscard]] Status named(Store::Impl const& impl, Status status) noexcept;
 
-/// A public call: refused in another process than the one that opened the store; and whatever is thrown inside comes out
-/// as a Status.
+/// A public call: refused in another process than the one that opened the store; and whatever is thrown inside comes
+/// out as a Status.
 template <class F>
 auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
   if (impl == nullptr) return Status{Code::closed, "this store was moved elsewhere"};

@@ -64,6 +64,13 @@ void World::hold_no_more() {
   thread_ = 0;
 }
 
+bool World::enter_as_holder() {
+  inside_.lock_shared();
+  if (token_ != nullptr) return true;
+  inside_.unlock_shared();
+  return false;
+}
+
 bool World::enter_inside(void const* token, bool alone) {
   if (token == nullptr && !is_held_here()) return false;
   alone ? inside_.lock() : inside_.lock_shared();

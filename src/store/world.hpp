@@ -1,5 +1,5 @@
-// Who may run when in a store: readers side by side, a writer alone, in fair turns; and a transaction or a device session
-// that has the store from its begin to its end, whichever threads call for it. Invariants:
+// Who may run when in a store: readers side by side, a writer alone, in fair turns; and a transaction or a device
+// session that has the store from its begin to its end, whichever threads call for it. Invariants:
 //  1. Nobody else is in while somebody is alone. There is one writer at a time, and only the writer goes alone.
 //  2. Nobody waits for ever: who wants to be alone goes before readers who come after it, and readers who waited while
 //     somebody was alone come in before anybody is alone again.
@@ -37,6 +37,8 @@ class World {
   [[nodiscard]] bool is_held_here() const { return thread_.load(std::memory_order_relaxed) == this_thread_number(); }
   /// True: the caller is the holder's, by its token or, without one, by its thread, and is in until it leaves.
   bool enter_inside(void const* token, bool alone);
+  /// In for the holder, whoever it is; false: there is none.
+  bool enter_as_holder();
   void leave_inside(bool alone) { alone ? inside_.unlock() : inside_.unlock_shared(); }
 
  private:
@@ -53,7 +55,8 @@ class World {
   std::atomic<std::uint64_t> thread_{0};  // that began it; written under inside_
 };
 
-/// How a call got in: through the lock, inside what its holder holds, or, where it named one that is not the holder, not.
+/// How a call got in: through the lock, inside what its holder holds, or, where it named one that is not the holder,
+/// not.
 enum class Way : std::uint8_t { none, lock, inside };
 
 class WorldShared {

@@ -86,12 +86,14 @@ TEST_F(Ownership, WhoNamesItIsInsideAndTheOthersWait) {
   Transaction t = begin();
   ASSERT_TRUE(put(*store_, 0, 10, 7, in(t)).ok());
   auto outside = ask();
-  EXPECT_EQ(std::async(std::launch::async, [&] {
-              Words values;
-              if (!get(*store_, 0, 1, values, in(t)).ok()) return std::uint64_t{999};
-              if (!put(*store_, 0, 10, 8, in(t)).ok()) return std::uint64_t{998};
-              return values[0];
-            }).get(),
+  EXPECT_EQ(std::async(std::launch::async,
+                       [&] {
+                         Words values;
+                         if (!get(*store_, 0, 1, values, in(t)).ok()) return std::uint64_t{999};
+                         if (!put(*store_, 0, 10, 8, in(t)).ok()) return std::uint64_t{998};
+                         return values[0];
+                       })
+                .get(),
             7u);
   Words values;
   ASSERT_TRUE(get(*store_, 0, 1, values).ok());  // on the thread that began it
@@ -138,6 +140,23 @@ TEST_F(Ownership, ACloseAbortsItsThreadsAndWaitsForAnothers) {
   Words values;
   ASSERT_TRUE(get(*again, 0, 1, values).ok());
   EXPECT_EQ(values[0], 7u);
+}
+
+TEST_F(Ownership, AStoreThatGoesAbortsWhoeversTransaction) {
+  std::optional<Transaction> t;
+  std::thread([&] {
+    t.emplace(begin());
+    EXPECT_TRUE(put(*store_, 0, 10, 7, in(*t)).ok());
+  }).join();
+  auto gone = std::async(std::launch::async, [&] { store_.reset(); });
+  ASSERT_EQ(gone.wait_for(20s), std::future_status::ready) << "it waits for ever";
+  EXPECT_EQ(t->commit().code(), Code::closed);
+  auto again = home_.open();
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->recovery().clean);
+  Words values;
+  ASSERT_TRUE(get(*again, 0, 10, values).ok());
+  EXPECT_EQ(values, words(0, 10));
 }
 
 // Threads that share one, beside others who have none: what is seen is whole.

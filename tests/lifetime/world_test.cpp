@@ -66,8 +66,12 @@ TEST(World, NobodyStarves) {
   }
   auto each = std::async(std::launch::async, [&] {
     for (int i = 0; i < 50; ++i) {
-      { WorldShared const shared(world); }
-      { WorldAlone const alone(world); }
+      {
+        WorldShared const shared(world);
+      }
+      {
+        WorldAlone const alone(world);
+      }
     }
   });
   EXPECT_EQ(each.wait_for(60s), std::future_status::ready);
