@@ -7,8 +7,9 @@ says at its end what that was. docs/testing.md has the table. Each suite builds 
 can test what is stale.
 
 Counts are the test programs' own (their JUnit reports); a check that is one command counts as one test. A
-suite that cannot run because its build failed counts as one failure. Each command's output goes to
-build/test/NAME.log, and the end of it to the terminal where it failed.
+suite that cannot run because its build failed counts as one failure, and so does each skip that
+tests/skips.toml does not allow. Each command's output goes to build/test/NAME.log, and the end of it to the
+terminal where it failed.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import skips
+
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
 VENV = ROOT / ".venv" / "bin"
+FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"  # scripts/setup.sh --frameworks
 JOBS = str(os.cpu_count() or 2)
 RELEASE = ROOT / "build" / "release"
 WHOLE = "^whole$"  # the label of tests that only make test-all runs: see tests/CMakeLists.txt
@@ -89,16 +93,19 @@ def check_format(name: str) -> Counts:
     commands = [["scripts/format.sh", what] for what in ("cpp", "lint", "python")]
     absent = [tool for tool in ("clang-format", "ruff") if not (VENV / tool).exists()]
     if absent and os.environ.get("PERDURE_OFFLINE", "0") != "0":
-        return Counts(skipped=len(commands), notes=[f"not packed: {', '.join(absent)}"])
+        fault = skips.fault_of(name, "layout and lint", f"not packed: {', '.join(absent)}")
+        return Counts(skipped=len(commands), failed=bool(fault), notes=[fault])
     return checks(*commands)(name)
 
 
-def read_junit(report: Path, status: int) -> Counts:
-    """The counts of a JUnit report, whichever of ctest and pytest wrote it."""
+def read_junit(name: str, report: Path, status: int) -> Counts:
+    """The counts of a suite's JUnit report, whichever of ctest and pytest wrote it."""
     if not report.exists():
         raise CommandFailed(f"exit status {status} and no report")
     counts = Counts()
+    wrongly_skipped = []
     for case in ET.parse(report).getroot().iter("testcase"):
+        wrongly_skipped += skips.faults_of(name, case)
         failure = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
         if failure is not None or case.get("status") == "fail":
             counts.failed += 1
@@ -112,6 +119,8 @@ def read_junit(report: Path, status: int) -> Counts:
         raise CommandFailed("no test ran")
     if status and not counts.failed:
         raise CommandFailed(f"exit status {status}, though no test failed")
+    counts.failed += len(wrongly_skipped)
+    counts.notes += wrongly_skipped
     return counts
 
 
@@ -126,13 +135,18 @@ def last_words(case: ET.Element, failure: ET.Element | None) -> list[str]:
 
 
 def passed_gpu_tests(report: Path) -> list[str]:
-    """GPU tests say so in their name or in that of their class or file."""
-    names = [
+    """C++ tests that run on a GPU have `cuda` in their name; Python tests are marked in the report."""
+
+    def on_gpu(case: ET.Element) -> bool:
+        return "cuda" in (case.get("name") or "") or case.find("properties/property[@name='gpu']") is not None
+
+    return [
         f"{case.get('classname')} {case.get('name')}"
         for case in ET.parse(report).getroot().iter("testcase")
-        if case.find("skipped") is None and case.find("failure") is None and case.get("status") != "notrun"
+        if on_gpu(case)
+        and all(case.find(tag) is None for tag in ("skipped", "failure", "error"))
+        and case.get("status") not in ("notrun", "disabled", "fail")
     ]
-    return [name for name in names if any(word in name.lower() for word in ("cuda", "gpu"))]
 
 
 def ctest(name: str, build: Path, *options: str, preset: str = "", prefix: tuple[str, ...] = ()) -> Counts:
@@ -141,19 +155,32 @@ def ctest(name: str, build: Path, *options: str, preset: str = "", prefix: tuple
     where = (
         ("--preset", preset) if preset else ("--test-dir", build, "--timeout", "900", "--output-on-failure")
     )
-    command = ("ctest", *where, "-j", JOBS, "--no-tests=error", "--output-junit", report, *options)
+    # Else reports have the first 1024 bytes that a test prints, and not every skip of a test that runs many.
+    whole = ("--test-output-size-passed", "1000000")
+    command = ("ctest", *where, "-j", JOBS, "--no-tests=error", "--output-junit", report, *whole, *options)
     status = call(name, *prefix, *command)
-    return read_junit(report, status)
+    return read_junit(name, report, status)
 
 
-def pytest(*arguments: str, env: dict[str, str] | None = None) -> Callable[[str], Counts]:
+def pytest(
+    *arguments: str, env: dict[str, str] | None = None, python: Path = VENV / "python"
+) -> Callable[[str], Counts]:
     def run(name: str) -> Counts:
         report = LOGS / f"{name}.xml"
         report.unlink(missing_ok=True)
-        status = call(name, VENV / "pytest", "-q", f"--junitxml={report}", *arguments, env=env)
-        return read_junit(report, status)
+        status = call(name, python, "-m", "pytest", "-q", f"--junitxml={report}", *arguments, env=env)
+        return read_junit(name, report, status)
 
     return run
+
+
+def frameworks(name: str) -> Counts:
+    """Arrays and tables of other libraries, none of which may be absent here (tests/skips.toml)."""
+    offline = os.environ.get("PERDURE_OFFLINE", "0") != "0"
+    python = VENV / "python" if offline else FRAMEWORKS
+    if not python.exists():
+        raise CommandFailed(f"no {python}: run scripts/setup.sh --frameworks")
+    return pytest("-m", "framework", "python/tests", python=python)(name)
 
 
 def built(build: Callable[[str], None], run: Callable[[str], Counts]) -> Callable[[str], Counts]:
@@ -227,27 +254,22 @@ def shared_library(name: str) -> Counts:
     return checks(["scripts/check_package.sh", str(tree)])(name)
 
 
-def gpu_obstacle() -> str:
-    """Why no GPU test can run here, or an empty string."""
-    if not shutil.which("nvidia-smi"):
-        return "nvidia-smi is not here, so neither is a driver"
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    if listed.returncode or not listed.stdout.strip():
-        return f"nvidia-smi lists no GPU: {(listed.stdout + listed.stderr).strip()}"
-    return ""
-
-
 def gpu_tests_ran(name: str) -> Counts:
-    """GPU tests skip themselves where there is no GPU; here some of each suite must have passed."""
-    idle = []
-    for suite in ("cpp", "python"):
+    """Counts the GPU tests that passed; each suite that has some must have passed some.
+
+    One that skipped for want of a GPU has failed its suite already: tests/skips.toml does not allow it here.
+    """
+    counts = Counts()
+    for suite in ("cpp", "python", "frameworks"):
         report = LOGS / f"{suite}.xml"
         ran = passed_gpu_tests(report) if report.exists() else []
         with log_of(name).open("a") as log:
             print(f"{suite}: {len(ran)} GPU tests passed", *ran, sep="\n    ", file=log)
+        counts.passed += len(ran)
         if not ran:
-            idle.append(f"no GPU test of suite {suite} passed")
-    return Counts(2 - len(idle), len(idle), notes=idle)
+            counts.failed += 1
+            counts.notes.append(f"no GPU test of suite {suite} passed")
+    return counts
 
 
 def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
@@ -274,13 +296,15 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp("-L")),
         Suite("wheel", "wheel without CUDA, away from the sources", checks(["scripts/check_wheel.sh"])),
         Suite("shared", "shared library, no precompiled headers", shared_library),
+        Suite("frameworks", "arrays of PyTorch, JAX, CuPy; tables of pandas, polars", on_release(frameworks)),
         Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),
         Suite("tsan-whole", "TSan over the rest", sanitized("tsan", whole=True)),
+        Suite("fuzz", "a minute of each fuzz target", checks(["scripts/fuzz.sh", "60"])),
         Suite("soak", "1,000 kills", checks(["scripts/soak.sh", "1000"])),
         Suite("explore", "a million crash states of each kind", checks(["scripts/explore.sh", "1000000"])),
     ]
     for suite in more:
-        suite.only_in_all = True
+        suite.only_in_all = not (gpu and suite.name == "frameworks")
     suites += more
     if gpu:
         suites.append(Suite("gpu-ran", "GPU tests that passed", gpu_tests_ran))
@@ -339,7 +363,7 @@ def main() -> int:
         return 0
     if unknown := set(options.only or ()) - {suite.name for suite in suites}:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
-    if options.gpu and (obstacle := gpu_obstacle()):
+    if options.gpu and (obstacle := skips.gpu_obstacle()):
         print(f"make test-gpu needs a GPU: {obstacle}. Without one, run `make test`.", file=sys.stderr)
         return 1
 

@@ -429,8 +429,8 @@ class CsvSource:
         return raw if codec is None else pa.CompressedInputStream(raw, codec)
 
     def _cells(self, column: pa.Array) -> pa.Array:
-        """The bytes of the file. Arrow shows malformed lines to a handler as text, and gives up where one is no
-        UTF-8; such a file is read as Latin-1, of which every byte is a letter."""
+        """The bytes of the file. Arrow shows malformed lines to a handler as text, and gives up where one is
+        no UTF-8; such a file is read as Latin-1, of which every byte is a letter."""
         import pyarrow as pa
 
         if self._encoding == "utf8":

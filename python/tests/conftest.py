@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import uuid
@@ -19,11 +20,22 @@ def gpu_available() -> bool:
     return any(device.device.name == "cuda" and device.available for device in perdure.devices())
 
 
+def absent_frameworks(item: pytest.Item) -> list[str]:
+    """Of the libraries that a test is marked to need, those that are not installed."""
+    wanted = [name for marker in item.iter_markers("framework") for name in marker.args]
+    return [name for name in wanted if importlib.util.find_spec(name) is None]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not gpu_available():
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="no GPU that this build can use"))
+    gpu = gpu_available()
+    for item in items:
+        on_gpu = item.get_closest_marker("gpu") is not None
+        if on_gpu:
+            item.user_properties.append(("gpu", True))  # scripts/test.py counts those that ran
+        if on_gpu and not gpu:
+            item.add_marker(pytest.mark.skip(reason="no GPU that this build can use"))
+        elif absent := absent_frameworks(item):
+            item.add_marker(pytest.mark.skip(reason=f"not installed: {', '.join(absent)}"))
 
 
 @pytest.fixture

@@ -264,8 +264,10 @@ def test_stream_of_the_wrong_type(store):
         store.get([1], stream="fast")
 
 
+@pytest.mark.framework("torch")
 def test_torch_on_the_host(store):
-    torch = pytest.importorskip("torch")
+    import torch
+
     keys, values = torch.arange(5), torch.arange(20, dtype=torch.float32).reshape(5, 4)
     assert store.put(keys, values).done.all()
     got, found, _ = store.get(keys, dtype=torch.float32)
@@ -285,8 +287,10 @@ def test_torch_on_the_host(store):
         store.get(torch.zeros(5, dtype=torch.float64))
 
 
+@pytest.mark.framework("jax")
 def test_jax_on_the_host(store):
-    jax = pytest.importorskip("jax")
+    import jax
+
     with jax.default_device(jax.devices("cpu")[0]):  # beside a GPU, arrays lie there unless told
         values = jax.numpy.arange(20, dtype=jax.numpy.float32).reshape(5, 4)
         keys = jax.numpy.arange(10, dtype=jax.numpy.int32).reshape(5, 2)
@@ -295,8 +299,10 @@ def test_jax_on_the_host(store):
     assert isinstance(got, np.ndarray) and (got == np.asarray(values)).all()
 
 
+@pytest.mark.framework("pandas")
 def test_pandas_columns(store):
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame({"id": [1, 2, 3]})
     store.put(frame["id"], VALUES[:3])
     assert store.get(frame["id"]).found.all()

@@ -161,8 +161,10 @@ def test_fixed_keys_with_varying_values(pool):
         assert dict(zip(keys.tolist(), values.to_pylist(), strict=True)) == {1: b"eins", 2: b""}
 
 
+@pytest.mark.framework("polars")
 def test_polars_columns(store):
-    polars = pytest.importorskip("polars")
+    import polars
+
     words = polars.Series(["a", "bb"])
     store.put(words, words)
     assert store.get(words).values.to_pylist() == [b"a", b"bb"]

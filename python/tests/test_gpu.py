@@ -64,8 +64,10 @@ def test_varying_lengths(pool):
         assert got == [word.encode() for word in words] + [None]
 
 
+@pytest.mark.framework("torch")
 def test_torch(store):
-    torch = pytest.importorskip("torch")
+    import torch
+
     keys = torch.arange(COUNT, device="cuda")
     values = torch.rand(COUNT, 32, device="cuda")
     assert store.put(keys, values).done.all()
@@ -78,9 +80,11 @@ def test_torch(store):
     assert torch.equal(store.get(keys, dtype=torch.float32).values, values + values)
 
 
+@pytest.mark.framework("torch")
 def test_torch_on_a_stream_of_its_own(store):
     """Keys and values are still being computed on a side stream when the batch is handed over."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         slow = torch.rand(3000, 3000, device="cuda")
@@ -96,9 +100,11 @@ def test_torch_on_a_stream_of_its_own(store):
     assert torch.equal(again, values)
 
 
+@pytest.mark.framework("torch")
 def test_steps_of_device_and_host_arrays(pool):
     """Device arrays go to the pool and back where they lie; those of several superblocks in pieces."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     weights = torch.rand(3_000_001, device="cuda")
     bias, table = np.zeros(3), torch.rand(COUNT, 32, device="cuda")
     keys = torch.arange(COUNT, device="cuda")
@@ -123,8 +129,10 @@ def test_steps_of_device_and_host_arrays(pool):
         assert torch.equal(store.get(keys, dtype=torch.float32).values, table + 2)
 
 
+@pytest.mark.framework("cupy")
 def test_cupy(store):
-    cupy = pytest.importorskip("cupy")
+    import cupy
+
     keys, values = cupy.arange(COUNT), cupy.random.random((COUNT, 32), dtype=cupy.float32)
     assert store.put(keys, values).done.all()
     got, found, _ = store.get(keys, dtype=np.float32)
@@ -139,15 +147,14 @@ def test_cupy(store):
         store.get(cupy.arange(2 * COUNT)[::2])
 
 
+@pytest.mark.framework("jax", "cupy")
 def test_jax(store):
-    pytest.importorskip("jax")
-    cupy = pytest.importorskip("cupy")
+    import cupy
     import jax.numpy as jnp
 
     keys = jnp.arange(2000, dtype=jnp.uint32).reshape(1000, 2)
     values = jnp.arange(32_000, dtype=jnp.float32).reshape(1000, 32)
-    if "cuda" not in str(keys.device).lower():
-        pytest.skip("JAX has no GPU here")
+    assert "cuda" in str(keys.device).lower(), "JAX came without its GPU plug-in"
     assert store.put(keys, values).done.all()
     out = cupy.zeros((1000, 32), cupy.float32)
     store.get(keys, out=out)
@@ -177,8 +184,10 @@ def after_a_power_loss(log_dir) -> Iterator[perdure.Store]:
         Path(elsewhere).unlink(missing_ok=True)
 
 
+@pytest.mark.framework("torch")
 def test_device_batches_outlive_a_power_loss(powered, log_dir):
-    torch = pytest.importorskip("torch")
+    import torch
+
     keys = torch.arange(COUNT, device="cuda")
     values = torch.rand(COUNT, 32, device="cuda")
     expected = values.cpu().numpy()
@@ -196,8 +205,10 @@ def test_device_batches_outlive_a_power_loss(powered, log_dir):
         assert store.verify().fault_count == 0
 
 
+@pytest.mark.framework("torch")
 def test_what_a_side_stream_computes_is_logged_as_computed(powered, log_dir):
-    torch = pytest.importorskip("torch")
+    import torch
+
     with torch.cuda.stream(torch.cuda.Stream()):
         slow = torch.rand(3000, 3000, device="cuda")
         for _ in range(20):
@@ -212,8 +223,10 @@ def test_what_a_side_stream_computes_is_logged_as_computed(powered, log_dir):
         assert (got.values == np.arange(COUNT * 32, dtype=np.float32).reshape(COUNT, 32)).all()
 
 
+@pytest.mark.framework("torch")
 def test_transactions_of_device_batches_outlive_a_power_loss(powered, log_dir):
-    torch = pytest.importorskip("torch")
+    import torch
+
     keys = torch.arange(1000, device="cuda")
     rows = torch.rand(1000, 32, device="cuda")
     powered.put(keys, rows, atomic=True)
@@ -230,8 +243,10 @@ def test_transactions_of_device_batches_outlive_a_power_loss(powered, log_dir):
         assert not store.get(np.arange(900, 1000)).found.any()
 
 
+@pytest.mark.framework("torch")
 def test_gpu_arrays_on_a_cpu_store(pool):
-    torch = pytest.importorskip("torch")
+    import torch
+
     with perdure.create(pool, 8, 8) as store:
         with pytest.raises(TypeError, match="keys: the array lies on cuda:0, but this store runs on the cpu"):
             store.get(torch.arange(5, device="cuda"))

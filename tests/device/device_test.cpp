@@ -33,7 +33,7 @@ class DeviceStore : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
     std::string why_not;
-    if (!available(GetParam(), why_not)) GTEST_SKIP() << why_not;
+    if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
     config_.device = GetParam();
   }
   void make(std::uint32_t key_bytes, std::uint32_t value_bytes, OpenOptions const& more = {}, Shape shape = {},

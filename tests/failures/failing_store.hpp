@@ -44,7 +44,7 @@ class FailingStore : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     std::string why_not;
-    if (!available(config().device, why_not)) GTEST_SKIP() << why_not;
+    if (!available(config().device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
   }
   ~FailingStore() override { no_faults(); }
   static void no_faults() {

@@ -77,7 +77,7 @@ class Growth : public testing::TestWithParam<Config> {
  protected:
   void SetUp() override {
     std::string why_not;
-    if (!available(GetParam().device, why_not)) GTEST_SKIP() << why_not;
+    if (!available(GetParam().device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
     full_ = &full_pool(GetParam());
   }
 

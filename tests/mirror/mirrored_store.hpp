@@ -24,7 +24,7 @@ class MirroredStore : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
     std::string why_not;
-    if (!available(GetParam(), why_not)) GTEST_SKIP() << why_not;
+    if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
     config_.device = GetParam();
   }
   void make(std::uint64_t expected_records, OpenOptions const& more = {}) {
