@@ -258,6 +258,32 @@ TEST_P(Crash, InsideAnInsertInPlaceDropsTheSlot) {
   EXPECT_EQ(judge(image, contents_, {.dropped = 1}), "");
 }
 
+// A slot that says another fingerprint than its key's is found by no get: recovery, which reads no keys, cannot tell.
+TEST_P(Crash, VerifyNamesASlotWhoseFingerprintIsNotItsKeys) {
+  Image image = image_;
+  image.flip(image.slot_of(contents_.begin()->first).word_offset + 7);
+  PoolPath path;
+  write_file(path.str(), image.bytes);
+  auto store = Store::open(path.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  auto report = store->verify();
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->fault_count, 1u);
+  EXPECT_NE(report->faults[0].find("fingerprint does not match the key"), std::string::npos) << report->faults[0];
+}
+
+// Numbers of batches, which records carry, are leased by the root before they are used: none comes twice.
+TEST_P(Crash, ABatchAfterAKillGoesOnAboveTheNumbersBefore) {
+  std::uint64_t const before = image_.root().batch_lease;
+  EXPECT_GT(before, 0u) << "some batches were written";
+  PoolPath path;
+  write_file(path.str(), image_.bytes);
+  auto store = Store::open(path.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ASSERT_TRUE(put_all(*store, Contents{*contents_.begin()}).ok());
+  EXPECT_GT(Image(read_file(path.str())).root().batch_lease, before);
+}
+
 // The newest root lost, the one before counts: here they differ only in their batch lease and marks.
 TEST_P(Crash, WhileWritingTheRootFallsBackToTheOtherCopy) {
   Image image = image_;

@@ -266,6 +266,20 @@ TEST_P(Steps, ATransactionHasRoomForItsOperationsAndTheStep) {
   EXPECT_TRUE(s.ok()) << s.message();
 }
 
+TEST_P(Steps, OneThatItsTransactionHasNoRoomForIsRefusedAndTheTransactionGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(register_model());
+  constexpr std::uint64_t kRoom = 32;  // entries that an undo log has at least
+  Transaction t = begin(kRoom - 1);
+  Contents all;
+  for (std::uint64_t k = 0; k < kRoom; ++k) all[u64_text(k)] = std::string(24, 'x');
+  ASSERT_TRUE(put(*store_, t, all).ok());
+  Status const s = t.write_step(1);
+  EXPECT_EQ(s.code(), Code::no_space) << s.message();
+  ASSERT_TRUE(t.commit().ok());
+  Store killed = as_killed();
+  EXPECT_EQ(scan_all(killed), all);
+}
+
 TEST_P(Steps, TheTableGrowsBetweenThem) {
   ASSERT_NO_FATAL_FAILURE(register_model());
   ASSERT_NO_FATAL_FAILURE(write_step(1));

@@ -26,6 +26,16 @@ TEST(Pool, TellsWhichRunsAreFree) {
   EXPECT_TRUE(pool.is_free_run(at(1), 7));
 }
 
+/// So that an opening tells a file that was cut off from one that is whole.
+TEST(Pool, TheRootCountsTheSuperblocksThatItHasGrownTo) {
+  Pool pool = make_pool(2);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(pool.take_run(3).ok());
+    EXPECT_EQ(pool.root().superblocks, pool.superblocks());
+  }
+  EXPECT_GE(pool.superblocks(), 16u);
+}
+
 TEST(Pool, TellsWhatIsNoRun) {
   Pool const pool = make_pool(8);
   std::uint64_t const most = ~std::uint64_t{0};

@@ -54,6 +54,21 @@ TEST(Workers, SeveralCallersGetTheirOwnAnswers) {
   for (auto& caller : callers) caller.join();
 }
 
+TEST(Workers, AJobReturnsWhenItsSlowestHelperHasDone) {
+  Workers workers(4);
+  auto const caller = std::this_thread::get_id();
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<std::size_t> done{0};
+    workers.for_chunks(64, 1, [&](std::size_t begin, std::size_t end) {
+      // Longer than anybody looks out for the others.
+      bool const helps = std::this_thread::get_id() != caller;
+      std::this_thread::sleep_for(std::chrono::microseconds(helps ? 3000 : 20));
+      done += end - begin;
+    });
+    ASSERT_EQ(done, 64u);
+  }
+}
+
 TEST(Workers, WhatAJobWroteIsSeenWhenItReturns) {
   Workers workers(4);
   std::vector<std::uint64_t> plain(10'000, 0);
