@@ -196,7 +196,7 @@ Command add_accesses(CommandLine& program) {
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
-  app.add_option("--json", o->json, "Write the results to this file");
+  app.add_option("--json", o->json, "Write the results to this file").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

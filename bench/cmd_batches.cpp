@@ -350,7 +350,7 @@ Command add_batches(CommandLine& program) {
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
   app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return Bench(*o).go(); }};
 }
 

@@ -191,7 +191,7 @@ Command add_durability(CommandLine& program) {
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--pool", o->pool, "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

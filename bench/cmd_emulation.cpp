@@ -34,7 +34,7 @@ int run_emulation(std::string const& json) {
 Command add_emulation(CommandLine& program) {
   auto json = std::make_shared<std::string>();
   CommandLine& app = program.add_subcommand("emulation", "How far the emulation of Optane is from published figures");
-  app.add_option("--json", *json, "Write the results to this file; - = standard output");
+  app.add_option("--json", *json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [json] { return run_emulation(*json); }};
 }
 

@@ -223,7 +223,7 @@ Command add_fill(CommandLine& program) {
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
                "Have Perdure check checksums when records are read back (default: yes)");
   app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

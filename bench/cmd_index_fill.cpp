@@ -102,7 +102,7 @@ Command add_index_load(CommandLine& program) {
   app.add_option("--records", o->records).shows_default().check(positive());
   app.add_option("--samples", o->samples, "How often to look").shows_default().check(positive());
   app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run_load(*o); }};
 }
 
@@ -114,7 +114,7 @@ Command add_index_segments(CommandLine& program) {
       .shows_default()
       .check(one_of({1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}));
   app.add_option("--seeds", o->seeds, "Fillings, of which the median counts").shows_default().check(positive());
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run_segments(*o); }};
 }
 

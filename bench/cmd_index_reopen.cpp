@@ -170,7 +170,7 @@ Command add_index_reopen(CommandLine& program) {
   app.add_option("--window-ms", o->window_ms, "Of a point of the curve").shows_default().check(positive());
   app.add_option("--repeats", o->repeats).shows_default().check(positive());
   app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run_reopen(*o); }};
 }
 

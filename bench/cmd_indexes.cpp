@@ -339,7 +339,7 @@ Command add_indexes(CommandLine& program) {
       .check(positive());
   app.add_option("--seed", o->seed).shows_default();
   app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] {
             if (o->ops > o->records)
               throw Failure("--ops " + std::to_string(o->ops) + ": more than there are records; give " +

@@ -217,7 +217,7 @@ Command add_load_factor(CommandLine& program) {
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--json", o->json, "Write the results to this file");
+  app.add_option("--json", o->json, "Write the results to this file").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

@@ -88,7 +88,7 @@ Command add_log(CommandLine& program) {
   app.add_flag("--plain", o->plain, "pwrite and fdatasync instead of io_uring");
   app.add_flag("--cached", o->cached, "Through the page cache instead of O_DIRECT");
   app.add_flag("--keep", o->keep, "Leave the file there");
-  app.add_option("--json", o->json, "Write the results to this file");
+  app.add_option("--json", o->json, "Write the results to this file").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

@@ -545,7 +545,7 @@ Command add_peers(CommandLine& program) {
   app.add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
                "Count PM accesses, over a smaller table of its own (default: yes)");
   app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

@@ -131,7 +131,7 @@ Command add_reopen(CommandLine& program) {
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file");
+  app.add_option("--json", o->json, "Write the results to this file").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

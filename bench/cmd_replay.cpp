@@ -204,7 +204,7 @@ Command add_replay(CommandLine& program) {
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

@@ -375,7 +375,7 @@ Command add_ycsb(CommandLine& program) {
   app.add_option("--seed", o->seed).shows_default();
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
                "Have the store check each record's checksum on get (default: yes)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

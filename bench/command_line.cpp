@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "failure.hpp"
+#include "output.hpp"
 
 namespace perdure::bench {
 
@@ -25,6 +26,9 @@ Check range(std::uint32_t low, std::uint32_t high) { return as_check(CLI::Range(
 Check range(double low, double high) { return as_check(CLI::Range(low, high)); }
 Check positive() { return as_check(CLI::PositiveNumber); }
 Check non_negative() { return as_check(CLI::NonNegativeNumber); }
+Check new_file() {
+  return as_check(CLI::Validator([](std::string& path) { return why_not_new(path); }, "NEW FILE"));
+}
 Check one_of(std::vector<std::string> const& names) { return as_check(CLI::IsMember(names)); }
 Check one_of(std::initializer_list<char const*> names) {
   return one_of(std::vector<std::string>(names.begin(), names.end()));

@@ -27,6 +27,8 @@ class Check {
 [[nodiscard]] Check range(double low, double high);
 [[nodiscard]] Check positive();
 [[nodiscard]] Check non_negative();
+/// Nothing is there, or it is "-".
+[[nodiscard]] Check new_file();
 [[nodiscard]] Check one_of(std::vector<std::string> const& names);
 [[nodiscard]] Check one_of(std::initializer_list<char const*> names);
 [[nodiscard]] Check one_of(std::initializer_list<std::uint32_t> numbers);

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
+
+#include "output.hpp"
 
 namespace perdure::bench {
 namespace {
@@ -155,15 +155,6 @@ double percentile(std::vector<double> values, double share) {
   return *at;
 }
 
-void write_json(std::string const& path, Json const& json) {
-  if (path.empty()) return;
-  if (path == "-") {
-    std::cout << json.dump(2) << '\n';
-    return;
-  }
-  std::ofstream file(path);
-  file << json.dump(2) << '\n';
-  if (!file.flush()) throw Failure("--json " + path + ": cannot write there");
-}
+void write_json(std::string const& path, Json const& json) { write_new(path, json.dump(2) + "\n"); }
 
 }  // namespace perdure::bench

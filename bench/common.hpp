@@ -84,7 +84,7 @@ void on_all_cores(std::size_t n, F f, std::size_t fewest = std::size_t{1} << 15)
   part(0);
 }
 
-/// Writes to a file, or to standard output for "-"; nothing for an empty path.
+/// Writes a new file (output.hpp), or to standard output for "-"; nothing for an empty path.
 void write_json(std::string const& path, Json const& json);
 
 }  // namespace perdure::bench

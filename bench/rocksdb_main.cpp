@@ -322,7 +322,7 @@ int start(int argc, char** argv) {
   app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs").shows_default();
   app.add_option("--tune", o.tune, "Instead, try these configurations of RocksDB, with commas between, or all")
       .separated_by(',');
-  app.add_option("--json", o.json, "Write the results to this file");
+  app.add_option("--json", o.json, "Write the results to this file").check(new_file());
   int status = kUsage;
   if (!app.parse(argc, argv, status)) return status;
   return run(o);

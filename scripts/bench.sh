@@ -14,6 +14,7 @@ bench() {
   local name=$1
   shift
   printf '\n== %s\n' "$*"
+  rm -f "$figures/$name.json"
   .venv/bin/perdure bench "$@" --json "$figures/$name.json"
 }
 
@@ -32,5 +33,6 @@ if peers/rocksdb/fetch.sh >/dev/null; then
 fi
 cmake --build build/release --target perdure-bench-rocksdb
 printf '\n== beside RocksDB\n'
+rm -f "$figures/rocksdb.json"
 build/release/bench/perdure-bench-rocksdb --records "$records" --json "$figures/rocksdb.json"
 printf '\nfigures: %s\n' "$figures"

@@ -52,6 +52,7 @@ bench() {
   local name=$1
   shift
   echo "== $*"
+  rm -f "$figures/$name.json"
   "$tree/bench/perdure-bench" "$@" --device cuda --json "$figures/$name.json" >"$figures/$name.log" || {
     tail -n 5 "$figures/$name.log" >&2
     return 1

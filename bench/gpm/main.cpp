@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps.hpp"
+#include "output.hpp"
 
 namespace perdure::bench::gpm {
 namespace {
@@ -96,20 +96,21 @@ Json to_json(Wanted const& wanted, std::string const& machine, AppReport const& 
   return json;
 }
 
-void write_json(std::string const& to, Json const& json) {
-  if (to.empty()) return;
-  std::string const text = json.dump(2) + "\n";
-  if (to == "-") {
-    std::cout << text;
-  } else if (!(std::ofstream(to) << text)) {
-    throw Failure("cannot write " + to);
-  }
-}
+void write_json(std::string const& to, Json const& json) { write_new(to, json.dump(2) + "\n"); }
 
 /// For people: standard output, unless JSON goes there.
 std::FILE* people(Wanted const& wanted) { return wanted.json == "-" ? stderr : stdout; }
 
+/// Files that are made anew, and removed in the end.
+void check_new(Wanted const& wanted, std::vector<std::string> const& files) {
+  for (std::string const& file : files)
+    if (std::string const why = why_not_new(file); !why.empty())
+      throw Failure("--files " + wanted.options.files + ": " + why + ", or go on with it by --resume");
+}
+
 int run_micro(Wanted const& wanted, Machine const& machine) {
+  std::string const& beginning = wanted.options.files;
+  check_new(wanted, {beginning + ".stream", beginning + ".persist", beginning + ".log", beginning + ".checkpoint"});
   Json rows = Json::array();
   for (MicroRow const& row : machine.run_micro(wanted.app, wanted.micro)) {
     std::string line;
@@ -126,18 +127,20 @@ int run_micro(Wanted const& wanted, Machine const& machine) {
   return kGood;
 }
 
-/// The application's durable files: those whose names begin with --files and a dot.
-void remove_files(std::string const& beginning) {
-  namespace fs = std::filesystem;
-  fs::path const folder = fs::path(beginning).parent_path();
-  std::vector<fs::path> found;
-  for (auto const& entry : fs::directory_iterator(folder.empty() ? "." : folder))
-    if (entry.path().filename().string().starts_with(fs::path(beginning).filename().string() + "."))
-      found.push_back(entry.path());
-  for (fs::path const& file : found) fs::remove(file);
+/// The application's durable files, as file_of() names them.
+std::vector<std::string> files_of(Wanted const& wanted) {
+  std::vector<std::string> files;
+  for (std::string const& what : {std::string("checkpoint"), std::string("log"), std::string("table"), wanted.app})
+    files.push_back(wanted.options.files + "." + what);
+  return files;
+}
+
+void remove_files(Wanted const& wanted) {
+  for (std::string const& file : files_of(wanted)) std::filesystem::remove(file);
 }
 
 int run_app(Wanted const& wanted, Machine const& machine) {
+  if (!wanted.options.resume) check_new(wanted, files_of(wanted));
   AppReport const report = machine.run(wanted.app, wanted.options);
   std::fprintf(people(wanted),
                "%s on %s, path %s: %.3f s for %llu steps from %llu; of it %.3f s in making durable; recovery %.4f s; "
@@ -147,7 +150,7 @@ int run_app(Wanted const& wanted, Machine const& machine) {
                report.durable_s, report.recovery_s, static_cast<unsigned long long>(report.digest),
                report.right ? "right" : "WRONG");
   write_json(wanted.json, to_json(wanted, machine.description, report));
-  if (!wanted.keep) remove_files(wanted.options.files);
+  if (!wanted.keep) remove_files(wanted);
   return report.right ? kGood : kFaults;
 }
 
@@ -159,6 +162,7 @@ int run(Wanted wanted) {
     return kGood;
   }
   if (wanted.app.empty()) throw Failure("name an application; --list names them");
+  if (std::string const why = why_not_new(wanted.json); !why.empty()) throw Failure("--json " + why);
   wanted.options.path = *perdure::gpm::gpm_path(wanted.path);
   Machine const machine = wanted.device == "cuda" ? open_cuda() : open_cpu(wanted.threads);
 #if defined(PERDURE_TRAPS)

@@ -258,6 +258,20 @@ def test_a_file_that_comes_meanwhile_stays(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["r", "s"]
 
 
+def test_a_file_that_comes_at_the_last_moment_stays(tmp_path, monkeypatch):
+    """Between the last look and the name."""
+    link = os.link
+
+    def after_another(unfinished: Path, to: Path) -> None:
+        Path(to).write_text(LETTER)
+        link(unfinished, to)
+
+    monkeypatch.setattr(os, "link", after_another)
+    with pytest.raises(_outputs.Refused, match="by others in the meantime"):
+        _outputs.Output("--json", tmp_path / "r", _outputs.JSON, overwrite=True).write_text("{}")
+    assert (tmp_path / "r").read_text() == LETTER and os.listdir(tmp_path) == ["r"]
+
+
 def test_what_fails_leaves_what_was_there(cli, files):
     to = files.folder / "new.csv"
     assert cli("export", files.pool, to).status == 0

@@ -15,6 +15,7 @@ namespace perdure::pm {
 namespace {
 
 constexpr int kTries = 1000;  // of what others may undo between two system calls
+constexpr std::string_view kPartial = ".perdure-partial";
 constexpr std::uint32_t kOwnerMode = 0600;
 constexpr std::uint32_t kModeBits = 0777;
 
@@ -170,7 +171,7 @@ std::function<Status(int)> only_replaces(std::string named, std::string kind, st
   };
 }
 
-std::string partial_name(std::string const& path) { return path + ".perdure-partial"; }
+std::string partial_name(std::string const& path) { return path + std::string(kPartial); }
 
 Result<Fd> open_file(std::string_view what, std::string const& path, bool writing, Lock lock) {
   if (Status s = check_path(what, path); !s.ok()) return s;
@@ -191,6 +192,10 @@ Result<std::pair<Fd, NewFile>> NewFile::make(std::string_view what, std::string 
   file.what_ = what;
   file.path_ = path;
   file.partial_ = partial_name(path);
+  // What has such a name gives way, when nobody has it open, to a file that is made.
+  if (path.ends_with(kPartial))
+    return Status{Code::invalid_argument, file.named() + ": names that end in " + std::string(kPartial) +
+                                              " are those of unfinished files; name another file"};
   if (Status s = check_mode(file.named(), options.mode); !s.ok()) return s;
   if (Status s = file.take_replaced(options); !s.ok()) return s;
   auto fd = make_partial(file.named(), file.partial_, options.mode != 0 ? options.mode : kOwnerMode);

@@ -126,6 +126,9 @@ TEST(Paths, ThatCannotBeAreRefused) {
   EXPECT_EQ(open("").status().code(), Code::invalid_argument);
   std::string const zero = dir.file("pool") + std::string(1, '\0') + "rest";
   EXPECT_EQ(create(zero, small_options()).status().code(), Code::invalid_argument);
+  Status const partial = create(dir.file("pool.perdure-partial"), small_options()).status();
+  EXPECT_EQ(partial.code(), Code::invalid_argument) << "it would give way to a pool that is made";
+  EXPECT_TRUE(says(partial, "unfinished")) << partial.message();
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 

@@ -52,6 +52,7 @@ class Killed : public testing::TestWithParam<std::tuple<std::string, std::string
   bool on_gpu() const { return std::get<1>(GetParam()) == "cuda"; }
 
   pid_t start(std::vector<std::string> const& more) const {
+    std::remove(json_.c_str());  // it is not replaced
     std::string program = PERDURE_GPMBENCH;
 #if defined(PERDURE_GPMBENCH_TRAPS)
     if (on_gpu()) program = PERDURE_GPMBENCH_TRAPS;
