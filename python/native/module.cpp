@@ -157,6 +157,10 @@ VerifyReport verify(Store& store) {
   return value_or_raise(without_gil([&] { return store.verify(); }));
 }
 
+void acknowledge_repair(Store& store) {
+  raise_unless_ok(without_gil([&] { return store.acknowledge_repair(); }));
+}
+
 CacheReport load_cache(Store& store) {
   return value_or_raise(without_gil([&] { return store.load_cache(); }));
 }
@@ -193,6 +197,7 @@ void bind_store(nb::module_& module) {
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("overwrite") = false)
       .def("load_cache", &load_cache)
       .def("verify", &verify)
+      .def("acknowledge_repair", &acknowledge_repair)
       .def("stats", &Store::stats, nb::call_guard<nb::gil_scoped_release>())
       .def("reset_counts", &Store::reset_counts, nb::call_guard<nb::gil_scoped_release>())
       .def("recovery", [](Store const& store) { return store.recovery(); })

@@ -174,9 +174,21 @@ def _show_log(log_dir: str | None, stats: perdure.Stats) -> str:
 
 
 @app.command()
-def verify(pool: PoolArgument, log_dir: LogDirOption = None, json_file: JsonOption = None) -> None:
-    """Check every record of a pool; exit status 1 if anything is wrong."""
-    found = _verify(pool, log_dir)
+def verify(
+    pool: PoolArgument,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Mend a pool that changed since it was closed; say what that drops."),
+    ] = False,
+    acknowledge: Annotated[
+        bool,
+        typer.Option("--acknowledge", help="What repairs changed has been seen to: it is no fault any more."),
+    ] = False,
+    log_dir: LogDirOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Check every record of a pool; exit status 1 if anything is wrong, or a repair is not acknowledged."""
+    found = _verify(pool, log_dir, repair=repair, acknowledge=acknowledge)
     for fault in found["faults"]:
         print(f"fault: {fault}", file=sys.stderr)
     if found["fault_count"] > len(found["faults"]):
@@ -191,10 +203,12 @@ def verify(pool: PoolArgument, log_dir: LogDirOption = None, json_file: JsonOpti
         raise typer.Exit(FAULTS)
 
 
-def _verify(pool: str, log_dir: str | None) -> dict[str, Any]:
+def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool) -> dict[str, Any]:
     """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
     try:
-        with open_pool(pool, read_only=True, log_dir=log_dir) as store:
+        with open_pool(pool, read_only=not acknowledge, repair=repair, log_dir=log_dir) as store:
+            if acknowledge:
+                store.acknowledge_repair()
             found, recovery = as_dict(store.verify()), store.recovery()
         if recovery.lost_acknowledged:
             found["faults"].insert(0, f"acknowledged batches are lost: {recovery.log_report}")

@@ -96,6 +96,7 @@ def open_pool(
     device: DeviceChoice = DeviceChoice.cpu,
     *,
     read_only: bool = False,
+    repair: bool = False,
     log_dir: str | None = None,
 ) -> perdure.Store:
     """Opens a pool for a command, and says so on standard error where it had to be recovered.
@@ -104,9 +105,9 @@ def open_pool(
     takes writable mappings only; one with a log, which is replayed; and one that was not closed in
     order, for recovering it is writing to it.
     """
-    read_only = read_only and device is DeviceChoice.cpu and log_dir is None
+    read_only = read_only and device is DeviceChoice.cpu and log_dir is None and not repair
     try:
-        store = perdure.open(pool, read_only=read_only, log_dir=log_dir, device=device.value)
+        store = perdure.open(pool, read_only=read_only, repair=repair, log_dir=log_dir, device=device.value)
     except perdure.Unsupported:
         if not read_only:
             raise
@@ -127,6 +128,10 @@ def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
             f"perdure: {pool} was not closed in order; recovered {records}{dropped}{replayed} in {took}",
             file=sys.stderr,
         )
+    if found.repaired:
+        print(f"perdure: {pool} was damaged and has been repaired:", file=sys.stderr)
+    for change in found.changes:
+        print(f"perdure: {pool}: {change}", file=sys.stderr)
     if found.lost_acknowledged:
         print(f"perdure: {pool}: ACKNOWLEDGED BATCHES ARE LOST: {found.log_report}", file=sys.stderr)
 

@@ -94,6 +94,7 @@ def open(
     path: PathLike,
     *,
     read_only: bool = False,
+    repair: bool = False,
     log_dir: PathLike | None = None,
     expect_key_bytes: int | None = None,
     expect_value_bytes: int | None = None,
@@ -112,6 +113,10 @@ def open(
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
+    A pool that was closed cleanly and is not as that close left it is damaged, and raises `Corrupt`.
+    With `repair` what can be mended is, and `Store.recovery().changes` says what was found, mended
+    and dropped; `Store.verify` finds faults until `Store.acknowledge_repair`.
+
     `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes. A pool of
     durability "power" is made anew at `path` from its `log_dir`.
     """
@@ -119,6 +124,7 @@ def open(
     _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
     _expect(opened, expect_key_bytes, expect_value_bytes)
     opened.read_only = bool(read_only)
+    opened.repair = bool(repair)
     opened.log_dir = "" if log_dir is None else os.fspath(log_dir)
     return Store(_native.Store.open(os.fspath(path), opened))
 
@@ -424,8 +430,15 @@ class Store:
         return self._engine.load_cache()
 
     def verify(self) -> _native.VerifyReport:
-        """Checks every record's checksum, key and place in the index."""
+        """Checks every record's checksum, key and place in the index.
+
+        What a repair changed is a fault, too, until it is acknowledged.
+        """
         return self._engine.verify()
+
+    def acknowledge_repair(self) -> None:
+        """Says that what repairs changed (see `perdure.open`) has been seen to."""
+        self._engine.acknowledge_repair()
 
     def stats(self) -> _native.Stats:
         return self._engine.stats()

@@ -213,6 +213,35 @@ def test_verify_of_damaged_pools(cli, filled):
     assert truncated.status == 1 and "truncated" in truncated.json()["faults"][0]
 
 
+def taken_slot(pool: str) -> int:
+    """Where some slot word lies: docs/format.md's root names the top level at its byte 40."""
+    raw = Path(pool).read_bytes()
+    roots = [raw[at : at + 584] for at in (4096, 8192)]
+    newest = max(roots, key=lambda root: int.from_bytes(root[:8], "little"))
+    level = int.from_bytes(newest[40:48], "little")
+    return next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8))
+
+
+def test_a_repair_is_a_fault_until_it_is_acknowledged(cli, filled):
+    slot = taken_slot(filled)
+    flip(filled, slot)
+    before = Path(filled).read_bytes()
+    for name, *rest in READERS:
+        refused = cli(name, filled, *rest)
+        assert refused.status == 1 and f"at byte {slot}" in refused.err and "--repair" in refused.err
+    with pytest.raises(perdure.Corrupt, match="repair=True"):
+        perdure.open(filled, read_only=True)
+    assert Path(filled).read_bytes() == before
+    repaired = cli("verify", filled, "--repair", "--json", "-")
+    assert repaired.status == 1 and repaired.json()["records"] == 100
+    assert repaired.json()["recovery"]["repaired"] and repaired.json()["recovery"]["dropped"] == 0
+    assert any("put right" in change for change in repaired.json()["recovery"]["changes"])
+    again = cli("verify", filled)
+    assert again.status == 1 and "not acknowledged" in again.err and f"at byte {slot}" in again.err
+    assert cli("verify", filled, "--acknowledge").status == 0
+    assert cli("verify", filled).status == 0
+
+
 def test_pool_that_is_open_elsewhere(cli, filled):
     with perdure.open(filled):
         for command in READERS:
