@@ -235,16 +235,6 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     }
   }
 
-  template <class Host, class F>
-  void for_each_entered(Host& host, F f) {
-    Directory& directory = this->directory(host);
-    for (std::uint64_t i = 0, last = 0; i < directory.size(); ++i) {
-      std::uint64_t const place = host.load(&directory.entries[i]);
-      if (place != 0 && place != last) f(place);
-      last = place;
-    }
-  }
-
   template <class Host>
   void mark(Host&, std::uint64_t place) {
     blocks_.mark(Offset{place});

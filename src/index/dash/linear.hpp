@@ -321,12 +321,6 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     }
   }
 
-  template <class Host, class F>
-  void for_each_entered(Host& host, F f) {
-    for (std::uint64_t i = 0, all = segments(host); i < all; ++i)
-      if (std::uint64_t const place = host.load(&entry_at(i)); place != 0) f(place);
-  }
-
   template <class Host>
   void mark(Host& host, std::uint64_t place) {
     for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) blocks_.mark(Offset{at});

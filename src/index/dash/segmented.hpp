@@ -15,7 +15,6 @@
 //   make_room(host, hash, s)     where `s` was found to be full; not ok: there is no memory
 //   mark(host, place)            what of blocks_ the segment has, for the sweep
 //   unsound(host, s)             more than what is looked at here, if need be
-//   for_each_entered(host, f)    f(place) of each segment that has been entered since the opening
 //   claim(host), begin(host)     at open: what the root names is in use; the volatile directory, empty
 //   epochs_                      its last member: what it frees may be any of Table's, or is here
 #pragma once
@@ -183,14 +182,6 @@ class Segmented {
   /// Takes time for those that were touched since the opening, and for all of a table whose sums were not known.
   template <class Host>
   bool store_sums(Host& host) {
-    auto const store = [&](std::uint64_t place) {
-      if (!touched(place)) return;
-      Segment const s = segment_at(place);
-      host.store(&s.header->sum, ops_.sum(host, s));
-      host.flush(&s.header->sum, sizeof s.header->sum);
-      std::uint64_t const at = number(place);
-      touched_[at / 64] &= ~(std::uint64_t{1} << at % 64);
-    };
     for (std::uint64_t const place : std::exchange(gone_, {})) host.store(&segment_at(place).header->sum, 0);
     bool all = true;
     for (std::uint64_t position = 0, more = !summed_; more != 0; more = position) {
@@ -200,7 +191,14 @@ class Segmented {
       if (place != kDamaged) touch(segment_at(place));
       position = place == kDamaged ? self().beyond(host, position) : end_at(host, place);
     }
-    self().for_each_entered(host, store);
+    for (std::uint64_t const place : std::exchange(touched_places_, {})) {
+      exec::EpochGuard const guard(epochs());
+      Segment const s = segment_at(place);
+      touched_[number(place) / 64] &= ~(std::uint64_t{1} << number(place) % 64);
+      if (!self().holds(host, place, host.load(&s.header->start))) continue;  // merged into another meanwhile
+      host.store(&s.header->sum, ops_.sum(host, s));
+      host.flush(&s.header->sum, sizeof s.header->sum);
+    }
     host.fence();
     summed_ |= all;
     return all;
@@ -239,8 +237,14 @@ class Segmented {
   /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can have.
   PERDURE_FN void touch(Segment s) {
     std::uint64_t const at = number(place_of(s)), bit = std::uint64_t{1} << at % 64;
-    if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0)
-      __atomic_fetch_or(&touched_[at / 64], bit, __ATOMIC_RELAXED);
+    if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
+      note_touched(place_of(s));
+  }
+  void note_touched(std::uint64_t place) {
+    std::uint64_t const bit = std::uint64_t{1} << number(place) % 64;
+    if ((__atomic_fetch_or(&touched_[number(place) / 64], bit, __ATOMIC_RELAXED) & bit) != 0) return;
+    std::lock_guard const lock(why_mutex_);
+    touched_places_.push_back(place);
   }
   /// Nobody is to take it for a segment again, should a damaged word lead there.
   void gone(Segment s) {
@@ -348,9 +352,6 @@ class Segmented {
   }
 
   [[nodiscard]] std::uint64_t number(std::uint64_t place) const { return place / ops_.shape().bytes(); }
-  [[nodiscard]] bool touched(std::uint64_t place) const {
-    return (touched_[number(place) / 64] >> number(place) % 64 & 1) != 0;
-  }
   /// Of a damaged segment: the one bit that its sum tells of; else what its slots say, as after a crash.
   template <class Host>
   void mend(Host& host, Segment s, std::string const& fault) {
@@ -373,12 +374,13 @@ class Segmented {
   }
 
   bool sound_ = true;  // what was there at open
-  bool summed_ = true;  // every segment has its sum, but for those that were touched
+  bool summed_ = false;  // every segment has its sum, but for those that were touched
   bool mends_ = false;
   ZeroWords touched_;
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
   std::vector<std::string> mended_;  // guarded by why_mutex_
+  std::vector<std::uint64_t> touched_places_;  // of segments whose bit is set; guarded by why_mutex_
   std::vector<std::uint64_t> gone_;  // places of segments that were merged; guarded by why_mutex_
   /// Elsewhere, so that what searches read, here and of Table, lies together.
   std::vector<SharedLock> recoveries_{kRecoveries};
