@@ -185,7 +185,7 @@ double append_s(Grid& grid, MicroOptions const& options, perdure::gpm::LogKind k
   bool const hcl = kind == perdure::gpm::LogKind::hcl;
   // Partitions of a conventional log: one for each warp of up to 1,024, so that threads of a warp meet.
   std::uint32_t const spread = hcl ? 0 : std::clamp(threads / 32, 1u, 1024u);
-  std::uint64_t const bytes = std::uint64_t{threads} * entries * 24 + (std::uint64_t{spread} + threads) * 64;
+  std::uint64_t const bytes = std::uint64_t{threads} * entries * 16 + (std::uint64_t{spread} + threads) * 64;
   auto log =
       require(perdure::gpm::Log<Grid>::create(grid, file.path(), bytes, {kind, shape.blocks, block, spread}), "log");
   std::vector<double> took;
