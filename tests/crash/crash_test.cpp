@@ -3,11 +3,10 @@
 // next open. Invariant checked by every line: each acknowledged key is there with its value, verify()
 // finds no fault that the line does not announce, and a second open is uneventful.
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
-#include <iterator>
 
 #include <functional>
+#include <iterator>
 
 #include "pool_file.hpp"
 
