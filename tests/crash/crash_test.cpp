@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <functional>
+#include <iterator>
 
 #include "pool_file.hpp"
 
@@ -270,6 +271,31 @@ TEST_P(Crash, VerifyNamesASlotWhoseFingerprintIsNotItsKeys) {
   ASSERT_TRUE(report.ok());
   ASSERT_EQ(report->fault_count, 1u);
   EXPECT_NE(report->faults[0].find("fingerprint does not match the key"), std::string::npos) << report->faults[0];
+}
+
+// An atomic batch that would compute with a damaged value is refused, and what else it had written is undone.
+TEST_P(Crash, AnAtomicBatchThatMeetsADamagedRecordTakesNoEffect) {
+  if (GetParam().first == Layout::in_place) return;  // which has no atomic batches
+  auto const sound = contents_.begin(), damaged = std::next(sound);
+  Image image = image_;
+  image.flip(image.value_offset(image.slot_of(damaged->first)));
+  PoolPath path;
+  write_file(path.str(), image.bytes);
+  auto store = Store::open(path.str());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  Strings keys(store->stats().key_bytes), values(store->stats().value_bytes);
+  for (auto const& [key, value] : {*sound, *damaged}) {
+    keys.add(key);
+    values.add(std::string(value.size(), '!'));
+  }
+  std::vector<OpKind> const kinds{OpKind::put, OpKind::update};
+  std::vector<KeyStatus> statuses(2);
+  CallOptions how;
+  how.atomic = true;
+  Status const s = store->apply({keys.column(), kinds, values.column(), Rmw::add, Element::u8, {}}, statuses, how);
+  EXPECT_EQ(s.code(), Code::corrupt) << s.message();
+  EXPECT_EQ(statuses[1], KeyStatus::corrupt);
+  EXPECT_EQ(get_all(*store, {sound->first})[0].value, sound->second);
 }
 
 // Numbers of batches, which records carry, are leased by the root before they are used: none comes twice.
