@@ -63,8 +63,7 @@ Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std
       pm::MakeOptions{.overwrite = true,
                       .may_replace = pm::only_replaces("file " + path, "libGPM checkpoint",
                                                        {kGpmCheckpointMagic, sizeof kGpmCheckpointMagic}, false)};
-  auto mapping =
-      pm::Mapping::create(path, bytes_needed(header, groups), header.file_bytes, make, {.gpu = gpu});
+  auto mapping = pm::Mapping::create(path, bytes_needed(header, groups), header.file_bytes, make, {.gpu = gpu});
   if (!mapping.ok()) return mapping.status();
   GpmCheckpointFile file(path, std::move(mapping.value()), synced);
   pm::write_bytes(file.mapping_.data(), &header, sizeof header);

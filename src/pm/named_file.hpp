@@ -99,7 +99,8 @@ class NewFile {
   void drop();
 
   std::string what_, path_;
-  std::string partial_;  // the name that it has until it is kept; had before it is made, for it goes without memory, too
+  std::string
+      partial_;  // the name that it has until it is kept; had before it is made, for it goes without memory, too
   FileId id_;
   std::uint64_t process_ = 0;  // that makes it
   Fd replaced_;  // locked
