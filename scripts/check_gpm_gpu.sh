@@ -29,8 +29,8 @@ mkdir -p "$tree"
 flags=(-std=c++20 -O2 -Iinclude -Isrc -Ibench -Ibench/gpm -isystem .deps/usr/include -DHWY_SHARED_DEFINE
   -DPERDURE_VERSION=\"check\")
 cuda_flags=("-arch=$arch" --expt-relaxed-constexpr -diag-suppress=20011,20014)
-core=(base/status.cpp exec/cuda_host.cu exec/workers.cpp log/gpm_calls.cpp log/gpm_checkpoint_file.cpp log/gpm_ddio.cpp
-  log/gpm_file.cpp log/gpm_log_file.cpp pm/flush.cpp pm/mapping.cpp pm/survival.cpp)
+core=(base/caught.cpp base/process.cpp base/status.cpp exec/cuda_host.cu exec/workers.cpp log/gpm_calls.cpp log/gpm_checkpoint_file.cpp log/gpm_ddio.cpp
+  log/gpm_file.cpp log/gpm_log_file.cpp pm/flush.cpp pm/mapping.cpp pm/named_file.cpp pm/survival.cpp)
 app_sources=(bench/gpm/on_cuda.cu bench/gpm/main.cpp bench/gpm/on_cpu.cpp src/exec/sort.cpp src/exec/cuda_sort.cu)
 apps=1
 for header in hwy/highway.h CLI/CLI.hpp nlohmann/json.hpp; do
