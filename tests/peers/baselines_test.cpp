@@ -97,6 +97,9 @@ TEST(Baselines, CcehComparesEmptySlotsAsItDoesOthers) {
   std::uint64_t value = 0;
   ASSERT_EQ(table.find(host, bytes_of(key), value), Outcome::absent);
   EXPECT_EQ(WatchedKeys::compared, 16u) << "of four lines of four slots each";
+  // Nothing is asked before: of key 0, which nobody may have, an empty slot would be taken for it.
+  std::uint64_t const zero = 0;
+  EXPECT_TRUE(InlineKeys(*file.pool).holds(host, 0, InlineKeys::wanted(bytes_of(zero))));
 }
 
 }  // namespace
