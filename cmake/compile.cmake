@@ -54,6 +54,14 @@ function(perdure_compile_quickly target)
   endif()
 endfunction()
 
+# For sources whose searches are taken apart by what -O2 leaves out of line and out of loops (Dash: docs/benchmarks.md). A
+# user's own level of optimisation stands.
+function(perdure_compile_for_speed)
+  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O2" AND NOT PERDURE_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
+endfunction()
+
 # For sources that do little but read a command line, by header-only libraries that take long to compile.
 function(perdure_compile_plainly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
