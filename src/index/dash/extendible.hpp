@@ -203,11 +203,11 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   // --- The directory ----------------------------------------------------------------------------------------------
 
   template <class Host>
-  PERDURE_FN Directory& directory(Host& host) {
+  PERDURE_HOT Directory& directory(Host& host) {
     return *reinterpret_cast<Directory*>(host.load(&volatile_));
   }
   template <class Host>
-  PERDURE_FN std::uint64_t holder(Host& host, std::uint64_t hash) {
+  PERDURE_HOT std::uint64_t holder(Host& host, std::uint64_t hash) {
     Directory& directory = this->directory(host);
     std::uint64_t const found = host.load(&directory.entries[directory.index(hash)]);
     return found != 0 ? found : enter(host, hash);
@@ -218,7 +218,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   }
 
   template <class Host, class F>
-  PERDURE_FN Answer until_settled(Host& host, std::uint64_t hash, F operation) {
+  PERDURE_HOT Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
       Directory& seen = directory(host);
       std::uint64_t const* const entry = &seen.entries[seen.index(hash)];

@@ -21,14 +21,14 @@ class InlineKeys {
   };
   explicit InlineKeys(std::uint32_t key_bytes = 8) : key_bytes_(key_bytes) {}
 
-  [[nodiscard]] PERDURE_FN Key key(std::byte const* bytes) const {
+  [[nodiscard]] PERDURE_HOT Key key(std::byte const* bytes) const {
     Key key;
     std::memcpy(&key.word, bytes, key_bytes_);
     key.hash = hash_of_word(key.word);
     return key;
   }
   template <class Host>
-  [[nodiscard]] PERDURE_FN bool equal(Host&, Slot slot, Key const& key) const {
+  [[nodiscard]] PERDURE_HOT bool equal(Host&, Slot slot, Key const& key) const {
     return slot.first == key.word;
   }
   template <class Host>
@@ -47,7 +47,7 @@ class InlineKeys {
   }
 
  private:
-  [[nodiscard]] PERDURE_FN std::uint64_t hash_of_word(std::uint64_t word) const {
+  [[nodiscard]] PERDURE_HOT std::uint64_t hash_of_word(std::uint64_t word) const {
     std::byte bytes[8];
     std::memcpy(bytes, &word, sizeof bytes);
     if (key_bytes_ > sizeof bytes) __builtin_unreachable();

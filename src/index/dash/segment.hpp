@@ -84,7 +84,7 @@ class SegmentOps {
   // --- Single operations. `right()` tells whether the segment is still the key's. -------------------------------
 
   template <class Host, class Right>
-  PERDURE_FN Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
+  PERDURE_HOT Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
     Bucket& home = s.bucket(home_of(key.hash));
     host.read(&home, kMetadata);
     if constexpr (!K::optimistic) lock(host, home);
@@ -279,7 +279,7 @@ class SegmentOps {
 
   /// Of near memory, in one wait: a key's home bucket, and what its probing bucket says of itself.
   template <class Host>
-  PERDURE_FN void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
+  PERDURE_HOT void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
     if constexpr (Host::kNear) {
       auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(home));
       for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
@@ -291,7 +291,7 @@ class SegmentOps {
 
   /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>
-  PERDURE_FN static std::uint32_t printed(Host& host, Bucket const& bucket, exec::ByteFinder const& print) {
+  PERDURE_HOT static std::uint32_t printed(Host& host, Bucket const& bucket, exec::ByteFinder const& print) {
     if constexpr (!K::fingerprints) return State::kAll;
     return print.in(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]));
   }
@@ -343,7 +343,7 @@ class SegmentOps {
 
   /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
   template <class Host>
-  PERDURE_FN bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
+  PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found, Spot* spot = nullptr) const {
     std::uint32_t const home = home_of(key.hash), next = next_of(home);
     if (locate_in(host, s.bucket(home), home, key, state.used() & ~state.guests(), found, spot)) return true;
     Hints const hints{host.load(&s.bucket(home).hints)};

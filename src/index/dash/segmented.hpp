@@ -235,7 +235,7 @@ class Segmented {
     return end_of(host.load(&header->start), Extent{host.load(&header->extent)}.depth());
   }
   /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can have.
-  PERDURE_FN void touch(Segment s) {
+  PERDURE_HOT void touch(Segment s) {
     std::uint64_t const at = number(place_of(s)), bit = std::uint64_t{1} << at % 64;
     if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
       note_touched(place_of(s));
