@@ -43,7 +43,16 @@ void* allocate(std::size_t bytes, std::size_t align) {
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   return allocate(bytes, static_cast<std::size_t>(align));
 }
+// A sanitizer's own would serve these, and not know what is freed here.
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
+  try {
+    return allocate(bytes, 1);
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+}
 [[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::nothrow_t const&) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "exec/sanitizer.hpp"
 #include "lifetime/lifetime_store.hpp"
 
 namespace perdure::test {
@@ -202,6 +203,7 @@ TEST_P(Fork, AChildOfClone) {
 }
 
 TEST_P(Fork, AChildOpensPoolsOfItsOwn) {
+  if (kThreadSanitizer) GTEST_SKIP() << "this sanitizer lets no thread begin in a child of several";
   EXPECT_EQ(in_child([&] {
               if (home_.open().status().code() != Code::busy) return 1;
               CreateOptions create;
