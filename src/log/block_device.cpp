@@ -13,6 +13,9 @@
 #include <mutex>
 #include <utility>
 
+#include "base/mutants.hpp"
+#include "log/ring_request.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -27,7 +30,11 @@ class FileDevice : public BlockDevice {
   FileDevice(FileDevice const&) = delete;
   FileDevice& operator=(FileDevice const&) = delete;
 
-  int sync() override { return ::fdatasync(fd_) == 0 ? 0 : errno; }
+  int sync() override {
+    if (mutated(Mutant::disk_not_synced)) return 0;
+    int const error = ::fdatasync(fd_) == 0 ? 0 : errno;
+    return mutated(Mutant::disk_sync_error_dropped) ? 0 : error;
+  }
   [[nodiscard]] std::uint64_t bytes() const override {
     struct stat st{};
     return ::fstat(fd_, &st) == 0 ? static_cast<std::uint64_t>(st.st_size) : 0;
@@ -54,7 +61,7 @@ class PlainDevice final : public FileDevice {
     {
       std::lock_guard const lock(mutex_);
       done_.push_back({r.tag, result});
-      needs_sync_ |= r.verb == Verb::write_durably;
+      needs_sync_ |= r.verb == Verb::write_durably && !mutated(Mutant::plain_write_not_synced);
     }
     changed_.notify_one();
     return 0;
@@ -73,7 +80,7 @@ class PlainDevice final : public FileDevice {
     // Which of the writes a failed sync lost is unknown, so that all of them failed.
     int const error = needs_sync ? sync() : 0;
     for (Completion& c : mine) {
-      if (error != 0 && c.result >= 0) c.result = -error;
+      if (error != 0 && c.result >= 0 && !mutated(Mutant::plain_sync_error_dropped)) c.result = -error;
       done.push_back(c);
     }
     return 0;
@@ -105,17 +112,8 @@ class RingDevice final : public FileDevice {
   int start(Request const& r) override {
     io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
     if (sqe == nullptr) return EBUSY;
-    auto const bytes = static_cast<unsigned>(r.bytes);
     bool const fixed = method_.fixed_buffers && r.data >= fixed_.data() && r.data < fixed_.data() + fixed_.size();
-    if (r.verb == Verb::read) {
-      fixed ? io_uring_prep_read_fixed(sqe, fd_, r.data, bytes, r.offset, 0)
-            : io_uring_prep_read(sqe, fd_, r.data, bytes, r.offset);
-    } else {
-      fixed ? io_uring_prep_write_fixed(sqe, fd_, r.data, bytes, r.offset, 0)
-            : io_uring_prep_write(sqe, fd_, r.data, bytes, r.offset);
-      if (r.verb == Verb::write_durably) sqe->rw_flags = RWF_DSYNC;
-    }
-    io_uring_sqe_set_data64(sqe, r.tag);
+    prepare(*sqe, fd_, r, fixed);
     return submit();
   }
 
@@ -204,6 +202,8 @@ Status sync_directory_of(std::string const& path) {
   auto const slash = path.rfind('/');
   std::string const directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   int const fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES)
+    return {Code::unsupported, "directory " + directory + " may not be read, and so not be synced"};
   if (fd < 0) return failed(directory, errno);
   int const error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
@@ -230,13 +230,6 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
     ::close(fd);
     if (error != EWOULDBLOCK) return failed(path, error);
     return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
-  }
-  if (mode == OpenMode::create) {
-    // A file that was just made has a name for good only when its directory is on the disk too.
-    if (Status s = sync_directory_of(path); !s.ok()) {
-      ::close(fd);
-      return s;
-    }
   }
   if (options.io_uring) {
     io_uring ring{};

@@ -69,7 +69,8 @@ struct IoOptions {
 
 enum class OpenMode : std::uint8_t { read_only, read_write, create };
 
-/// Opens a file; `create` refuses one that is there. Takes io_uring and O_DIRECT where they are granted.
+/// Opens a file; `create` refuses one that is there, and its name lasts once its directory is synced. Takes io_uring
+/// and O_DIRECT where they are granted.
 Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMode mode, IoOptions const& options);
 
 /// The names in the directory of `path` outlive a power loss from here on.

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
+
 namespace perdure::log {
 namespace {
 constexpr std::uint64_t kZeroBytes = 1u << 20;  // written at a time by zero()
@@ -41,8 +44,15 @@ BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
     : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {}
 
 Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
-  auto device = open_device(path, mode, options);
+  auto device = disk().open(path, mode, options);
   if (!device) return device.status();
+  if (mode == OpenMode::create && !mutated(Mutant::file_name_not_synced)) {
+    // A file that was just made has a name for good only when its directory is on the disk too.
+    if (Status s = disk().sync_directory_of(path); !s.ok()) {
+      static_cast<void>(disk().remove(path));  // what was not made is not there
+      return s;
+    }
+  }
   return std::make_unique<BlockFile>(path, std::move(*device));
 }
 
@@ -94,14 +104,15 @@ Status BlockFile::settle(Completion const& completion, std::vector<Done>& done) 
   if (n > 0) p.done += static_cast<std::uint64_t>(n);
   // Short of a block only the end of the file stops a read; nothing stops a write but an error.
   bool const goes_on = again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0));
-  if (goes_on && ++p.tries < kMaxTries) {
+  if (goes_on && ++p.tries < kMaxTries && !mutated(Mutant::short_write_taken_for_whole)) {
     p.done -= p.done % kBlock;  // a piece of a block is written again
     return start_rest(static_cast<std::size_t>(completion.tag));
   }
   Done d{r.tag, p.done, {}};
   if (n < 0) d.status = error(writes ? "writing" : "reading", r.offset + p.done, static_cast<int>(-n));
   if (n == 0 && writes) d.status = error("writing", r.offset + p.done, ENOSPC);
-  if (n > 0 && goes_on) d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
+  if (n > 0 && goes_on && !mutated(Mutant::short_write_taken_for_whole))
+    d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
   p.used = false;
   done.push_back(std::move(d));
   return {};

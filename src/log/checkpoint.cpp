@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutants.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -115,7 +117,7 @@ Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> 
   std::memcpy(table->data(), sums.data(), sums.size() * sizeof(std::uint32_t));
   info.table_crc = crc32c(0, table->data(), table_bytes(info));
   if (Status s = file.write_durably(kBlock + info.bytes, table->span()); !s.ok()) return s;
-  if (Status s = file.sync(); !s.ok()) return s;
+  if (Status s = mutated(Mutant::image_not_synced) ? Status{} : file.sync(); !s.ok()) return s;
   // Only now: a header that is valid stands for bytes that are there.
   ImageHeader h{};
   h.magic = kImageMagic;
@@ -129,7 +131,7 @@ Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> 
   h.table_crc = info.table_crc;
   h.crc = info.header_crc = checksum(h);
   if (Status s = write_block(file, 0, &h, sizeof h); !s.ok()) return s;
-  return file.sync();  // the file's new length too
+  return mutated(Mutant::image_not_synced) ? Status{} : file.sync();  // the file's new length too
 }
 
 Result<ImageInfo> read_image_info(BlockFile& file) {
@@ -196,7 +198,7 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   image.pool_id = pool_id_;
   image.sequence = sequence_ + 1;
   image.at = at;
-  std::uint32_t const which = 1 - active_;
+  std::uint32_t const which = mutated(Mutant::image_overwrites_what_counts) && sequence_ > 0 ? active_ : 1 - active_;
   bool const first = sequence_ == 0;
   older_.reset();  // from here on the inactive image is half written
   if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;

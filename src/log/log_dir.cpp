@@ -1,35 +1,37 @@
 #include "log/log_dir.hpp"
 
-#include <linux/magic.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
 
 namespace perdure::log {
 namespace {
 
 constexpr std::array kNames{"redo.log", "checkpoint", "image-a", "image-b"};
-constexpr std::uint64_t kLeastLog = 1u << 20;
 
 std::string name_in(std::string const& directory, char const* name) { return directory + "/" + name; }
 
 /// A log that a power loss takes with it would be a lie.
 Status check_medium(std::string const& directory) {
-  struct statfs fs{};
-  if (::statfs(directory.c_str(), &fs) != 0) {
-    Code const code = errno == ENOENT ? Code::not_found : Code::io_error;
-    return {code, "log directory " + directory + ": " + std::strerror(errno)};
-  }
-  auto const magic = static_cast<std::uint64_t>(fs.f_type);
-  if (magic != TMPFS_MAGIC && magic != HUGETLBFS_MAGIC && magic != RAMFS_MAGIC) return {};
+  auto const forgets = disk().forgets(directory);
+  if (!forgets) return {forgets.status().code(), "log " + forgets.status().message()};
+  if (!forgets.value()) return {};
   return {Code::unsupported,
           "log directory " + directory +
               " lies in memory, which a power loss clears; name one on a disk, or choose durability process"};
+}
+
+/// A log whose directory a power loss takes with it would be a lie, too.
+Status make_directory(std::string const& directory) {
+  auto const made = disk().make_directory(directory);
+  if (!made) return {made.status().code(), "log " + made.status().message()};
+  auto const name_end = directory.find_last_not_of('/');
+  if (name_end == std::string::npos || mutated(Mutant::log_dir_not_synced)) return {};  // the root has no name
+  Status const s = disk().sync_directory_of(directory.substr(0, name_end + 1));
+  // One that was there may lie in a directory that we may not read: its name is the matter of whoever made it.
+  return !made.value() && s.code() == Code::unsupported ? Status{} : s;
 }
 
 using Opened = std::array<std::unique_ptr<BlockFile>, kNames.size()>;
@@ -38,7 +40,11 @@ Result<Opened> open_all(std::string const& directory, OpenMode mode) {
   Opened files;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     auto file = BlockFile::open(name_in(directory, kNames[i]), mode);
-    if (!file) return Status{file.status().code(), "log directory " + directory + ": " + file.status().message()};
+    if (!file) {
+      for (std::size_t mine = 0; mine < i && mode == OpenMode::create; ++mine)
+        static_cast<void>(disk().remove(name_in(directory, kNames[mine])));
+      return Status{file.status().code(), "log directory " + directory + ": " + file.status().message()};
+    }
     files[i] = std::move(*file);
   }
   return files;
@@ -58,16 +64,16 @@ LogDir::LogDir(std::string directory, std::unique_ptr<BlockFile> log_file, LogId
       checkpoints_(std::make_unique<Checkpoints>(std::move(files), identity.pool_id)) {}
 
 void LogDir::remove(std::string const& directory) {
-  for (char const* const name : kNames) ::unlink(name_in(directory, name).c_str());
+  for (char const* const name : kNames) static_cast<void>(disk().remove(name_in(directory, name)));
 }
 
 Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, PoolId const& pool_id,
                                                std::uint64_t log_bytes, bool overwrite) {
-  if (log_bytes < kLeastLog || log_bytes % kBlock != 0)
+  if (log_bytes < least_log() || log_bytes % kBlock != 0)
     return Status{Code::invalid_argument, "log directory " + directory + ": log_bytes " + std::to_string(log_bytes) +
-                                              " must be a multiple of 4096 and at least 1048576"};
-  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
-    return Status{Code::io_error, "log directory " + directory + ": cannot make it: " + std::strerror(errno)};
+                                              " must be a multiple of 4096 and at least " +
+                                              std::to_string(least_log())};
+  if (Status s = make_directory(directory); !s.ok()) return s;
   if (Status s = check_medium(directory); !s.ok()) return s;
   if (overwrite) {
     auto old = open_all(directory, OpenMode::read_write);  // not while another process uses them
@@ -118,9 +124,10 @@ Status LogDir::start(LogPosition end) {
 Status LogDir::checkpoint(std::span<std::byte const> pool) {
   LogPosition const at = log_->position();
   // Else an image could count whose log ends before it.
-  if (Status s = log_->wait_durable(at.lsn); !s.ok()) return s;
+  Status const logged = mutated(Mutant::checkpoint_without_its_log) ? Status{} : log_->wait_durable(at.lsn);
+  if (!logged.ok()) return logged;
   if (Status s = checkpoints_->write(pool, at); !s.ok()) return s;
-  log_->truncate(checkpoints_->keep_from());
+  log_->truncate(mutated(Mutant::log_truncated_to_newest) ? at.lsn : checkpoints_->keep_from());
   ++written_;
   return {};
 }

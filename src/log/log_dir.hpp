@@ -15,6 +15,13 @@
 
 namespace perdure::log {
 
+#if defined(PERDURE_EXPLORE)
+inline thread_local std::uint64_t explored_least_log = 1u << 20;  // so that a few batches fill one
+inline std::uint64_t least_log() { return explored_least_log; }
+#else
+constexpr std::uint64_t least_log() { return 1u << 20; }
+#endif
+
 class LogDir {
  public:
   /// Makes the directory where it is missing, and the files; refuses files that are there unless

@@ -1,14 +1,10 @@
 #include "log/snapshot_file.hpp"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
+
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
 
 namespace perdure::log {
 namespace {
@@ -19,14 +15,12 @@ Status there_already(std::string const& path) {
 
 /// Whether a new snapshot may take this name; a slip of the name must not cost a pool or a checkpoint.
 Status check_target(std::string const& path, bool overwrite) {
-  struct stat st{};
-  if (::lstat(path.c_str(), &st) != 0) {
-    if (errno == ENOENT) return {};
-    return {Code::io_error, "snapshot " + path + ": " + std::strerror(errno)};
-  }
+  auto const found = disk().look(path, sizeof(ImageHeader));
+  if (!found) return {found.status().code(), "snapshot " + path + ": " + found.status().message()};
+  if (!found.value()) return {};
   if (!overwrite) return there_already(path);
   ImageHeader header{};
-  if (S_ISREG(st.st_mode)) std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  if (auto const& head = found.value()->head; !head.empty()) std::memcpy(&header, head.data(), head.size());
   if (header.magic == kImageMagic && header.sequence == 0) return {};
   return {Code::already_exists,
           "snapshot " + path + ": what is there is no snapshot, and is not replaced; name another"};
@@ -37,18 +31,14 @@ Status remove_abandoned(std::string const& path) {
   auto left = BlockFile::open(path, OpenMode::read_write);
   if (left.status().code() == Code::not_found) return {};
   if (!left.ok()) return left.status();
-  ::unlink(path.c_str());
-  return {};
+  return disk().remove(path);
 }
 
 Status give_name(std::string const& from, std::string const& path, bool overwrite) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), overwrite ? 0 : RENAME_NOREPLACE) == 0)
-    return sync_directory_of(path);
-  if (errno == EEXIST) return there_already(path);
-  std::string const why = errno == EINVAL && !overwrite
-                              ? "its file system cannot rename without replacing; pass overwrite"
-                              : std::strerror(errno);
-  return {Code::io_error, "snapshot " + path + ": " + why};
+  Status const s = disk().rename(from, path, overwrite);
+  if (s.ok()) return {};
+  if (s.code() == Code::already_exists) return there_already(path);
+  return {s.code(), "snapshot " + path + ": " + s.message()};
 }
 
 }  // namespace
@@ -64,9 +54,13 @@ Status write_snapshot(std::string const& path, bool overwrite, ImageInfo info, s
   if (!file) return file.status();
   Status s = write_image(**file, info, bytes, head);
   if (s.ok()) s = give_name(partial, path, overwrite);
+  if (!s.ok()) {
+    static_cast<void>(disk().remove(partial));  // a snapshot that failed has said so
+    return {s.code(), s.message() + "; no snapshot was made"};
+  }
+  if (!mutated(Mutant::snapshot_name_not_synced)) s = disk().sync_directory_of(path);
   if (s.ok()) return {};
-  ::unlink(partial.c_str());
-  return {s.code(), s.message() + "; no snapshot was made"};
+  return {s.code(), "snapshot " + path + ": it is there now, but perhaps not after a power loss: " + s.message()};
 }
 
 Result<SnapshotFile> open_snapshot(std::string const& path) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutants.hpp"
 #include "log/batch_record.hpp"
 #include "log/log_dir.hpp"
 #include "perdure/store.h"
@@ -51,7 +52,7 @@ class SeenIsDurable {
     if (power_) static_cast<void>(power_->log().wait_durable(lsn_));
   }
   void seen(std::shared_ptr<log::LogDir> const& power) {
-    power_ = power;
+    if (!mutated(Mutant::reads_do_not_wait)) power_ = power;
     if (power_) lsn_ = power_->log().position().lsn;
   }
 

@@ -248,7 +248,7 @@ Status GphashStore::end(Transaction::State* transaction, bool commit) {
   auto const keep = std::move(store.transaction_);  // `transaction` may be the last to hold it
   store.transaction_thread_ = std::thread::id{};
   if (done.ok()) done = store.checkpoint_in_time(world);
-  if (!done.ok() || !power) return done;
+  if (!done.ok() || !power || mutated(Mutant::transaction_acknowledged_early)) return done;
   return power->log().wait_durable(lsn);
 }
 
