@@ -201,6 +201,10 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   std::uint32_t const which = mutated(Mutant::image_overwrites_what_counts) && sequence_ > 0 ? active_ : 1 - active_;
   bool const first = sequence_ == 0;
   older_.reset();  // from here on the inactive image is half written
+  // And says so: chunks in which only roots have changed, which end with checksums of their own, have the same CRC, so
+  // that the old header would vouch for a mix of both images.
+  ImageHeader const none{};
+  if (Status s = write_block(*files_.image[which], 0, &none, sizeof none); !s.ok()) return s;
   if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;
   if (Status s = write_record(image, which); !s.ok()) return s;
   if (!first) older_ = newest_.lsn;

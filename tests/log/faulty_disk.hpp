@@ -36,6 +36,11 @@ class FaultyDisk {
     ++cuts;
     changed.notify_all();
   }
+  void sync_all() {
+    std::lock_guard const lock(mutex);
+    for (auto const& w : volatile_writes) put(w.offset, w.bytes.data(), w.bytes.size());
+    volatile_writes.clear();
+  }
   /// Completes nothing from here on, or goes on.
   void hold_back(bool whether) {
     std::lock_guard const lock(mutex);
