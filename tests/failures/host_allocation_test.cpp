@@ -281,7 +281,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
         {"snapshot", true,
          [this](Store& s, Contents&) {
            std::string const file = scratch_.file("snapshot");
-           return counted([&] { return s.snapshot(file, true); });
+           return counted([&] { return s.snapshot(file, {.overwrite = true}); });
          }},
     };
     if (!gphash() || GetParam().layout != Layout::word) return all;
