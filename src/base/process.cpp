@@ -109,11 +109,13 @@ bool is_held(int fd) {
 }
 
 void close_held(int fd) {
-  if (!is_held(fd)) return;
-  ::flock(fd, LOCK_UN);  // a child made by clone() may have the file open still
+  static_cast<void>(this_process());
   Descriptors& all = descriptors();
   std::lock_guard const lock(all.mutex);
-  if (std::erase(all.held, fd) == 0) return;
+  auto const found = std::find(all.held.begin(), all.held.end(), fd);
+  if (found == all.held.end()) return;
+  all.held.erase(found);
+  ::flock(fd, LOCK_UN);  // a child made by clone() may have the file open still
   int const error = errno;
   ::close(fd);
   errno = error;

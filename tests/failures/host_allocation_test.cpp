@@ -281,9 +281,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
         {"snapshot", true,
          [this](Store& s, Contents&) {
            std::string const file = scratch_.file("snapshot");
-           SnapshotOptions how;
-           how.overwrite = true;
-           return counted([&] { return s.snapshot(file, how); });
+           return counted([&] { return s.snapshot(file, {.overwrite = true}); });
          }},
     };
     if (!gphash() || GetParam().layout != Layout::word) return all;
