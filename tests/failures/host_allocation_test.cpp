@@ -281,7 +281,9 @@ class HostAllocation : public testing::TestWithParam<Kind> {
         {"snapshot", true,
          [this](Store& s, Contents&) {
            std::string const file = scratch_.file("snapshot");
-           return counted([&] { return s.snapshot(file, {.overwrite = true}); });
+           SnapshotOptions how;
+           how.overwrite = true;
+           return counted([&] { return s.snapshot(file, how); });
          }},
     };
     if (!gphash() || GetParam().layout != Layout::word) return all;
