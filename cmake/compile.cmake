@@ -54,10 +54,10 @@ function(perdure_compile_quickly target)
   endif()
 endfunction()
 
-# For sources whose searches are taken apart by what -O2 leaves out of line and out of loops (Dash: docs/benchmarks.md). A
-# user's own level of optimisation stands.
+# For sources that lose much speed by what -O2 does not do (Dash: docs/benchmarks.md). Flags that the user or a parent
+# project gave stand.
 function(perdure_compile_for_speed)
-  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O2" AND NOT PERDURE_SANITIZE)
+  if(CMAKE_CXX_FLAGS_RELEASE STREQUAL perdure_own_release_flags AND NOT PERDURE_SANITIZE)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
   endif()
 endfunction()
