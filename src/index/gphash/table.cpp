@@ -608,15 +608,17 @@ std::optional<Table::Change> Table::key_nearby(std::uint64_t number) const {
   return std::nullopt;
 }
 
-/// What to do about an entry; none where it is right, or only its record is damaged.
-std::optional<Table::Change> Table::change_for(std::uint64_t number) const {
+/// What to do about an entry; none where it is right, or only its record is damaged. `words_right`: the sum of all slots
+/// says that they are what they were. Then a record that cannot be right is damaged itself, and no other is in its place.
+std::optional<Table::Change> Table::change_for(std::uint64_t number, bool words_right) const {
   SlotAt const at = locate(number);
   std::uint64_t const word = word_at(at);
   if (word == 0) return std::nullopt;
   if (in_place_ && word == in_place::kInsert) return drop(number, "half inserted");
   std::optional<Entry> const e = entry(number);
   std::string const what = fault(number, *e);
-  if (what.empty()) return std::nullopt;
+  if (what.empty() || (words_right && e->readable)) return std::nullopt;
+  if (words_right) return drop(number, what);
   if (e->readable) {
     std::uint64_t const hash = hash_bytes(e->key.data(), e->key.size());
     auto const slots = candidate_slots(e->key);
@@ -642,6 +644,7 @@ std::vector<Table::Change> Table::changes(Survey const& found, std::optional<std
   if (missing.value_or(0) != 0) {
     if (auto one = change_by_sum(*missing)) return {*one};
   }
+  bool const words_right = missing == 0u && found.half.empty() && found.again.empty();
   // Records of `in_place` do not say whose they are: of two slots that lead to one, neither is to be believed.
   std::set<std::uint64_t> shared;
   if (in_place_ && view_.key_bytes != 0)
@@ -651,7 +654,7 @@ std::vector<Table::Change> Table::changes(Survey const& found, std::optional<std
     SlotAt const at = locate(number);
     if (holds_entry(at) && shared.contains(record_at(at).bytes))
       all.push_back(drop(number, "another slot leads to its record"));
-    else if (auto change = change_for(number))
+    else if (auto change = change_for(number, words_right))
       all.push_back(std::move(*change));
   }
   return all;

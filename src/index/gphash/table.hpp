@@ -149,7 +149,7 @@ class Table {
   [[nodiscard]] Change put_right(std::uint64_t number, Offset at, std::uint64_t word, std::string const& what) const;
   [[nodiscard]] Change drop(std::uint64_t number, std::string const& why) const;
   [[nodiscard]] std::optional<Change> change_by_sum(std::uint64_t missing) const;
-  [[nodiscard]] std::optional<Change> change_for(std::uint64_t number) const;
+  [[nodiscard]] std::optional<Change> change_for(std::uint64_t number, bool words_right) const;
   [[nodiscard]] std::optional<Change> key_nearby(std::uint64_t number) const;
   [[nodiscard]] std::optional<std::uint64_t> word_nearby(std::uint64_t number) const;
   [[nodiscard]] bool explains(std::uint64_t number, std::uint64_t word) const;
