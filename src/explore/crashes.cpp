@@ -96,14 +96,18 @@ Crasher::Leaf Crasher::crash_once(Window const& window, std::vector<std::uint8_t
   tracker_.take_windows();  // of a recovery that ended early
   tracker_.end_crash();
   if (quiet_) return leaf;
+  leaf.fresh = count_state(mix(mix(tracker_.read_hash(), expected), seed_), logical);
+  return leaf;
+}
+
+bool Crasher::count_state(std::uint64_t state, std::uint64_t logical) {
   ++totals_->states;
-  std::uint64_t const state = mix(mix(tracker_.read_hash(), expected), seed_);
   std::lock_guard const lock(totals_->mutex);
-  leaf.fresh = totals_->distinct.insert(state).second;
-  fresh_ += leaf.fresh;
+  bool const fresh = totals_->distinct.insert(state).second;
+  fresh_ += fresh;
   totals_->logical.insert(mix(logical, seed_));
   if (options_.states != 0 && totals_->distinct.size() >= options_.states) totals_->stop = true;
-  return leaf;
+  return fresh;
 }
 
 /// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads here.
@@ -164,6 +168,12 @@ std::optional<Finding> Crasher::crash_everywhere(std::vector<Window> const& wind
   return std::nullopt;
 }
 
+std::optional<Finding> Crasher::crash_run(Forward const& forward) {
+  back_to(base_, base_bytes_);
+  base_hash_ = 0;
+  return crash_everywhere(forward.windows, {});
+}
+
 /// Recovery from one crash is a run like any other: crash it as well.
 std::optional<Finding> Crasher::crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
                                                       std::vector<CrashPoint> const& path) {
@@ -191,9 +201,7 @@ bool Crasher::try_schedule(SimSchedule const& schedule, Forward& forward) {
   if (forward.wrong) {
     finding = Finding{*forward.wrong, seed_, {}, {}, ""};
   } else if (options_.crashes) {
-    back_to(base_, base_bytes_);
-    base_hash_ = 0;
-    finding = crash_everywhere(forward.windows, {});
+    finding = crash_run(forward);
   }
   if (!finding) return true;
   finding->switches = forward.taken;
@@ -225,9 +233,7 @@ std::optional<Finding> Crasher::goes_wrong(std::vector<SimSwitch> const& switche
   if (forward.wrong) {
     finding = Finding{*forward.wrong, seed_, {}, {}, ""};
   } else {
-    back_to(base_, base_bytes_);
-    base_hash_ = 0;
-    finding = crash_everywhere(forward.windows, {});
+    finding = crash_run(forward);
   }
   if (finding) finding->switches = switches;
   return finding;

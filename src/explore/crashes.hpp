@@ -68,6 +68,8 @@ struct Totals {
   // How often what must be met was met: in runs, and in recoveries.
   std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
       undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0}, steps{0};
+  // Durability power: batches that were taken from a log.
+  std::atomic<std::uint64_t> checkpoints{0}, replayed{0};
   // libGPM: operations of kernels, entries that found no room, entries after crashes, checkpoints restored.
   std::atomic<std::uint64_t> gpm_operations{0}, gpm_overflows{0}, gpm_entries{0}, gpm_restored{0};
   std::atomic<std::uint64_t> merges{0};  // of Dash's segments; their splits are growths
@@ -106,7 +108,7 @@ class Crasher {
   /// All schedules that the options ask for, all crashes.
   void explore(std::uint64_t scenario_seed);
   /// One run and one crash; what is wrong with it, if anything is.
-  std::optional<std::string> replay(Finding const& finding);
+  virtual std::optional<std::string> replay(Finding const& finding);
   [[nodiscard]] virtual std::string describe(std::uint64_t scenario_seed) const = 0;
 
  protected:
@@ -135,7 +137,13 @@ class Crasher {
   // What subjects are made of.
   void back_to(std::size_t mark, std::uint64_t file_bytes);
   std::optional<Finding> crash_everywhere(std::vector<Window> const& windows, std::vector<CrashPoint> const& outer);
+  /// All crashes of the run that was just made.
+  virtual std::optional<Finding> crash_run(Forward const& forward);
   void report(Finding finding);
+  bool prepare(std::uint64_t scenario_seed);
+  [[nodiscard]] bool enough_here();  // of this scenario
+  /// One more state was judged; whether it is the first of its kind.
+  bool count_state(std::uint64_t state, std::uint64_t logical);
   /// Ends a recorded run: its windows, and what is wrong with it besides.
   void end_run(Forward& forward, exec::SimScheduler const& scheduler);
 
@@ -155,7 +163,6 @@ class Crasher {
     std::vector<Window> recovery;
     bool fresh = false;
   };
-  bool prepare(std::uint64_t scenario_seed);
   bool try_schedule(exec::SimSchedule const& schedule, Forward& forward);
   void explore_switches(std::vector<exec::SimSwitch> const& switches);
   void minimise(Finding& finding);
@@ -169,7 +176,6 @@ class Crasher {
                   bool record_recovery);
   void apply_window(Window const& window);
   [[nodiscard]] bool enough();  // of everything
-  [[nodiscard]] bool enough_here();  // of this scenario
 
   std::unordered_set<std::uint64_t> seen_windows_;  // of this scenario
   std::uint64_t fresh_ = 0;  // distinct states found in this scenario

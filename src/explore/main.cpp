@@ -13,6 +13,7 @@
 #include "explore/gpm_checkpoint_runner.hpp"
 #include "explore/gpm_log_runner.hpp"
 #include "explore/mutants.hpp"
+#include "explore/power_runner.hpp"
 #include "explore/runner.hpp"
 #include "index/dash/extendible.hpp"
 #include "index/dash/keys.hpp"
@@ -41,13 +42,20 @@ constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::stor
                                                          {"dash-lh", Subject::dash_lh},
                                                          {"dash-records", Subject::dash_records}};
 
+constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
+constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
+constexpr std::uint64_t kCutsOfAScenario = 400;
+constexpr std::uint32_t kCutsOfARequest = 16;
+
 bool is_dash(Subject subject) {
   return subject == Subject::dash_eh || subject == Subject::dash_lh || subject == Subject::dash_records;
 }
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.subject) {
-    case Subject::store: break;
+    case Subject::store:
+      if (options.bounds.power) return std::make_unique<PowerRunner>(options, totals);
+      break;
     case Subject::gpm_log:
     case Subject::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
     case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
@@ -105,6 +113,8 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"batches_without_room", t.batches_refused.load()},
           {"batches_that_end_inside_a_growth", t.inside_growths.load()},
           {"steps", t.steps.load()},
+          {"checkpoints", t.checkpoints.load()},
+          {"batches_replayed", t.replayed.load()},
           {"merges", t.merges.load()},
           {"session_operations", t.session_operations.load()},
           {"session_operations_without_room", t.session_refusals.load()},
@@ -119,13 +129,13 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.subject == Subject::store;
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s --replay '%s'\n",
+    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s --replay '%s'\n",
                 f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
                 store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), a.options.bounds.atomic ? " --atomic" : "",
                 a.options.bounds.mirrored ? " --mirrored" : "", a.options.bounds.full_medium ? " --full-medium" : "",
                 a.options.bounds.cached ? " --cached" : "", a.options.bounds.device_ops ? " --device-ops" : "",
-                a.options.bounds.steps ? " --steps" : "", a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(),
-                replay_text(f).c_str());
+                a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
+                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
   std::printf(
@@ -135,7 +145,11 @@ void print(Arguments const& a, Totals& t) {
       a.options.subject == Subject::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), n(t.scenarios),
       n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen), n(t.windows_sampled), n(t.nested_sampled),
       n(t.windows_skipped));
-  if (a.options.subject == Subject::store)
+  if (a.options.bounds.power)
+    std::printf(
+        "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu half-made pools refused\n",
+        n(t.growths), n(t.checkpoints), n(t.replayed), n(t.refused));
+  else if (a.options.subject == Subject::store)
     std::printf(
         "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu displacements; recoveries with "
         "%llu resizes resumed, %llu duplicates, %llu half "
@@ -194,8 +208,8 @@ Options steered(Options options, Steer const& steer) {
 void try_everything(Options const& options, Steer const& steer, Totals& totals) {
   auto runs = options;  // some faults show without a crash, in one run of many
   runs.crashes = false;
-  // Races for a slot's copy are rare, and so are those for what waits for its readers.
-  runs.scenarios = runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
+  // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log they show nothing.
+  runs.scenarios = runs.bounds.power ? 5 : runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
   work(runs, totals);
   if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
@@ -257,6 +271,7 @@ constexpr Kind kKinds[] = {
     {"mirrored-atomic", "", Subject::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
     {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
     {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
+    {"power", "", Subject::store, Layout::word, &Bounds::power},
     {"cached", "", Subject::store, Layout::in_place, &Bounds::cached},
     {"gpm-log", "gpm-logs", Subject::gpm_log, Layout::word, nullptr},
     {"gpm-conv", "gpm-logs", Subject::gpm_conventional, Layout::word, nullptr},
@@ -268,13 +283,23 @@ constexpr Kind kKinds[] = {
     {"dash-records", "", Subject::dash_records, Layout::word, nullptr},
 };
 
+/// What fits runs over a log, where nothing else is asked for.
+void over_a_log(Options& o, bool batches_given, bool operations_given, bool per_scenario_given) {
+  if (!operations_given) o.bounds.operations = kOperationsOverALog;
+  if (!batches_given) o.bounds.batches = kBatchesOverALog;
+  if (!per_scenario_given) o.per_scenario = kCutsOfAScenario;
+  o.leaves = o.samples = std::min(o.leaves, kCutsOfARequest);
+}
+
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
-  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps = false;
+  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps =
+      bounds.power = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;
   if (kind.commit) a.options.model = Model::commit;
+  if (kind.flag == &Bounds::power) over_a_log(a.options, false, false, false);
   return a;
 }
 
@@ -286,6 +311,7 @@ int try_mutants(Arguments const& a) {
     for (Kind const& kind : kKinds) {
       std::string_view const what = m.layouts;
       if ((what != kind.name && what != kind.also) || kind.subject != a.options.subject) continue;
+      if (a.options.bounds.power && kind.flag != &Bounds::power) continue;
       std::string how;
       Arguments const here = of_kind(a, kind);
       bool gone = goes_wrong(here, m, true, how);
@@ -342,6 +368,8 @@ int run(int argc, char** argv) {
                    "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
+  program.add_flag("--power", o.bounds.power,
+                   "durability power: the log, checkpoints and snapshots on a simulated disk, whose power is cut");
   program.add_flag("--steps", o.bounds.steps, "transactions that write a step of dense buffers (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
@@ -393,6 +421,15 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
     return 2;
   }
+  if (o.bounds.power && (o.bounds.atomic || o.bounds.steps || o.bounds.device_ops || o.bounds.full_medium ||
+                         o.bounds.cached || o.bounds.mirrored)) {
+    std::fprintf(stderr, "perdure-explore: --power draws its own batches and transactions, and takes no other flag\n");
+    return 2;
+  }
+  if (o.bounds.power)
+    over_a_log(o, program.count("--batches") > 0, program.count("--operations") > 0,
+               program.count("--per-scenario") > 0);
+  use_simulated_disk();  // no store of the explorer's lies on another
   if (a.all_mutants) return try_mutants(a);
   return a.replay.empty() ? explore_once(a) : replay(a);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/crc32c.hpp"
+#include "explore/judging.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/format.hpp"
 #include "store/device_session.hpp"
@@ -32,95 +33,6 @@ OpenOptions open_options(bool grows = true) {
   return o;
 }
 
-/// A batch as the columns a store takes.
-struct Columns {
-  Columns(Scenario const& s, Batch const& b) : rmw(b.rmw) {
-    for (Operation const& o : b.operations) {
-      keys.push_back(s.keys[o.key]);
-      values.push_back(o.operand);
-      kinds.push_back(o.kind);
-    }
-    out.resize(keys.size());
-    statuses.resize(keys.size());
-  }
-  static Column column(std::vector<std::uint64_t> const& words) {
-    return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(), Place::host};
-  }
-  MutableColumn out_column() { return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host}; }
-  Status apply(Store& store, CallOptions const& how = {}) {
-    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()}, statuses, how);
-  }
-  /// By key: whether it found no room.
-  [[nodiscard]] std::vector<bool> refused(Batch const& batch) const {
-    std::vector<bool> by_key(kKeys);
-    for (std::size_t i = 0; i < statuses.size(); ++i)
-      if (statuses[i] == KeyStatus::no_space) by_key[batch.operations[i].key] = true;
-    return by_key;
-  }
-  /// What is wrong with the answers, if anything is.
-  [[nodiscard]] std::optional<std::string> check(Batch const& batch, std::vector<Answer> const& answers) const {
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      bool const value_matters = batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
-      if (statuses[i] == answers[i].status && (!value_matters || out[i] == answers[i].value)) continue;
-      return "operation " + std::to_string(i) + " of a batch answers status " +
-             std::to_string(static_cast<int>(statuses[i])) + " value " + std::to_string(out[i]) + ", not status " +
-             std::to_string(static_cast<int>(answers[i].status)) + " value " + std::to_string(answers[i].value);
-    }
-    return std::nullopt;
-  }
-
-  std::vector<std::uint64_t> keys, values, out;
-  std::vector<OpKind> kinds;
-  std::vector<KeyStatus> statuses;
-  Rmw rmw;
-};
-
-std::string name_of(std::size_t key) { return std::string(1, 'k').append(std::to_string(key)); }
-
-std::string shown(std::optional<std::uint64_t> const& value) { return value ? std::to_string(*value) : "absent"; }
-
-/// What a get of every key answers, against what it must.
-std::optional<std::string> check_gets(Store& store, Scenario const& s, Contents const& contents) {
-  std::vector<std::uint64_t> const keys(s.keys.begin(), s.keys.end());
-  std::vector<std::uint64_t> out(kKeys);
-  std::vector<KeyStatus> statuses(kKeys);
-  Status const got =
-      store.get(Columns::column(keys), {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, Place::host}, statuses);
-  if (!got.ok()) return "get: " + got.message();
-  for (std::size_t k = 0; k < kKeys; ++k) {
-    KeyStatus const want = contents[k] ? KeyStatus::ok : KeyStatus::not_found;
-    if (statuses[k] != want || (contents[k] && out[k] != *contents[k])) {
-      return "get k" + std::to_string(k) + " answers status " + std::to_string(static_cast<int>(statuses[k])) +
-             " value " + std::to_string(out[k]) + ", not " + shown(contents[k]);
-    }
-  }
-  return std::nullopt;
-}
-
-/// Everything a scan finds, each key once.
-std::optional<std::string> scan_contents(Store& store, Scenario const& s, Contents& found) {
-  found = {};
-  ScanCursor cursor;
-  while (!cursor.done) {
-    auto page = store.scan(cursor, 1000);
-    if (!page) return "scan: " + page.status().message();
-    for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
-      std::uint64_t key = 0, value = 0;
-      auto const key_at = page->keys.offsets[i], value_at = page->values.offsets[i];
-      if (page->keys.offsets[i + 1] - key_at != 8 || page->values.offsets[i + 1] - value_at != 8)
-        return "a scan finds a record of the wrong size";
-      std::memcpy(&key, page->keys.data.data() + key_at, 8);
-      std::memcpy(&value, page->values.data.data() + value_at, 8);
-      auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
-      if (k == kKeys) return "a scan finds key " + std::to_string(key) + ", which nobody wrote";
-      if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";
-      found[k] = value;
-    }
-    cursor = page->next;
-  }
-  return std::nullopt;
-}
-
 /// A scan that goes on a page at a time between batches: what is there all the while it finds once, unless it says that
 /// keys moved.
 class PagedScan {
@@ -143,20 +55,19 @@ class PagedScan {
       std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
       auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
       if (k == kKeys || contents[k] != value) return "a page of a scan finds what is not there";
-      if (seen_[k] && stayed_[k]) return "a scan page by page finds " + named(k) + " twice";
+      if (seen_[k] && stayed_[k]) return "a scan page by page finds " + name_of(k) + " twice";
       seen_[k] = true;
     }
     cursor_ = page->next;
     if (!cursor_.done) return std::nullopt;
     begun_ = false;
     for (std::size_t k = 0; k < kKeys; ++k)
-      if (stayed_[k] && !seen_[k]) return "a scan page by page misses " + named(k);
+      if (stayed_[k] && !seen_[k]) return "a scan page by page misses " + name_of(k);
     return std::nullopt;
   }
   [[nodiscard]] bool under_way() const { return begun_; }
 
  private:
-  static std::string named(std::size_t key) { return "k" + std::to_string(key); }
   void begin(Contents const& contents) {
     begun_ = true;
     cursor_ = {};
@@ -169,19 +80,6 @@ class PagedScan {
   ScanCursor cursor_;
   std::array<bool, kKeys> seen_{}, stayed_{};
 };
-
-std::uint64_t count(Contents const& contents) {
-  return static_cast<std::uint64_t>(std::count_if(contents.begin(), contents.end(), [](auto& v) { return !!v; }));
-}
-
-std::optional<std::string> check_verify(Store& store, Contents const& contents) {
-  auto report = store.verify();
-  if (!report) return "verify: " + report.status().message();
-  if (report->fault_count != 0) return "verify: " + report->faults.front();
-  if (report->records != count(contents))
-    return "verify counts " + std::to_string(report->records) + " records of " + std::to_string(count(contents));
-  return std::nullopt;
-}
 
 /// Between batches the store counts its keys, and each record that is in use is some key's.
 std::optional<std::string> check_counts(Store& store, Contents const& contents) {
@@ -208,18 +106,6 @@ std::optional<std::string> check_roots(Arena const& a) {
   return std::nullopt;
 }
 
-/// Puts to absent keys, a change and an erasure, whichever the contents allow.
-Batch further_writes(Contents const& contents) {
-  Batch batch;
-  std::size_t fresh = 0, changed = 0;
-  for (std::uint32_t k = 0; k < kKeys; ++k) {
-    if (!contents[k] && fresh++ < 3) batch.operations.push_back({OpKind::put, k, 900000 + k});
-    if (contents[k] && changed++ < 2)
-      batch.operations.push_back({changed == 1 ? OpKind::update : OpKind::erase, k, 800000 + k});
-  }
-  return batch;
-}
-
 /// A pool's identity and birthday are no part of a seed: gives it those of all others.
 void without_chance(Arena& a) {
   pm::PoolHeader header;
@@ -230,12 +116,6 @@ void without_chance(Arena& a) {
   std::array<std::uint64_t, sizeof header / 8> words;
   std::memcpy(words.data(), &header, sizeof header);
   for (std::uint32_t w = 0; w < words.size(); ++w) a.set(pm::kHeaderOffset / 8 + w, words[w]);
-}
-
-std::uint64_t hash_of(Contents const& contents) {
-  std::uint64_t h = 0;
-  for (auto const& value : contents) h = mix(h, value ? *value + 1 : 0);
-  return h;
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ struct Bounds {
   bool full_medium = false;       // tables soon find no room to grow
   bool cached = false;            // layout in_place: a bucket cache, loaded before each batch
   bool steps = false;             // each batch is a transaction that writes a step of dense buffers
+  bool power = false;             // durability power: a log, checkpoints and snapshots on a disk
   bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
 };
 

@@ -12,7 +12,9 @@
 #include <mutex>
 #include <utility>
 
+#include "base/mutants.hpp"
 #include "base/process.hpp"
+#include "log/ring_request.hpp"
 
 namespace perdure::log {
 namespace {
@@ -30,7 +32,11 @@ class FileDevice : public BlockDevice {
   FileDevice(FileDevice const&) = delete;
   FileDevice& operator=(FileDevice const&) = delete;
 
-  int sync() override { return ::fdatasync(fd_) == 0 ? 0 : errno; }
+  int sync() override {
+    if (mutated(Mutant::disk_not_synced)) return 0;
+    int const error = ::fdatasync(fd_) == 0 ? 0 : errno;
+    return mutated(Mutant::disk_sync_error_dropped) ? 0 : error;
+  }
   [[nodiscard]] std::uint64_t bytes() const override {
     struct stat st{};
     return ::fstat(fd_, &st) == 0 ? static_cast<std::uint64_t>(st.st_size) : 0;
@@ -58,7 +64,7 @@ class PlainDevice final : public FileDevice {
     {
       std::lock_guard const lock(mutex_);
       done_.push_back({r.tag, result});
-      needs_sync_ |= r.verb == Verb::write_durably;
+      needs_sync_ |= r.verb == Verb::write_durably && !mutated(Mutant::plain_write_not_synced);
     }
     changed_.notify_one();
     return 0;
@@ -77,7 +83,7 @@ class PlainDevice final : public FileDevice {
     // Which of the writes a failed sync lost is unknown, so that all of them failed.
     int const error = needs_sync ? sync() : 0;
     for (Completion& c : mine) {
-      if (error != 0 && c.result >= 0) c.result = -error;
+      if (error != 0 && c.result >= 0 && !mutated(Mutant::plain_sync_error_dropped)) c.result = -error;
       done.push_back(c);
     }
     return 0;
@@ -124,17 +130,8 @@ class RingDevice final : public FileDevice {
   int start(Request const& r) override {
     io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
     if (sqe == nullptr) return EBUSY;
-    auto const bytes = static_cast<unsigned>(r.bytes);
     bool const fixed = method_.fixed_buffers && r.data >= fixed_.data() && r.data < fixed_.data() + fixed_.size();
-    if (r.verb == Verb::read) {
-      fixed ? io_uring_prep_read_fixed(sqe, fd_, r.data, bytes, r.offset, 0)
-            : io_uring_prep_read(sqe, fd_, r.data, bytes, r.offset);
-    } else {
-      fixed ? io_uring_prep_write_fixed(sqe, fd_, r.data, bytes, r.offset, 0)
-            : io_uring_prep_write(sqe, fd_, r.data, bytes, r.offset);
-      if (r.verb == Verb::write_durably) sqe->rw_flags = RWF_DSYNC;
-    }
-    io_uring_sqe_set_data64(sqe, r.tag);
+    prepare(*sqe, fd_, r, fixed);
     return submit();
   }
 
@@ -229,12 +226,24 @@ std::unique_ptr<BlockDevice> device_over(pm::Fd fd, IoOptions const& options) {
   return plain;
 }
 
+class FileName final : public NewName {
+ public:
+  explicit FileName(pm::NewFile file) : file_(std::move(file)) {}
+  Status keep() override { return file_.keep(); }
+  void remove() override { file_.remove(); }
+
+ private:
+  pm::NewFile file_;
+};
+
 }  // namespace
 
 Status sync_directory_of(std::string const& path) {
   auto const slash = path.rfind('/');
   std::string const directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   int const fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES)
+    return {Code::unsupported, "directory " + directory + " may not be read, and so not be synced"};
   if (fd < 0) return failed(directory, errno);
   int const error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
@@ -253,9 +262,7 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
   if (mode == OpenMode::create) {
     auto made = make_device(path, {}, options);
     if (!made) return made.status();
-    if (Status s = made->name.keep(); !s.ok()) return s;
-    // A file that was just made has a name for good only when its directory is on the disk too.
-    if (Status s = sync_directory_of(path); !s.ok()) return s;
+    if (Status s = made->name->keep(); !s.ok()) return s;
     return std::move(made->device);
   }
   bool const writing = mode == OpenMode::read_write;
@@ -267,7 +274,9 @@ Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMo
 Result<NewDevice> make_device(std::string const& path, pm::MakeOptions const& make, IoOptions const& options) {
   auto made = pm::NewFile::make("file", path, make);
   if (!made) return made.status();
-  return NewDevice{device_over(std::move(made->first), options), std::move(made->second)};
+  // The name first: where memory lacks, what was made goes while it is locked.
+  auto name = std::make_unique<FileName>(std::move(made->second));
+  return NewDevice{device_over(std::move(made->first), options), std::move(name)};
 }
 
 }  // namespace perdure::log

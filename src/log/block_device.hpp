@@ -70,13 +70,23 @@ struct IoOptions {
 
 enum class OpenMode : std::uint8_t { read_only, read_write, create };
 
-/// Opens a file, locked; `create` refuses one that is there. Takes io_uring and O_DIRECT where they are granted.
+/// Opens a file, locked; `create` refuses one that is there, and its name lasts once its directory is synced. Takes
+/// io_uring and O_DIRECT where they are granted.
 Result<std::unique_ptr<BlockDevice>> open_device(std::string const& path, OpenMode mode, IoOptions const& options);
 
-/// A file that has its name only once that is kept, and its directory synced.
+/// A file that has no name yet: pm::NewFile's, or a disk's in memory. Removes the file when it goes without keep().
+class NewName {
+ public:
+  virtual ~NewName() = default;
+  /// Gives the file its name, as a whole; the second time does nothing. The name lasts once its directory is synced.
+  virtual Status keep() = 0;
+  /// Takes a file that was kept away again, if the name still is its.
+  virtual void remove() = 0;
+};
+
 struct NewDevice {
   std::unique_ptr<BlockDevice> device;
-  pm::NewFile name;
+  std::unique_ptr<NewName> name;
 };
 Result<NewDevice> make_device(std::string const& path, pm::MakeOptions const& make, IoOptions const& options);
 

@@ -1,12 +1,14 @@
 #include "log/block_file.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
 
 namespace perdure::log {
 namespace {
@@ -42,19 +44,27 @@ BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
     : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {}
 
 Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
-  auto device = open_device(path, mode, options);
+  if (mode == OpenMode::create) return create(path, options);
+  auto device = disk().open(path, mode, options);
   if (!device) return device.status();
-  try {
-    return std::make_unique<BlockFile>(path, std::move(*device));
-  } catch (...) {  // no memory: what was made for it goes
-    if (mode == OpenMode::create) ::unlink(path.c_str());
-    throw;
-  }
+  return std::make_unique<BlockFile>(path, std::move(*device));
 }
 
-Result<std::pair<std::unique_ptr<BlockFile>, pm::NewFile>> BlockFile::make(std::string const& path,
-                                                                           pm::MakeOptions const& options) {
-  auto made = make_device(path, options, {});
+Result<std::unique_ptr<BlockFile>> BlockFile::create(std::string const& path, IoOptions const& options) {
+  auto made = disk().make(path, {}, options);
+  if (!made) return made.status();
+  auto file = std::make_unique<BlockFile>(path, std::move(made->device));
+  if (Status s = made->name->keep(); !s.ok()) return s;
+  // A file that was just made has a name for good only when its directory is on the disk too.
+  Status const s = mutated(Mutant::file_name_not_synced) ? Status{} : disk().sync_directory_of(path);
+  if (s.ok()) return file;
+  made->name->remove();  // what was not made is not there
+  return s;
+}
+
+Result<std::pair<std::unique_ptr<BlockFile>, std::unique_ptr<NewName>>> BlockFile::make(
+    std::string const& path, pm::MakeOptions const& options) {
+  auto made = disk().make(path, options, {});
   if (!made) return made.status();
   return std::pair(std::make_unique<BlockFile>(path, std::move(made->device)), std::move(made->name));
 }
@@ -107,14 +117,15 @@ Status BlockFile::settle(Completion const& completion, std::vector<Done>& done) 
   if (n > 0) p.done += static_cast<std::uint64_t>(n);
   // Short of a block only the end of the file stops a read; nothing stops a write but an error.
   bool const goes_on = again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0));
-  if (goes_on && ++p.tries < kMaxTries) {
+  if (goes_on && ++p.tries < kMaxTries && !mutated(Mutant::short_write_taken_for_whole)) {
     p.done -= p.done % kBlock;  // a piece of a block is written again
     return start_rest(static_cast<std::size_t>(completion.tag));
   }
   Done d{r.tag, p.done, {}};
   if (n < 0) d.status = error(writes ? "writing" : "reading", r.offset + p.done, static_cast<int>(-n));
   if (n == 0 && writes) d.status = error("writing", r.offset + p.done, ENOSPC);
-  if (n > 0 && goes_on) d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
+  if (n > 0 && goes_on && !mutated(Mutant::short_write_taken_for_whole))
+    d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
   p.used = false;
   done.push_back(std::move(d));
   return {};

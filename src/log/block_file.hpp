@@ -44,8 +44,8 @@ class BlockFile {
   BlockFile(std::string name, std::unique_ptr<BlockDevice> device);
   static Result<std::unique_ptr<BlockFile>> open(std::string const& path, OpenMode mode, IoOptions const& options = {});
   /// A file, and its name, which it has only once that is kept; what becomes of the file before that is the caller's.
-  static Result<std::pair<std::unique_ptr<BlockFile>, pm::NewFile>> make(std::string const& path,
-                                                                         pm::MakeOptions const& options);
+  static Result<std::pair<std::unique_ptr<BlockFile>, std::unique_ptr<NewName>>> make(std::string const& path,
+                                                                                      pm::MakeOptions const& options);
 
   /// Begins a request; from any thread.
   Status start(Request const& request);
@@ -75,6 +75,7 @@ class BlockFile {
     std::uint32_t tries = 0;
     bool used = false;
   };
+  static Result<std::unique_ptr<BlockFile>> create(std::string const& path, IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
   Status start_rest(std::size_t slot);
   Status settle(Completion const& completion, std::vector<Done>& done);

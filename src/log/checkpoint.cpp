@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutants.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -94,6 +96,13 @@ Result<std::vector<std::uint32_t>> read_table(BlockFile& file, ImageInfo const& 
   return sums;
 }
 
+/// The magic alone, which no checksum vouches for: nothing counts in the file, but it is one of a log directory, which
+/// a new log may replace.
+template <class Magic>
+Status write_no_header(BlockFile& file, Magic const& magic) {
+  return write_block(file, 0, magic.data(), magic.size());
+}
+
 }  // namespace
 
 std::uint64_t image_file_bytes(ImageInfo const& info) {
@@ -115,7 +124,7 @@ Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> 
   std::memcpy(table->data(), sums.data(), sums.size() * sizeof(std::uint32_t));
   info.table_crc = crc32c(0, table->data(), table_bytes(info));
   if (Status s = file.write_durably(kBlock + info.bytes, table->span()); !s.ok()) return s;
-  if (Status s = file.sync(); !s.ok()) return s;
+  if (Status s = mutated(Mutant::image_not_synced) ? Status{} : file.sync(); !s.ok()) return s;
   // Only now: a header that is valid stands for bytes that are there.
   ImageHeader h{};
   h.magic = kImageMagic;
@@ -129,7 +138,7 @@ Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> 
   h.table_crc = info.table_crc;
   h.crc = info.header_crc = checksum(h);
   if (Status s = write_block(file, 0, &h, sizeof h); !s.ok()) return s;
-  return file.sync();  // the file's new length too
+  return mutated(Mutant::image_not_synced) ? Status{} : file.sync();  // the file's new length too
 }
 
 Result<ImageInfo> read_image_info(BlockFile& file) {
@@ -139,7 +148,8 @@ Result<ImageInfo> read_image_info(BlockFile& file) {
   if (!read) return read.status();
   ImageHeader h;
   std::memcpy(&h, block->data(), sizeof h);
-  if (*read < sizeof h || h.magic != kImageMagic)
+  bool const none = h.format_version == 0 && h.crc == 0;  // it is being written
+  if (*read < sizeof h || h.magic != kImageMagic || none)
     return corrupt(file, "not an image of a Perdure pool, or never completed");
   if (h.format_version != kImageVersion && h.crc == checksum(h)) {
     return corrupt(file, "it has image format version " + std::to_string(h.format_version) +
@@ -191,14 +201,24 @@ Status Checkpoints::write_record(ImageInfo const& image, std::uint32_t which) {
   return files_.record->sync();
 }
 
+Status Checkpoints::format() {
+  if (Status s = write_no_header(*files_.record, kCheckpointMagic); !s.ok()) return s;
+  for (auto const& image : files_.image)
+    if (Status s = write_no_header(*image, kImageMagic); !s.ok()) return s;
+  return {};
+}
+
 Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   ImageInfo image;
   image.pool_id = pool_id_;
   image.sequence = sequence_ + 1;
   image.at = at;
-  std::uint32_t const which = 1 - active_;
+  std::uint32_t const which = mutated(Mutant::image_overwrites_what_counts) && sequence_ > 0 ? active_ : 1 - active_;
   bool const first = sequence_ == 0;
   older_.reset();  // from here on the inactive image is half written
+  // And says so: chunks in which only roots have changed, which end with checksums of their own, have the same CRC, so
+  // that the old header would vouch for a mix of both images.
+  if (Status s = write_no_header(*files_.image[which], kImageMagic); !s.ok()) return s;
   if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;
   if (Status s = write_record(image, which); !s.ok()) return s;
   if (!first) older_ = newest_.lsn;

@@ -66,6 +66,8 @@ class Checkpoints {
   };
   Checkpoints(Files files, PoolId const& pool_id) : files_(std::move(files)), pool_id_(pool_id) {}
 
+  /// Of new files, before they have names: whatever a crash leaves of them can be told to be files of a log directory.
+  Status format();
   /// Writes `bytes` as the next checkpoint. On failure the one before still counts.
   Status write(std::span<std::byte const> bytes, LogPosition at);
   /// Loads the image that counts; if that is damaged, the other one, and says so.
@@ -81,10 +83,10 @@ class Checkpoints {
 
   Files files_;
   PoolId pool_id_;
-  std::uint64_t sequence_ = 0;   // of the newest record
-  std::uint32_t active_ = 1;     // image it names; the next checkpoint goes to the other
+  std::uint64_t sequence_ = 0;  // of the newest record
+  std::uint32_t active_ = 1;  // image it names; the next checkpoint goes to the other
   LogPosition newest_;
-  std::optional<Lsn> older_;     // place of the other image, where that is whole
+  std::optional<Lsn> older_;  // place of the other image, where that is whole
 };
 
 }  // namespace perdure::log

@@ -1,35 +1,40 @@
 #include "log/log_dir.hpp"
 
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
 
 namespace perdure::log {
 namespace {
 
 constexpr std::array kNames{"redo.log", "checkpoint", "image-a", "image-b"};
 constexpr std::array kMagics{kLogMagic, kCheckpointMagic, kImageMagic, kImageMagic};
-constexpr std::uint64_t kLeastLog = 1u << 20;
 
 std::string name_in(std::string const& directory, char const* name) { return directory + "/" + name; }
 
 /// A log that a power loss takes with it would be a lie.
 Status check_medium(std::string const& directory) {
-  struct statfs fs{};
-  if (::statfs(directory.c_str(), &fs) != 0) {
-    Code const code = errno == ENOENT ? Code::not_found : Code::io_error;
-    return {code, "log directory " + directory + ": " + std::strerror(errno)};
-  }
-  auto const magic = static_cast<std::uint64_t>(fs.f_type);
-  if (magic != TMPFS_MAGIC && magic != HUGETLBFS_MAGIC && magic != RAMFS_MAGIC) return {};
+  auto const forgets = disk().forgets(directory);
+  if (!forgets) return {forgets.status().code(), "log " + forgets.status().message()};
+  if (!forgets.value()) return {};
   return {Code::unsupported,
           "log directory " + directory +
               " lies in memory, which a power loss clears; name one on a disk, or choose durability process"};
+}
+
+/// A log whose directory a power loss takes with it would be a lie, too.
+Status make_directory(std::string const& directory, mode_t mode) {
+  auto const made = disk().make_directory(directory, mode);
+  if (!made) return {made.status().code(), "log " + made.status().message()};
+  auto const name_end = directory.find_last_not_of('/');
+  if (name_end == std::string::npos || mutated(Mutant::log_dir_not_synced)) return {};  // the root has no name
+  Status const s = disk().sync_directory_of(directory.substr(0, name_end + 1));
+  // One that was there may lie in a directory that we may not read: its name is the matter of whoever made it.
+  return !made.value() && s.code() == Code::unsupported ? Status{} : s;
 }
 
 using Opened = std::array<std::unique_ptr<BlockFile>, kNames.size()>;
@@ -48,7 +53,7 @@ Result<Opened> open_all(std::string const& directory, OpenMode mode) {
 /// theirs, too.
 struct Made {
   Opened files;
-  std::vector<pm::NewFile> names;
+  std::vector<std::unique_ptr<NewName>> names;
 };
 
 Result<Made> make_all(std::string const& directory, pm::MakeOptions make) {
@@ -83,16 +88,12 @@ LogDir::LogDir(std::string directory, std::unique_ptr<BlockFile> log_file, LogId
 
 Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, PoolId const& pool_id,
                                                std::uint64_t log_bytes, pm::MakeOptions const& make) {
-  if (log_bytes < kLeastLog || log_bytes % kBlock != 0)
+  if (log_bytes < least_log() || log_bytes % kBlock != 0)
     return Status{Code::invalid_argument, "log directory " + directory + ": log_bytes " + std::to_string(log_bytes) +
-                                              " must be a multiple of 4096 and at least 1048576"};
-  bool const new_directory = ::mkdir(directory.c_str(), directory_mode(make.mode)) == 0;
-  if (!new_directory && errno != EEXIST)
-    return Status{Code::io_error, "log directory " + directory + ": cannot make it: " + std::strerror(errno)};
+                                              " must be a multiple of 4096 and at least " +
+                                              std::to_string(least_log())};
+  if (Status s = make_directory(directory, directory_mode(make.mode)); !s.ok()) return s;
   if (Status s = check_medium(directory); !s.ok()) return s;
-  if (new_directory) {
-    if (Status s = sync_directory_of(directory.substr(0, directory.find_last_not_of('/') + 1)); !s.ok()) return s;
-  }
   auto all = make_all(directory, make);
   if (!all) return all.status();
   if (Status s = format_log(*all->files[0], pool_id, log_bytes); !s.ok()) return s;
@@ -101,20 +102,22 @@ Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, Poo
   std::unique_ptr<LogDir> made(
       new LogDir(directory, std::move(all->files[0]), identity.value(), checkpoint_files(all->files)));
   made->names_ = std::move(all->names);
+  if (Status s = made->checkpoints_->format(); !s.ok()) return s;
   if (Status s = made->start({}); !s.ok()) return s;
   return made;
 }
 
 Status LogDir::keep() {
-  for (pm::NewFile& name : names_) {
-    Status const s = name.keep();
-    if (s.ok()) continue;
-    for (pm::NewFile& each : names_) each.remove();
-    return {s.code(), "log directory " + directory_ + ": " + s.message()};
+  Status s;
+  for (std::size_t i = 0; i < names_.size() && s.ok(); ++i) s = names_[i]->keep();
+  // New names, and what they replaced, are so for good only when the directory is on the disk too.
+  if (s.ok() && !mutated(Mutant::file_name_not_synced)) s = disk().sync_directory_of(name_in(directory_, kNames[0]));
+  if (!s.ok()) {
+    for (auto const& name : names_) name->remove();
+    s = {s.code(), "log directory " + directory_ + ": " + s.message()};
   }
-  if (Status s = sync_directory_of(name_in(directory_, kNames[0])); !s.ok()) return s;
   names_.clear();
-  return {};
+  return s;
 }
 
 std::uint32_t LogDir::mode() const {
@@ -146,9 +149,10 @@ Status LogDir::start(LogPosition end) {
 Status LogDir::checkpoint(std::span<std::byte const> pool) {
   LogPosition const at = log_->position();
   // Else an image could count whose log ends before it.
-  if (Status s = log_->wait_durable(at.lsn); !s.ok()) return s;
+  Status const logged = mutated(Mutant::checkpoint_without_its_log) ? Status{} : log_->wait_durable(at.lsn);
+  if (!logged.ok()) return logged;
   if (Status s = checkpoints_->write(pool, at); !s.ok()) return s;
-  log_->truncate(checkpoints_->keep_from());
+  log_->truncate(mutated(Mutant::log_truncated_to_newest) ? at.lsn : checkpoints_->keep_from());
   ++written_;
   return {};
 }

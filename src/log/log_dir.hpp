@@ -16,6 +16,13 @@
 
 namespace perdure::log {
 
+#if defined(PERDURE_EXPLORE)
+inline thread_local std::uint64_t explored_least_log = 1u << 20;  // so that a few batches fill one
+inline std::uint64_t least_log() { return explored_least_log; }
+#else
+constexpr std::uint64_t least_log() { return 1u << 20; }
+#endif
+
 class LogDir {
  public:
   /// Makes the directory where it is missing, and the files, which have no names before keep(). Refuses files that are
@@ -54,7 +61,8 @@ class LogDir {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<RedoLog> log_;
   std::atomic<std::uint64_t> written_ = 0;  // asked for while the next is written
-  std::vector<pm::NewFile> names_;  // of files that were made, until keep(); goes before them, who have the locks
+  // Of files that were made, until keep(); they go before the files, who have the locks.
+  std::vector<std::unique_ptr<NewName>> names_;
 };
 
 }  // namespace perdure::log

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/caught.hpp"
+#include "base/mutants.hpp"
 
 namespace perdure::log {
 namespace {
@@ -121,6 +122,7 @@ Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file,
 // Durable before the first group of the epoch is written: whatever an earlier opening left beyond
 // `end` carries an older epoch, and replay will not take it for a continuation.
 Status RedoLog::begin_epoch() {
+  if (mutated(Mutant::epoch_not_begun)) return {};
   ++identity_.epoch;
   identity_.epoch_lsn = tail_.lsn;
   return write_header(*file_, identity_);
@@ -257,25 +259,27 @@ void RedoLog::begin_writes() {
       sealed_.pop_front();
     }
     std::uint64_t const tag = first_flying_ + flying_.size();
+    Verb const verb = mutated(Mutant::log_write_not_durable) ? Verb::write : Verb::write_durably;
     flying_.push_back(write);  // before it flies: its end must find it
     Status const s = caught([&] {
-      return file_->start(
-          {Verb::write_durably, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
+      return file_->start({verb, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
     });
     if (!s.ok()) {
       flying_.pop_back();
       return fail(s);
     }
     ++in_flight_;
+    if (mutated(Mutant::log_durable_when_begun)) durable_ = write.end;
   }
 }
 
 /// The caller holds mutex_.
 void RedoLog::complete(std::vector<Done> const& done) {
   for (Done const& d : done) {
-    if (!d.status.ok()) fail(d.status);
+    bool const there = d.status.ok() || mutated(Mutant::log_write_error_dropped);
+    if (!there) fail(d.status);
     // A write that failed is never marked, so that durable_ stays before it.
-    flying_[d.tag - first_flying_].done = d.status.ok();
+    flying_[d.tag - first_flying_].done = there;
     --in_flight_;
   }
   while (!flying_.empty() && flying_.front().done) {
@@ -297,6 +301,11 @@ void RedoLog::fail(Status const& status) {
       told.code() == status.code())
     failed_ = std::move(told);
   sealed_.clear();
+  wake_waiters();
+}
+
+void RedoLog::wake_waiters() {
+  if (mutated(Mutant::log_failure_wakes_nobody) && !failed_.ok()) return;
   changed_.notify_all();
 }
 
@@ -320,9 +329,9 @@ void RedoLog::commit() {
       bool const idle = in_flight_ == 0 || !s.ok();
       if (idle && (stopping_ || !s.ok())) break;
     }
-    changed_.notify_all();
+    wake_waiters();
   }
-  changed_.notify_all();
+  wake_waiters();
 }
 
 Status RedoLog::wait_durable(Lsn lsn) {

@@ -95,6 +95,7 @@ class RedoLog {
   void begin_writes();
   void complete(std::vector<Done> const& done);
   void fail(Status const& status);
+  void wake_waiters();
   void commit();
 
   // Constant after start().

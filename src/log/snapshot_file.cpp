@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "base/mutants.hpp"
+#include "log/disk.hpp"
+
 namespace perdure::log {
 namespace {
 
@@ -25,9 +28,11 @@ Status write_snapshot(std::string const& path, pm::MakeOptions make, ImageInfo i
   auto made = BlockFile::make(path, make);
   if (!made) return made.status();
   Status s = write_image(*made->first, info, bytes, head);
-  if (s.ok()) s = made->second.keep();
-  if (s.ok()) return sync_directory_of(path);
-  return {s.code(), s.message() + "; no snapshot was made"};
+  if (s.ok()) s = made->second->keep();
+  if (!s.ok()) return {s.code(), s.message() + "; no snapshot was made"};
+  if (!mutated(Mutant::snapshot_name_not_synced)) s = disk().sync_directory_of(path);
+  if (s.ok()) return {};
+  return {s.code(), "snapshot " + path + ": it is there now, but perhaps not after a power loss: " + s.message()};
 }
 
 Result<SnapshotFile> open_snapshot(std::string const& path) {

@@ -39,7 +39,8 @@ Result<pm::Pool> load(std::string const& snapshot, std::string const& path, pm::
                       pm::MapOptions const& options) {
   auto from = log::open_snapshot(snapshot);
   if (!from) return from.status();
-  if (pm::id_of(snapshot) == pm::id_of(path))
+  pm::FileId const source = pm::id_of(snapshot);  // none of the system's where its disk is another (log/disk.hpp)
+  if (source != pm::FileId{} && source == pm::id_of(path))
     return Status{Code::invalid_argument, "pool " + path + " is the snapshot itself; name another file"};
   return pm::Pool::create_from(path, from->info.bytes, make, options,
                                [&](std::span<std::byte> into) { return load_image(*from->file, from->info, into); });

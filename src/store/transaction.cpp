@@ -272,7 +272,7 @@ Status GphashStore::end(Transaction::State* transaction, bool commit) {
     store.world_.hold_no_more();
   }
   if (done.ok()) store.checkpoint_in_time(world);
-  if (!done.ok() || !power) return done;
+  if (!done.ok() || !power || mutated(Mutant::transaction_acknowledged_early)) return done;
   return power->log().wait_durable(lsn);
 }
 

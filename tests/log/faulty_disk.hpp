@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -17,6 +18,8 @@
 namespace perdure::log::test {
 
 inline constexpr std::uint64_t kSector = 512;
+
+enum class Asked : std::uint8_t { read, write, write_durably, sync };
 
 /// What outlives a power cut, and the cache before it; shared by the devices that open it one after another.
 class FaultyDisk {
@@ -30,6 +33,18 @@ class FaultyDisk {
     volatile_writes.clear();
     cache = medium;
     dead = true;
+    ++cuts;
+    changed.notify_all();
+  }
+  void sync_all() {
+    std::lock_guard const lock(mutex);
+    for (auto const& w : volatile_writes) put(w.offset, w.bytes.data(), w.bytes.size());
+    volatile_writes.clear();
+  }
+  /// Completes nothing from here on, or goes on.
+  void hold_back(bool whether) {
+    std::lock_guard const lock(mutex);
+    hold = whether;
     changed.notify_all();
   }
   /// The power is back; open it anew.
@@ -77,22 +92,38 @@ class FaultyDisk {
   int fail_errno = EIO;
   bool fail_sync = false;
   bool short_writes = false;
+  /// Hears of each request (`grows`: it makes the file longer), and says with which errno it ends; 0 = it does not
+  /// fail. It may cut the power.
+  std::function<int(Asked, std::uint64_t offset, std::uint64_t bytes, bool grows)> asked;
   std::condition_variable changed;
+  std::uint64_t cuts = 0;              // a device that was open at one stays useless
   bool dead = false;                   // every request fails, and leaves nothing
   bool hold = false;                   // completes nothing: what is begun stays under way
 };
 
 class FaultyDevice final : public BlockDevice {
  public:
-  explicit FaultyDevice(std::shared_ptr<FaultyDisk> disk) : disk_(std::move(disk)) {}
+  /// `lock` goes with the device: whoever else may not open the file meanwhile sees by it that it is open.
+  explicit FaultyDevice(std::shared_ptr<FaultyDisk> disk, std::shared_ptr<void> lock = {})
+      : disk_(std::move(disk)), lock_(std::move(lock)), cuts_(disk_->cuts) {}
 
   int start(Request const& r) override {
+    Begun b{r, 0, 0};
+    bool grows = false;
     {
       std::lock_guard const lock(disk_->mutex);
-      Begun b{r, 0};
+      grows = r.verb != Verb::read && r.offset + r.bytes > disk_->cache.size();
       if (r.verb != Verb::read) b.number = ++disk_->writes;
-      if (r.verb != Verb::read && !disk_->dead)
-        disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
+      if (r.verb != Verb::read && !gone()) disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
+    }
+    if (disk_->asked) {
+      Asked const what = r.verb == Verb::read    ? Asked::read
+                         : r.verb == Verb::write ? Asked::write
+                                                 : Asked::write_durably;
+      b.fails = disk_->asked(what, r.offset, r.bytes, grows);
+    }
+    {
+      std::lock_guard const lock(disk_->mutex);
       begun_.push_back(b);
     }
     disk_->changed.notify_all();
@@ -101,9 +132,9 @@ class FaultyDevice final : public BlockDevice {
 
   int wait(std::vector<Completion>& done) override {
     std::unique_lock lock(disk_->mutex);
-    disk_->changed.wait(lock, [&] { return woken_ || (!begun_.empty() && (!disk_->hold || disk_->dead)); });
+    disk_->changed.wait(lock, [&] { return woken_ || (!begun_.empty() && (!disk_->hold || gone())); });
     woken_ = false;
-    if (begun_.empty() || (disk_->hold && !disk_->dead)) return 0;
+    if (begun_.empty() || (disk_->hold && !gone())) return 0;
     std::size_t const some = 1 + disk_->random() % begun_.size();
     for (std::size_t i = 0; i < some; ++i) {
       std::size_t const which = disk_->random() % begun_.size();
@@ -123,8 +154,10 @@ class FaultyDevice final : public BlockDevice {
   }
 
   int sync() override {
+    int const fails = disk_->asked ? disk_->asked(Asked::sync, 0, 0, false) : 0;
+    if (fails != 0) return fails;
     std::lock_guard const lock(disk_->mutex);
-    if (disk_->fail_sync || disk_->dead) return EIO;
+    if (disk_->fail_sync || gone()) return EIO;
     for (auto const& w : disk_->volatile_writes) disk_->put(w.offset, w.bytes.data(), w.bytes.size());
     disk_->volatile_writes.clear();
     return 0;
@@ -141,12 +174,19 @@ class FaultyDevice final : public BlockDevice {
   struct Begun {
     Request request;
     std::uint64_t number;  // of the write
+    int fails;             // errno that it ends with
   };
+
+  [[nodiscard]] bool gone() const { return disk_->dead || cuts_ != disk_->cuts; }
 
   std::int64_t finish(Begun const& b) {
     Request const& r = b.request;
     FaultyDisk& d = *disk_;
-    if (d.dead) return -EIO;
+    if (gone()) return -EIO;
+    if (b.fails != 0) {
+      if (r.verb != Verb::read) fail(r);
+      return -b.fails;
+    }
     if (r.verb == Verb::read) {
       if (r.offset >= d.cache.size()) return 0;
       std::uint64_t const n = std::min<std::uint64_t>(r.bytes, d.cache.size() - r.offset);
@@ -154,8 +194,7 @@ class FaultyDevice final : public BlockDevice {
       return static_cast<std::int64_t>(n);
     }
     if (b.number >= d.fail_write_at && b.number < d.fail_writes_until) {
-      d.put_some({r.offset, {r.data, r.data + r.bytes}});
-      forget(r, r.bytes);
+      fail(r);
       return -d.fail_errno;
     }
     std::uint64_t n = r.bytes;
@@ -165,6 +204,13 @@ class FaultyDevice final : public BlockDevice {
     forget(r, r.verb == Verb::write_durably ? n : 0);
     if (r.verb == Verb::write_durably) d.put(r.offset, r.data, n);
     return static_cast<std::int64_t>(n);
+  }
+
+  /// A write that ends with an error has left any of its sectors behind.
+  void fail(Request const& r) {
+    disk_->put_some({r.offset, {r.data, r.data + r.bytes}});
+    forget(r, r.bytes);
+    if (disk_->volatile_writes.empty()) disk_->cache = disk_->medium;
   }
 
   /// The first `durable` bytes of this write are no longer at risk.
@@ -179,6 +225,8 @@ class FaultyDevice final : public BlockDevice {
   }
 
   std::shared_ptr<FaultyDisk> disk_;
+  std::shared_ptr<void> lock_;
+  std::uint64_t const cuts_;
   std::vector<Begun> begun_;
   bool woken_ = false;
   IoMethod method_{false, false, false, "a disk in memory"};

@@ -1,0 +1,407 @@
+#include "explore/power_runner.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "explore/judging.hpp"
+#include "index/gphash/layout.hpp"
+#include "log/log_dir.hpp"
+
+namespace perdure::explore {
+namespace {
+
+using exec::SimSchedule;
+using exec::SimScheduler;
+
+constexpr char const* kPath = "arena";
+constexpr char const* kLog = "/log";
+constexpr char const* kSnapshot = "/snapshot";
+constexpr std::uint64_t kRing = 8 * log::kBlock;  // a batch takes a block: half a dozen of them bring a checkpoint
+
+/// The scheduler of this thread, for as long as this stands. Nobody watches the pool: a power cut takes all of it.
+class Scheduled {
+ public:
+  explicit Scheduled(SimScheduler& scheduler) { exec::sim_scheduler = &scheduler; }
+  ~Scheduled() { exec::sim_scheduler = nullptr; }
+  Scheduled(Scheduled const&) = delete;
+  Scheduled& operator=(Scheduled const&) = delete;
+};
+
+OpenOptions open_options(char const* log_dir) {
+  OpenOptions o;
+  o.threads = 1;
+  o.residency = Residency::pm;
+  o.log_dir = log_dir;
+  return o;
+}
+
+std::uint64_t hash_of_possible(std::optional<Contents> const& contents) {
+  return contents ? hash_of(*contents) + 1 : 0;
+}
+
+bool damaged(RecoveryReport const& r) {
+  return r.log_report.find("other image") != std::string::npos || r.log_report.find("neither") != std::string::npos;
+}
+
+/// The next in depth-first order; false after the last.
+bool next(std::vector<std::uint8_t>& choices, std::vector<std::uint8_t> const& ways) {
+  for (std::size_t i = choices.size(); i > 0; --i) {
+    if (choices[i - 1] + 1 < ways[i - 1]) {
+      ++choices[i - 1];
+      return true;
+    }
+    choices[i - 1] = 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+PowerRunner::PowerRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
+  disk_run = &disk_;
+  log::explored_least_log = kRing;
+}
+
+std::string PowerRunner::describe(std::uint64_t scenario_seed) const {
+  return make_scenario(scenario_seed, options_.layout, options_.bounds).describe();
+}
+
+// ------------------------------------------------------------------------------------------------
+// A run
+
+void PowerRunner::start_recording(DiskImage before) {
+  disk_.dead = false;
+  disk_.events.clear();
+  disk_.now = std::move(before);
+  expected_.clear();
+}
+
+PowerRunner::Recorded PowerRunner::stop_recording() {
+  return {{}, std::exchange(disk_.events, {}), std::exchange(expected_, {})};
+}
+
+void PowerRunner::expect(Expected expected) {
+  expected_.push_back(std::move(expected));
+  disk_.expect(expected_.size() - 1);
+}
+
+/// What lay in memory is gone.
+Result<Store> PowerRunner::open_store() {
+  std::memset(arena_.data(), 0, arena_.file_bytes);
+  return Store::open(kPath, open_options(kLog));
+}
+
+/// A new pool, filled and closed: the state before the run.
+bool PowerRunner::set_up(std::uint64_t scenario_seed) {
+  scenario_ = make_scenario(scenario_seed, options_.layout, options_.bounds);
+  judged_.clear();
+  machine = scenario_->machine;
+  gphash::explored_window_bits = machine.window_bits;
+  SimScheduler scheduler({});
+  Scheduled const scheduled(scheduler);
+  CreateOptions create;
+  create.key_bytes = create.value_bytes = 8;
+  create.expected_records = 1;
+  create.layout = scenario_->layout;
+  create.shape = scenario_->shape;
+  create.durability = Durability::power;
+  create.log_dir = kLog;
+  create.log_bytes = kRing;
+  std::memset(arena_.data(), 0, arena_.file_bytes);
+  start_recording({});
+  Expected half_made;
+  half_made.may_refuse = half_made.half_made = true;
+  expect(half_made);
+  auto store = Store::create(kPath, create, open_options(""));
+  expect({});
+  creation_ = stop_recording();
+  if (!store) return false;
+  filled_ = {};
+  for (Batch const& batch : scenario_->filling) {
+    if (!Columns(*scenario_, batch).apply(*store).ok()) return false;
+    apply(batch, filled_);
+  }
+  if (!store->close().ok()) return false;
+  base_disk_ = disk_.now;
+  return true;
+}
+
+PowerRunner::Wrong PowerRunner::write(Store& store, Batch const& batch, Contents& contents, Writing writing) {
+  Expected expected = expected_.back();
+  expected.old = expected.fresh = contents;
+  auto const answers = apply(batch, expected.fresh);
+  Columns columns(*scenario_, batch);
+  CallOptions how;
+  how.atomic = writing == Writing::atomically;
+  expect(expected);
+  if (Status const s = columns.apply(store, how); !s.ok()) return "a batch failed: " + s.message();
+  contents = expected.old = expected.fresh;
+  expect(std::move(expected));  // acknowledged
+  return columns.check(batch, answers);
+}
+
+/// These batches as one.
+PowerRunner::Wrong PowerRunner::transact(Store& store, std::span<Batch const> batches, bool commits,
+                                         Contents& contents) {
+  TransactionOptions options;
+  options.max_operations = 0;
+  for (Batch const& batch : batches) options.max_operations += batch.operations.size();
+  Expected expected = expected_.back();
+  expected.fresh = contents;
+  auto transaction = store.begin(options);
+  if (!transaction) return "begin: " + transaction.status().message();
+  CallOptions how;
+  how.transaction = &*transaction;
+  for (Batch const& batch : batches) {
+    auto const answers = apply(batch, expected.fresh);
+    Columns columns(*scenario_, batch);
+    if (Status const s = columns.apply(store, how); !s.ok()) return "a batch of a transaction failed: " + s.message();
+    if (auto wrong = columns.check(batch, answers)) return wrong;
+  }
+  if (!commits) {
+    Status const s = transaction->abort();
+    return s.ok() ? std::nullopt : Wrong("an abort: " + s.message());
+  }
+  expect(expected);
+  if (Status const s = transaction->commit(); !s.ok()) return "a commit: " + s.message();
+  contents = expected.old = expected.fresh;
+  expect(std::move(expected));
+  return std::nullopt;
+}
+
+PowerRunner::Wrong PowerRunner::snapshot(Store& store, Contents const& contents) {
+  Expected expected = expected_.back();
+  expected.fresh_snapshot = contents;
+  expect(expected);
+  if (Status const s = store.snapshot(kSnapshot, {.overwrite = true}); !s.ok()) return "a snapshot: " + s.message();
+  expected.snapshot = contents;
+  expect(std::move(expected));
+  return std::nullopt;
+}
+
+/// Batches, among them snapshots and openings, each of which begins with what a checkpoint has left.
+PowerRunner::Wrong PowerRunner::live(Contents& contents) {
+  auto store = open_store();
+  if (!store) return "the pool does not open: " + store.status().message();
+  // How many batches are in a transaction; the others follow it.
+  std::size_t const all = scenario_->batches.size();
+  std::size_t const in_one =
+      scenario_->writing == Writing::in_one_transaction || scenario_->writing == Writing::in_one_aborted ? all
+      : scenario_->writing == Writing::after_an_abort                                                    ? all - 1
+                                                                                                         : 0;
+  if (in_one > 0) {
+    bool const commits = scenario_->writing == Writing::in_one_transaction;
+    if (auto wrong = transact(*store, std::span(scenario_->batches).first(in_one), commits, contents)) return wrong;
+  }
+  for (std::size_t b = in_one; b < all; ++b) {
+    if (auto wrong = write(*store, scenario_->batches[b], contents, scenario_->writing)) return wrong;
+    std::uint64_t const dice = mix(seed_, b) % 8;
+    if (auto wrong = dice == 0 ? snapshot(*store, contents) : std::nullopt) return wrong;
+    if (dice != 1) continue;
+    if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
+    store = open_store();
+    if (!store) return "the pool does not open again: " + store.status().message();
+  }
+  if (auto wrong = check_gets(*store, *scenario_, contents)) return "after the last batch, " + *wrong;
+  if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
+  if (!quiet_) totals_->checkpoints += store->stats().checkpoints;
+  if (!quiet_) totals_->growths += store->stats().growths;
+  Status const s = store->close();
+  return s.ok() ? std::nullopt : Wrong("close: " + s.message());
+}
+
+Crasher::Forward PowerRunner::run(SimSchedule const& schedule) {
+  Forward forward;
+  SimScheduler scheduler(schedule);
+  Scheduled const scheduled(scheduler);
+  Contents contents = filled_;
+  start_recording(base_disk_);
+  expect({contents, contents});
+  forward.wrong = live(contents);
+  forward.taken = scheduler.taken();
+  forward.others = scheduler.others();
+  recorded_ = stop_recording();
+  recorded_.before = base_disk_;
+  if (quiet_) return forward;
+  ++totals_->runs;
+  totals_->points += scheduler.points();
+  totals_->crash_points += recorded_.events.size() + 1;
+  return forward;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Power cuts
+
+std::optional<Finding> PowerRunner::crash_run(Forward const&) { return crash_everywhere(recorded_, {}); }
+
+void PowerRunner::explore_creation() {
+  if (!options_.crashes || scenario_->seed % 8 != 1) return;
+  if (auto finding = crash_everywhere(creation_, {})) {
+    finding->what = "making the pool: " + finding->what;
+    finding->description = scenario_->describe();
+    report(std::move(*finding));
+  }
+}
+
+/// After the last request, and while each is under way; of those that are no commits at a third, where a scenario is
+/// given few states, so that these lie all over it.
+std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded, std::vector<CrashPoint> const& outer) {
+  auto const crash = [&](Leftover const& leftover, std::size_t event) {
+    auto path = outer;
+    path.push_back({event, {}});
+    return crash_at(recorded, leftover, event, std::move(path));
+  };
+  Leftover after(recorded.before), leftover(recorded.before);
+  for (DiskEvent const& e : recorded.events) after.happen(e);
+  if (auto finding = crash(after, recorded.events.size())) return finding;
+  bool const all = quiet_ || options_.per_scenario == 0;
+  for (std::size_t i = 0; i < recorded.events.size() && !enough_here(); ++i) {
+    bool const commits = recorded.events[i].what == DiskEvent::What::write_durably;
+    bool const passed = !all && !commits && mix(mix(seed_, totals_->runs), i) % 3 != 0;
+    if (auto finding = passed ? std::nullopt : crash(leftover, i)) return finding;
+    leftover.happen(recorded.events[i]);
+  }
+  return std::nullopt;
+}
+
+/// Everything that a power cut may leave at one place: all of it up to a bound, random ones beyond it.
+std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover const& leftover, std::size_t event,
+                                             std::vector<CrashPoint> path) {
+  bool const nested = path.size() > 1, last = event == recorded.events.size();
+  DiskEvent const* const under_way = last ? nullptr : &recorded.events[event];
+  Expected const& expected = last ? recorded.expected.back() : recorded.expected[under_way->oracle];
+  auto const ways = leftover.ways(under_way);
+  std::vector<std::uint8_t> choices(ways.size());
+  std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
+  std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
+  std::uint64_t random = mix(seed_, event);
+  if (!quiet_) ++totals_->windows;
+  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
+    if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
+    for (std::size_t i = 0; i < ways.size() && n >= most; ++i)
+      choices[i] = static_cast<std::uint8_t>((random = mix(random, n)) % ways[i]);
+    path.back().choices = choices;
+    if (auto finding = crash_once(leftover.compose(under_way, choices), expected, path)) return finding;
+    if (n < most && !next(choices, ways)) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& expected,
+                                               std::vector<CrashPoint> const& path) {
+  std::uint64_t const state = mix(
+      mix(disk.hash(), mix(hash_of(expected.old), hash_of(expected.fresh))),
+      mix(mix(hash_of_possible(expected.snapshot), hash_of_possible(expected.fresh_snapshot)), expected.may_refuse));
+  if (!quiet_ && !judged_.insert(mix(state, path.size())).second) return std::nullopt;
+  SimScheduler scheduler({});
+  Scheduled const scheduled(scheduler);
+  std::uint64_t logical = 0;
+  Recorded recovery;
+  auto wrong = judge_disk(disk, expected, state, recovery, logical);
+  if (!wrong) wrong = judge_snapshot(disk, expected, state);
+  if (wrong) return Finding{*wrong, seed_, {}, path, ""};
+  bool const fresh = quiet_ || count_state(mix(state, seed_), logical);
+  if (!fresh || path.size() > 1 || state % 8 != 0) return std::nullopt;
+  recovery.before = std::move(disk);
+  if (!quiet_) ++totals_->nested;
+  return crash_everywhere(recovery, path);
+}
+
+/// Opens what the cut left, looks at everything, writes to it; closes it and opens it once more, or cuts the power.
+PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const& expected, std::uint64_t chance,
+                                           Recorded& recovery, std::uint64_t& logical) {
+  start_recording(disk);
+  expect(expected);
+  auto store = open_store();
+  if (!store && expected.may_refuse) {
+    Code const code = store.status().code();
+    bool const refused = code == Code::not_found || code == Code::corrupt;
+    if (!quiet_) totals_->refused += refused;
+    recovery = stop_recording();
+    return refused ? std::nullopt : Wrong("what is half made is not refused: " + store.status().message());
+  }
+  if (!store) return "the pool does not open: " + store.status().message();
+  RecoveryReport const& r = store->recovery();
+  Contents found;
+  if (auto wrong = scan_contents(*store, *scenario_, found)) return wrong;
+  if (found != expected.old && found != expected.fresh) return differs(expected, found) + "; " + r.log_report;
+  if (r.lost_acknowledged) return "acknowledged batches are said to be lost: " + r.log_report;
+  if (r.records != count(found)) return "recovery counts " + std::to_string(r.records) + " records";
+  if (!expected.half_made && damaged(r)) return "a power cut has damaged what counts: " + r.log_report;
+  if (!quiet_) totals_->replayed += r.replayed;
+  logical = hash_of(found);
+  expected_[0].old = expected_[0].fresh = found;  // once it has been seen, it stays
+  expected_[0].may_refuse = false;
+  if (auto wrong = write(*store, further_writes(found), found, Writing::plainly)) return "after recovery, " + *wrong;
+  if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
+  if (auto wrong = check_verify(*store, found)) return "after a further write, " + *wrong;
+  Status const closed = chance % 4 == 0 ? store->close() : Status{};
+  if (!closed.ok()) return "close: " + closed.message();
+  disk_.cut_power();
+  store = Status{};  // gone
+  recovery = stop_recording();
+  if (chance % 4 != 0) return std::nullopt;
+  start_recording(disk_.now);
+  auto again = open_store();
+  if (!again) return "the pool does not open again: " + again.status().message();
+  if (!again->recovery().clean) return "a second open finds something to mend: " + again->recovery().log_report;
+  auto wrong = check_gets(*again, *scenario_, found);
+  disk_.cut_power();
+  return wrong ? Wrong("after a second open, " + *wrong) : std::nullopt;
+}
+
+std::string PowerRunner::differs(Expected const& expected, Contents const& found) {
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    if (found[k] != expected.old[k] && found[k] != expected.fresh[k])
+      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(expected.old[k]) + " and may have become " +
+             shown(expected.fresh[k]);
+  }
+  return "a batch took effect in part";
+}
+
+/// The snapshot is there whole, or not yet. Looked at where it may have changed, and now and then.
+PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected const& expected, std::uint64_t chance) {
+  if (expected.snapshot == expected.fresh_snapshot && chance % 16 != 0) return std::nullopt;
+  start_recording(disk);
+  std::memset(arena_.data(), 0, arena_.file_bytes);
+  RestoreOptions o;
+  o.durability = Durability::process;
+  o.overwrite = true;
+  auto restored = Store::restore(kSnapshot, kPath, o, open_options(""));
+  if (!restored && restored.status().code() == Code::not_found && !expected.snapshot) return std::nullopt;
+  if (!restored) return "a snapshot is lost: " + restored.status().message();
+  Contents found;
+  if (auto wrong = scan_contents(*restored, *scenario_, found)) return "a snapshot: " + *wrong;
+  bool const right = found == expected.snapshot || found == expected.fresh_snapshot;
+  return right ? std::nullopt : Wrong("a snapshot holds what it was not taken of");
+}
+
+std::optional<std::string> PowerRunner::replay(Finding const& finding) {
+  quiet_ = true;
+  if (!prepare(finding.scenario)) return "the files cannot be made";
+  Forward const forward = run({0, 0, finding.switches});
+  if (forward.wrong) return forward.wrong;
+  Recorded recorded = std::move(recorded_);
+  for (CrashPoint const& crash : finding.crashes) {
+    if (crash.window > recorded.events.size()) return "this run has no request " + std::to_string(crash.window);
+    Leftover leftover(recorded.before);
+    for (std::size_t i = 0; i < crash.window; ++i) leftover.happen(recorded.events[i]);
+    bool const last = crash.window == recorded.events.size();
+    DiskEvent const* const under_way = last ? nullptr : &recorded.events[crash.window];
+    Expected const expected = last ? recorded.expected.back() : recorded.expected[under_way->oracle];
+    if (crash.choices.size() != leftover.ways(under_way).size()) return "this run has other choices there";
+    DiskImage const disk = leftover.compose(under_way, crash.choices);
+    SimScheduler scheduler({});
+    Scheduled const scheduled(scheduler);
+    std::uint64_t logical = 0;
+    Recorded recovery;
+    if (auto wrong = judge_disk(disk, expected, 0, recovery, logical)) return wrong;
+    if (auto wrong = judge_snapshot(disk, expected, 0)) return wrong;
+    recovery.before = disk;
+    recorded = std::move(recovery);
+  }
+  return std::nullopt;
+}
+
+}  // namespace perdure::explore

@@ -1,0 +1,351 @@
+// What a store asks of its disk, and what waits for it, check by check. Each says what is wrong, if anything is, so
+// that faults can be planted under it (disk_mutants_test.cpp). Include it in one source of a program.
+#pragma once
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "life_on_disk.hpp"
+#include "log/log_dir.hpp"
+#include "log/ring_request.hpp"
+#include "log/snapshot_file.hpp"
+#include "log_on_disk.hpp"
+#include "support/folders.hpp"
+#include "system_calls.hpp"
+
+namespace perdure::log::test {
+
+using Wrong = std::optional<std::string>;
+using What = ForgetfulDisk::Event::What;
+
+constexpr auto kSoon = std::chrono::milliseconds(40);  // in which what does not wait has ended
+constexpr auto kLong = std::chrono::seconds(5);        // after which what waits never ends
+
+/// A store on a disk of its own, called from several threads.
+class HeldStore {
+ public:
+  HeldStore() : store_(make()) {}
+  ~HeldStore() { hold(false); }
+
+  [[nodiscard]] Store& store() { return *store_; }
+  /// After a power cut: what lay in memory is gone.
+  Status reopen() {
+    store_ = Status{};
+    disk_.restore();
+    ::unlink(file("pool").c_str());
+    OpenOptions open;
+    open.threads = 1;
+    open.log_dir = "/log";
+    store_ = Store::open(file("pool"), open);
+    return store_.status();
+  }
+  [[nodiscard]] ForgetfulDisk& disk() { return disk_; }
+  [[nodiscard]] std::string file(char const* name) const { return scratch_.file(name); }
+  void hold(bool whether) { disk_.file("/log/redo.log")->hold_back(whether); }
+
+  Status put(std::uint64_t key, std::uint64_t value, std::size_t values = 1) {
+    CallsStores const here;
+    std::vector<std::uint64_t> keys(values), words(values * kWords, value);
+    for (std::size_t i = 0; i < values; ++i) keys[i] = key + i;
+    return store().put({reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, values, Place::host},
+                       {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, values, Place::host});
+  }
+  /// The value, or nothing.
+  std::optional<std::uint64_t> get(std::uint64_t key) {
+    CallsStores const here;
+    std::array<std::uint64_t, kWords> value{};
+    std::array<KeyStatus, 1> status{};
+    Status const s = store().get({reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
+                                 {reinterpret_cast<std::byte*>(value.data()), kWords * 8, 1, Place::host}, status);
+    if (!s.ok() || status[0] != KeyStatus::ok) return std::nullopt;
+    return value[0];
+  }
+  Status commit(std::uint64_t key, std::uint64_t value) {
+    CallsStores const here;
+    auto transaction = store().begin({4});
+    if (!transaction) return transaction.status();
+    CallOptions how;
+    how.transaction = &*transaction;
+    std::vector<std::uint64_t> const words(kWords, value);
+    if (Status s = store().put({reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
+                               {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, 1, Place::host},
+                               {}, how);
+        !s.ok())
+      return s;
+    return transaction->commit();
+  }
+  template <class Doing>
+  auto aside(Doing doing) {
+    return std::async(std::launch::async, [doing] {
+      CallsStores const here;
+      return doing();
+    });
+  }
+  [[nodiscard]] std::size_t asked(What what, std::string const& begins) const {
+    auto const events = disk_.events();
+    return static_cast<std::size_t>(std::count_if(
+        events.begin(), events.end(), [&](auto const& e) { return e.what == what && e.name.starts_with(begins); }));
+  }
+  /// A write of the log is under way that was not before.
+  [[nodiscard]] bool writes_to_log(std::size_t before) const {
+    for (int i = 0; i < 2000; ++i) {
+      if (log_writes() > before) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+  [[nodiscard]] std::size_t log_writes() const {
+    return asked(What::write, "redo.log") + asked(What::write_durably, "redo.log");
+  }
+  [[nodiscard]] std::size_t image_writes() const {
+    return asked(What::write, "image") + asked(What::write_durably, "image") + asked(What::write_durably, "checkpoint");
+  }
+
+  static constexpr std::size_t kWords = 256;  // of a value: 2 KiB
+
+ private:
+  Result<Store> make() {
+    CallsStores const here;
+    CreateOptions o;
+    o.value_bytes = kWords * 8;
+    o.expected_records = 1;
+    o.durability = Durability::power;
+    o.log_dir = "/log";
+    o.log_bytes = 1u << 20;
+    OpenOptions open;
+    open.threads = 1;
+    return Store::create(scratch_.file("pool"), o, open);
+  }
+
+  perdure::test::ScratchDir const scratch_;
+  ForgetfulDisk disk_{1};
+  CallsStores const here_;
+  Result<Store> store_;
+};
+
+template <class T>
+bool has_ended(std::future<T> const& f, std::chrono::milliseconds within = kSoon) {
+  return f.wait_for(within) == std::future_status::ready;
+}
+
+/// While a batch's write is under way: neither its put nor a get of what it wrote returns, and a get after a power cut
+/// in that moment would not have found it. Then both do.
+inline Wrong a_batch_and_its_readers_wait() {
+  HeldStore held;
+  if (Status s = held.put(1, 10); !s.ok()) return s.message();
+  held.hold(true);
+  std::size_t const before = held.log_writes();
+  auto put = held.aside([&] { return held.put(1, 11); });
+  static_cast<void>(held.writes_to_log(before));
+  auto get = held.aside([&] { return held.get(1); });
+  bool const put_early = has_ended(put), get_early = has_ended(get);
+  held.hold(false);
+  if (put_early) return "a put returns while its write is under way";
+  if (get_early) return "a get returns what is not durable";
+  if (!put.get().ok()) return "a put fails on a slow disk";
+  if (get.get() != 11) return "a get beside a put returns something else";
+  return std::nullopt;
+}
+
+inline Wrong a_commit_waits() {
+  HeldStore held;
+  held.hold(true);
+  std::size_t const before = held.log_writes();
+  auto commit = held.aside([&] { return held.commit(1, 11); });
+  if (!held.writes_to_log(before)) return "a commit writes nothing to the log";
+  bool const early = has_ended(commit);
+  held.hold(false);
+  if (early) return "a commit returns while its write is under way";
+  if (!commit.get().ok()) return "a commit fails on a slow disk";
+  return std::nullopt;
+}
+
+inline Wrong a_snapshot_waits_for_the_log() {
+  HeldStore held;
+  held.hold(true);
+  std::size_t const before = held.log_writes();
+  auto put = held.aside([&] { return held.put(1, 11); });
+  if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+  auto snapshot = held.aside([&] { return held.store().snapshot("/snapshot"); });
+  bool const early = has_ended(snapshot, std::chrono::milliseconds(100)) || held.asked(What::create, "snapshot") != 0;
+  held.hold(false);
+  if (!put.get().ok() || !snapshot.get().ok()) return "a snapshot fails on a slow disk";
+  return early ? Wrong("a snapshot is begun with a batch that is not durable") : std::nullopt;
+}
+
+inline Wrong a_checkpoint_waits_for_its_log() {
+  HeldStore held;
+  std::uint64_t batches = 0;
+  while (held.store().stats().log_used_bytes <= (1u << 19) - (100u << 10)) {
+    if (Status s = held.put(1, ++batches, 20); !s.ok()) return s.message();  // 44 KiB of log
+  }
+  std::size_t const images = held.image_writes();
+  held.hold(true);
+  std::size_t const before = held.log_writes();
+  auto fills = held.aside([&] { return held.put(1, 1000, 60); });  // brings a checkpoint about
+  if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  bool const early = held.image_writes() != images;
+  held.hold(false);
+  if (!fills.get().ok()) return "a put fails on a slow disk";
+  if (held.image_writes() == images) return "no checkpoint came about";
+  return early ? Wrong("an image is written of what is not durable in the log") : std::nullopt;
+}
+
+/// Several are waiting, each for another write, or for what another wrote.
+inline Wrong a_failed_write_wakes_all_that_wait() {
+  HeldStore held;
+  if (Status s = held.put(1, 10); !s.ok()) return s.message();
+  held.hold(true);
+  held.disk().plan(Mishap::error, 1);
+  std::size_t before = held.log_writes();
+  std::vector<std::future<Status>> puts;
+  for (std::uint64_t key = 1; key <= 3; ++key) {
+    puts.push_back(held.aside([&held, key] { return held.put(key, 11); }));
+    if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+    before = held.log_writes();
+  }
+  auto get = held.aside([&] { return held.get(1); });
+  std::this_thread::sleep_for(kSoon);
+  held.hold(false);
+  for (auto& put : puts)
+    if (put.wait_for(kLong) != std::future_status::ready) std::abort();  // a hung thread: nothing else ends this
+  if (get.wait_for(kLong) != std::future_status::ready) std::abort();
+  if (puts[0].get().ok()) return "a put whose write failed is acknowledged";
+  if (held.put(5, 11).code() != Code::closed) return "a store whose log failed takes batches";
+  return std::nullopt;
+}
+
+/// All that a store writes to its log lasts when it is said to be done, and every name is made to last at once.
+inline Wrong requests_ask_for_durability() {
+  HeldStore held;
+  for (std::uint64_t key = 0; key < 30; ++key)  // more than half of the log
+    if (Status s = held.put(key, key, 10); !s.ok()) return s.message();
+  if (Status s = held.commit(3, 4); !s.ok()) return s.message();
+  if (Status s = held.store().snapshot("/snapshot"); !s.ok()) return s.message();
+  if (Status s = held.store().close(); !s.ok()) return s.message();
+  auto const events = held.disk().events();
+  bool log_made = false, image_dirty = false;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    auto const& e = events[i];
+    bool const made = e.what == What::make_directory, kept = e.what == What::rename;
+    // Files are kept together: the names of a log's are synced at once. Before that they have none that counts.
+    std::size_t next = i + 1;
+    while (kept && next < events.size() && events[next].what == What::rename) ++next;
+    if ((made || kept) &&
+        (next == events.size() || events[next].what != What::sync_directory || (made && events[next].name != e.name)))
+      return "the directory of " + e.name + " is not synced when that is made";
+    bool const image = e.name.starts_with("image") || e.name.starts_with("snapshot");
+    if (image && e.what == What::write) image_dirty = true;
+    if (image && e.what == What::sync) image_dirty = false;
+    if (image && e.what == What::write_durably && e.offset == 0 && image_dirty)
+      return "the header of " + e.name + " is written before what it stands for is synced";
+    if (e.name == "checkpoint" && e.what == What::write_durably && image_dirty)
+      return "the record of a checkpoint is written before its image is synced";
+    if (e.name == "checkpoint" && e.what == What::write) return "the record of a checkpoint is not written durably";
+    if (e.name != "redo.log") continue;
+    if (e.what == What::sync) log_made = true;
+    if (log_made && e.what == What::write) return "a write to the log is not durable when it is done";
+  }
+  return log_made ? std::nullopt : Wrong("the log's zeros are never synced");
+}
+
+/// After checkpoints and a power cut one image is damaged: the other one and the log still give every batch back.
+inline Wrong either_image_serves() {
+  for (char const* const image : {"/log/image-a", "/log/image-b"}) {
+    HeldStore held;
+    std::uint64_t batch = 0;
+    auto const put_next = [&](std::size_t values) {
+      ++batch;
+      return held.put(batch % 100, batch, values);
+    };
+    while (held.store().stats().checkpoints < 4)
+      if (Status s = put_next(20); !s.ok()) return s.message();
+    // Nearly half of the log more, in which nothing is needed but what the older image lacks.
+    for (int more = 0; more < 11; ++more)
+      if (Status s = put_next(20); !s.ok()) return s.message();
+    if (Status s = put_next(10); !s.ok()) return s.message();
+    held.disk().cut_power();
+    held.disk().file(image)->flip(kBlock + 100, 3);
+    if (Status s = held.reopen(); !s.ok()) return "with " + std::string(image) + " damaged: " + s.message();
+    if (held.store().recovery().lost_acknowledged) return "acknowledged batches are lost with " + std::string(image);
+    for (std::uint64_t i = 0; i < 10; ++i)  // the last batch
+      if (held.get(batch % 100 + i) != batch) return "a batch is lost with " + std::string(image);
+  }
+  return std::nullopt;
+}
+
+/// Of several groups under way at a power cut the first was lost and the second was not: what is written in its place
+/// does not make that one count.
+inline Wrong what_lies_beyond_a_lost_group_never_counts() {
+  auto const disk = formatted(64u << 10);
+  {
+    auto log = start(disk);
+    for (char const* const batch : {"lost", "beyond"}) commit(*log, batch);
+  }
+  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock, std::byte{0});
+  disk->cache = disk->medium;
+  commit(*start(disk, replay_all(disk).report.end), "new");
+  return replay_all(disk).batches == std::vector<Batch>{"new"} ? std::nullopt : Wrong("what was lost has come back");
+}
+
+// ------------------------------------------------------------------------------------------------
+// The system's own calls
+
+/// The flags of an io_uring write, whether or not the kernel grants one.
+inline Wrong io_uring_writes_ask_for_durability() {
+  alignas(kBlock) static std::array<std::byte, kBlock> block;
+  for (bool const fixed : {false, true}) {
+    for (Verb const verb : {Verb::read, Verb::write, Verb::write_durably}) {
+      io_uring_sqe sqe{};
+      prepare(sqe, 7, {verb, 2 * kBlock, block.data(), kBlock, 42}, fixed);
+      int const durable = verb == Verb::write_durably ? RWF_DSYNC : 0;
+      if (sqe.rw_flags != durable) return "an io_uring request has the wrong flags";
+      if (sqe.fd != 7 || sqe.off != 2 * kBlock || sqe.len != kBlock || sqe.user_data != 42)
+        return "an io_uring request asks for something else";
+    }
+  }
+  return std::nullopt;
+}
+
+inline Wrong plain_writes_are_synced_and_say_so() {
+  perdure::test::DiskDir const folder("plain-writes");
+  std::filesystem::create_directory(folder.path);
+  auto file = BlockFile::open(folder.file("file"), OpenMode::create, {.io_uring = false});
+  auto block = AlignedBuffer::make(kBlock);
+  if (!file || !block) return "no file to write to";
+  system_calls.forget();
+  if (Status s = (*file)->write_durably(0, block->span()); !s.ok()) return s.message();
+  if (system_calls.data_syncs != 1) return "a durable write is not synced";
+  if (Status s = (*file)->sync(); !s.ok()) return s.message();
+  if (system_calls.data_syncs != 2) return "sync() syncs nothing";
+  system_calls.data_sync_error = EIO;
+  Wrong wrong;
+  if ((*file)->write_durably(0, block->span()).code() != Code::io_error) wrong = "a durable write hides that it is not";
+  if ((*file)->sync().code() != Code::io_error) wrong = "sync() hides its error";
+  system_calls.forget();
+  return wrong;
+}
+
+/// A log directory that was made, the files in it, and a snapshot have names that last.
+inline Wrong directories_are_synced() {
+  perdure::test::DiskDir const folder("names");
+  std::filesystem::create_directory(folder.path);
+  system_calls.forget();
+  auto made = LogDir::create(folder.file("log"), PoolId{1}, 1u << 20, {});
+  if (!made) return made.status().message();
+  if (Status s = (*made)->keep(); !s.ok()) return s.message();
+  if (!system_calls.has_synced(folder.path)) return "the name of a new log directory is not synced";
+  if (!system_calls.has_synced(folder.file("log"))) return "the names in a log directory are not synced";
+  system_calls.forget();
+  auto bytes = AlignedBuffer::make(kBlock);
+  if (!bytes) return bytes.status().message();
+  if (Status s = write_snapshot(folder.file("snapshot"), {}, {}, bytes->span(), {}); !s.ok()) return s.message();
+  if (!system_calls.has_synced(folder.path)) return "the name of a snapshot is not synced";
+  return std::nullopt;
+}
+
+}  // namespace perdure::log::test

@@ -1,0 +1,96 @@
+// Faults planted in what makes a store's batches outlast the power: each must be found by a check that `make test` runs
+// on the code without it (disk_store_test.cpp). The engine's sources, compiled with the hooks of base/mutants.hpp
+// alive, run over simulated warps (src/exec/sim_*), a pool in a file, and the disk that forgets.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mutants.hpp"
+#include "disk_checks.hpp"
+
+namespace perdure::log::test {
+namespace {
+
+/// Power cuts in lives like those of disk_store_test.cpp, the last requests first, until one shows something.
+Wrong power_cuts() {
+  for (std::uint64_t seed = 1; seed < 9; seed += 2) {
+    Life life(short_script(seed), seed);
+    if (auto wrong = life.run({})) return wrong;
+    for (std::uint64_t at = life.requests(); at > 2; at -= 2)
+      if (auto wrong = Life(short_script(seed), seed).run({Mishap::power, at})) return wrong;
+  }
+  return std::nullopt;
+}
+
+Wrong short_writes() { return Life(short_script(2), 2).run({}); }
+
+struct Planted {
+  Mutant mutant;
+  char const* name;
+  Wrong (*check)();
+};
+
+class DiskMutants : public testing::TestWithParam<Planted> {};
+
+/// In a process of its own, for it may hang or crash; that, too, is being found out.
+TEST_P(DiskMutants, IsFound) {
+  ::pid_t const child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    planted = GetParam().mutant;
+    Wrong const wrong = GetParam().check();
+    if (wrong) std::fprintf(stderr, "found: %s\n", wrong->c_str());
+    ::_exit(wrong ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status)) {
+    EXPECT_NE(WTERMSIG(status), SIGALRM) << "nothing was wrong with it for a long time";
+  } else {
+    EXPECT_NE(WEXITSTATUS(status), 0) << "nothing is wrong with it";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DiskMutants,
+    testing::Values(
+        Planted{Mutant::disk_not_synced, "disk_not_synced", plain_writes_are_synced_and_say_so},
+        Planted{Mutant::disk_sync_error_dropped, "disk_sync_error_dropped", plain_writes_are_synced_and_say_so},
+        Planted{Mutant::plain_write_not_synced, "plain_write_not_synced", plain_writes_are_synced_and_say_so},
+        Planted{Mutant::plain_sync_error_dropped, "plain_sync_error_dropped", plain_writes_are_synced_and_say_so},
+        Planted{Mutant::ring_write_without_dsync, "ring_write_without_dsync", io_uring_writes_ask_for_durability},
+        Planted{Mutant::short_write_taken_for_whole, "short_write_taken_for_whole", short_writes},
+        Planted{Mutant::file_name_not_synced, "file_name_not_synced", power_cuts},
+        Planted{Mutant::log_dir_not_synced, "log_dir_not_synced", power_cuts},
+        Planted{Mutant::log_write_not_durable, "log_write_not_durable", power_cuts},
+        Planted{Mutant::log_write_error_dropped, "log_write_error_dropped", a_failed_write_wakes_all_that_wait},
+        Planted{Mutant::log_durable_when_begun, "log_durable_when_begun", power_cuts},
+        Planted{Mutant::log_failure_wakes_nobody, "log_failure_wakes_nobody", a_failed_write_wakes_all_that_wait},
+        Planted{Mutant::log_truncated_to_newest, "log_truncated_to_newest", either_image_serves},
+        Planted{Mutant::torn_group_replayed, "torn_group_replayed", power_cuts},
+        Planted{Mutant::epoch_not_begun, "epoch_not_begun", what_lies_beyond_a_lost_group_never_counts},
+        Planted{Mutant::checkpoint_without_its_log, "checkpoint_without_its_log", a_checkpoint_waits_for_its_log},
+        Planted{Mutant::image_not_synced, "image_not_synced", power_cuts},
+        Planted{Mutant::image_overwrites_what_counts, "image_overwrites_what_counts", power_cuts},
+        Planted{Mutant::snapshot_name_not_synced, "snapshot_name_not_synced", power_cuts},
+        Planted{Mutant::snapshot_without_its_log, "snapshot_without_its_log", a_snapshot_waits_for_the_log},
+        Planted{Mutant::batch_acknowledged_early, "batch_acknowledged_early", a_batch_and_its_readers_wait},
+        Planted{Mutant::transaction_acknowledged_early, "transaction_acknowledged_early", a_commit_waits},
+        Planted{Mutant::reads_do_not_wait, "reads_do_not_wait", a_batch_and_its_readers_wait}),
+    [](auto const& which) { return std::string(which.param.name); });
+
+TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
+  for (auto const check :
+       {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log, a_checkpoint_waits_for_its_log,
+        a_failed_write_wakes_all_that_wait, either_image_serves, what_lies_beyond_a_lost_group_never_counts,
+        requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
+    Wrong const wrong = check();
+    EXPECT_FALSE(wrong) << *wrong;
+  }
+  Wrong const wrong = Life(short_script(1), 1).run({});
+  EXPECT_FALSE(wrong) << *wrong;
+}
+
+}  // namespace
+}  // namespace perdure::log::test
