@@ -350,8 +350,8 @@ TEST_P(Flips, OfTwoBitsAreTold) {
   }
 }
 
-/// A damaged header makes a repair look at all slots. It exchanges no damaged record for an old version of it, one bit of
-/// an offset away.
+/// A damaged header makes a repair look at all slots. It exchanges no damaged record for an old version of it, one bit
+/// of an offset away.
 TEST_P(FlipsOfGphash, OfARecordAndAnotherHeaderAreTold) {
   std::uint64_t const superblock = whole_->header().superblock_bytes;
   std::set<std::uint64_t> homes;  // superblocks of records

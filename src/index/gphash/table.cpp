@@ -608,8 +608,9 @@ std::optional<Table::Change> Table::key_nearby(std::uint64_t number) const {
   return std::nullopt;
 }
 
-/// What to do about an entry; none where it is right, or only its record is damaged. `words_right`: the sum of all slots
-/// says that they are what they were. Then a record that cannot be right is damaged itself, and no other is in its place.
+/// What to do about an entry; none where it is right, or only its record is damaged. `words_right`: the sum of all
+/// slots says that they are what they were. Then a record that cannot be right is damaged itself, and no other is in
+/// its place.
 std::optional<Table::Change> Table::change_for(std::uint64_t number, bool words_right) const {
   SlotAt const at = locate(number);
   std::uint64_t const word = word_at(at);
