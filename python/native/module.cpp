@@ -18,8 +18,10 @@
 
 #include "arrays.hpp"
 #include "errors.hpp"
+#include "gil.hpp"
 #include "perdure/store.h"
 #include "records.hpp"
+#include "single.hpp"
 
 namespace perdure::python {
 
@@ -45,12 +47,6 @@ CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cas
 
 CallOptions write_as(std::uintptr_t stream, bool atomic, Transaction* transaction) {
   return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction};
-}
-
-template <class Call>
-auto without_gil(Call call) {
-  nb::gil_scoped_release const released;
-  return call();
 }
 
 Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
@@ -184,7 +180,8 @@ void bind_store(nb::module_& module) {
       .def("write_step", &write_step, nb::arg("step"), nb::arg("stream") = 0)
       .def("commit", &commit)
       .def("abort", &abort);
-  nb::class_<Store>(module, "Store")
+  nb::class_<Store> bound(module, "Store");
+  bound
       .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
       .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
@@ -216,6 +213,7 @@ void bind_store(nb::module_& module) {
       .def("value_bytes", &Store::value_bytes)
       .def("device", &Store::device)
       .def("close", &close);
+  bind_single(bound);
 }
 
 }  // namespace

@@ -1,14 +1,16 @@
 """Arrays of any library as columns of bytes: NumPy, anything with `__dlpack__`, Arrow, short lists.
 
-Invariant: nothing is copied on the way to the engine except Python lists and Arrow arrays whose
-chunks or types must be joined; whatever does not fit is refused with the argument's name, what was
-expected, and the way out.
+Invariant: contiguous arrays of the pool's widths are not copied on the way to the engine. Copied are Python
+lists, arrays of Python objects and of text, slices with strides, integer keys narrower than the pool's, and
+Arrow arrays whose chunks or types must be joined; outputs never. Whatever does not fit is refused with the
+argument's name, what was expected, and the way out.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +56,14 @@ class Input:
     column: _native.Column
     count: int
     rows: Rows | None  # None for byte strings of varying length
+    ends: np.ndarray[Any, Any] | None = None  # of those
+
+    def length(self, row: int) -> int:
+        """Bytes of one element."""
+        if self.ends is None:
+            assert self.rows is not None
+            return self.rows.row_bytes
+        return int(self.ends[row + 1] - self.ends[row])
 
 
 # --- which device, which stream -----------------------------------------------------------------
@@ -129,10 +139,21 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name  # NumPy builds it anew each time, which a batch of one key would feel
 
 
+def _contiguous(array: Any) -> Any:
+    """A slice with strides as a copy without, where its library makes one."""
+    if isinstance(array, np.ndarray):
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    if _library(array) == "torch":
+        return array.contiguous()
+    if _library(array) == "cupy":
+        return sys.modules["cupy"].ascontiguousarray(array)
+    return array
+
+
 def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
     if array.dtype.hasobject:
         raise TypeError(
-            f"{name}: dtype {array.dtype} holds Python objects; pass a list of bytes or an Arrow binary array"
+            f"{name}: dtype {array.dtype} holds Python objects; pass an array of bytes or numbers"
         )
     if not array.dtype.isnative:
         raise TypeError(
@@ -240,11 +261,11 @@ def _integers(name: str, items: Sequence[int], width: int) -> np.ndarray[Any, An
 
 def _from_list(name: str, items: Sequence[Any], width: int | None) -> Any:
     """A short list as a NumPy array (fixed width) or an Arrow array (varying length)."""
-    kinds = {type(item) for item in items}
-    if kinds <= {bytes, bytearray, memoryview, str}:
+    if all(isinstance(item, bytes | bytearray | memoryview | str) for item in items):
         return _arrow.from_list(name, items) if width is None else _joined(name, items, width)
-    if kinds <= {int, np.int64, np.uint64}:
+    if all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in items):
         return _integers(name, [int(item) for item in items], 8 if width is None else width)
+    kinds = {type(item) for item in items}
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(f"{name}: a list of {names}; pass a list of bytes, str or int, or an array")
 
@@ -275,7 +296,39 @@ def _check_key_type(name: str, seen: Rows) -> None:
     )
 
 
+def is_scalar(key: Any) -> bool:
+    """One key rather than an array of them."""
+    return isinstance(key, str | bytes | int | np.generic)
+
+
+def one_row(value: Any) -> Any:
+    """The value of one key as an array of one row."""
+    if hasattr(value, "shape") and not isinstance(value, np.generic):
+        return value[None]
+    return np.asarray([value]) if isinstance(value, np.generic | float) else [value]
+
+
+def _as_items(array: Any) -> Any:
+    """Arrays of Python objects and of text as lists: their own bytes would mean nothing elsewhere."""
+    return array.tolist() if isinstance(array, np.ndarray) and array.dtype.kind in "OU" else array
+
+
+def _widened(array: Any, width: int | None) -> Any:
+    """Integer keys narrower than the pool's, as wide as those."""
+    kind = str(getattr(array, "dtype", "")).rpartition(".")[2]  # torch.int32, int32
+    match = re.fullmatch(r"(u?int)(8|16|32)", kind)
+    if match is None or width not in (2, 4, 8) or int(match[2]) >= 8 * width or len(array.shape) != 1:
+        return array
+    wide = f"{match[1]}{8 * width}"
+    if _library(array) == "torch":
+        return array.to(getattr(sys.modules["torch"], wide))
+    return array.astype(wide) if _library(array) in ("numpy", "cupy") else array
+
+
 def _input(name: str, array: Any, width: int | None, stream: int, device: str) -> Input:
+    array = _as_items(array)
+    if width is None and isinstance(array, np.ndarray) and array.dtype.kind == "S":
+        array = array.tolist()  # without NumPy's padding, which is no part of what the elements hold
     if isinstance(array, list | tuple):
         array = _from_list(name, array, width)
     if _arrow.is_arrow(array):
@@ -283,15 +336,15 @@ def _input(name: str, array: Any, width: int | None, stream: int, device: str) -
         if width is None and _arrow.is_variable(array):
             offsets, data = _arrow.offsets_and_data(array)
             column = _native.Column.variable(_native.Array(offsets), _native.Array(data))
-            return Input(column, len(array), None)
+            return Input(column, len(array), None, offsets)
         array = _arrow.fixed_rows(name, array, width)
-    seen = rows(name, array, stream, device)
+    seen = rows(name, _contiguous(array), stream, device)
     _check_width(name, seen, width)
     return Input(_native.Column.fixed(seen.native, seen.row_bytes, seen.count), seen.count, seen)
 
 
 def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input:
-    given = _input("keys", array, width, stream, device)
+    given = _input("keys", _widened(array, width), width, stream, device)
     if given.rows is not None:
         _check_key_type("keys", given.rows)
     return given

@@ -46,6 +46,7 @@ from perdure.cli_support import (
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -266,10 +267,6 @@ class ValueFormat(StrEnum):
     raw = "raw"
 
 
-def _first(values: Any, width: int | None) -> bytes:
-    return values[0].as_py() if width is None else values[0].tobytes()
-
-
 @app.command()
 def get(
     pool: PoolArgument,
@@ -285,9 +282,11 @@ def get(
     """Print the value of one key; exit status 1 if it is not there."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-        values, found, _ = store.get([_text.parse("KEY", key, store.key_bytes)])
-        octets = _first(values, store.value_bytes) if found[0] else None
-        width = store.value_bytes
+        sought, width = _text.parse("KEY", key, store.key_bytes), store.value_bytes
+        try:
+            octets = store[sought]
+        except KeyError:
+            octets = None
     if octets is None:
         _report_absent(pool, key, result)
     elif value_format is ValueFormat.raw and not result.to_stdout:
@@ -322,7 +321,7 @@ def put(
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, log_dir=log_dir) as store:
         octets = _text.parse("VALUE", value, store.value_bytes)
-        store.put([_text.parse("KEY", key, store.key_bytes)], [octets])
+        store[_text.parse("KEY", key, store.key_bytes)] = octets
         records = len(store)
     report(
         result,
@@ -343,9 +342,12 @@ def delete(
     """Remove one key; exit status 1 if it is not there."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, log_dir=log_dir) as store:
-        done, _ = store.erase([_text.parse("KEY", key, store.key_bytes)])
+        doomed = _text.parse("KEY", key, store.key_bytes)
+        there = doomed in store
+        if there:
+            del store[doomed]
         records = len(store)
-    if not done[0]:
+    if not there:
         _report_absent(pool, key, result)
     report(
         result,
@@ -514,19 +516,6 @@ def _run_program(program: Path, arguments: list[str]) -> None:
     status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
     print(f"{program.name}: exit status {status}", file=sys.stderr)
     raise typer.Exit(status)
-
-
-# --- what other modules bring -------------------------------------------------------------------
-
-
-def _register() -> None:
-    from perdure import demo, doctor, replay, tables
-
-    for module in (tables, doctor, replay, demo):
-        module.register(app)
-
-
-_register()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ progress go to standard error, and no error is a traceback.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -18,8 +19,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
 import perdure
@@ -27,6 +26,13 @@ from perdure import _native, errors
 from perdure._outputs import JSON, Output, Refused
 
 GOOD, FAULTS, UNABLE = 0, 1, 2
+_ELSEWHERE = {
+    "load": "perdure.tables",
+    "export": "perdure.tables",
+    "doctor": "perdure.doctor",
+    "replay": "perdure.replay",
+    "demo": "perdure.demo",
+}
 
 JsonOption = Annotated[
     str | None,
@@ -81,7 +87,20 @@ def fail(message: str) -> None:
 
 
 class Commands(TyperGroup):
-    """The command group; whatever a command raises becomes one line and an exit status."""
+    """The command group; whatever a command raises becomes one line and an exit status.
+
+    The modules of the larger commands are imported when such a command runs, or when all are listed.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *(name for name in _ELSEWHERE if name not in self.commands)]
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        if name in _ELSEWHERE and name not in self.commands:
+            module = typer.Typer()
+            importlib.import_module(_ELSEWHERE[name]).register(module)
+            self.commands.update(typer.main.get_group(module).commands)
+        return super().get_command(ctx, name)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -227,6 +246,12 @@ def answers_to(result: JsonResult) -> Callable[[str], None]:
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error; yields `set(done)`. Nothing is shown where that is no TTY."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -234,8 +259,7 @@ def progress(title: str, total: float | None) -> Iterator[Callable[[float], None
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.update(task, completed=done)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from perdure._native import KeyStatus
     from perdure.results import Outcome, Result
 
 
@@ -108,6 +109,20 @@ _BY_CODE: dict[str, type[Error]] = {
         DeviceFailure,
         Closed,
     )
+}
+
+
+def of_status(status: KeyStatus) -> tuple[type[Error], str]:
+    """The exception for a key that failed otherwise than by being absent, and what to say."""
+    kind, why = _BY_STATUS[status.name]
+    return kind, why
+
+
+_BY_STATUS: dict[str, tuple[type[Error], str]] = {
+    "corrupt": (Corrupt, "its record fails its checksum and was left alone; run verify"),
+    "no_space": (NoSpace, "the pool could not grow; the old value stands"),
+    "too_large": (InvalidArgument, "too long for this pool"),
+    "size_mismatch": (InvalidArgument, "operand and stored value differ in length"),
 }
 
 

@@ -5,16 +5,21 @@ Invariant: every array here has one element (or row) a key of the batch, in the 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from perdure import errors
+from perdure._deferred import Deferred
 from perdure._native import KeyStatus
 
-Statuses = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Statuses = npt.NDArray[np.uint8]
+    Mask = npt.NDArray[np.bool_]
+else:
+    np = Deferred("numpy")
 
 
 class Result(NamedTuple):
@@ -32,13 +37,9 @@ class Outcome(NamedTuple):
     statuses: Statuses  # KeyStatus, one a key
 
 
-_EXPLAIN: dict[KeyStatus, tuple[type[errors.Error], str]] = {
-    KeyStatus.corrupt: (errors.Corrupt, "its record fails its checksum and was left alone; run verify"),
-    KeyStatus.no_space: (errors.NoSpace, "the pool could not grow; the old value stands"),
-    KeyStatus.too_large: (errors.InvalidArgument, "key or value is longer than the pool allows (see stats)"),
-    KeyStatus.size_mismatch: (errors.InvalidArgument, "operand and stored value differ in length"),
-}
-_OK = int(KeyStatus.ok)
+TooLong = Callable[[int], str]  # says how long the key and value of a row are, and how long they may be
+
+_OK, _TOO_LARGE = int(KeyStatus.ok), int(KeyStatus.too_large)
 _LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest statuses
 
 
@@ -46,16 +47,20 @@ def done_mask(statuses: Statuses) -> Mask:
     return np.equal(statuses, _OK)
 
 
-def raise_for_keys(call: str, answer: Result | Outcome) -> None:
+def raise_for_keys(call: str, answer: Result | Outcome, too_long: TooLong | None) -> None:
     """Raises when a key failed for any reason but absence; the exception carries the whole answer."""
     failed = answer.statuses > _LAST_HARMLESS
     if failed.any():
-        _raise_first(call, answer, np.flatnonzero(failed))
+        _raise_first(call, answer, np.flatnonzero(failed), too_long)
 
 
-def _raise_first(call: str, answer: Result | Outcome, failed: npt.NDArray[np.intp]) -> NoReturn:
+def _raise_first(
+    call: str, answer: Result | Outcome, failed: npt.NDArray[np.intp], too_long: TooLong | None
+) -> NoReturn:
     row = int(failed[0])
-    kind, why = _EXPLAIN[KeyStatus(int(answer.statuses[row]))]
+    kind, why = errors.of_status(KeyStatus(int(answer.statuses[row])))
+    if too_long is not None and answer.statuses[row] == _TOO_LARGE:
+        why = too_long(row)
     others = f" (and {len(failed) - 1} more keys)" if len(failed) > 1 else ""
     raise kind(
         f"{call}: key {row} of {len(answer.statuses)}{others}: {why}. The other keys took effect;"

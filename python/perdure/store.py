@@ -14,12 +14,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-import numpy as np
+from perdure import _native, errors
+from perdure._deferred import Deferred
+from perdure._single import SingleKeys
+from perdure.results import Outcome, Result, done_mask, raise_for_keys
 
-from perdure import _arrays, _arrow, _native, errors
-from perdure.results import Outcome, Result, Statuses, done_mask, raise_for_keys
+if TYPE_CHECKING:
+    import numpy as np
+
+    from perdure import _arrays, _arrow
+    from perdure.results import Statuses, TooLong
+else:
+    np, _arrays, _arrow = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._arrow")
 
 DeviceName = Literal["cpu", "cuda"]
 IndexName = Literal["gphash", "dash-eh", "dash-lh"]
@@ -178,8 +186,12 @@ def restore(
     return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opened))
 
 
-class Store:
-    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it."""
+class Store(SingleKeys):
+    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it.
+
+    Batches of arrays go through `get`, `put`, `update`, `erase` and `apply`; one key at a time, a store is
+    used as a dictionary of bytes: `store[key] = value`, `store[key]`, `key in store`, `del store[key]`.
+    """
 
     def __init__(self, native: _native.Store) -> None:
         self._native: _native.Store | None = native
@@ -229,7 +241,10 @@ class Store:
         Fixed-width values come as rows of `dtype` (uint8) and row shape `shape`, in `out` or in a
         new array of the keys' library; rows of absent keys are left as they are (zero in a new
         array). Values of varying length come as a pyarrow.LargeBinaryArray, null where absent.
+        One key instead of an array is answered by one row, here as in the calls below.
         """
+        if _arrays.is_scalar(keys):
+            return _first(self.get([keys], out=out, dtype=dtype, shape=shape, stream=stream, check=check))
         handle = _arrays.stream_of(stream, keys, out)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         statuses = np.zeros(given.count, np.uint8)
@@ -252,12 +267,16 @@ class Store:
         With `atomic`, here and in `update`, `erase` and `apply`, the batch takes effect whole or not at
         all, whatever happens meanwhile (layout "word").
         """
+        if _arrays.is_scalar(keys):
+            return _first(
+                self.put([keys], _arrays.one_row(values), atomic=atomic, stream=stream, check=check)
+            )
         handle = _arrays.stream_of(stream, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = _arrays.values_input("values", values, self._value_width, given.count, handle, self._device)
         return self._write(
             "put",
-            given.count,
+            (given, rows),
             check,
             lambda statuses: self._engine.put(
                 given.column, rows.column, statuses, handle, atomic, self._mine()
@@ -280,6 +299,11 @@ class Store:
         Values are seen as arrays of the operands' dtype: uint8, int32, uint32, int64, uint64,
         float32 or float64. `element` names it where the operands are bytes.
         """
+        if _arrays.is_scalar(keys):
+            row = _arrays.one_row(operands)
+            return _first(
+                self.update([keys], row, op, element=element, atomic=atomic, stream=stream, check=check)
+            )
         handle = _arrays.stream_of(stream, keys, operands)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = _arrays.values_input(
@@ -289,7 +313,7 @@ class Store:
         kind = _element("operands", rows, rmw, element)
         return self._write(
             "update",
-            given.count,
+            (given, rows),
             check,
             lambda statuses: self._engine.update(
                 given.column, rows.column, rmw, kind, statuses, handle, atomic, self._mine()
@@ -298,11 +322,13 @@ class Store:
 
     def erase(self, keys: Any, *, atomic: bool = False, stream: Any = None, check: bool = True) -> Outcome:
         """Removes each key; `done` is false where it was absent."""
+        if _arrays.is_scalar(keys):
+            return _first(self.erase([keys], atomic=atomic, stream=stream, check=check))
         handle = _arrays.stream_of(stream, keys)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         return self._write(
             "erase",
-            given.count,
+            (given,),
             check,
             lambda statuses: self._engine.erase(given.column, statuses, handle, atomic, self._mine()),
         )
@@ -341,10 +367,19 @@ class Store:
         _with_outcome(
             answer,
             lambda: self._engine.apply(
-                given.column, codes, operands, rmw, kind, column, statuses, handle, atomic, self._mine()
+                given.column,
+                codes,
+                operands[0].column if operands else _native.Column.empty(),
+                rmw,
+                kind,
+                column,
+                statuses,
+                handle,
+                atomic,
+                self._mine(),
             ),
         )
-        return _checked("apply", answer(), check)
+        return _checked("apply", answer(), check, self._lengths((given, *operands)))
 
     @contextmanager
     def transaction(self, max_operations: int = 1 << 16) -> Iterator[None]:
@@ -518,14 +553,20 @@ class Store:
 
     # --- parts of the above ---------------------------------------------------------------------
 
-    def _write(self, call: str, count: int, check: bool, run: Callable[[Statuses], None]) -> Outcome:
-        statuses = np.zeros(count, np.uint8)
+    def _write(
+        self, call: str, columns: tuple[_arrays.Input, ...], check: bool, run: Callable[[Statuses], None]
+    ) -> Outcome:
+        statuses = np.zeros(columns[0].count, np.uint8)
 
         def answer() -> Outcome:
             return Outcome(done_mask(statuses), statuses)
 
         _with_outcome(answer, lambda: run(statuses))
-        return _checked(call, answer(), check)
+        return _checked(call, answer(), check, self._lengths(columns))
+
+    def _lengths(self, columns: tuple[_arrays.Input, ...]) -> TooLong:
+        """Of a row of keys, or of keys and values."""
+        return lambda row: self._too_long(*(column.length(row) for column in columns))
 
     def _destination(
         self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
@@ -550,15 +591,15 @@ class Store:
 
     def _operands(
         self, values: Any, codes: Any, rmw: _native.Rmw, element: Any, count: int, stream: int
-    ) -> tuple[_native.Column, _native.Element]:
+    ) -> tuple[tuple[_arrays.Input, ...], _native.Element]:
         updates = bool((codes == int(_native.OpKind.update)).any())
         if values is None:
             if updates or (codes == int(_native.OpKind.put)).any():
                 raise ValueError("values: the batch has puts or updates; pass one row a key")
-            return _native.Column.empty(), _native.Element.uint8
+            return (), _native.Element.uint8
         rows = _arrays.values_input("values", values, self._value_width, count, stream, self._device)
         kind = _element("values", rows, rmw, element) if updates else _native.Element.uint8
-        return rows.column, kind
+        return (rows,), kind
 
     def _pages(self, limit: int, key_dtype: Any, dtype: Any, shape: Any) -> Iterator[tuple[Any, Any]]:
         if key_dtype is None and self._key_width == 8:
@@ -602,11 +643,11 @@ def devices() -> list[_native.DeviceInfo]:
 
 
 def _whole(name: str, number: Any, least: int = 0) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name}: expected a whole number, not {number!r}")
     if not least <= number < 1 << 63:
         raise ValueError(f"{name}: {number} is out of range; pass at least {least}")
-    return int(number)
+    return number.__index__()
 
 
 def _mode(mode: int | None) -> int:
@@ -735,7 +776,12 @@ def _with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
         raise
 
 
-def _checked(call: str, answer: Answer, check: bool) -> Answer:
+def _first(answer: Answer) -> Answer:
+    """The answer for one key, as its first row."""
+    return type(answer)(*(column[0] for column in answer))
+
+
+def _checked(call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
     if check:
-        raise_for_keys(call, answer)
+        raise_for_keys(call, answer, too_long)
     return answer

@@ -76,7 +76,9 @@ def files(tmp_path, pool):
 def all_commands() -> dict[str, typer.core.TyperCommand]:
     from perdure.figures.command import app as figures
 
-    found = dict(typer.main.get_command(app).commands)
+    group = typer.main.get_command(app)
+    context = typer.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
     return found | {"bench figure": typer.main.get_command(figures)}
 
 
