@@ -49,7 +49,8 @@ enum class KeyStatus : std::uint8_t {
 
 enum class OpKind : std::uint8_t { get = 0, put = 1, erase = 2, update = 3 };
 
-/// Read-modify-write on values seen as arrays of one element type, element by element. Integers wrap.
+/// Read-modify-write on values seen as arrays of one element type, element by element. Integers wrap; a NaN stays or
+/// takes effect in min and max, whichever side it is on.
 enum class Rmw : std::uint8_t { replace = 0, add = 1, min = 2, max = 3 };
 enum class Element : std::uint8_t { u8 = 0, i32 = 1, u32 = 2, i64 = 3, u64 = 4, f32 = 5, f64 = 6 };
 

@@ -297,7 +297,8 @@ class Store(SingleKeys):
         """Combines each stored value with its operand; absent keys stay absent (`done` is false).
 
         Values are seen as arrays of the operands' dtype: uint8, int32, uint32, int64, uint64,
-        float32 or float64. `element` names it where the operands are bytes.
+        float32 or float64. `element` names it where the operands are bytes. "min" and "max" treat NaN as
+        NumPy's minimum and maximum do: it stays, and it takes effect.
         """
         if _arrays.is_scalar(keys):
             row = _arrays.one_row(operands)

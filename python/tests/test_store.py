@@ -410,3 +410,15 @@ def test_full_tmpfs_is_an_error_at_create(pool):
     with pytest.raises(perdure.NoSpace, match=pool):
         perdure.create(pool, 8, 1 << 16, expected_records=1 << 30)
     assert not os.path.exists(pool)
+
+
+@pytest.mark.parametrize(("op", "numpy_has"), [("min", np.minimum), ("max", np.maximum)])
+def test_nan_in_min_and_max_is_as_in_numpy(pool, op, numpy_has):
+    numbers = np.array([np.nan, -np.inf, -1.5, 0, 2, np.inf])
+    stored, operands = (column.ravel() for column in np.meshgrid(numbers, numbers))
+    keys = np.arange(len(stored))
+    with perdure.create(pool, 8, 8) as store:
+        store.put(keys, stored)
+        store.update(keys, operands, op)
+        got = store.get(keys, dtype=np.float64).values[:, 0]
+    np.testing.assert_array_equal(got, numpy_has(stored, operands))

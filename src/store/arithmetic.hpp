@@ -12,7 +12,14 @@
 
 namespace perdure {
 
-/// Integers wrap; a NaN operand of min and max is ignored.
+template <class T>
+PERDURE_FN bool is_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) return !(value >= value);
+  return false;
+}
+
+/// Integers wrap. Of min and max, a NaN is the answer whichever of the two it is, as in NumPy's minimum and maximum; so
+/// the order of operations on one key, which are folded, does not matter.
 template <class T>
 PERDURE_FN T combine(Rmw rmw, T stored, T operand) {
   switch (rmw) {
@@ -22,8 +29,8 @@ PERDURE_FN T combine(Rmw rmw, T stored, T operand) {
       } else {
         return static_cast<T>(static_cast<std::uint64_t>(stored) + static_cast<std::uint64_t>(operand));
       }
-    case Rmw::min: return operand < stored ? operand : stored;
-    case Rmw::max: return stored < operand ? operand : stored;
+    case Rmw::min: return operand < stored || is_nan(operand) ? operand : stored;
+    case Rmw::max: return stored < operand || is_nan(operand) ? operand : stored;
     case Rmw::replace: break;
   }
   return operand;

@@ -106,6 +106,7 @@ class GphashStore final : public Store::Impl {
     std::unique_ptr<Session> session;
     exec::Counts done;
     bool full = false;  // the table is, and some operations wait
+    std::uint64_t refused = 0;  // new keys that found no room in the last round
     Status not_grown;   // why it stayed so
   };
   /// On failure nothing has happened.
@@ -119,7 +120,7 @@ class GphashStore final : public Store::Impl {
   /// Whose the free records are: the engine's from its first plain write batch on, the heap's for all else.
   Status lend_records();
   Status take_records_back();
-  Status run_rounds(Running& batch);
+  Status run_rounds(Running& batch, std::uint64_t operations);
   /// What it used and unlinked, if that is not simply all and nothing.
   Result<std::optional<Outcome>> outcome(Running& batch);
   void release_unused(Running const& batch, std::optional<Outcome> const& outcome);
@@ -130,7 +131,9 @@ class GphashStore final : public Store::Impl {
   Status begin_growth();
   Status abandon_growth(Status const& why);
   Status advance_growth(std::uint64_t operations);
-  Status make_room();
+  Status make_room(std::uint64_t waiting);
+  [[nodiscard]] bool is_bulk(std::uint64_t waiting) const;
+  [[nodiscard]] double load_with(std::uint64_t more) const;
   Status complete_growth();
   Status move_units(std::vector<std::uint32_t> units);
   Status note_moved(std::vector<std::uint32_t> const& units);
@@ -153,7 +156,7 @@ class GphashStore final : public Store::Impl {
   // Transactions.
   Status write_atomic(Call const& call, std::span<KeyStatus> statuses);
   Status write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses);
-  Status attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full);
+  Status attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, std::uint64_t& waiting);
   Status run_undoable_rounds(OpenTransaction const& tx, Running& batch);
   Status keep_attempt(OpenTransaction& tx, Call const& call, Running& batch, std::span<std::uint8_t const> status);
   Status check_undoable() const;
@@ -234,7 +237,7 @@ class GphashStore final : public Store::Impl {
   std::mutex sessions_mutex_;
   std::vector<std::unique_ptr<Session>> sessions_;
 
-  std::mutex stats_mutex_;  // guards the rest
+  mutable std::mutex stats_mutex_;  // guards the rest
   std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0, batches_ = 0;
   AccessCounts accesses_;
 };

@@ -20,6 +20,12 @@ using exec::Counts;
 constexpr std::uint64_t kSlotsAnOperation = 4;
 constexpr std::uint64_t kShare = 8;
 
+// A bulk load: new keys of one batch that found no room are so many, at least one to so many slots of the table, and
+// more than it can take. It then grows as a whole, to this load at most. Unit by unit it would grow once for each round
+// of the batch, and each round looks at all keys that wait.
+constexpr std::uint64_t kBulkKeys = 1u << 14, kSlotsABulkKey = 16;
+constexpr double kBulkLoad = 0.7;
+
 /// The same part of the table in units of a larger one.
 std::vector<std::uint32_t> finer(std::vector<std::uint32_t> const& units, std::uint32_t bits_more) {
   std::vector<std::uint32_t> all;
@@ -89,11 +95,22 @@ Status GphashStore::advance_growth(std::uint64_t operations) {
   return only_no_space(s) ? Status{} : s;
 }
 
-/// Some keys of a batch found no room: their units move. Where they have, the table is too small even when it has
-/// grown: then this growth ends, and the next one begins.
-Status GphashStore::make_room() {
+/// More than it has slots for, so that no search for one is worth its time.
+bool GphashStore::is_bulk(std::uint64_t waiting) const {
+  return waiting >= kBulkKeys && waiting * kSlotsABulkKey >= table_.slots() && load_with(waiting) > 1;
+}
+
+double GphashStore::load_with(std::uint64_t more) const {
+  std::lock_guard const lock(stats_mutex_);
+  return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
+}
+
+/// So many new keys of a batch found no room: their units move. Where they have, the table is too small even when it
+/// has grown: then this growth ends, and the next one begins.
+Status GphashStore::make_room(std::uint64_t waiting) {
   auto refused = engine_->take_refused();
   if (!refused) return refused.status();
+  if (is_bulk(waiting)) return grow_for(waiting, kBulkLoad);
   std::vector<std::uint32_t> units = std::move(*refused);
   std::vector<std::uint32_t> too_small;
   for (std::uint32_t const unit : units)
@@ -113,16 +130,12 @@ Status GphashStore::complete_growth() { return move_units(table_.unmoved(table_.
 
 /// For those who need room made before they begin.
 Status GphashStore::grow_for(std::uint64_t more, double most_load) {
-  auto const load = [&] {
-    std::lock_guard const lock(stats_mutex_);
-    return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
-  };
   auto const grow = [&]() -> Status {
     if (Status s = begin_growth(); !s.ok()) return s;
     return complete_growth();
   };
   if (Status s = complete_growth(); !only_no_space(s)) return fail(s);
-  while (options.grow && load() > most_load) {
+  while (options.grow && load_with(more) > most_load) {
     Status const s = grow();
     if (!only_no_space(s)) return fail(s);
     if (s.ok()) continue;

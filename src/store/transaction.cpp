@@ -126,17 +126,19 @@ Status GphashStore::write_in(OpenTransaction& tx, Call const& call, std::span<Ke
   if (n == 0) return {};
   if (Status s = check_undo_room(tx, n); !s.ok()) return s;
   for (;;) {
-    bool full = false;
-    Status const done = attempt(tx, call, statuses, full);
-    if (!full || !failed_.ok()) return done;
+    std::uint64_t waiting = 0;
+    Status const done = attempt(tx, call, statuses, waiting);
+    if (waiting == 0 || !failed_.ok()) return done;
     if (tx.operations > 0 || !options.grow) return done;
     if (!mutated(Mutant::undo_entries_outlive_growth)) undo_.end();  // growth moves slots: no entry may name them
-    if (Status s = make_room(); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
+    if (Status s = make_room(waiting); !s.ok()) return s.code() == Code::no_space ? done : fail(s);
     tx.first_step = undo_.step() + 1;
   }
 }
 
-Status GphashStore::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses, bool& full) {
+/// `waiting`: how many new keys want room, where some of them found none.
+Status GphashStore::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses,
+                            std::uint64_t& waiting) {
   Running batch;
   if (Status s = prepare(call, statuses, true, batch); !s.ok()) return s;
   std::uint32_t const step = undo_.step() + 1;
@@ -153,7 +155,7 @@ Status GphashStore::attempt(OpenTransaction& tx, Call const& call, std::span<Key
     statuses[i] = (*status)[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>((*status)[i]);
   Status result = refusal(*status, path);
   if (result.ok() && batch.full) {
-    full = true;
+    waiting = batch.done[Counts::inserted] + std::max<std::uint64_t>(1, batch.refused);
     result = {Code::no_space, "pool " + path + ": nothing of this batch took effect, for the table is full" +
                                   (tx.operations > 0 ? ", and cannot grow inside a transaction: abort it, and begin it "
                                                        "with max_operations for all its batches"
@@ -185,7 +187,8 @@ Status GphashStore::run_undoable_rounds(OpenTransaction const& tx, Running& batc
     add(*planned);
     add(*published);
     if ((*planned)[Counts::pending] == 0) return {};
-    if ((*planned)[Counts::full] != 0) break;
+    batch.refused = (*planned)[Counts::full];
+    if (batch.refused != 0) break;
   }
   batch.full = true;
   return {};

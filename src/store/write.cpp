@@ -15,6 +15,7 @@ namespace {
 using exec::Counts;
 
 constexpr std::uint64_t kLease = 1u << 20;  // batch numbers taken from the root at a time
+constexpr std::uint64_t kManyOperations = 1u << 14;
 constexpr int kMaxRounds = 64;              // of one batch; each either settles a group or grows the table
 
 }  // namespace
@@ -156,7 +157,7 @@ Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses)
   if (Status s = prepare(call, statuses, false, batch); !s.ok()) return s;
   changing_ = true;
   unlogged_ = power_ != nullptr;
-  if (Status s = run_rounds(batch); !s.ok()) return fail(s);
+  if (Status s = run_rounds(batch, call.keys.count); !s.ok()) return fail(s);
   if (Status s = finish_records(batch); !s.ok()) return fail(s);
   if (!statuses.empty() || power_) {
     auto status = batch.session->statuses();
@@ -194,10 +195,11 @@ Status GphashStore::finish_records(Running& batch) {
   return {};
 }
 
-Status GphashStore::run_rounds(Running& batch) {
-  bool displace = true;
+Status GphashStore::run_rounds(Running& batch, std::uint64_t operations) {
+  bool const many = operations >= kManyOperations;
+  bool displace = !many || load_with(operations) <= 1;  // else most searches for room may be in vain
   bool refused = false;  // growth
-  std::uint64_t waited = 0;
+  std::uint64_t waited = 0, last_full = operations;
   for (int round = 0; round < kMaxRounds; ++round) {
     auto planned = batch.session->plan(displace, nullptr);
     if (!planned) return planned.status();
@@ -210,9 +212,19 @@ Status GphashStore::run_rounds(Running& batch) {
     if ((*planned)[Counts::displaced] != 0 && !mutated(Mutant::scan_ignores_displacement)) ++generation_;
     std::uint64_t const pending = (*planned)[Counts::pending] + (*published)[Counts::pending];
     if (pending == 0) return {};
-    if ((*planned)[Counts::full] + (*published)[Counts::full] == 0) continue;
+    std::uint64_t const full = (*planned)[Counts::full] + (*published)[Counts::full];
+    if (full == 0) continue;
+    if (many && !is_bulk(full)) {
+      // Others of the batch have claimed all slots of some keys; now some of those can be displaced.
+      bool const fewer = full <= std::exchange(last_full, full) / 2;
+      if (!std::exchange(displace, true) || fewer) {
+        auto refused_units = engine_->take_refused();  // by keys that may yet find room
+        if (!refused_units) return refused_units.status();
+        continue;
+      }
+    }
     if (!refused) {
-      Status const s = options.grow ? make_room() : Status{Code::no_space, ""};
+      Status const s = options.grow ? make_room(full) : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
       batch.not_grown = s;

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <sstream>
 
 #include "support/store_driver.hpp"
@@ -178,7 +180,7 @@ TEST_P(Growth, EndsWithinTheBatchThatNeedsAllUnits) {
 TEST_P(Growth, GoesOverIntoTheNextOneInsideABatch) {
   auto driver = open_full();
   ASSERT_NO_FATAL_FAILURE(begin(*driver));
-  put_new(*driver, slots_of(GetParam(), kTop) * 9 / 10);
+  put_new(*driver, slots_of(GetParam(), kTop) * 12 / 10);  // more than twice the table
   EXPECT_GE(driver->store().stats().growths, 2u);
   driver->check_all();
 }
@@ -428,6 +430,38 @@ TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found.value().fault_count, 0u);
   EXPECT_EQ(found.value().records, next);
+}
+
+/// One batch of far more new keys than a small table has slots makes it grow to its size at once: it reads little more
+/// than it would where the keys were expected. (Unit by unit it read twelve times as much.)
+TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
+  Config const config{"bulk", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
+  constexpr std::uint64_t kKeys = 300'000;
+  for (bool const atomic : {false, true}) {
+    SCOPED_TRACE(atomic ? "atomic" : "plain");
+    auto const reads = [&](std::uint64_t expected) {
+      ScratchDir const scratch;
+      OpenOptions open = config.open();
+      open.count_accesses = true;
+      auto store = Store::create(scratch.file("pool"), config.create(expected), open);
+      EXPECT_TRUE(store.ok()) << store.status().message();
+      CallOptions how;
+      how.atomic = atomic;
+      std::vector<std::uint64_t> column(kKeys);
+      std::iota(column.begin(), column.end(), 1u);
+      auto const* const bytes = reinterpret_cast<std::byte const*>(column.data());
+      Column const both{bytes, nullptr, 8, kKeys};
+      Status const put = store->put(both, both, {}, how);
+      EXPECT_TRUE(put.ok()) << put.message();
+      auto const found = store->verify();
+      EXPECT_TRUE(found.ok() && found.value().fault_count == 0);
+      EXPECT_EQ(store->stats().records, kKeys);
+      return store->stats().accesses.pm_reads;
+    };
+    std::uint64_t const grown = reads(1000), expected = reads(kKeys);
+    EXPECT_LE(grown, expected * 3);
+    std::cout << grown << " and " << expected << " words\n";
+  }
 }
 
 /// One slot a bucket: entries find no room on the new levels again and again, and soon there is none for wider ones.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <ostream>
 
 namespace perdure::test {
@@ -62,10 +63,11 @@ Bytes combine_as(Rmw rmw, Bytes const& stored, Bytes const& operand) {
         using U = std::make_unsigned_t<T>;
         result = static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
       }
-    } else if (rmw == Rmw::min) {
-      if (b < a) result = b;  // false for a NaN operand, which is ignored
-    } else if (rmw == Rmw::max) {
-      if (b > a) result = b;
+    } else if (rmw == Rmw::min || rmw == Rmw::max) {
+      result = rmw == Rmw::min ? std::min(a, b) : std::max(a, b);
+      if constexpr (std::is_floating_point_v<T>) {
+        if (std::isnan(a) || std::isnan(b)) result = std::numeric_limits<T>::quiet_NaN();
+      }
     }
     std::memcpy(out.data() + at, &result, sizeof(T));
   }
