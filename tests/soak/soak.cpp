@@ -44,14 +44,16 @@ struct Arguments {
   std::string durability = "process";
   std::string device = "cpu";
   std::string log_dir = "/var/tmp";
-  bool acknowledge_early = false;
+  std::string index = "gphash";
+  std::string plant;
   bool json = false;
 };
 
 struct Tally {
-  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_resize = 0, in_recovery = 0,
-                in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, pools = 0, steps = 0, operations = 0, keys = 0,
-                duplicates = 0, half_inserted = 0, undone = 0, replayed = 0, lost = 0;
+  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
+                in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, pools = 0,
+                steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0, undone = 0, replayed = 0,
+                lost = 0;
   double seconds = 0;
 };
 
@@ -64,6 +66,7 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"inside_a_step", &Tally::in_step},
                                  {"inside_an_atomic_batch", &Tally::in_atomic},
                                  {"inside_a_transaction", &Tally::in_transaction},
+                                 {"before_its_commit_or_abort", &Tally::in_open_transaction},
                                  {"inside_a_resize", &Tally::in_resize},
                                  {"inside_recovery", &Tally::in_recovery},
                                  {"inside_another_open", &Tally::in_open},
@@ -79,6 +82,12 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"slots_set_back", &Tally::undone},
                                  {"batches_replayed", &Tally::replayed},
                                  {"lost", &Tally::lost}};
+
+struct PlantName {
+  char const* name;
+  Plant plant;
+};
+constexpr PlantName kPlants[] = {{"early", Plant::early}, {"transactions", Plant::transactions}};
 
 /// The page that a victim writes and its killer reads.
 class SharedPage {
@@ -172,7 +181,7 @@ class Soak {
     for (std::uint64_t kill = 0; kill < all; ++kill) {
       if (!crash_once(kill, kill >= arguments_.kills)) {
         ++tally.lost;
-        if (!arguments_.acknowledge_early) site_.keep();
+        if (plant_ == Plant::none) site_.keep();
         break;
       }
       tally.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
@@ -185,7 +194,7 @@ class Soak {
   Tally tally;
 
  private:
-  enum class Moment { any, opening, step, resize, kernel };
+  enum class Moment { any, opening, step, transaction, resize, kernel };
 
   bool crash_once(std::uint64_t kill, bool by_trap) {
     if (fresh_ || random_() % kNewPoolOneIn == 0) begin_life();
@@ -196,7 +205,7 @@ class Soak {
                           arguments_.seed,
                           kill,
                           by_trap ? std::optional(choose_trap()) : std::nullopt,
-                          arguments_.acknowledge_early};
+                          plant_};
     pid_t const victim = start_victim(work, *page_);
     if (victim < 0) return wrong(kill, "cannot fork");
     if (by_trap) {
@@ -212,6 +221,7 @@ class Soak {
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
     bool const in_place = arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
+    if (arguments_.index != "gphash") kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
     kind_.layout = in_place ? Layout::in_place : Layout::word;
     kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
@@ -260,10 +270,16 @@ class Soak {
   }
 
   Moment choose_moment() {
-    static constexpr Moment kCpu[] = {Moment::any, Moment::opening, Moment::step, Moment::resize, Moment::step};
-    static constexpr Moment kCuda[] = {Moment::any, Moment::opening, Moment::kernel, Moment::resize, Moment::kernel};
-    return (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 5];
+    using enum Moment;
+    static constexpr Moment kCpu[] = {any, opening, step, resize, step, transaction};
+    static constexpr Moment kCuda[] = {any, opening, kernel, resize, kernel, transaction};
+    Moment const moment = (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 6];
+    bool const gphash = kind_.index == Index::gphash;
+    bool const never = (moment == resize && !gphash) || (moment == transaction && !has_transactions());
+    return never ? step : moment;
   }
+
+  [[nodiscard]] bool has_transactions() const { return kind_.index == Index::gphash && kind_.layout == Layout::word; }
 
   void wait_for(Moment moment, pid_t victim) {
     using std::chrono::microseconds;
@@ -280,6 +296,11 @@ class Soak {
         std::uint64_t const goal = random_() % 30;
         wait_until(victim, [&] { return page_->started > goal; });
         return sleep(random_() % 3000);
+      }
+      case Moment::transaction: {
+        std::uint64_t const goal = random_() % 20;
+        wait_until(victim, [&] { return page_->started > goal && page_->open_transaction == 1; }, 5000, false);
+        return spin(spread(1, 10'000));
       }
       case Moment::resize: {
         auto const goal = std::max(top_ + 1, 8 + static_cast<std::uint32_t>(random_() % 5));
@@ -338,6 +359,9 @@ class Soak {
     Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
     if (page.started > acknowledged) expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
     if (expected.in_flight) {
+      bool const open = expected.in_flight->is_transaction() && page.ending != page.started;
+      if (open) expected.in_flight->how = Step::How::aborted;  // nothing of it may show
+      tally.in_open_transaction += open;
       tally.in_atomic += expected.in_flight->how == Step::How::atomic;
       tally.in_transaction += expected.in_flight->is_transaction();
     }
@@ -394,9 +418,8 @@ class Soak {
     if (shown_) std::fputc('\n', stderr);
     std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  %s: %s%s%s\n",
                  static_cast<unsigned long long>(arguments_.seed), static_cast<unsigned long long>(kill),
-                 kind_.describe().c_str(), what.c_str(),
-                 arguments_.acknowledge_early ? "a planted fault, not kept" : "kept", files.path.c_str(),
-                 files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
+                 kind_.describe().c_str(), what.c_str(), plant_ != Plant::none ? "a planted fault, not kept" : "kept",
+                 files.path.c_str(), files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
     shown_ = false;
     return false;
   }
@@ -415,7 +438,14 @@ class Soak {
     std::fflush(stderr);
   }
 
+  static Plant plant_of(std::string const& name) {
+    for (PlantName const& p : kPlants)
+      if (name == p.name) return p.plant;
+    return Plant::none;
+  }
+
   Arguments const arguments_;
+  Plant const plant_ = plant_of(arguments_.plant);
   std::mt19937_64 random_;
   Site site_;
   SharedPage page_;
@@ -456,14 +486,15 @@ std::string obstacle(Device device) {
 }
 
 nlohmann::json as_json(Arguments const& a, Tally const& t) {
-  nlohmann::json summary{{"layout", a.layout}, {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
+  nlohmann::json summary{
+      {"index", a.index}, {"layout", a.layout}, {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
   for (Counter const& c : kCounters) summary[c.name] = t.*c.value;
   summary["seconds"] = t.seconds;
   return summary;
 }
 
 void print(Arguments const& a, Tally const& t) {
-  std::printf("%s, %s, %s, seed %llu: ", a.layout.c_str(), a.durability.c_str(), a.device.c_str(),
+  std::printf("%s, %s, %s, %s, seed %llu: ", a.index.c_str(), a.layout.c_str(), a.durability.c_str(), a.device.c_str(),
               static_cast<unsigned long long>(a.seed));
   for (Counter const& c : kCounters) {
     std::string name = c.name;
@@ -485,14 +516,18 @@ int soak(int argc, char** argv) {
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  app.add_flag("--acknowledge-early", a.acknowledge_early,
-               "plant a fault that must be found: steps are acknowledged before they are run");
+  app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
+  std::vector<std::string> plants;
+  for (PlantName const& p : kPlants) plants.emplace_back(p.name);
+  app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")->check(CLI::IsMember(plants));
   app.add_flag("--json", a.json, "print the summary as JSON");
   try {
     app.parse(argc, argv);
     if (a.kills + a.traps == 0) throw CLI::ValidationError("--kills or --traps", "give at least one of them");
     if (a.traps != 0 && a.device != "cuda")
       throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
+    if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
+      throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -42,6 +42,17 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
   ::_exit(kTrapped);
 }
 
+/// Says what comes of it; the step is not acknowledged yet.
+Status run_said(Store& store, Assignment const& a, Step const& step, std::uint64_t number, Page& page) {
+  Running how;
+  how.begun = [&] { page.open_transaction = 1; };
+  how.ending = [&, number] { page.ending = number + 1; };
+  how.without_transaction = a.plant == Plant::transactions;
+  Status const s = run(store, a.kind, step, how);
+  page.open_transaction = 0;
+  return s;
+}
+
 [[noreturn]] void load(Assignment const& a, Page& page) {
   if (a.kind.device == Device::cuda) show_kernels(&page.kernel);
   if (a.trap) {
@@ -52,8 +63,8 @@ Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
   for (std::uint64_t number = 0; !a.trap || number < kMostStepsToTrap; ++number) {
     Step const step = make_step(a.kind, a.seed, a.kill, number);
     page.started = number + 1;
-    if (a.acknowledge_early) page.acknowledged = number + 1;
-    if (Status s = run(*store, a.kind, step); !s.ok()) die_trapped(a, &*store, number, s);
+    if (a.plant == Plant::early) page.acknowledged = number + 1;
+    if (Status s = run_said(*store, a, step, number, page); !s.ok()) die_trapped(a, &*store, number, s);
     page.acknowledged = number + 1;
     page.operations += step.operations();
     if (a.trap || number % kStepsBetweenCloses != kStepsBetweenCloses - 1) continue;

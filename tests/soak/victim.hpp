@@ -23,6 +23,8 @@ struct Page {
   std::atomic<std::uint64_t> opened_in_us{0};  // by the first open; 0 while it has not ended
   std::atomic<std::uint64_t> started{0};
   std::atomic<std::uint64_t> acknowledged{0};
+  std::atomic<std::uint32_t> open_transaction{0};  // 1: one has begun, and its end has not returned
+  std::atomic<std::uint64_t> ending{0};  // the last step, counted from 1, of which a commit or abort has been called
   std::atomic<std::uint64_t> closed_at{0};     // steps acknowledged when the last close began
   std::atomic<std::uint64_t> operations{0};    // acknowledged
 };
@@ -34,6 +36,13 @@ struct Trap {
   std::uint64_t nth;
 };
 
+/// A fault that the soak itself plants, and must find.
+enum class Plant : std::uint8_t {
+  none,
+  early,         // a step is acknowledged before it is run
+  transactions,  // the batches of a transaction are run by themselves
+};
+
 struct Assignment {
   PoolFiles files;
   Kind kind;
@@ -41,7 +50,7 @@ struct Assignment {
   std::uint64_t seed = 0;
   std::uint64_t kill = 0;
   std::optional<Trap> trap;
-  bool acknowledge_early = false;  // a planted fault: say that a step is done before it is
+  Plant plant = Plant::none;
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so

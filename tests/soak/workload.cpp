@@ -56,13 +56,11 @@ Batch random_batch(Kind const& kind, std::mt19937_64& random, std::size_t larges
   return batch;
 }
 
-void apply_to(Model& model, Batch const& batch) {
-  for (auto const& op : batch.operations) {
-    if (op.kind == OpKind::erase) model.erase(op.key);
-    if (op.kind == OpKind::put) model[op.key] = op.value;
-    if (op.kind != OpKind::update) continue;
-    if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
-  }
+void apply_to(Model& model, Operation const& op) {
+  if (op.kind == OpKind::erase) model.erase(op.key);
+  if (op.kind == OpKind::put) model[op.key] = op.value;
+  if (op.kind != OpKind::update) return;
+  if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
 }
 
 Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const& how) {
@@ -80,19 +78,23 @@ Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const
   return store.put(keys.column(), values.column(), {}, how);
 }
 
-Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room) {
+Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room, Running const& running) {
   auto transaction = store.begin({room});
   if (!transaction) return transaction.status();
+  running.begun();
   CallOptions how;
   how.transaction = &*transaction;
   for (Batch const& batch : step.batches)
     if (Status s = run(store, kind, batch, how); !s.ok()) return s;
+  running.ending();
   return step.how == Step::How::committed ? transaction->commit() : transaction->abort();
 }
 
 }  // namespace
 
 std::string Kind::describe() const {
+  if (index != Index::gphash)
+    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") + (variable ? ", variable" : "");
   return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
          std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
          "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
@@ -112,7 +114,8 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
   std::mt19937_64 random(sequence);
   constexpr How kHow[] = {How::atomic, How::atomic, How::committed, How::committed, How::aborted};
   Step step;
-  if (std::uint64_t const dice = random() % 10; kind.layout == Layout::word && dice < 5) step.how = kHow[dice];
+  if (std::uint64_t const dice = random() % 10; kind.index == Index::gphash && kind.layout == Layout::word && dice < 5)
+    step.how = kHow[dice];
   std::size_t const batches = step.is_transaction() ? 1 + random() % 4 : 1;
   for (std::size_t i = 0; i < batches; ++i) step.batches.push_back(random_batch(kind, random, kLargestBatch / batches));
   return step;
@@ -120,17 +123,36 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
 
 void apply_to(Model& model, Step const& step) {
   if (step.how == Step::How::aborted) return;
-  for (Batch const& batch : step.batches) apply_to(model, batch);
+  for (Batch const& batch : step.batches)
+    for (Operation const& op : batch.operations) apply_to(model, op);
+}
+
+std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step, std::string const& key) {
+  Model one;
+  if (auto const it = before.find(key); it != before.end()) one.emplace(*it);
+  std::vector<std::optional<std::string>> values;
+  for (Batch const& batch : step.batches) {
+    for (Operation const& op : batch.operations) {
+      if (op.key != key) continue;
+      apply_to(one, op);
+      values.push_back(one.empty() ? std::nullopt : std::optional(one.begin()->second));
+    }
+  }
+  return values;
 }
 
 /// A transaction whose batches turn out not to fit is begun again with more room, which grows the table.
-Status run(Store& store, Kind const& kind, Step const& step) {
+Status run(Store& store, Kind const& kind, Step const& step, Running const& running) {
   CallOptions how;
   how.atomic = step.how == Step::How::atomic;
-  if (!step.is_transaction()) return run(store, kind, step.batches[0], how);
   Status done;
+  if (!step.is_transaction() || (running.without_transaction && step.how == Step::How::committed)) {
+    for (Batch const& batch : step.batches)
+      if (done = run(store, kind, batch, how); !done.ok()) break;
+    return done;
+  }
   for (std::uint64_t room = step.operations(), tries = 0; tries < 10; room *= 2, ++tries) {
-    done = run_transaction(store, kind, step, room);
+    done = run_transaction(store, kind, step, room, running);
     if (done.code() != Code::no_space) break;
   }
   return done;
@@ -140,8 +162,11 @@ Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
   CreateOptions create;
   create.key_bytes = kind.variable ? 0 : 8;
   create.value_bytes = kind.variable ? 0 : 16;
-  create.layout = kind.layout;
-  create.shape = kind.shape;
+  create.index = kind.index;
+  if (kind.index == Index::gphash) {
+    create.layout = kind.layout;
+    create.shape = kind.shape;
+  }
   create.expected_records = 1;
   create.overwrite = true;
   if (kind.power) {
