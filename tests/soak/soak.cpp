@@ -8,6 +8,7 @@
 // Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77 skipped, for the device is not here.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include <thread>
 
 #include "crash/pool_file.hpp"
+#include "soak/children.hpp"
 #include "soak/judge.hpp"
 #include "soak/victim.hpp"
 
@@ -46,14 +48,15 @@ struct Arguments {
   std::string log_dir = "/var/tmp";
   std::string index = "gphash";
   std::string plant;
+  std::vector<std::string> with;  // troubles
   bool json = false;
 };
 
 struct Tally {
   std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
-                in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, pools = 0,
-                steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0, undone = 0, replayed = 0,
-                lost = 0;
+                in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
+                children = 0, pools = 0, steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0,
+                undone = 0, replayed = 0, lost = 0;
   double seconds = 0;
 };
 
@@ -73,6 +76,8 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"inside_a_create", &Tally::in_create},
                                  {"inside_a_close", &Tally::in_close},
                                  {"during_a_kernel", &Tally::in_kernel},
+                                 {"with_forks", &Tally::with_forks},
+                                 {"children_forked", &Tally::children},
                                  {"pools", &Tally::pools},
                                  {"steps", &Tally::steps},
                                  {"operations", &Tally::operations},
@@ -87,7 +92,10 @@ struct PlantName {
   char const* name;
   Plant plant;
 };
-constexpr PlantName kPlants[] = {{"early", Plant::early}, {"transactions", Plant::transactions}};
+constexpr PlantName kPlants[] = {{"early", Plant::early},
+                                 {"transactions", Plant::transactions},
+                                 {"forks", Plant::forks},
+                                 {"orphans", Plant::orphans}};
 
 /// The page that a victim writes and its killer reads.
 class SharedPage {
@@ -187,6 +195,7 @@ class Soak {
       tally.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
       say_progress(kill + 1, all);
     }
+    tally.lost += !reap(all, true);
     if (shown_ && ::isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);
     return tally.lost == 0;
   }
@@ -199,13 +208,14 @@ class Soak {
   bool crash_once(std::uint64_t kill, bool by_trap) {
     if (fresh_ || random_() % kNewPoolOneIn == 0) begin_life();
     page_.clear();
-    Assignment const work{site_.original(kind_.power),
-                          kind_,
-                          fresh_,
-                          arguments_.seed,
-                          kill,
-                          by_trap ? std::optional(choose_trap()) : std::nullopt,
-                          plant_};
+    Assignment work{site_.original(kind_.power),
+                    kind_,
+                    fresh_,
+                    arguments_.seed,
+                    kill,
+                    by_trap ? std::optional(choose_trap()) : std::nullopt,
+                    plant_};
+    choose_trouble(work);
     pid_t const victim = start_victim(work, *page_);
     if (victim < 0) return wrong(kill, "cannot fork");
     if (by_trap) {
@@ -215,7 +225,26 @@ class Soak {
     }
     site_.sweep();
     count(by_trap);
+    tally.with_forks += work.forks;
+    if (page_->child_wrong != 0) return wrong(kill, why_not_in_order(page_->child_wrong));
+    if (!reap(kill, false)) return false;
     return examine(kill) && carry_on(kill);
+  }
+
+  /// What goes wrong beside the kill: one of the troubles asked for, or none.
+  void choose_trouble(Assignment& work) {
+    if (arguments_.with.empty()) return;
+    std::size_t const which = random_() % (arguments_.with.size() + 1);
+    std::string const trouble = which == 0 ? "" : arguments_.with[which - 1];
+    work.forks = trouble == "forks";
+  }
+
+  /// Children of victims that are no more end as this process's. `all`: waits for those that still live.
+  bool reap(std::uint64_t kill, bool all) {
+    int status = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &status, all ? 0 : WNOHANG)) > 0;)
+      if (!left_in_order(status)) return wrong(kill, "with its parent gone, " + why_not_in_order(status));
+    return true;
   }
 
   void begin_life() {
@@ -347,6 +376,7 @@ class Soak {
     tally.in_kernel += page.kernel == 1;
     tally.steps += page.acknowledged;
     tally.operations += page.operations;
+    tally.children += page.forked_off;
     if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
   }
 
@@ -407,7 +437,7 @@ class Soak {
   /// The next victim goes on with the original: as the crash left it, or closed in order.
   bool carry_on(std::uint64_t kill) {
     if (fresh_ || random_() % kClosedOneIn != 0) return true;
-    auto store = open_pool(site_.original(kind_.power), Device::cpu);
+    auto store = open_soon([&] { return open_pool(site_.original(kind_.power), Device::cpu); });
     Status const closed = store.ok() ? store->close() : store.status();
     crashed_ = false;
     return closed.ok() || wrong(kill, "the original, after its copy was fine: " + closed.message());
@@ -486,16 +516,18 @@ std::string obstacle(Device device) {
 }
 
 nlohmann::json as_json(Arguments const& a, Tally const& t) {
-  nlohmann::json summary{
-      {"index", a.index}, {"layout", a.layout}, {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
+  nlohmann::json summary{{"index", a.index},           {"with", a.with},     {"layout", a.layout},
+                         {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
   for (Counter const& c : kCounters) summary[c.name] = t.*c.value;
   summary["seconds"] = t.seconds;
   return summary;
 }
 
 void print(Arguments const& a, Tally const& t) {
-  std::printf("%s, %s, %s, %s, seed %llu: ", a.index.c_str(), a.layout.c_str(), a.durability.c_str(), a.device.c_str(),
-              static_cast<unsigned long long>(a.seed));
+  std::string with;
+  for (std::string const& trouble : a.with) with += "with " + trouble + ", ";
+  std::printf("%s, %s, %s, %s, %sseed %llu: ", a.index.c_str(), a.layout.c_str(), a.durability.c_str(),
+              a.device.c_str(), with.c_str(), static_cast<unsigned long long>(a.seed));
   for (Counter const& c : kCounters) {
     std::string name = c.name;
     std::replace(name.begin(), name.end(), '_', ' ');
@@ -517,6 +549,7 @@ int soak(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
+  app.add_option("--with", a.with, "what goes wrong beside the kills")->check(CLI::IsMember({"forks"}))->delimiter(',');
   std::vector<std::string> plants;
   for (PlantName const& p : kPlants) plants.emplace_back(p.name);
   app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")->check(CLI::IsMember(plants));
@@ -528,6 +561,7 @@ int soak(int argc, char** argv) {
       throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
     if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
       throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
+    if (!a.with.empty() && a.device != "cpu") throw CLI::ValidationError("--with", "on the CPU only");
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -535,6 +569,7 @@ int soak(int argc, char** argv) {
     std::printf("skipped: device %s: %s\n", a.device.c_str(), why_not.c_str());
     return kSkipped;
   }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // victims' children that outlive them become this process's
   Soak run_of(a);
   bool const kept = run_of.run();
   if (a.json) {

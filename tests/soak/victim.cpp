@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "soak/children.hpp"
 #include "soak/gpu_hooks.hpp"
 
 namespace perdure::test {
@@ -19,69 +20,102 @@ constexpr std::uint64_t kMostStepsToTrap = 3000;
   ::_exit(1);
 }
 
-Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
-  auto const begin = std::chrono::steady_clock::now();
-  ++page.opens;
-  page.phase = Phase::opening;
-  auto store = fresh ? create_pool(a.files, a.kind) : open_pool(a.files, a.kind.device);
-  auto const took = std::chrono::steady_clock::now() - begin;
-  if (store.ok() && page.opened_in_us == 0)
-    page.opened_in_us =
-        1 + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-  if (store.ok()) page.phase = Phase::loading;
-  return store;
-}
+/// In static memory: a child that exits destroys it.
+std::optional<Store> store;
 
-/// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
-[[noreturn]] void die_trapped(Assignment const& a, Store* store, std::uint64_t number, Status const& status) {
-  if (!a.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
-  if (store != nullptr) {
-    Status const after = run(*store, a.kind, make_step(a.kind, a.seed, a.kill, number));
-    if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);
+/// A victim's life.
+class Loader {
+ public:
+  Loader(Assignment const& assignment, Page& page) : a_(assignment), page_(page), children_(a_, page, store) {}
+
+  [[noreturn]] void load() {
+    if (a_.kind.device == Device::cuda) show_kernels(&page_.kernel);
+    if (a_.trap) {
+      if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok()) give_up("arming trap", a_.trap->nth, s);
+    }
+    if (Status s = open(a_.fresh); !s.ok()) die_trapped(0, s);
+    if (a_.forks) children_.begin();
+    for (std::uint64_t number = 0; !a_.trap || number < kMostStepsToTrap; ++number) {
+      take(number);
+      if (!a_.trap && number % kStepsBetweenCloses == kStepsBetweenCloses - 1) reopen(number);
+    }
+    give_up("waiting for the trap at pass", a_.trap->nth, {Code::invalid_argument, "it never came"});
   }
-  ::_exit(kTrapped);
-}
 
-/// Says what comes of it; the step is not acknowledged yet.
-Status run_said(Store& store, Assignment const& a, Step const& step, std::uint64_t number, Page& page) {
-  Running how;
-  how.begun = [&] { page.open_transaction = 1; };
-  how.ending = [&, number] { page.ending = number + 1; };
-  how.without_transaction = a.plant == Plant::transactions;
-  Status const s = run(store, a.kind, step, how);
-  page.open_transaction = 0;
-  return s;
-}
-
-[[noreturn]] void load(Assignment const& a, Page& page) {
-  if (a.kind.device == Device::cuda) show_kernels(&page.kernel);
-  if (a.trap) {
-    if (Status s = arm_trap(a.trap->point, a.trap->nth); !s.ok()) give_up("arming trap", a.trap->nth, s);
+ private:
+  void take(std::uint64_t number) {
+    Step const step = make_step(a_.kind, a_.seed, a_.kill, number);
+    page_.started = number + 1;
+    if (a_.plant == Plant::early) page_.acknowledged = number + 1;
+    if (Status s = run_said(step, number); !s.ok()) die_trapped(number, s);
+    page_.acknowledged = number + 1;
+    page_.operations += step.operations();
   }
-  auto store = open_it(a, a.fresh, page);
-  if (!store.ok()) die_trapped(a, nullptr, 0, store.status());
-  for (std::uint64_t number = 0; !a.trap || number < kMostStepsToTrap; ++number) {
-    Step const step = make_step(a.kind, a.seed, a.kill, number);
-    page.started = number + 1;
-    if (a.plant == Plant::early) page.acknowledged = number + 1;
-    if (Status s = run_said(*store, a, step, number, page); !s.ok()) die_trapped(a, &*store, number, s);
-    page.acknowledged = number + 1;
-    page.operations += step.operations();
-    if (a.trap || number % kStepsBetweenCloses != kStepsBetweenCloses - 1) continue;
-    page.closed_at = number + 1;
-    page.phase = Phase::closing;
+
+  /// Says what comes of it; the step is not acknowledged yet.
+  Status run_said(Step const& step, std::uint64_t number) {
+    Running how;
+    how.begun = [&](Transaction& transaction) {
+      page_.open_transaction = 1;
+      if (a_.forks) children_.within(transaction);
+    };
+    how.ending = [&, number] { page_.ending = number + 1; };
+    how.without_transaction = a_.plant == Plant::transactions;
+    Status s = run(*store, a_.kind, step, how);
+    page_.open_transaction = 0;
+    return s;
+  }
+
+  Status open(bool fresh) {
+    auto const begin = std::chrono::steady_clock::now();
+    ++page_.opens;
+    page_.phase = Phase::opening;
+    auto opened =
+        open_soon([&] { return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device); });
+    auto const took = std::chrono::steady_clock::now() - begin;
+    if (!opened.ok()) return opened.status();
+    {
+      std::lock_guard const lock(children_.moving());
+      store.emplace(std::move(*opened));
+    }
+    if (page_.opened_in_us == 0)
+      page_.opened_in_us =
+          1 + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+    page_.phase = Phase::loading;
+    return {};
+  }
+
+  void reopen(std::uint64_t number) {
+    page_.closed_at = number + 1;
+    page_.phase = Phase::closing;
     if (Status s = store->close(); !s.ok()) give_up("closing after step", number, s);
-    store = open_it(a, false, page);
-    if (!store.ok()) give_up("opening after step", number, store.status());
+    {
+      std::lock_guard const lock(children_.moving());
+      store.reset();
+    }
+    if (Status s = open(false); !s.ok()) give_up("opening after step", number, s);
   }
-  give_up("waiting for the trap at pass", a.trap->nth, {Code::invalid_argument, "it never came"});
-}
+
+  /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
+  [[noreturn]] void die_trapped(std::uint64_t number, Status const& status) {
+    if (!a_.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
+    if (store) {
+      Status const after = run(*store, a_.kind, make_step(a_.kind, a_.seed, a_.kill, number));
+      if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);
+    }
+    ::_exit(kTrapped);
+  }
+
+  Assignment const& a_;
+  Page& page_;
+  Children children_;
+};
 
 }  // namespace
 
 pid_t start_victim(Assignment const& assignment, Page& page) {
   pid_t const child = ::fork();
-  if (child == 0) load(assignment, page);
+  if (child == 0) Loader(assignment, page).load();
   return child;
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -14,7 +15,10 @@
 
 namespace perdure::test {
 
-enum class Phase : std::uint32_t { forked, opening, loading, closing };
+/// The last: it has been refused and does nothing more until it is killed.
+enum class Phase : std::uint32_t { forked, opening, loading, closing, done };
+
+inline constexpr std::size_t kMostRefused = 256;  // of one victim
 
 struct Page {
   std::atomic<Phase> phase{Phase::forked};
@@ -27,6 +31,12 @@ struct Page {
   std::atomic<std::uint64_t> ending{0};  // the last step, counted from 1, of which a commit or abort has been called
   std::atomic<std::uint64_t> closed_at{0};     // steps acknowledged when the last close began
   std::atomic<std::uint64_t> operations{0};    // acknowledged
+  std::atomic<std::uint64_t> refused{0};       // steps, named below: nothing of them may show
+  std::array<std::atomic<std::uint64_t>, kMostRefused> refused_step{};
+  std::atomic<std::uint64_t> failed_for_good{0};  // steps that were refused by a store that then refused everything
+  std::atomic<std::uint64_t> failures{0};      // that were injected
+  std::atomic<std::uint64_t> forked_off{0};    // children
+  std::atomic<int> child_wrong{0};             // the status of a child that did not leave in order
 };
 static_assert(std::atomic<Phase>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -41,6 +51,8 @@ enum class Plant : std::uint8_t {
   none,
   early,         // a step is acknowledged before it is run
   transactions,  // the batches of a transaction are run by themselves
+  forks,         // a child writes to the pool
+  orphans,       // one keeps its parent's lock
 };
 
 struct Assignment {
@@ -51,6 +63,7 @@ struct Assignment {
   std::uint64_t kill = 0;
   std::optional<Trap> trap;
   Plant plant = Plant::none;
+  bool forks = false;  // it forks children while it loads
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so

@@ -81,7 +81,7 @@ Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const
 Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room, Running const& running) {
   auto transaction = store.begin({room});
   if (!transaction) return transaction.status();
-  running.begun();
+  running.begun(*transaction);
   CallOptions how;
   how.transaction = &*transaction;
   for (Batch const& batch : step.batches)

@@ -66,7 +66,7 @@ void apply_to(Model& model, Step const& step);
 
 /// How a step is run.
 struct Running {
-  std::function<void()> begun = [] {};   // its transaction is open
+  std::function<void(Transaction&)> begun = [](Transaction&) {};  // its transaction is open
   std::function<void()> ending = [] {};  // the commit or abort is about to be called: until here nothing of it counts
   bool without_transaction = false;  // a planted fault: one to commit has its batches run by themselves
 };
