@@ -55,8 +55,9 @@ struct Arguments {
 struct Tally {
   std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
                 in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
-                children = 0, pools = 0, steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0,
-                undone = 0, replayed = 0, lost = 0;
+                children = 0, with_allocations = 0, failures = 0, refused = 0, failed_for_good = 0, pools = 0,
+                steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0, undone = 0, replayed = 0,
+                lost = 0;
   double seconds = 0;
 };
 
@@ -78,6 +79,10 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"during_a_kernel", &Tally::in_kernel},
                                  {"with_forks", &Tally::with_forks},
                                  {"children_forked", &Tally::children},
+                                 {"with_failing_allocations", &Tally::with_allocations},
+                                 {"failures_injected", &Tally::failures},
+                                 {"steps_refused", &Tally::refused},
+                                 {"stores_failed_for_good", &Tally::failed_for_good},
                                  {"pools", &Tally::pools},
                                  {"steps", &Tally::steps},
                                  {"operations", &Tally::operations},
@@ -95,7 +100,8 @@ struct PlantName {
 constexpr PlantName kPlants[] = {{"early", Plant::early},
                                  {"transactions", Plant::transactions},
                                  {"forks", Plant::forks},
-                                 {"orphans", Plant::orphans}};
+                                 {"orphans", Plant::orphans},
+                                 {"refused", Plant::refused}};
 
 /// The page that a victim writes and its killer reads.
 class SharedPage {
@@ -226,6 +232,7 @@ class Soak {
     site_.sweep();
     count(by_trap);
     tally.with_forks += work.forks;
+    tally.with_allocations += work.allocations_fail != 0;
     if (page_->child_wrong != 0) return wrong(kill, why_not_in_order(page_->child_wrong));
     if (!reap(kill, false)) return false;
     return examine(kill) && carry_on(kill);
@@ -237,6 +244,7 @@ class Soak {
     std::size_t const which = random_() % (arguments_.with.size() + 1);
     std::string const trouble = which == 0 ? "" : arguments_.with[which - 1];
     work.forks = trouble == "forks";
+    if (trouble == "allocations") work.allocations_fail = spread(30, 20'000);
   }
 
   /// Children of victims that are no more end as this process's. `all`: waits for those that still live.
@@ -346,9 +354,9 @@ class Soak {
   }
 
   template <class Condition>
-  static void wait_until(pid_t victim, Condition met, int most_ms = 60'000, bool patient = true) {
+  void wait_until(pid_t victim, Condition met, int most_ms = 60'000, bool patient = true) {
     auto const deadline = Clock::now() + std::chrono::milliseconds(most_ms);
-    while (!met() && Clock::now() < deadline && !has_ended(victim)) {
+    while (!met() && Clock::now() < deadline && page_->phase != Phase::done && !has_ended(victim)) {
       if (patient) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -377,6 +385,9 @@ class Soak {
     tally.steps += page.acknowledged;
     tally.operations += page.operations;
     tally.children += page.forked_off;
+    tally.failures += page.failures;
+    tally.refused += page.refused;
+    tally.failed_for_good += page.failed_for_good;
     if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
   }
 
@@ -385,7 +396,8 @@ class Soak {
   bool examine(std::uint64_t kill) {
     Page const& page = *page_;
     std::uint64_t const acknowledged = page.acknowledged;
-    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
+    for (std::uint64_t n = 0; n < acknowledged; ++n)
+      if (!was_refused(n)) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
     Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
     if (page.started > acknowledged) expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
     if (expected.in_flight) {
@@ -416,6 +428,11 @@ class Soak {
     born_ += fresh_;
     fresh_ = model_.size() > life_records();
     return true;
+  }
+
+  [[nodiscard]] bool was_refused(std::uint64_t number) {
+    auto const* const begin = page_->refused_step.data();
+    return std::find(begin, begin + page_->refused, number) != begin + page_->refused;
   }
 
   /// In a new process, for this one must not touch CUDA before it forks; all keys as the CPU found them.
@@ -549,7 +566,9 @@ int soak(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
-  app.add_option("--with", a.with, "what goes wrong beside the kills")->check(CLI::IsMember({"forks"}))->delimiter(',');
+  app.add_option("--with", a.with, "what goes wrong beside the kills")
+      ->check(CLI::IsMember({"forks", "allocations"}))
+      ->delimiter(',');
   std::vector<std::string> plants;
   for (PlantName const& p : kPlants) plants.emplace_back(p.name);
   app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")->check(CLI::IsMember(plants));

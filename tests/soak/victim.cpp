@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "soak/allocations.hpp"
 #include "soak/children.hpp"
 #include "soak/gpu_hooks.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kStepsBetweenCloses = 10;
 constexpr std::uint64_t kMostStepsToTrap = 3000;
+constexpr int kMostOpenings = 12;  // that may fail on purpose
 
 [[noreturn]] void give_up(char const* doing, std::uint64_t number, Status const& status) {
   std::fprintf(stderr, "soak: the loading process, %s %llu: %s\n", doing, static_cast<unsigned long long>(number),
@@ -34,6 +36,7 @@ class Loader {
       if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok()) give_up("arming trap", a_.trap->nth, s);
     }
     if (Status s = open(a_.fresh); !s.ok()) die_trapped(0, s);
+    fail(true);
     if (a_.forks) children_.begin();
     for (std::uint64_t number = 0; !a_.trap || number < kMostStepsToTrap; ++number) {
       take(number);
@@ -47,9 +50,47 @@ class Loader {
     Step const step = make_step(a_.kind, a_.seed, a_.kill, number);
     page_.started = number + 1;
     if (a_.plant == Plant::early) page_.acknowledged = number + 1;
-    if (Status s = run_said(step, number); !s.ok()) die_trapped(number, s);
+    if (injecting() && number % 4 == 0) static_cast<void>(read_some(*store, a_.kind));
+    Status const s = run_said(step, number);
+    if (!s.ok() && injecting()) return refused(number);
+    if (!s.ok()) die_trapped(number, s);
     page_.acknowledged = number + 1;
     page_.operations += step.operations();
+  }
+
+  [[nodiscard]] bool injecting() const { return a_.allocations_fail != 0; }
+  void fail(bool whether) {
+    fail_allocations(a_.seed * 1'000'003 + a_.kill, whether ? a_.allocations_fail : 0);
+    page_.failures = failed_allocations();
+  }
+
+  /// Either the store goes on, and nothing of the step is there; or it refuses everything until it is opened anew, and
+  /// of the step there may be what a kill would have left.
+  void refused(std::uint64_t number) {
+    fail(false);
+    std::size_t const before = page_.refused;
+    if (!write_nothing(*store, a_.kind).ok()) give_way(number);
+    if (before == kMostRefused) rest();
+    if (a_.plant != Plant::refused) {
+      page_.refused_step[before] = number;
+      page_.refused = before + 1;
+    }
+    page_.acknowledged = number + 1;
+    fail(true);
+  }
+
+  [[noreturn]] void give_way(std::uint64_t number) {
+    ++page_.failed_for_good;
+    page_.closed_at = number + 1;
+    static_cast<void>(close_pool(*store));
+    put_away();
+    if (Status s = open(false); !s.ok()) give_up("opening after the refused step", number, s);
+    rest();
+  }
+
+  [[noreturn]] void rest() {
+    page_.phase = Phase::done;
+    for (;;) ::pause();
   }
 
   /// Says what comes of it; the step is not acknowledged yet.
@@ -70,8 +111,14 @@ class Loader {
     auto const begin = std::chrono::steady_clock::now();
     ++page_.opens;
     page_.phase = Phase::opening;
-    auto opened =
-        open_soon([&] { return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device); });
+    auto const try_to = [&] { return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device); };
+    fail(true);
+    auto opened = open_soon(try_to);
+    for (int tries = 1; injecting() && !opened.ok() && tries <= kMostOpenings; ++tries) {
+      fail(tries < kMostOpenings);
+      opened = open_soon(try_to);
+    }
+    fail(false);
     auto const took = std::chrono::steady_clock::now() - begin;
     if (!opened.ok()) return opened.status();
     {
@@ -88,12 +135,15 @@ class Loader {
   void reopen(std::uint64_t number) {
     page_.closed_at = number + 1;
     page_.phase = Phase::closing;
-    if (Status s = store->close(); !s.ok()) give_up("closing after step", number, s);
-    {
-      std::lock_guard const lock(children_.moving());
-      store.reset();
-    }
+    if (Status s = close_pool(*store); !s.ok() && !injecting()) give_up("closing after step", number, s);
+    put_away();
     if (Status s = open(false); !s.ok()) give_up("opening after step", number, s);
+    fail(true);
+  }
+
+  void put_away() {
+    std::lock_guard const lock(children_.moving());
+    store.reset();
   }
 
   /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.

@@ -53,6 +53,7 @@ enum class Plant : std::uint8_t {
   transactions,  // the batches of a transaction are run by themselves
   forks,         // a child writes to the pool
   orphans,       // one keeps its parent's lock
+  refused,       // a step that was refused is acknowledged
 };
 
 struct Assignment {
@@ -64,6 +65,7 @@ struct Assignment {
   std::optional<Trap> trap;
   Plant plant = Plant::none;
   bool forks = false;  // it forks children while it loads
+  std::uint64_t allocations_fail = 0;  // one in so many, within calls; 0: none
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so

@@ -5,6 +5,7 @@
 
 #include "crash/pool_file.hpp"
 #include "exec/sanitizer.hpp"
+#include "soak/allocations.hpp"
 
 namespace perdure::test {
 namespace {
@@ -72,22 +73,37 @@ Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const
     values.add(op.value);
     kinds.push_back(op.kind);
   }
-  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}}, {}, how);
-  if (kinds[0] == OpKind::erase) return store.erase(keys.column(), {}, how);
-  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64, {}, how);
-  return store.put(keys.column(), values.column(), {}, how);
+  Column const k = keys.column(), v = values.column();
+  InCall const here;
+  if (batch.mixed) return store.apply({k, kinds, v, Rmw::add, Element::u64, {}}, {}, how);
+  if (kinds[0] == OpKind::erase) return store.erase(k, {}, how);
+  if (kinds[0] == OpKind::update) return store.update(k, v, Rmw::add, Element::u64, {}, how);
+  return store.put(k, v, {}, how);
+}
+
+/// A call of the store's.
+template <class F>
+auto in_call(F const& call) {
+  InCall const here;
+  return call();
 }
 
 Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room, Running const& running) {
-  auto transaction = store.begin({room});
+  auto transaction = in_call([&] { return store.begin({room}); });
   if (!transaction) return transaction.status();
   running.begun(*transaction);
   CallOptions how;
   how.transaction = &*transaction;
+  Status s;
   for (Batch const& batch : step.batches)
-    if (Status s = run(store, kind, batch, how); !s.ok()) return s;
-  running.ending();
-  return step.how == Step::How::committed ? transaction->commit() : transaction->abort();
+    if (s = run(store, kind, batch, how); !s.ok()) break;
+  bool const ends = s.ok();
+  if (ends) running.ending();
+  return in_call([&] {
+    if (ends) s = step.how == Step::How::committed ? transaction->commit() : transaction->abort();
+    Transaction const gone = std::move(*transaction);  // aborts one that has not ended
+    return s;
+  });
 }
 
 }  // namespace
@@ -176,11 +192,33 @@ Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
   }
   OpenOptions open = open_options(files, kind.device);
   open.log_dir.clear();  // create() names it
-  return Store::create(files.path, create, open);
+  return in_call([&] { return Store::create(files.path, create, open); });
 }
 
 Result<Store> open_pool(PoolFiles const& files, Device device) {
-  return Store::open(files.path, open_options(files, device));
+  OpenOptions const options = open_options(files, device);
+  return in_call([&] { return Store::open(files.path, options); });
+}
+
+Status close_pool(Store& store) {
+  return in_call([&] { return store.close(); });
+}
+
+Status write_nothing(Store& store, Kind const& kind) {
+  Strings keys(kind.variable ? 0 : 8);
+  keys.add(u64_text(~std::uint64_t{0}));
+  Column const k = keys.column();
+  return in_call([&] { return store.erase(k); });
+}
+
+Status read_some(Store& store, Kind const& kind) {
+  Strings keys(kind.variable ? 0 : 8);
+  for (std::uint64_t key = 0; key < 20; ++key) keys.add(u64_text(key));
+  std::vector<KeyStatus> statuses(keys.count());
+  Column const k = keys.column();
+  Status const got = in_call([&] { return store.get_variable(k, statuses).status(); });
+  Status const scanned = in_call([&] { return store.scan({}, 100).status(); });
+  return got.ok() ? scanned : got;
 }
 
 }  // namespace perdure::test

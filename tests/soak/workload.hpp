@@ -74,5 +74,9 @@ Status run(Store& store, Kind const& kind, Step const& step, Running const& how 
 
 Result<Store> create_pool(PoolFiles const& files, Kind const& kind);
 Result<Store> open_pool(PoolFiles const& files, Device device);
+Status close_pool(Store& store);
+/// A batch that changes nothing, refused by a store that refuses writes.
+Status write_nothing(Store& store, Kind const& kind);
+Status read_some(Store& store, Kind const& kind);
 
 }  // namespace perdure::test
