@@ -51,7 +51,7 @@ class FileDevice : public BlockDevice {
 /// Durable writes complete together, after one fdatasync: group commit by itself.
 class PlainDevice final : public FileDevice {
  public:
-  using FileDevice::FileDevice;
+  PlainDevice(int fd, IoMethod method) : FileDevice(fd, std::move(method)) { done_.reserve(kQueue); }
   void take(int fd) { fd_ = fd; }
 
   int start(Request const& r) override {
@@ -71,21 +71,20 @@ class PlainDevice final : public FileDevice {
   }
 
   int wait(std::vector<Completion>& done) override {
-    std::vector<Completion> mine;
+    std::size_t const first = done.size();
     bool needs_sync = false;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return woken_ || !done_.empty(); });
       woken_ = false;
-      mine.swap(done_);
+      done.insert(done.end(), done_.begin(), done_.end());
+      done_.clear();  // its room stays
       needs_sync = std::exchange(needs_sync_, false);
     }
     // Which of the writes a failed sync lost is unknown, so that all of them failed.
     int const error = needs_sync ? sync() : 0;
-    for (Completion& c : mine) {
-      if (error != 0 && c.result >= 0 && !mutated(Mutant::plain_sync_error_dropped)) c.result = -error;
-      done.push_back(c);
-    }
+    for (std::size_t i = first; i < done.size(); ++i)
+      if (error != 0 && done[i].result >= 0 && !mutated(Mutant::plain_sync_error_dropped)) done[i].result = -error;
     return 0;
   }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/caught.hpp"
 #include "base/mutants.hpp"
 #include "log/disk.hpp"
 
@@ -41,7 +42,9 @@ AlignedBuffer::~AlignedBuffer() {
 }
 
 BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
-    : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {}
+    : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {
+  completions_.reserve(kMaxInFlight);
+}
 
 Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
   if (mode == OpenMode::create) return create(path, options);
@@ -99,16 +102,16 @@ Status BlockFile::start_rest(std::size_t slot) {
 }
 
 Status BlockFile::wait(std::vector<Done>& done) {
-  std::vector<Completion> completions;
-  if (int const result = device_->wait(completions); result != 0) return error("waiting", 0, result);
+  done.reserve(done.size() + kMaxInFlight);
+  completions_.clear();
+  if (int const result = device_->wait(completions_); result != 0) return error("waiting", 0, result);
   std::lock_guard const lock(mutex_);
-  for (Completion const& completion : completions) {
-    if (Status s = settle(completion, done); !s.ok()) return s;
-  }
+  for (Completion const& completion : completions_)
+    if (Done d; settle(completion, d)) done.push_back(std::move(d));
   return {};
 }
 
-Status BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
+bool BlockFile::settle(Completion const& completion, Done& d) {
   Pending& p = pending_[completion.tag];
   Request const& r = p.request;
   bool const writes = r.verb != Verb::read;
@@ -119,16 +122,20 @@ Status BlockFile::settle(Completion const& completion, std::vector<Done>& done) 
   bool const goes_on = again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0));
   if (goes_on && ++p.tries < kMaxTries && !mutated(Mutant::short_write_taken_for_whole)) {
     p.done -= p.done % kBlock;  // a piece of a block is written again
-    return start_rest(static_cast<std::size_t>(completion.tag));
+    d.status = caught([&] { return start_rest(static_cast<std::size_t>(completion.tag)); });
+    if (d.status.ok()) return false;
   }
-  Done d{r.tag, p.done, {}};
-  if (n < 0) d.status = error(writes ? "writing" : "reading", r.offset + p.done, static_cast<int>(-n));
-  if (n == 0 && writes) d.status = error("writing", r.offset + p.done, ENOSPC);
-  if (n > 0 && goes_on && !mutated(Mutant::short_write_taken_for_whole))
-    d.status = error(writes ? "writing" : "reading", r.offset + p.done, EIO);
+  d.tag = r.tag;
+  d.bytes = p.done;
   p.used = false;
-  done.push_back(std::move(d));
-  return {};
+  if (!d.status.ok()) return true;
+  auto const fails = [&](int errno_value) {
+    d.status = caught([&] { return error(writes ? "writing" : "reading", r.offset + p.done, errno_value); });
+  };
+  if (n < 0) fails(static_cast<int>(-n));
+  if (n == 0 && writes) fails(ENOSPC);
+  if (n > 0 && goes_on && !mutated(Mutant::short_write_taken_for_whole)) fails(EIO);
+  return true;
 }
 
 void BlockFile::wake() {
@@ -137,8 +144,9 @@ void BlockFile::wake() {
 }
 
 Result<Done> BlockFile::run_one(Request const& request) {
-  if (Status s = start(request); !s.ok()) return s;
   std::vector<Done> done;
+  done.reserve(kMaxInFlight);  // before the request is under way
+  if (Status s = start(request); !s.ok()) return s;
   while (done.empty()) {
     if (Status s = wait(done); !s.ok()) return s;
   }
@@ -163,6 +171,7 @@ Status BlockFile::zero(std::uint64_t from, std::uint64_t to) {
   std::size_t in_flight = 0;
   Status failed;
   std::vector<Done> done;
+  done.reserve(kMaxInFlight);
   while (in_flight > 0 || (failed.ok() && from < to)) {
     while (failed.ok() && from < to && in_flight < kZeroDepth) {
       std::uint64_t const bytes = std::min(kZeroBytes, to - from);
@@ -174,8 +183,8 @@ Status BlockFile::zero(std::uint64_t from, std::uint64_t to) {
     done.clear();
     if (Status s = wait(done); !s.ok()) return s;
     in_flight -= done.size();
-    for (Done const& d : done) {
-      if (!d.status.ok()) failed = d.status;
+    for (Done& d : done) {
+      if (!d.status.ok()) failed = std::move(d.status);
     }
   }
   return failed.ok() ? sync() : failed;

@@ -49,7 +49,8 @@ class BlockFile {
 
   /// Begins a request; from any thread.
   Status start(Request const& request);
-  /// Waits for ends of requests (or a wake) and appends them; from one thread at a time.
+  /// Waits for ends of requests (or a wake) and appends them; from one thread at a time. Where it fails, or memory
+  /// lacks for `done` (it wants room for kMaxInFlight more, before it waits), no end of a request is lost.
   Status wait(std::vector<Done>& done);
   void wake();
   /// A request may be begun without the queue being full.
@@ -78,13 +79,15 @@ class BlockFile {
   static Result<std::unique_ptr<BlockFile>> create(std::string const& path, IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
   Status start_rest(std::size_t slot);
-  Status settle(Completion const& completion, std::vector<Done>& done);
+  /// False: it goes on.
+  bool settle(Completion const& completion, Done& done);
   Result<Done> run_one(Request const& request);
 
   std::string const name_;
   std::unique_ptr<BlockDevice> device_;
   std::mutex mutex_;  // guards pending_, and start() of the device
   std::vector<Pending> pending_;
+  std::vector<Completion> completions_;  // of the thread that waits; with room for all there can be
 };
 
 }  // namespace perdure::log

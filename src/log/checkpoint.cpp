@@ -33,6 +33,8 @@ class Pipeline {
     Status failed;
     std::vector<std::uint32_t> free(kDepth);
     for (std::uint32_t i = 0; i < kDepth; ++i) free[i] = i;
+    std::vector<Done> done;
+    done.reserve(BlockFile::kMaxInFlight);  // before anything is under way
     while (ended < next || (failed.ok() && next < n)) {
       while (failed.ok() && next < n && !free.empty()) {
         failed = begin(next, free.back());
@@ -41,14 +43,14 @@ class Pipeline {
         ++next;
       }
       if (ended == next) break;
-      std::vector<Done> done;
+      done.clear();
       if (Status s = file_->wait(done); !s.ok()) return s;
-      for (Done const& d : done) {
+      for (Done& d : done) {
         ++ended;
         free.push_back(static_cast<std::uint32_t>(d.tag % kDepth));
-        Status const s =
-            d.status.ok() ? end(d.tag / kDepth, static_cast<std::uint32_t>(d.tag % kDepth), d.bytes) : d.status;
-        if (failed.ok()) failed = s;
+        Status s = std::move(d.status);
+        if (s.ok()) s = end(d.tag / kDepth, static_cast<std::uint32_t>(d.tag % kDepth), d.bytes);
+        if (failed.ok()) failed = std::move(s);
       }
     }
     return failed;

@@ -13,6 +13,7 @@ Result<LogStream> LogStream::begin(BlockFile& file, std::uint64_t ring_bytes, Ls
   LogStream stream(file, ring_bytes, from);
   auto memory = AlignedBuffer::make(kSegments * (kMaxGroup + kSegmentBytes));
   if (!memory) return memory.status();
+  stream.done_.reserve(BlockFile::kMaxInFlight);
   stream.memory_ = std::move(*memory);
   for (std::size_t i = 0; i < kSegments; ++i)
     stream.segments_[i].data = stream.memory_.data() + i * (kMaxGroup + kSegmentBytes);
@@ -47,18 +48,19 @@ Status LogStream::read_ahead() {
 }
 
 Status LogStream::await(Segment const& segment) {
-  std::vector<Done> done;
+  Status failed;
   while (segment.in_flight) {
-    done.clear();
-    if (Status s = file_->wait(done); !s.ok()) return s;
-    for (Done const& d : done) {
+    done_.clear();
+    if (Status s = file_->wait(done_); !s.ok()) return s;
+    for (Done& d : done_) {
       Segment& s = segments_[d.tag];
       s.in_flight = false;
       --in_flight_;
-      if (!d.status.ok()) return d.status;
       s.short_read = kMaxGroup + d.bytes < s.end;
       s.end = kMaxGroup + d.bytes;
+      if (failed.ok()) failed = std::move(d.status);
     }
+    if (!failed.ok()) return failed;
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "log/block_file.hpp"
 #include "log/format.hpp"
@@ -40,18 +41,21 @@ class LogStream {
   [[nodiscard]] Segment const& current() const { return segments_[at_ % kSegments]; }
   Segment& current() { return segments_[at_ % kSegments]; }
   Status read_ahead();
+  /// All that ended meanwhile is noted, also where one of them has failed: a segment that is under way for ever would
+  /// be waited for, for ever.
   Status await(Segment const& segment);
   Status next_segment();
 
   BlockFile* file_;
   std::uint64_t ring_bytes_;
   Lsn lsn_;
-  Lsn ahead_;                   // the next read begins here
-  Lsn lap_end_;                 // nothing is read from here on
-  std::uint64_t at_ = 0;        // number of the current segment
-  std::uint64_t started_ = 0;   // segments whose reading has been begun
+  Lsn ahead_;  // the next read begins here
+  Lsn lap_end_;  // nothing is read from here on
+  std::uint64_t at_ = 0;  // number of the current segment
+  std::uint64_t started_ = 0;  // segments whose reading has been begun
   std::size_t in_flight_ = 0;
   AlignedBuffer memory_;
+  std::vector<Done> done_;  // with room for all there can be: where memory lacks, what ended must be noted, too
   std::array<Segment, kSegments> segments_;
 };
 

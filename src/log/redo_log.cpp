@@ -311,7 +311,7 @@ void RedoLog::wake_waiters() {
 
 /// The committer's thread: takes completions, and begins what was sealed meanwhile.
 void RedoLog::commit() {
-  std::vector<Done> done;
+  std::vector<Done> done;  // its room is had in the first wait, before which nothing is under way
   for (;;) {
     done.clear();
     Status s = caught([&] { return file_->wait(done); });

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -24,12 +25,14 @@ namespace {
 
 thread_local std::uint64_t allocations_left = 0;  // of this thread, until one fails; 0: none does
 thread_local bool struck = false;
+std::atomic<std::uint64_t> all_threads_left = 0;  // the same of all threads together
 
 void* allocate(std::size_t bytes, std::size_t align) {
   if (allocations_left != 0 && --allocations_left == 0) {
     struck = true;
     throw std::bad_alloc();
   }
+  if (all_threads_left != 0 && --all_threads_left == 0) throw std::bad_alloc();
   bytes = std::max<std::size_t>(bytes, 1);
   void* const at = align <= alignof(std::max_align_t) ? std::malloc(bytes)
                                                       : std::aligned_alloc(align, (bytes + align - 1) / align * align);
@@ -466,6 +469,30 @@ TEST_P(HostAllocation, ThatFailsInAnOpenLeavesThePoolAsItIs) {
       if (!reached) break;
     }
   }
+}
+
+// Of a pool of durability power one thread reads the log and another runs it.
+TEST_P(HostAllocation, ThatFailsInAnyThreadOfAnOpeningEndsIt) {
+  ASSERT_NO_FATAL_FAILURE(make());
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put_new(*store_, 8, held_).ok());
+  store_.reset();
+  int refused = 0;
+  for (std::uint64_t n = 1;; n += n < 300 ? 1 : n / 8) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    std::string const pool = path();
+    OpenOptions const how = options(GetParam().power ? log_.path : "");
+    all_threads_left = n;
+    bool const opened = Store::open(pool, how).ok();
+    bool const reached = all_threads_left.exchange(0) == 0;
+    refused += opened ? 0 : 1;
+    auto again = open();
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    Contents found;
+    ASSERT_TRUE(read_all(*again, found).ok());
+    ASSERT_TRUE(found == held_);
+    if (!reached) break;
+  }
+  EXPECT_GT(refused, 10);
 }
 
 TEST_P(HostAllocation, ThatFailsWhileAPoolIsMadeLeavesNothing) {

@@ -249,6 +249,27 @@ TEST(RedoLog, AFailedWriteIsFatalAndToldToAll) {
   }
 }
 
+// Whatever else ended with it is not waited for, for ever.
+TEST(RedoLog, AFailedReadEndsTheReplayWhileOthersAreUnderWay) {
+  constexpr std::uint64_t kSegments = 6;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Disk const disk = formatted(kSegments * (2u << 20), seed);
+    commit(*start(disk), batch_of(1, 5000));
+    auto const file = file_on(disk);
+    auto const identity = read_identity(*file);
+    ASSERT_TRUE(identity.ok());
+    std::uint64_t reads = 0;
+    disk->asked = [&](Asked what, std::uint64_t, std::uint64_t, bool) {
+      return what == Asked::read && ++reads == 1 + seed % kSegments ? EIO : 0;
+    };
+    auto const report = replay(*file, identity.value(), {}, [](std::uint64_t, auto const&) { return Status{}; });
+    EXPECT_EQ(report.ok() ? Code::io_error : report.status().code(), Code::io_error);
+    EXPECT_EQ(reads, kSegments);
+    disk->asked = nullptr;
+    EXPECT_EQ(replay_all(disk).batches.size(), 1u);
+  }
+}
+
 TEST(RedoLog, ShortWritesAreContinued) {
   Disk const disk = formatted(1u << 20);
   disk->short_writes = true;

@@ -8,6 +8,7 @@
 // Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77 skipped, for the device is not here.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include <thread>
 
 #include "crash/pool_file.hpp"
+#include "soak/children.hpp"
 #include "soak/judge.hpp"
 #include "soak/victim.hpp"
 
@@ -44,14 +46,18 @@ struct Arguments {
   std::string durability = "process";
   std::string device = "cpu";
   std::string log_dir = "/var/tmp";
-  bool acknowledge_early = false;
+  std::string index = "gphash";
+  std::string plant;
+  std::vector<std::string> with;  // troubles
   bool json = false;
 };
 
 struct Tally {
-  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_resize = 0, in_recovery = 0,
-                in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, pools = 0, steps = 0, operations = 0, keys = 0,
-                duplicates = 0, half_inserted = 0, undone = 0, replayed = 0, lost = 0;
+  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
+                in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
+                children = 0, with_allocations = 0, failures = 0, refused = 0, failed_for_good = 0, pools = 0,
+                steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0, undone = 0, replayed = 0,
+                lost = 0;
   double seconds = 0;
 };
 
@@ -64,12 +70,19 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"inside_a_step", &Tally::in_step},
                                  {"inside_an_atomic_batch", &Tally::in_atomic},
                                  {"inside_a_transaction", &Tally::in_transaction},
+                                 {"before_its_commit_or_abort", &Tally::in_open_transaction},
                                  {"inside_a_resize", &Tally::in_resize},
                                  {"inside_recovery", &Tally::in_recovery},
                                  {"inside_another_open", &Tally::in_open},
                                  {"inside_a_create", &Tally::in_create},
                                  {"inside_a_close", &Tally::in_close},
                                  {"during_a_kernel", &Tally::in_kernel},
+                                 {"with_forks", &Tally::with_forks},
+                                 {"children_forked", &Tally::children},
+                                 {"with_failing_allocations", &Tally::with_allocations},
+                                 {"failures_injected", &Tally::failures},
+                                 {"steps_refused", &Tally::refused},
+                                 {"stores_failed_for_good", &Tally::failed_for_good},
                                  {"pools", &Tally::pools},
                                  {"steps", &Tally::steps},
                                  {"operations", &Tally::operations},
@@ -79,6 +92,16 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"slots_set_back", &Tally::undone},
                                  {"batches_replayed", &Tally::replayed},
                                  {"lost", &Tally::lost}};
+
+struct PlantName {
+  char const* name;
+  Plant plant;
+};
+constexpr PlantName kPlants[] = {{"early", Plant::early},
+                                 {"transactions", Plant::transactions},
+                                 {"forks", Plant::forks},
+                                 {"orphans", Plant::orphans},
+                                 {"refused", Plant::refused}};
 
 /// The page that a victim writes and its killer reads.
 class SharedPage {
@@ -172,12 +195,13 @@ class Soak {
     for (std::uint64_t kill = 0; kill < all; ++kill) {
       if (!crash_once(kill, kill >= arguments_.kills)) {
         ++tally.lost;
-        if (!arguments_.acknowledge_early) site_.keep();
+        if (plant_ == Plant::none) site_.keep();
         break;
       }
       tally.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
       say_progress(kill + 1, all);
     }
+    tally.lost += !reap(all, true);
     if (shown_ && ::isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);
     return tally.lost == 0;
   }
@@ -185,18 +209,19 @@ class Soak {
   Tally tally;
 
  private:
-  enum class Moment { any, opening, step, resize, kernel };
+  enum class Moment { any, opening, step, transaction, resize, kernel };
 
   bool crash_once(std::uint64_t kill, bool by_trap) {
     if (fresh_ || random_() % kNewPoolOneIn == 0) begin_life();
     page_.clear();
-    Assignment const work{site_.original(kind_.power),
-                          kind_,
-                          fresh_,
-                          arguments_.seed,
-                          kill,
-                          by_trap ? std::optional(choose_trap()) : std::nullopt,
-                          arguments_.acknowledge_early};
+    Assignment work{site_.original(kind_.power),
+                    kind_,
+                    fresh_,
+                    arguments_.seed,
+                    kill,
+                    by_trap ? std::optional(choose_trap()) : std::nullopt,
+                    plant_};
+    choose_trouble(work);
     pid_t const victim = start_victim(work, *page_);
     if (victim < 0) return wrong(kill, "cannot fork");
     if (by_trap) {
@@ -206,12 +231,34 @@ class Soak {
     }
     site_.sweep();
     count(by_trap);
+    tally.with_forks += work.forks;
+    tally.with_allocations += work.allocations_fail != 0;
+    if (page_->child_wrong != 0) return wrong(kill, why_not_in_order(page_->child_wrong));
+    if (!reap(kill, false)) return false;
     return examine(kill) && carry_on(kill);
+  }
+
+  /// What goes wrong beside the kill: one of the troubles asked for, or none.
+  void choose_trouble(Assignment& work) {
+    if (arguments_.with.empty()) return;
+    std::size_t const which = random_() % (arguments_.with.size() + 1);
+    std::string const trouble = which == 0 ? "" : arguments_.with[which - 1];
+    work.forks = trouble == "forks";
+    if (trouble == "allocations") work.allocations_fail = spread(30, 20'000);
+  }
+
+  /// Children of victims that are no more end as this process's. `all`: waits for those that still live.
+  bool reap(std::uint64_t kill, bool all) {
+    int status = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &status, all ? 0 : WNOHANG)) > 0;)
+      if (!left_in_order(status)) return wrong(kill, "with its parent gone, " + why_not_in_order(status));
+    return true;
   }
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
     bool const in_place = arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
+    if (arguments_.index != "gphash") kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
     kind_.layout = in_place ? Layout::in_place : Layout::word;
     kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
@@ -260,10 +307,16 @@ class Soak {
   }
 
   Moment choose_moment() {
-    static constexpr Moment kCpu[] = {Moment::any, Moment::opening, Moment::step, Moment::resize, Moment::step};
-    static constexpr Moment kCuda[] = {Moment::any, Moment::opening, Moment::kernel, Moment::resize, Moment::kernel};
-    return (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 5];
+    using enum Moment;
+    static constexpr Moment kCpu[] = {any, opening, step, resize, step, transaction};
+    static constexpr Moment kCuda[] = {any, opening, kernel, resize, kernel, transaction};
+    Moment const moment = (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 6];
+    bool const gphash = kind_.index == Index::gphash;
+    bool const never = (moment == resize && !gphash) || (moment == transaction && !has_transactions());
+    return never ? step : moment;
   }
+
+  [[nodiscard]] bool has_transactions() const { return kind_.index == Index::gphash && kind_.layout == Layout::word; }
 
   void wait_for(Moment moment, pid_t victim) {
     using std::chrono::microseconds;
@@ -281,6 +334,11 @@ class Soak {
         wait_until(victim, [&] { return page_->started > goal; });
         return sleep(random_() % 3000);
       }
+      case Moment::transaction: {
+        std::uint64_t const goal = random_() % 20;
+        wait_until(victim, [&] { return page_->started > goal && page_->open_transaction == 1; }, 5000, false);
+        return spin(spread(1, 10'000));
+      }
       case Moment::resize: {
         auto const goal = std::max(top_ + 1, 8 + static_cast<std::uint32_t>(random_() % 5));
         wait_until(victim, loading);
@@ -296,9 +354,9 @@ class Soak {
   }
 
   template <class Condition>
-  static void wait_until(pid_t victim, Condition met, int most_ms = 60'000, bool patient = true) {
+  void wait_until(pid_t victim, Condition met, int most_ms = 60'000, bool patient = true) {
     auto const deadline = Clock::now() + std::chrono::milliseconds(most_ms);
-    while (!met() && Clock::now() < deadline && !has_ended(victim)) {
+    while (!met() && Clock::now() < deadline && page_->phase != Phase::done && !has_ended(victim)) {
       if (patient) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -326,6 +384,10 @@ class Soak {
     tally.in_kernel += page.kernel == 1;
     tally.steps += page.acknowledged;
     tally.operations += page.operations;
+    tally.children += page.forked_off;
+    tally.failures += page.failures;
+    tally.refused += page.refused;
+    tally.failed_for_good += page.failed_for_good;
     if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
   }
 
@@ -334,10 +396,14 @@ class Soak {
   bool examine(std::uint64_t kill) {
     Page const& page = *page_;
     std::uint64_t const acknowledged = page.acknowledged;
-    for (std::uint64_t n = 0; n < acknowledged; ++n) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
+    for (std::uint64_t n = 0; n < acknowledged; ++n)
+      if (!was_refused(n)) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
     Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
     if (page.started > acknowledged) expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
     if (expected.in_flight) {
+      bool const open = expected.in_flight->is_transaction() && page.ending != page.started;
+      if (open) expected.in_flight->how = Step::How::aborted;  // nothing of it may show
+      tally.in_open_transaction += open;
       tally.in_atomic += expected.in_flight->how == Step::How::atomic;
       tally.in_transaction += expected.in_flight->is_transaction();
     }
@@ -364,6 +430,11 @@ class Soak {
     return true;
   }
 
+  [[nodiscard]] bool was_refused(std::uint64_t number) {
+    auto const* const begin = page_->refused_step.data();
+    return std::find(begin, begin + page_->refused, number) != begin + page_->refused;
+  }
+
   /// In a new process, for this one must not touch CUDA before it forks; all keys as the CPU found them.
   bool judge_on_gpu(std::uint64_t kill, Model const& found) {
     PoolFiles const files = site_.copy(kind_.power);
@@ -383,7 +454,7 @@ class Soak {
   /// The next victim goes on with the original: as the crash left it, or closed in order.
   bool carry_on(std::uint64_t kill) {
     if (fresh_ || random_() % kClosedOneIn != 0) return true;
-    auto store = open_pool(site_.original(kind_.power), Device::cpu);
+    auto store = open_soon([&] { return open_pool(site_.original(kind_.power), Device::cpu); });
     Status const closed = store.ok() ? store->close() : store.status();
     crashed_ = false;
     return closed.ok() || wrong(kill, "the original, after its copy was fine: " + closed.message());
@@ -394,9 +465,8 @@ class Soak {
     if (shown_) std::fputc('\n', stderr);
     std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  %s: %s%s%s\n",
                  static_cast<unsigned long long>(arguments_.seed), static_cast<unsigned long long>(kill),
-                 kind_.describe().c_str(), what.c_str(),
-                 arguments_.acknowledge_early ? "a planted fault, not kept" : "kept", files.path.c_str(),
-                 files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
+                 kind_.describe().c_str(), what.c_str(), plant_ != Plant::none ? "a planted fault, not kept" : "kept",
+                 files.path.c_str(), files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
     shown_ = false;
     return false;
   }
@@ -415,7 +485,14 @@ class Soak {
     std::fflush(stderr);
   }
 
+  static Plant plant_of(std::string const& name) {
+    for (PlantName const& p : kPlants)
+      if (name == p.name) return p.plant;
+    return Plant::none;
+  }
+
   Arguments const arguments_;
+  Plant const plant_ = plant_of(arguments_.plant);
   std::mt19937_64 random_;
   Site site_;
   SharedPage page_;
@@ -456,15 +533,18 @@ std::string obstacle(Device device) {
 }
 
 nlohmann::json as_json(Arguments const& a, Tally const& t) {
-  nlohmann::json summary{{"layout", a.layout}, {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
+  nlohmann::json summary{{"index", a.index},           {"with", a.with},     {"layout", a.layout},
+                         {"durability", a.durability}, {"device", a.device}, {"seed", a.seed}};
   for (Counter const& c : kCounters) summary[c.name] = t.*c.value;
   summary["seconds"] = t.seconds;
   return summary;
 }
 
 void print(Arguments const& a, Tally const& t) {
-  std::printf("%s, %s, %s, seed %llu: ", a.layout.c_str(), a.durability.c_str(), a.device.c_str(),
-              static_cast<unsigned long long>(a.seed));
+  std::string with;
+  for (std::string const& trouble : a.with) with += "with " + trouble + ", ";
+  std::printf("%s, %s, %s, %s, %sseed %llu: ", a.index.c_str(), a.layout.c_str(), a.durability.c_str(),
+              a.device.c_str(), with.c_str(), static_cast<unsigned long long>(a.seed));
   for (Counter const& c : kCounters) {
     std::string name = c.name;
     std::replace(name.begin(), name.end(), '_', ' ');
@@ -485,14 +565,22 @@ int soak(int argc, char** argv) {
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  app.add_flag("--acknowledge-early", a.acknowledge_early,
-               "plant a fault that must be found: steps are acknowledged before they are run");
+  app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
+  app.add_option("--with", a.with, "what goes wrong beside the kills")
+      ->check(CLI::IsMember({"forks", "allocations"}))
+      ->delimiter(',');
+  std::vector<std::string> plants;
+  for (PlantName const& p : kPlants) plants.emplace_back(p.name);
+  app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")->check(CLI::IsMember(plants));
   app.add_flag("--json", a.json, "print the summary as JSON");
   try {
     app.parse(argc, argv);
     if (a.kills + a.traps == 0) throw CLI::ValidationError("--kills or --traps", "give at least one of them");
     if (a.traps != 0 && a.device != "cuda")
       throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
+    if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
+      throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
+    if (!a.with.empty() && a.device != "cpu") throw CLI::ValidationError("--with", "on the CPU only");
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -500,6 +588,7 @@ int soak(int argc, char** argv) {
     std::printf("skipped: device %s: %s\n", a.device.c_str(), why_not.c_str());
     return kSkipped;
   }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // victims' children that outlive them become this process's
   Soak run_of(a);
   bool const kept = run_of.run();
   if (a.json) {

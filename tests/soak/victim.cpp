@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "soak/allocations.hpp"
+#include "soak/children.hpp"
 #include "soak/gpu_hooks.hpp"
 
 namespace perdure::test {
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kStepsBetweenCloses = 10;
 constexpr std::uint64_t kMostStepsToTrap = 3000;
+constexpr int kMostOpenings = 12;  // that may fail on purpose
 
 [[noreturn]] void give_up(char const* doing, std::uint64_t number, Status const& status) {
   std::fprintf(stderr, "soak: the loading process, %s %llu: %s\n", doing, static_cast<unsigned long long>(number),
@@ -19,58 +22,150 @@ constexpr std::uint64_t kMostStepsToTrap = 3000;
   ::_exit(1);
 }
 
-Result<Store> open_it(Assignment const& a, bool fresh, Page& page) {
-  auto const begin = std::chrono::steady_clock::now();
-  ++page.opens;
-  page.phase = Phase::opening;
-  auto store = fresh ? create_pool(a.files, a.kind) : open_pool(a.files, a.kind.device);
-  auto const took = std::chrono::steady_clock::now() - begin;
-  if (store.ok() && page.opened_in_us == 0)
-    page.opened_in_us =
-        1 + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-  if (store.ok()) page.phase = Phase::loading;
-  return store;
-}
+/// In static memory: a child that exits destroys it.
+std::optional<Store> store;
 
-/// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
-[[noreturn]] void die_trapped(Assignment const& a, Store* store, std::uint64_t number, Status const& status) {
-  if (!a.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
-  if (store != nullptr) {
-    Status const after = run(*store, a.kind, make_step(a.kind, a.seed, a.kill, number));
-    if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);
-  }
-  ::_exit(kTrapped);
-}
+/// A victim's life.
+class Loader {
+ public:
+  Loader(Assignment const& assignment, Page& page) : a_(assignment), page_(page), children_(a_, page, store) {}
 
-[[noreturn]] void load(Assignment const& a, Page& page) {
-  if (a.kind.device == Device::cuda) show_kernels(&page.kernel);
-  if (a.trap) {
-    if (Status s = arm_trap(a.trap->point, a.trap->nth); !s.ok()) give_up("arming trap", a.trap->nth, s);
+  [[noreturn]] void load() {
+    if (a_.kind.device == Device::cuda) show_kernels(&page_.kernel);
+    if (a_.trap) {
+      if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok()) give_up("arming trap", a_.trap->nth, s);
+    }
+    if (Status s = open(a_.fresh); !s.ok()) die_trapped(0, s);
+    fail(true);
+    if (a_.forks) children_.begin();
+    for (std::uint64_t number = 0; !a_.trap || number < kMostStepsToTrap; ++number) {
+      take(number);
+      if (!a_.trap && number % kStepsBetweenCloses == kStepsBetweenCloses - 1) reopen(number);
+    }
+    give_up("waiting for the trap at pass", a_.trap->nth, {Code::invalid_argument, "it never came"});
   }
-  auto store = open_it(a, a.fresh, page);
-  if (!store.ok()) die_trapped(a, nullptr, 0, store.status());
-  for (std::uint64_t number = 0; !a.trap || number < kMostStepsToTrap; ++number) {
-    Step const step = make_step(a.kind, a.seed, a.kill, number);
-    page.started = number + 1;
-    if (a.acknowledge_early) page.acknowledged = number + 1;
-    if (Status s = run(*store, a.kind, step); !s.ok()) die_trapped(a, &*store, number, s);
-    page.acknowledged = number + 1;
-    page.operations += step.operations();
-    if (a.trap || number % kStepsBetweenCloses != kStepsBetweenCloses - 1) continue;
-    page.closed_at = number + 1;
-    page.phase = Phase::closing;
-    if (Status s = store->close(); !s.ok()) give_up("closing after step", number, s);
-    store = open_it(a, false, page);
-    if (!store.ok()) give_up("opening after step", number, store.status());
+
+ private:
+  void take(std::uint64_t number) {
+    Step const step = make_step(a_.kind, a_.seed, a_.kill, number);
+    page_.started = number + 1;
+    if (a_.plant == Plant::early) page_.acknowledged = number + 1;
+    if (injecting() && number % 4 == 0) static_cast<void>(read_some(*store, a_.kind));
+    Status const s = run_said(step, number);
+    if (!s.ok() && injecting()) return refused(number);
+    if (!s.ok()) die_trapped(number, s);
+    page_.acknowledged = number + 1;
+    page_.operations += step.operations();
   }
-  give_up("waiting for the trap at pass", a.trap->nth, {Code::invalid_argument, "it never came"});
-}
+
+  [[nodiscard]] bool injecting() const { return a_.allocations_fail != 0; }
+  void fail(bool whether) {
+    fail_allocations(a_.seed * 1'000'003 + a_.kill, whether ? a_.allocations_fail : 0);
+    page_.failures = failed_allocations();
+  }
+
+  /// Either the store goes on, and nothing of the step is there; or it refuses everything until it is opened anew, and
+  /// of the step there may be what a kill would have left.
+  void refused(std::uint64_t number) {
+    fail(false);
+    std::size_t const before = page_.refused;
+    if (!write_nothing(*store, a_.kind).ok()) give_way(number);
+    if (before == kMostRefused) rest();
+    if (a_.plant != Plant::refused) {
+      page_.refused_step[before] = number;
+      page_.refused = before + 1;
+    }
+    page_.acknowledged = number + 1;
+    fail(true);
+  }
+
+  [[noreturn]] void give_way(std::uint64_t number) {
+    ++page_.failed_for_good;
+    page_.closed_at = number + 1;
+    static_cast<void>(close_pool(*store));
+    put_away();
+    if (Status s = open(false); !s.ok()) give_up("opening after the refused step", number, s);
+    rest();
+  }
+
+  [[noreturn]] void rest() {
+    page_.phase = Phase::done;
+    for (;;) ::pause();
+  }
+
+  /// Says what comes of it; the step is not acknowledged yet.
+  Status run_said(Step const& step, std::uint64_t number) {
+    Running how;
+    how.begun = [&](Transaction& transaction) {
+      page_.open_transaction = 1;
+      if (a_.forks) children_.within(transaction);
+    };
+    how.ending = [&, number] { page_.ending = number + 1; };
+    how.without_transaction = a_.plant == Plant::transactions;
+    Status s = run(*store, a_.kind, step, how);
+    page_.open_transaction = 0;
+    return s;
+  }
+
+  Status open(bool fresh) {
+    auto const begin = std::chrono::steady_clock::now();
+    ++page_.opens;
+    page_.phase = Phase::opening;
+    auto const try_to = [&] { return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device); };
+    fail(true);
+    auto opened = open_soon(try_to);
+    for (int tries = 1; injecting() && !opened.ok() && tries <= kMostOpenings; ++tries) {
+      fail(tries < kMostOpenings);
+      opened = open_soon(try_to);
+    }
+    fail(false);
+    auto const took = std::chrono::steady_clock::now() - begin;
+    if (!opened.ok()) return opened.status();
+    {
+      std::lock_guard const lock(children_.moving());
+      store.emplace(std::move(*opened));
+    }
+    if (page_.opened_in_us == 0)
+      page_.opened_in_us =
+          1 + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+    page_.phase = Phase::loading;
+    return {};
+  }
+
+  void reopen(std::uint64_t number) {
+    page_.closed_at = number + 1;
+    page_.phase = Phase::closing;
+    if (Status s = close_pool(*store); !s.ok() && !injecting()) give_up("closing after step", number, s);
+    put_away();
+    if (Status s = open(false); !s.ok()) give_up("opening after step", number, s);
+    fail(true);
+  }
+
+  void put_away() {
+    std::lock_guard const lock(children_.moving());
+    store.reset();
+  }
+
+  /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
+  [[noreturn]] void die_trapped(std::uint64_t number, Status const& status) {
+    if (!a_.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
+    if (store) {
+      Status const after = run(*store, a_.kind, make_step(a_.kind, a_.seed, a_.kill, number));
+      if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);
+    }
+    ::_exit(kTrapped);
+  }
+
+  Assignment const& a_;
+  Page& page_;
+  Children children_;
+};
 
 }  // namespace
 
 pid_t start_victim(Assignment const& assignment, Page& page) {
   pid_t const child = ::fork();
-  if (child == 0) load(assignment, page);
+  if (child == 0) Loader(assignment, page).load();
   return child;
 }
 

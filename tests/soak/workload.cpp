@@ -5,6 +5,7 @@
 
 #include "crash/pool_file.hpp"
 #include "exec/sanitizer.hpp"
+#include "soak/allocations.hpp"
 
 namespace perdure::test {
 namespace {
@@ -56,13 +57,11 @@ Batch random_batch(Kind const& kind, std::mt19937_64& random, std::size_t larges
   return batch;
 }
 
-void apply_to(Model& model, Batch const& batch) {
-  for (auto const& op : batch.operations) {
-    if (op.kind == OpKind::erase) model.erase(op.key);
-    if (op.kind == OpKind::put) model[op.key] = op.value;
-    if (op.kind != OpKind::update) continue;
-    if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
-  }
+void apply_to(Model& model, Operation const& op) {
+  if (op.kind == OpKind::erase) model.erase(op.key);
+  if (op.kind == OpKind::put) model[op.key] = op.value;
+  if (op.kind != OpKind::update) return;
+  if (auto const it = model.find(op.key); it != model.end()) add_to(it->second, op.value);
 }
 
 Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const& how) {
@@ -74,25 +73,44 @@ Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const
     values.add(op.value);
     kinds.push_back(op.kind);
   }
-  if (batch.mixed) return store.apply({keys.column(), kinds, values.column(), Rmw::add, Element::u64, {}}, {}, how);
-  if (kinds[0] == OpKind::erase) return store.erase(keys.column(), {}, how);
-  if (kinds[0] == OpKind::update) return store.update(keys.column(), values.column(), Rmw::add, Element::u64, {}, how);
-  return store.put(keys.column(), values.column(), {}, how);
+  Column const k = keys.column(), v = values.column();
+  InCall const here;
+  if (batch.mixed) return store.apply({k, kinds, v, Rmw::add, Element::u64, {}}, {}, how);
+  if (kinds[0] == OpKind::erase) return store.erase(k, {}, how);
+  if (kinds[0] == OpKind::update) return store.update(k, v, Rmw::add, Element::u64, {}, how);
+  return store.put(k, v, {}, how);
 }
 
-Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room) {
-  auto transaction = store.begin({room});
+/// A call of the store's.
+template <class F>
+auto in_call(F const& call) {
+  InCall const here;
+  return call();
+}
+
+Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room, Running const& running) {
+  auto transaction = in_call([&] { return store.begin({room}); });
   if (!transaction) return transaction.status();
+  running.begun(*transaction);
   CallOptions how;
   how.transaction = &*transaction;
+  Status s;
   for (Batch const& batch : step.batches)
-    if (Status s = run(store, kind, batch, how); !s.ok()) return s;
-  return step.how == Step::How::committed ? transaction->commit() : transaction->abort();
+    if (s = run(store, kind, batch, how); !s.ok()) break;
+  bool const ends = s.ok();
+  if (ends) running.ending();
+  return in_call([&] {
+    if (ends) s = step.how == Step::How::committed ? transaction->commit() : transaction->abort();
+    Transaction const gone = std::move(*transaction);  // aborts one that has not ended
+    return s;
+  });
 }
 
 }  // namespace
 
 std::string Kind::describe() const {
+  if (index != Index::gphash)
+    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") + (variable ? ", variable" : "");
   return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
          std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
          "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
@@ -112,7 +130,8 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
   std::mt19937_64 random(sequence);
   constexpr How kHow[] = {How::atomic, How::atomic, How::committed, How::committed, How::aborted};
   Step step;
-  if (std::uint64_t const dice = random() % 10; kind.layout == Layout::word && dice < 5) step.how = kHow[dice];
+  if (std::uint64_t const dice = random() % 10; kind.index == Index::gphash && kind.layout == Layout::word && dice < 5)
+    step.how = kHow[dice];
   std::size_t const batches = step.is_transaction() ? 1 + random() % 4 : 1;
   for (std::size_t i = 0; i < batches; ++i) step.batches.push_back(random_batch(kind, random, kLargestBatch / batches));
   return step;
@@ -120,17 +139,36 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
 
 void apply_to(Model& model, Step const& step) {
   if (step.how == Step::How::aborted) return;
-  for (Batch const& batch : step.batches) apply_to(model, batch);
+  for (Batch const& batch : step.batches)
+    for (Operation const& op : batch.operations) apply_to(model, op);
+}
+
+std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step, std::string const& key) {
+  Model one;
+  if (auto const it = before.find(key); it != before.end()) one.emplace(*it);
+  std::vector<std::optional<std::string>> values;
+  for (Batch const& batch : step.batches) {
+    for (Operation const& op : batch.operations) {
+      if (op.key != key) continue;
+      apply_to(one, op);
+      values.push_back(one.empty() ? std::nullopt : std::optional(one.begin()->second));
+    }
+  }
+  return values;
 }
 
 /// A transaction whose batches turn out not to fit is begun again with more room, which grows the table.
-Status run(Store& store, Kind const& kind, Step const& step) {
+Status run(Store& store, Kind const& kind, Step const& step, Running const& running) {
   CallOptions how;
   how.atomic = step.how == Step::How::atomic;
-  if (!step.is_transaction()) return run(store, kind, step.batches[0], how);
   Status done;
+  if (!step.is_transaction() || (running.without_transaction && step.how == Step::How::committed)) {
+    for (Batch const& batch : step.batches)
+      if (done = run(store, kind, batch, how); !done.ok()) break;
+    return done;
+  }
   for (std::uint64_t room = step.operations(), tries = 0; tries < 10; room *= 2, ++tries) {
-    done = run_transaction(store, kind, step, room);
+    done = run_transaction(store, kind, step, room, running);
     if (done.code() != Code::no_space) break;
   }
   return done;
@@ -140,8 +178,11 @@ Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
   CreateOptions create;
   create.key_bytes = kind.variable ? 0 : 8;
   create.value_bytes = kind.variable ? 0 : 16;
-  create.layout = kind.layout;
-  create.shape = kind.shape;
+  create.index = kind.index;
+  if (kind.index == Index::gphash) {
+    create.layout = kind.layout;
+    create.shape = kind.shape;
+  }
   create.expected_records = 1;
   create.overwrite = true;
   if (kind.power) {
@@ -151,11 +192,33 @@ Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
   }
   OpenOptions open = open_options(files, kind.device);
   open.log_dir.clear();  // create() names it
-  return Store::create(files.path, create, open);
+  return in_call([&] { return Store::create(files.path, create, open); });
 }
 
 Result<Store> open_pool(PoolFiles const& files, Device device) {
-  return Store::open(files.path, open_options(files, device));
+  OpenOptions const options = open_options(files, device);
+  return in_call([&] { return Store::open(files.path, options); });
+}
+
+Status close_pool(Store& store) {
+  return in_call([&] { return store.close(); });
+}
+
+Status write_nothing(Store& store, Kind const& kind) {
+  Strings keys(kind.variable ? 0 : 8);
+  keys.add(u64_text(~std::uint64_t{0}));
+  Column const k = keys.column();
+  return in_call([&] { return store.erase(k); });
+}
+
+Status read_some(Store& store, Kind const& kind) {
+  Strings keys(kind.variable ? 0 : 8);
+  for (std::uint64_t key = 0; key < 20; ++key) keys.add(u64_text(key));
+  std::vector<KeyStatus> statuses(keys.count());
+  Column const k = keys.column();
+  Status const got = in_call([&] { return store.get_variable(k, statuses).status(); });
+  Status const scanned = in_call([&] { return store.scan({}, 100).status(); });
+  return got.ok() ? scanned : got;
 }
 
 }  // namespace perdure::test

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +17,7 @@ namespace perdure::test {
 using Model = std::unordered_map<std::string, std::string>;
 
 struct Kind {
+  Index index = Index::gphash;
   Layout layout = Layout::word;
   bool variable = false;
   Shape shape;
@@ -56,9 +59,24 @@ struct Step {
 [[nodiscard]] Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number);
 /// Of an aborted transaction nothing.
 void apply_to(Model& model, Step const& step);
-Status run(Store& store, Kind const& kind, Step const& step);
+/// What a key may be while a step runs of which each operation takes effect by itself (a Dash index): its value, or
+/// none, after each of the step's operations on it.
+[[nodiscard]] std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step,
+                                                                 std::string const& key);
+
+/// How a step is run.
+struct Running {
+  std::function<void(Transaction&)> begun = [](Transaction&) {};  // its transaction is open
+  std::function<void()> ending = [] {};  // the commit or abort is about to be called: until here nothing of it counts
+  bool without_transaction = false;  // a planted fault: one to commit has its batches run by themselves
+};
+Status run(Store& store, Kind const& kind, Step const& step, Running const& how = {});
 
 Result<Store> create_pool(PoolFiles const& files, Kind const& kind);
 Result<Store> open_pool(PoolFiles const& files, Device device);
+Status close_pool(Store& store);
+/// A batch that changes nothing, refused by a store that refuses writes.
+Status write_nothing(Store& store, Kind const& kind);
+Status read_some(Store& store, Kind const& kind);
 
 }  // namespace perdure::test
