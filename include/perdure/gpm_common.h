@@ -6,6 +6,8 @@
 // for a failure is right, and so is one that takes those below 0. gpm_error() says what failed on the host and what to
 // do. Without a GPU a build for CUDA fails them all; a build without CUDA does what the host can. Calls of the host may
 // come from several threads, but not two for one log or checkpoint at once.
+// Forks: files, logs and checkpoints belong to the process that opened them. In a child every call with its parent's
+// pointers fails, and their memory is not there; on the host's threads it may map and open others.
 //
 // Order. A call of the host comes after all kernels that were launched before it on the legacy default stream, on
 // per-thread default streams, and on streams made with cudaStreamCreate(), and before all that are launched after it

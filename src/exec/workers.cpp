@@ -1,7 +1,15 @@
 #include "exec/workers.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/process.hpp"
 
 namespace perdure::exec {
 
@@ -11,33 +19,87 @@ namespace {
 /// waking a thread takes as long as a small job.
 constexpr auto kSpin = std::chrono::microseconds(100);
 
+std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+void run_alone(std::size_t n, std::size_t chunk, Workers::Chunk f, void* context) {
+  for (std::size_t b = 0; b < n; b += chunk) f(context, b, std::min(n, b + chunk));
+}
+
 }  // namespace
 
-Workers::Workers(std::uint32_t threads) {
-  std::uint32_t const cores = std::max(1u, std::thread::hardware_concurrency());
-  if (threads == 0) threads = cores;
-  spins_ = threads <= cores;
-  helpers_.reserve(threads - 1);
+/// The threads beside the caller, and the job that they have.
+class Workers::Helpers {
+ public:
+  Helpers(std::uint32_t threads, bool spins);
+  ~Helpers() { stop(); }
+  /// False: the pool has another's job.
+  bool run(std::size_t n, std::size_t chunk, Chunk f, void* context);
+
+  Helpers* aside = nullptr;  // put_aside()
+
+ private:
+  struct Job {
+    Chunk f = nullptr;
+    void* context = nullptr;
+    std::size_t n = 0;
+    std::size_t chunk = 1;
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr why;  // written by who set `failed`
+  };
+  static void work(Job& job) noexcept;
+  void stop();
+  void serve();
+  template <class F>
+  void for_a_while(F done) const;
+
+  std::vector<std::thread> threads_;
+  std::mutex busy_;  // held by the caller whose job the pool runs
+  bool const spins_;
+  std::mutex mutex_;  // guards the rest; generation_ and running_ are looked at without, too
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  Job* job_ = nullptr;
+  std::atomic<std::uint64_t> generation_ = 0;
+  std::atomic<std::uint32_t> running_ = 0;
+  bool stop_ = false;
+};
+
+Workers::Workers(std::uint32_t threads) : threads_(threads != 0 ? threads : cores()), process_(this_process()) {
+  if (threads_ > 1) helpers_ = std::make_unique<Helpers>(threads_ - 1, threads_ <= cores());
+}
+
+Workers::~Workers() {
+  if (helpers_ && process_ != this_process()) put_aside(std::move(helpers_));
+}
+
+void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
+  if (n == 0) return;
+  chunk = std::max<std::size_t>(1, chunk);
+  bool const alone = !helpers_ || n <= chunk || process_ != this_process();
+  if (alone || !helpers_->run(n, chunk, f, context)) run_alone(n, chunk, f, context);
+}
+
+Workers::Helpers::Helpers(std::uint32_t threads, bool spins) : spins_(spins) {
+  threads_.reserve(threads);
   try {
-    for (std::uint32_t i = 1; i < threads; ++i) helpers_.emplace_back([this] { serve(); });
+    for (std::uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
   } catch (...) {
     stop();
     throw;
   }
 }
 
-Workers::~Workers() { stop(); }
-
-void Workers::stop() {
+void Workers::Helpers::stop() {
   {
     std::lock_guard const lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  for (auto& helper : helpers_) helper.join();
+  for (auto& thread : threads_) thread.join();
 }
 
-void Workers::work(Job& job) noexcept {
+void Workers::Helpers::work(Job& job) noexcept {
   try {
     while (!job.failed.load(std::memory_order_relaxed)) {
       std::size_t const begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
@@ -49,14 +111,9 @@ void Workers::work(Job& job) noexcept {
   }
 }
 
-void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
-  if (n == 0) return;
-  chunk = std::max<std::size_t>(1, chunk);
+bool Workers::Helpers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
   std::unique_lock const pool(busy_, std::try_to_lock);
-  if (helpers_.empty() || n <= chunk || !pool.owns_lock()) {
-    for (std::size_t b = 0; b < n; b += chunk) f(context, b, std::min(n, b + chunk));
-    return;
-  }
+  if (!pool.owns_lock()) return false;
   Job job;
   job.f = f;
   job.context = context;
@@ -78,9 +135,10 @@ void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
     done_.wait(lock, [this] { return running_ == 0; });
   }
   if (job.why) std::rethrow_exception(job.why);
+  return true;
 }
 
-void Workers::serve() {
+void Workers::Helpers::serve() {
   std::uint64_t seen = 0;
   for (;;) {
     for_a_while([&] { return generation_ != seen; });
@@ -99,7 +157,7 @@ void Workers::serve() {
 }
 
 template <class F>
-void Workers::for_a_while(F done) const {
+void Workers::Helpers::for_a_while(F done) const {
   if (!spins_) return;
   auto const until = std::chrono::steady_clock::now() + kSpin;
   while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();

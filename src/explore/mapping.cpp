@@ -43,7 +43,6 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 Mapping::~Mapping() = default;
 void Mapping::close() { data_ = nullptr; }
 Status Mapping::keep() { return {}; }
-void Mapping::keep_to_this_process() {}
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   writes_back(at, bytes);
   order();

@@ -9,6 +9,7 @@
 
 #include "base/caught.hpp"
 #include "base/mutants.hpp"
+#include "base/process.hpp"
 #include "log/disk.hpp"
 
 namespace perdure::log {
@@ -26,6 +27,9 @@ Result<AlignedBuffer> AlignedBuffer::make(std::uint64_t bytes) {
                   "no " + std::to_string(bytes) + " bytes of memory for a buffer: " + std::strerror(errno)};
   buffer.data_ = static_cast<std::byte*>(at);
   buffer.size_ = bytes;
+  buffer.process_ = this_process();
+  if (::madvise(at, bytes, MADV_DONTFORK) != 0)
+    return Status{Code::io_error, std::string("a buffer cannot be kept from children: ") + std::strerror(errno)};
   return buffer;
 }
 
@@ -34,11 +38,13 @@ AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move
 AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(process_, other.process_);
   return *this;
 }
 
 AlignedBuffer::~AlignedBuffer() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  // In a child others may have mapped something there.
+  if (data_ != nullptr && process_ == this_process()) ::munmap(data_, size_);
 }
 
 BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)

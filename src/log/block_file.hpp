@@ -15,7 +15,8 @@
 
 namespace perdure::log {
 
-/// Page-aligned anonymous memory, zeroed.
+/// Page-aligned anonymous memory, zeroed. A child that is forked has none of it: shared with one until somebody writes,
+/// a page that the disk is transferring would be copied under the transfer, and the parent left with the other one.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -30,6 +31,7 @@ class AlignedBuffer {
  private:
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
+  std::uint64_t process_ = 0;
 };
 
 /// One request's end. A read at the end of the file brings fewer bytes than it asked for.

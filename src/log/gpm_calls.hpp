@@ -1,16 +1,21 @@
 // The host's calls of perdure/gpm.h and perdure/libgpm.cuh over one machine: what their pointers stand for, and the
 // last error of each thread. Invariants: a pointer that was handed out stands for something until it is closed, and
 // every call checks that it does; a call that touches what kernels may have written comes after all that were launched
-// before it (Grid::follow()), and has ended when it returns.
+// before it (Grid::follow()), and has ended when it returns; a child that was forked has calls of its own, which know
+// none of its parent's pointers, and touches nothing of its parent's, its end included.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/process.hpp"
+#include "exec/cuda_info.hpp"
 #include "log/gpm_checkpoint_on.hpp"
 #include "log/gpm_ddio.hpp"
 #include "log/gpm_file.hpp"
@@ -58,9 +63,17 @@ inline gpm_result gpm_failed(Status const& status) {
 template <class Grid>
 class GpmCalls {
  public:
+  explicit GpmCalls(bool forked = false) : forked_(forked) {}
+  /// This process's. A fork may come at any moment: what it brings, locks held by threads that are not here included,
+  /// is put aside, and nothing that all threads pass through is held while this process's are made.
   static GpmCalls& instance() {
-    static GpmCalls calls;
-    return calls;
+    GpmCalls* found = current_.load(std::memory_order_acquire);
+    if (found != nullptr && found->process_ == this_process()) return *found;
+    std::unique_ptr<GpmCalls> mine(new GpmCalls(found != nullptr));
+    if (found == nullptr) std::atexit(close_at_exit);  // which a child inherits
+    if (!current_.compare_exchange_strong(found, mine.get())) return *found;
+    if (found != nullptr) put_aside(std::unique_ptr<GpmCalls>(found));
+    return *mine.release();
   }
 
   void* map(char const* path, std::size_t size, bool create) {
@@ -194,6 +207,8 @@ class GpmCalls {
     return done.ok() ? GPM_OK : gpm_failed(done);
   }
 
+  GpmCalls* aside = nullptr;  // put_aside()
+
  private:
   struct OpenLog {
     GpmLogOn<Grid> log;
@@ -203,6 +218,10 @@ class GpmCalls {
   Grid* machine() {
     std::scoped_lock const lock(mutex_);
     if (grid_ != nullptr) return grid_.get();
+    if (Status const ours = Grid::kPinsPools ? exec::claim_gpu() : Status{}; !ours.ok()) {
+      gpm_failed(ours);
+      return nullptr;
+    }
     auto opened = Grid::open();
     if (!opened.ok()) {
       gpm_failed(opened.status());
@@ -259,9 +278,16 @@ class GpmCalls {
     gpm_failed(status);
     return nullptr;
   }
-  static gpm_result unknown(char const* call, char const* what) {
-    gpm_tell(std::string(call) + ": the pointer is not " + what);
+  gpm_result unknown(char const* call, char const* what) const {
+    gpm_tell(std::string(call) + ": the pointer is not " + what +
+             (forked_ ? "; what a process has open stays its own when it forks another: open it again in this process, "
+                        "when it is closed there"
+                      : ""));
     return GPM_FAILED;
+  }
+  static void close_at_exit() {
+    GpmCalls* const found = current_.exchange(nullptr);
+    if (found != nullptr && found->process_ == this_process()) delete found;
   }
 
   gpmlog* hand_out(Result<GpmLogOn<Grid>> log) {
@@ -298,6 +324,10 @@ class GpmCalls {
     return handle;
   }
 
+  static inline std::atomic<GpmCalls*> current_{nullptr};
+
+  std::uint64_t const process_ = this_process();
+  bool const forked_;  // from one that had calls, too
   std::mutex mutex_;  // guards the rest
   std::unique_ptr<Grid> grid_;
   std::map<std::byte*, GpmFile> files_;

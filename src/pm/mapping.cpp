@@ -78,19 +78,19 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   pinned_ = std::exchange(other.pinned_, {});
   max_bytes_ = other.max_bytes_;
   granule_ = other.granule_;
-  of_this_process_ = other.of_this_process_;
+  process_ = other.process_;
   return *this;
 }
 
 Mapping::~Mapping() { close(); }
 
 void Mapping::close() {
-  bool const ours = fd_ < 0 || is_held(fd_);  // else a fork brought it here, and nothing but the addresses
+  bool const ours = process_ == this_process();  // else a fork brought it here, and nothing but the addresses
   if (ours) {
     for (auto const& [from, to] : pinned_) exec::unpin(data_ + from, to - from);
   }
   // What a child has not of it, others may have mapped there since.
-  if (data_ != nullptr && (ours || !of_this_process_)) ::munmap(data_, reserved_);
+  if (data_ != nullptr && ours) ::munmap(data_, reserved_);
   new_file_ = {};  // before its lock goes
   if (fd_ >= 0) close_held(fd_);
   pinned_.clear();
@@ -162,7 +162,9 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, Pages pages) {
     if (Status s = cover_holes(to); !s.ok()) return s;
   }
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
-  if (of_this_process_) ::madvise(at, to - from, MADV_DONTFORK);
+  // A mapping keeps its file open, and so locked.
+  if (::madvise(at, to - from, MADV_DONTFORK) != 0)
+    return {Code::io_error, "pool " + path_ + ": cannot keep it from children: " + why(errno)};
   if (pages == Pages::now) populate_pages(data_ + from, to - from);
   if (options_.lock_memory && ::mlock(at, to - from) != 0) {
     return {Code::locked_memory, "pool " + path_ + ": cannot lock " + size_text(to) + " in memory: " + why(errno) +
@@ -202,6 +204,7 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
                                 MakeOptions const& make, MapOptions const& options) {
   Mapping m;
   m.path_ = path;
+  m.process_ = this_process();
   m.options_ = options;
   m.max_bytes_ = max_bytes;
   bool const memfd = path.starts_with(kMemfdPrefix);
@@ -229,11 +232,6 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
 
 Status Mapping::keep() { return new_file_.keep(); }
 
-void Mapping::keep_to_this_process() {
-  of_this_process_ = true;
-  ::madvise(data_, size_, MADV_DONTFORK);
-}
-
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(at);
   std::uintptr_t const first = address / granule_ * granule_;
@@ -249,6 +247,7 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
     return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
   Mapping m;
   m.path_ = path;
+  m.process_ = this_process();
   m.options_ = options;
   auto fd = open_file("pool", path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
   if (fd.status().code() == Code::not_found)

@@ -1,8 +1,9 @@
 // A pool file mapped into memory: the back ends (tmpfs, hugetlbfs, memfd, file), growth in place,
 // exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate), or, of a file that is
 // open read-only, by zeros of our own where it has holes; so a full tmpfs is an error here and never a SIGBUS later.
-// The address never changes while it is open. What is not in our hands: somebody who cuts the file off while it is
-// mapped.
+// The address never changes while it is open. A child that is forked has no part in it: it can neither damage the file,
+// nor keep its memory, nor, by the mapping, its lock. What is not in our hands: somebody who cuts the file off while it
+// is mapped.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +41,6 @@ class Mapping {
   /// Backs and maps bytes up to `bytes` (never shrinks). On failure the mapping is as it was.
   Status grow(std::uint64_t bytes);
 
-  /// A child that is forked has no part in it: it can neither damage the pool nor keep its memory.
-  void keep_to_this_process();
   void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   /// What was written to [at, at + bytes) is as durable as the file's disk.
   Status sync(void const* at, std::size_t bytes) const;
@@ -66,15 +65,15 @@ class Mapping {
   std::string path_;
   MapOptions options_;
   Medium medium_ = Medium::file;
-  NewFile new_file_;               // of a created file until keep(); closing removes it
+  NewFile new_file_;  // of a created file until keep(); closing removes it
   int fd_ = -1;
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
-  std::uint64_t reserved_ = 0;     // address space set aside
-  std::uint64_t max_bytes_ = 0;    // the file never grows past it; 0 = as the medium allows
+  std::uint64_t reserved_ = 0;  // address space set aside
+  std::uint64_t max_bytes_ = 0;  // the file never grows past it; 0 = as the medium allows
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pinned_;  // ranges registered with the GPU, one by one
-  std::uint64_t granule_ = 4096;   // page size of the medium
-  bool of_this_process_ = false;
+  std::uint64_t granule_ = 4096;  // page size of the medium
+  std::uint64_t process_ = 0;  // that opened it
 };
 
 }  // namespace perdure::pm

@@ -50,7 +50,6 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   }
   auto mapping = Mapping::create(path, bytes, shape.max_bytes, pool_file(path, make), options);
   if (!mapping) return mapping.status();
-  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
   shape.format_version = shape.index == 0 ? kFormatVersion : kDashFormatVersion;
@@ -72,7 +71,6 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   auto mapping = Mapping::open(path, options);
   if (!mapping) return mapping.status();
-  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = pool.check(path); !s.ok()) return s;
   return pool;
@@ -83,7 +81,6 @@ Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, Mak
   if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
   auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
-  mapping->keep_to_this_process();
   Pool pool(std::move(*mapping));
   if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;
   if (Status s = pool.check(path); !s.ok()) return s;

@@ -103,21 +103,41 @@ Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options)
   return DeviceSession(std::move(*state));
 }
 
+namespace {
+
+Status belongs_here(DeviceSession::State const* state) {
+  if (state == nullptr || state->process == this_process()) return {};
+  return {Code::closed, "this device session was begun by another process, which forked this one; it is open there"};
+}
+
+/// Ends it; one that a fork brought here is only put aside, ended or not.
+void let_go(std::shared_ptr<DeviceSession::State> state) noexcept {
+  if (!state) return;
+  if (state->process == this_process()) {
+    static_cast<void>(caught([&] { return GphashStore::end(state.get()); }));
+    return;
+  }
+  DeviceSession::State* const it = state.get();
+  it->itself = std::move(state);
+  put_aside(std::unique_ptr<DeviceSession::State>(it));
+}
+
+}  // namespace
+
 DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(state)) {}
 DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
 DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
   if (this != &other) {
-    static_cast<void>(end());
+    let_go(std::move(state_));
     state_ = std::move(other.state_);
   }
   return *this;
 }
-DeviceSession::~DeviceSession() { static_cast<void>(end()); }
+DeviceSession::~DeviceSession() { let_go(std::move(state_)); }
 DeviceView const& DeviceSession::table() const { return state_->run->view(); }
 Status DeviceSession::end() {
   exec::Range const range("device_session end");
-  if (state_ && state_->process != this_process())
-    return {Code::closed, "this device session was begun by another process, which forked this one; it is open there"};
+  if (Status s = belongs_here(state_.get()); !s.ok()) return s;
   return caught([this] { return GphashStore::end(state_.get()); });
 }
 
@@ -132,6 +152,7 @@ Result<std::uint64_t> DeviceAccess::records_in_use(Store& store) {
 }
 
 Status DeviceAccess::run(DeviceSession& session, DeviceOps const& ops) {
+  if (Status s = belongs_here(session.state_.get()); !s.ok()) return s;
   if (!session.state_ || session.state_->store == nullptr)
     return {Code::closed, "this device session has ended already"};
   return session.state_->run->run(ops);

@@ -18,8 +18,10 @@ class GphashStore;
 struct DeviceSession::State {
   std::atomic<GphashStore*> store{nullptr};  // null once it has ended
   std::uint64_t process = this_process();
-  std::unique_ptr<DeviceRun> run;
+  std::unique_ptr<DeviceRun> run;  // with memory of the machine, which only that process may give back
   WorldAlone world;
+  std::shared_ptr<State> itself;  // once it is put aside
+  State* aside = nullptr;
 };
 
 struct DeviceAccess {

@@ -75,13 +75,9 @@ GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options,
 
 /// Asked before a file is touched: a machine without the device must not leave half a pool.
 Status GphashStore::can_run(Device device) {
-  if (device == Device::cpu) {
-    if (!cpu_instruction_set().empty()) return {};
-    return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
-  }
-  exec::GpuInfo const gpu = exec::gpu_info();
-  if (gpu.available) return {};
-  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
+  if (device == Device::cuda) return exec::check_gpu();
+  if (!cpu_instruction_set().empty()) return {};
+  return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 }
 
 Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path, CreateOptions const& create,

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 
 #include "exec/cuda_info.hpp"
@@ -20,12 +19,7 @@ pm::MapOptions map_options(OpenOptions const& open) {
 }
 
 /// Asked before a file is touched.
-Status check_device(Device device) {
-  if (device == Device::cpu) return {};
-  exec::GpuInfo const gpu = exec::gpu_info();
-  if (gpu.available) return {};
-  return {Code::unsupported, "device cuda: " + gpu.why_not + "; use device cpu"};
-}
+Status check_device(Device device) { return device == Device::cpu ? Status{} : exec::check_gpu(); }
 
 bool is_dash(pm::Pool const& pool) { return pool.header().index != static_cast<std::uint8_t>(Index::gphash); }
 
@@ -72,9 +66,7 @@ void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
     static_cast<void>(caught([&] { return impl->close(); }));
     return;
   }
-  static std::atomic<Impl*> aside{nullptr};
-  Impl* const it = impl.release();
-  it->aside_ = aside.exchange(it);
+  put_aside(std::move(impl));
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,

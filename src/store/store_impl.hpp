@@ -68,6 +68,7 @@ struct Store::Impl {
   std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
   std::uint64_t const process = this_process();
   RecoveryReport recovery;
+  Impl* aside = nullptr;  // put_aside()
 
  protected:
   static constexpr std::size_t kMostFaults = 100;  // that reports name
@@ -84,9 +85,6 @@ struct Store::Impl {
     auto const& state = how.transaction->state_;
     return state ? static_cast<void const*>(state.get()) : how.transaction;  // moved from: nobody's
   }
-
- private:
-  Impl* aside_ = nullptr;  // the next one that is put aside
 };
 
 /// With the pool's name, if there is memory for it.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 
+#include "exec/faults.hpp"
 #include "explore/history.hpp"
 #include "store/device_session.hpp"
 #include "support/folders.hpp"
@@ -349,6 +350,58 @@ TEST_P(DeviceStore, OnlyTheSessionUsesTheStoreWhileItIsOpen) {
   DeviceSession last = begin(1);
   ASSERT_TRUE(store().close().ok());  // ends it too
   EXPECT_EQ(last.end().code(), Code::closed);
+}
+
+/// What a machine holds does not survive a fork: in the child nothing asks it for anything, whatever is called, and the
+/// parent goes on. Every allocation of machine memory and every launch of the child would strike.
+TEST_P(DeviceStore, AForkedChildAsksTheMachineForNothing) {
+  make(8, 8);
+  Bytes const key = config_.key(1), value = config_.value(1);
+  driver_->run_put({key}, {value});
+  auto ended = std::make_unique<DeviceSession>(begin(10));  // with memory of the machine still
+  ASSERT_TRUE(ended->end().ok());
+  for (bool const in_session : {false, true}) {
+    auto session = in_session ? std::make_unique<DeviceSession>(begin(10)) : nullptr;
+    ::pid_t const child = ::fork();
+    if (child == 0) {
+      ::alarm(30);
+      exec::failing_allocation.plant(1, true);
+      exec::lost_device.plant(1, true);
+      std::vector<KeyStatus> statuses;
+      std::vector<Answer> answers;
+      bool refused =
+          driver_->get({key}, answers).code() == Code::closed &&
+          driver_->put({key}, {value}, statuses).code() == Code::closed &&
+          store().scan({}, 10).status().code() == Code::closed && store().verify().status().code() == Code::closed &&
+          store().load_cache().status().code() == Code::closed &&
+          store().device_session({10}).status().code() == Code::closed && store().close().code() == Code::closed;
+      for (DeviceSession* const one : {ended.get(), session.get()}) {
+        if (one == nullptr) continue;
+        refused = refused && one->end().code() == Code::closed;
+        refused = refused && DeviceAccess::run(*one, {}).code() == Code::closed;
+      }
+      session.reset();
+      ended.reset();
+      driver_.reset();
+      bool const asked = exec::failing_allocation.struck() || exec::lost_device.struck();
+      exec::failing_allocation.plant(0);
+      exec::lost_device.plant(0);
+      OpenOptions mine = options();
+      auto const own = Store::create(scratch_.file("own"), config_.create(10), mine);
+      bool const right = GetParam() == Device::cpu || own.status().message().find("forked") != std::string::npos;
+      ::_exit(!refused ? 1 : asked ? 2 : right ? 0 : 3);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    if (session) {
+      EXPECT_EQ(run(*session, {put(config_.key(2), value)}, 1).statuses[0], KeyStatus::ok);
+      driver_->model.held[config_.key(2)] = value;
+      EXPECT_TRUE(session->end().ok());
+    }
+    driver_->check_all();
+  }
 }
 
 TEST_P(DeviceStore, OnlyWhereItCan) {
