@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -92,6 +93,10 @@ int open_held(char const* path, int flags, mode_t mode) {
 
 int memfd_held(char const* name) {
   return held([&] { return ::memfd_create(name, MFD_CLOEXEC); });
+}
+
+int eventfd_held() {
+  return held([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
 }
 
 void hold(int fd) {

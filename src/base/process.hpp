@@ -18,6 +18,8 @@ namespace perdure {
 int open_held(char const* path, int flags, mode_t mode = 0);
 /// As ::memfd_create().
 int memfd_held(char const* name);
+/// As ::eventfd(): of 0, non-blocking.
+int eventfd_held();
 /// The same of a descriptor that is there already. Code that cannot do so in one go: a fork in between shares it.
 void hold(int fd);
 /// Whether it is one of those, in this process.

@@ -33,6 +33,7 @@ class LogStream {
     std::byte* data = nullptr;  // kMaxGroup bytes for what the segment before leaves over, then its own
     std::uint64_t begin = kMaxGroup, end = kMaxGroup;  // unread bytes, from `data`
     bool in_flight = false;
+    Status failed;              // how its reading ended
     bool wraps = false;         // it ends where the ring does
     bool short_read = false;    // the file ended in it
   };
@@ -41,6 +42,7 @@ class LogStream {
   Segment& current() { return segments_[at_ % kSegments]; }
   Status read_ahead();
   Status await(Segment const& segment);
+  Status take_ends();
   Status next_segment();
 
   BlockFile* file_;
