@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -173,6 +174,10 @@ int memfd_held(char const* name) {
   int const fd = ::memfd_create(name, MFD_CLOEXEC);
   if (fd >= 0) all.note(fd);
   return fd;
+}
+
+int eventfd_held() {
+  return held([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
 }
 
 void hold(int fd) {

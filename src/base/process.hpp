@@ -31,6 +31,8 @@ void put_aside(std::unique_ptr<T> it) noexcept {
 int open_held(char const* path, int flags, mode_t mode = 0);
 /// As ::memfd_create().
 int memfd_held(char const* name);
+/// As ::eventfd(): of 0, non-blocking.
+int eventfd_held();
 /// The same of a descriptor that is there already. Code that cannot do so in one go: a fork in between shares it.
 void hold(int fd);
 /// Unlocks and closes it. Nothing where it is closed already: in another process than the one that opened it, or by

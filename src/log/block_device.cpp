@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace perdure::log {
 namespace {
 
 constexpr unsigned kQueue = 64;                  // entries of the submission queue
-constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+constexpr std::uint64_t kNoTag = ~std::uint64_t{0};  // of a request that was taken back
 
 /// A file descriptor and what is known of it; shared by both ways to reach it.
 class FileDevice : public BlockDevice {
@@ -56,6 +57,10 @@ class PlainDevice final : public FileDevice {
 
   int start(Request const& r) override {
     auto const at = static_cast<off_t>(r.offset);
+    {
+      std::lock_guard const lock(mutex_);
+      done_.reserve(done_.size() + 1);  // before anything is done
+    }
     ssize_t n = 0;
     do {
       n = r.verb == Verb::read ? ::pread(fd_, r.data, r.bytes, at) : ::pwrite(fd_, r.data, r.bytes, at);
@@ -78,7 +83,7 @@ class PlainDevice final : public FileDevice {
       changed_.wait(lock, [&] { return woken_ || !done_.empty(); });
       woken_ = false;
       done.insert(done.end(), done_.begin(), done_.end());
-      done_.clear();  // its room stays
+      done_.clear();
       needs_sync = std::exchange(needs_sync_, false);
     }
     // Which of the writes a failed sync lost is unknown, so that all of them failed.
@@ -101,21 +106,25 @@ class PlainDevice final : public FileDevice {
  private:
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<Completion> done_;  // done but for the sync
+  std::vector<Completion> done_;  // done but for the sync; keeps the room that start() made
   bool needs_sync_ = false;
   bool woken_ = false;
 };
 
+/// Whoever waits sleeps on the ring and on a counter of wakes, so that waking needs nothing of the ring.
 class RingDevice final : public FileDevice {
  public:
   RingDevice() : FileDevice(-1, {}) {}
   ~RingDevice() override {
+    if (wakes_ >= 0) close_held(wakes_);
     if (!begun_) return;
     let_go_of(ring_.ring_fd);
     io_uring_queue_exit(&ring_);
   }
   /// 0, or why there is no io_uring, as -errno.
   int begin() {
+    wakes_ = eventfd_held();
+    if (wakes_ < 0) return -errno;
     int const result = io_uring_queue_init(kQueue, &ring_, 0);
     begun_ = result == 0;
     if (begun_) hold(ring_.ring_fd);  // a child would share it
@@ -127,34 +136,40 @@ class RingDevice final : public FileDevice {
   }
 
   int start(Request const& r) override {
-    io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    if (sqe == nullptr) {  // full of what was taken back
+      if (int const error = submit(); error != 0) return error;
+      sqe = io_uring_get_sqe(&ring_);
+    }
     if (sqe == nullptr) return EBUSY;
     bool const fixed = method_.fixed_buffers && r.data >= fixed_.data() && r.data < fixed_.data() + fixed_.size();
     prepare(*sqe, fd_, r, fixed);
-    return submit();
+    int const error = submit();
+    if (error == 0) return 0;
+    // Its place stays in the queue and goes with a later request, when the memory may be gone: it asks for nothing
+    // then.
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data64(sqe, kNoTag);
+    return error;
   }
 
   int wait(std::vector<Completion>& done) override {
-    io_uring_cqe* cqe = nullptr;
-    int result = 0;
-    do {
-      result = io_uring_wait_cqe(&ring_, &cqe);
-    } while (result == -EINTR);
-    if (result < 0) return -result;
-    for (; cqe != nullptr; cqe = nullptr, io_uring_peek_cqe(&ring_, &cqe)) {
-      std::uint64_t const tag = io_uring_cqe_get_data64(cqe);
-      if (tag != kWakeTag) done.push_back({tag, cqe->res});
-      io_uring_cqe_seen(&ring_, cqe);
+    for (;;) {
+      if (take_ends(done)) return 0;
+      pollfd of[] = {{ring_.ring_fd, POLLIN, 0}, {wakes_, POLLIN, 0}};
+      if (::poll(of, 2, -1) < 0 && errno != EINTR) return errno;
+      if ((of[1].revents & POLLIN) == 0) continue;
+      std::uint64_t count = 0;
+      if (::read(wakes_, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR) return errno;
+      take_ends(done);
+      return 0;
     }
-    return 0;
   }
 
   void wake() override {
-    io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
-    if (sqe == nullptr) return;  // the queue is full: a completion will come
-    io_uring_prep_nop(sqe);
-    io_uring_sqe_set_data64(sqe, kWakeTag);
-    static_cast<void>(submit());
+    std::uint64_t const one = 1;
+    while (::write(wakes_, &one, sizeof one) < 0 && errno == EINTR) {
+    }  // EAGAIN: 2^64 wakes stand already
   }
 
   void register_buffer(std::span<std::byte> buffer) override {
@@ -169,16 +184,30 @@ class RingDevice final : public FileDevice {
   }
 
  private:
+  /// 0 once the kernel has taken all that was prepared.
   int submit() {
-    int result = 0;
-    do {
-      result = io_uring_submit(&ring_);
-    } while (result == -EINTR || result == -EAGAIN);
-    return result < 0 ? -result : 0;
+    for (;;) {
+      int const result = io_uring_submit(&ring_);
+      if (io_uring_sq_ready(&ring_) == 0) return 0;
+      if (result < 0 && result != -EINTR && result != -EAGAIN) return -result;
+    }
+  }
+
+  /// Whether there were any.
+  bool take_ends(std::vector<Completion>& done) {
+    bool any = false;
+    for (io_uring_cqe* cqe = nullptr; io_uring_peek_cqe(&ring_, &cqe) == 0 && cqe != nullptr; cqe = nullptr) {
+      std::uint64_t const tag = io_uring_cqe_get_data64(cqe);
+      if (tag != kNoTag) done.push_back({tag, cqe->res});
+      any |= tag != kNoTag;
+      io_uring_cqe_seen(&ring_, cqe);
+    }
+    return any;
   }
 
   io_uring ring_{};
   bool begun_ = false;
+  int wakes_ = -1;  // an eventfd
   std::span<std::byte> fixed_;
 };
 

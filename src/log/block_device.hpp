@@ -51,10 +51,12 @@ struct IoMethod {
 class BlockDevice {
  public:
   virtual ~BlockDevice() = default;
-  /// 0, or the errno that kept the request from being begun.
+  /// 0, or the errno that kept the request from being begun: then its memory is not touched, later either.
   virtual int start(Request const& request) = 0;
-  /// Appends at least one completion, or none after wake(). 0, or the errno that makes the device useless.
+  /// Appends at least one completion, or none after wake(). 0, or the errno that makes the device useless; what was
+  /// begun still ends, and further calls append it. Allocates nothing where `done` has room for all that was begun.
   virtual int wait(std::vector<Completion>& done) = 0;
+  /// Cannot fail: who waits for it would wait for ever.
   virtual void wake() = 0;
   virtual int sync() = 0;
   /// Requests within this memory may go faster. What came of it is in method().

@@ -4,18 +4,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/caught.hpp"
 #include "base/mutants.hpp"
 #include "base/process.hpp"
 #include "log/disk.hpp"
+#include "log/pipeline.hpp"
 
 namespace perdure::log {
 namespace {
 constexpr std::uint64_t kZeroBytes = 1u << 20;  // written at a time by zero()
-constexpr std::size_t kZeroDepth = 4;
+constexpr std::uint32_t kZeroDepth = 4;
+constexpr auto kNextTry = std::chrono::milliseconds(1);  // of waiting for a device that failed
 constexpr std::uint32_t kMaxTries = 1000;  // of one request, so that a device without progress is an error
 }  // namespace
 
@@ -49,7 +53,7 @@ AlignedBuffer::~AlignedBuffer() {
 
 BlockFile::BlockFile(std::string name, std::unique_ptr<BlockDevice> device)
     : name_(std::move(name)), device_(std::move(device)), pending_(kMaxInFlight) {
-  completions_.reserve(kMaxInFlight);
+  ended_.reserve(kMaxInFlight);
 }
 
 Result<std::unique_ptr<BlockFile>> BlockFile::open(std::string const& path, OpenMode mode, IoOptions const& options) {
@@ -88,10 +92,11 @@ Status BlockFile::start(Request const& request) {
                        reinterpret_cast<std::uintptr_t>(request.data) % kBlock == 0;
   if (!aligned) return {Code::invalid_argument, "file " + name_ + ": a request that is not aligned to 4096 bytes"};
   std::lock_guard const lock(mutex_);
+  if (!broken_.ok()) return broken_;
   auto const free = std::find_if(pending_.begin(), pending_.end(), [](Pending const& p) { return !p.used; });
   if (free == pending_.end()) return error("beginning a request", request.offset, EBUSY);
   *free = {request, 0, 0, true};
-  Status const s = start_rest(static_cast<std::size_t>(free - pending_.begin()));
+  Status const s = caught([&] { return start_rest(static_cast<std::size_t>(free - pending_.begin())); });
   if (!s.ok()) free->used = false;
   return s;
 }
@@ -108,16 +113,41 @@ Status BlockFile::start_rest(std::size_t slot) {
 }
 
 Status BlockFile::wait(std::vector<Done>& done) {
-  done.reserve(done.size() + kMaxInFlight);
-  completions_.clear();
-  if (int const result = device_->wait(completions_); result != 0) return error("waiting", 0, result);
-  std::lock_guard const lock(mutex_);
-  for (Completion const& completion : completions_)
-    if (Done d; settle(completion, d)) done.push_back(std::move(d));
-  return {};
+  Status const waited = caught([&]() -> Status {
+    done.reserve(done.size() + kMaxInFlight);  // so that no end is lost for want of memory
+    int const result = device_->wait(ended_);
+    return result == 0 ? Status{} : error("waiting", 0, result);
+  });
+  {
+    std::lock_guard const lock(mutex_);
+    if (waited.ok()) {
+      for (Completion const& completion : ended_) settle(completion, done);
+      ended_.clear();
+      return {};
+    }
+    if (broken_.ok()) broken_ = waited;
+  }
+  drain();
+  return waited;
 }
 
-bool BlockFile::settle(Completion const& completion, Done& d) {
+/// The device failed, and may still do what it has begun. Only an end says that a request's memory is the caller's
+/// again, so each is waited for, as long as it takes.
+void BlockFile::drain() {
+  for (;;) {
+    {
+      std::lock_guard const lock(mutex_);
+      for (Completion const& completion : ended_) pending_[completion.tag].used = false;
+      ended_.clear();
+      if (std::none_of(pending_.begin(), pending_.end(), [](Pending const& p) { return p.used; })) return;
+    }
+    Status const waited = caught([this] { return device_->wait(ended_) == 0 ? Status{} : broken_; });
+    if (!waited.ok()) std::this_thread::sleep_for(kNextTry);
+  }
+}
+
+/// The caller holds mutex_. A request that does not go on has ended.
+void BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
   Pending& p = pending_[completion.tag];
   Request const& r = p.request;
   bool const writes = r.verb != Verb::read;
@@ -125,23 +155,22 @@ bool BlockFile::settle(Completion const& completion, Done& d) {
   bool const again = n == -EINTR || n == -EAGAIN;
   if (n > 0) p.done += static_cast<std::uint64_t>(n);
   // Short of a block only the end of the file stops a read; nothing stops a write but an error.
-  bool const goes_on = again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0));
-  if (goes_on && ++p.tries < kMaxTries && !mutated(Mutant::short_write_taken_for_whole)) {
-    p.done -= p.done % kBlock;  // a piece of a block is written again
-    d.status = caught([&] { return start_rest(static_cast<std::size_t>(completion.tag)); });
-    if (d.status.ok()) return false;
-  }
-  d.tag = r.tag;
-  d.bytes = p.done;
+  bool const goes_on = (again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0))) &&
+                       !mutated(Mutant::short_write_taken_for_whole);
+  Done d{r.tag, p.done, {}};
+  d.status = caught([&]() -> Status {
+    char const* const what = writes ? "writing" : "reading";
+    if (goes_on && ++p.tries < kMaxTries) {
+      p.done -= p.done % kBlock;  // a piece of a block is written again
+      return start_rest(static_cast<std::size_t>(completion.tag));
+    }
+    if (n < 0) return error(what, r.offset + p.done, static_cast<int>(-n));
+    if (n == 0 && writes) return error(what, r.offset + p.done, ENOSPC);
+    return goes_on ? error(what, r.offset + p.done, EIO) : Status{};
+  });
+  if (goes_on && p.tries < kMaxTries && d.status.ok()) return;
   p.used = false;
-  if (!d.status.ok()) return true;
-  auto const fails = [&](int errno_value) {
-    d.status = caught([&] { return error(writes ? "writing" : "reading", r.offset + p.done, errno_value); });
-  };
-  if (n < 0) fails(static_cast<int>(-n));
-  if (n == 0 && writes) fails(ENOSPC);
-  if (n > 0 && goes_on && !mutated(Mutant::short_write_taken_for_whole)) fails(EIO);
-  return true;
+  done.push_back(std::move(d));
 }
 
 void BlockFile::wake() {
@@ -174,26 +203,14 @@ Status BlockFile::write_durably(std::uint64_t offset, std::span<std::byte const>
 Status BlockFile::zero(std::uint64_t from, std::uint64_t to) {
   auto zeros = AlignedBuffer::make(kZeroBytes);
   if (!zeros) return zeros.status();
-  std::size_t in_flight = 0;
-  Status failed;
-  std::vector<Done> done;
-  done.reserve(kMaxInFlight);
-  while (in_flight > 0 || (failed.ok() && from < to)) {
-    while (failed.ok() && from < to && in_flight < kZeroDepth) {
-      std::uint64_t const bytes = std::min(kZeroBytes, to - from);
-      failed = start({Verb::write, from, zeros->data(), bytes, 0});
-      if (failed.ok()) ++in_flight;
-      from += bytes;
-    }
-    if (in_flight == 0) break;
-    done.clear();
-    if (Status s = wait(done); !s.ok()) return s;
-    in_flight -= done.size();
-    for (Done& d : done) {
-      if (!d.status.ok()) failed = std::move(d.status);
-    }
-  }
-  return failed.ok() ? sync() : failed;
+  Pipeline pipeline(*this, kZeroDepth);
+  auto const begin = [&](std::uint64_t i, std::uint32_t slot) {
+    std::uint64_t const at = from + i * kZeroBytes;
+    return start({Verb::write, at, zeros->data(), std::min(kZeroBytes, to - at), pipeline.tag(i, slot)});
+  };
+  Status const written = pipeline.run((to - from + kZeroBytes - 1) / kZeroBytes, begin,
+                                      [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
+  return written.ok() ? sync() : written;
 }
 
 Status BlockFile::sync() {

@@ -1,6 +1,7 @@
 // A file of 4 KiB blocks: requests with what a device leaves open settled, that is alignment, short
 // transfers, and errors as statuses. Invariant: a request is done once, wholly or with an error; a
-// write that comes back short is continued, never passed on as done.
+// write that comes back short is continued, never passed on as done. While a request is in flight its memory is the
+// kernel's: wait() fails only once none is, also where the device failed.
 #pragma once
 
 #include <memory>
@@ -51,8 +52,8 @@ class BlockFile {
 
   /// Begins a request; from any thread.
   Status start(Request const& request);
-  /// Waits for ends of requests (or a wake) and appends them; from one thread at a time. Where it fails, or memory
-  /// lacks for `done` (it wants room for kMaxInFlight more, before it waits), no end of a request is lost.
+  /// Waits for ends of requests (or a wake) and appends them; from one thread at a time. An error is the device's: then
+  /// nothing is in flight any more, whose ends are not told, and no request is begun from there on.
   Status wait(std::vector<Done>& done);
   void wake();
   /// A request may be begun without the queue being full.
@@ -81,15 +82,16 @@ class BlockFile {
   static Result<std::unique_ptr<BlockFile>> create(std::string const& path, IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
   Status start_rest(std::size_t slot);
-  /// False: it goes on.
-  bool settle(Completion const& completion, Done& done);
+  void settle(Completion const& completion, std::vector<Done>& done);
+  void drain();
   Result<Done> run_one(Request const& request);
 
   std::string const name_;
   std::unique_ptr<BlockDevice> device_;
-  std::mutex mutex_;  // guards pending_, and start() of the device
+  std::vector<Completion> ended_;  // the waiting thread's
+  std::mutex mutex_;  // guards the rest, and start() of the device
   std::vector<Pending> pending_;
-  std::vector<Completion> completions_;  // of the thread that waits; with room for all there can be
+  Status broken_;  // the device failed
 };
 
 }  // namespace perdure::log

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/mutants.hpp"
+#include "log/pipeline.hpp"
 
 namespace perdure::log {
 namespace {
 
-constexpr std::size_t kDepth = 4;  // chunks under way
+constexpr std::uint32_t kDepth = 4;  // chunks under way
 
 Status corrupt(BlockFile const& file, std::string const& what) {
   return {Code::corrupt, "image " + file.name() + ": " + what};
@@ -22,43 +23,14 @@ std::uint64_t chunk_size(ImageInfo const& info, std::uint64_t chunk) {
   return std::min<std::uint64_t>(info.chunk_bytes, info.bytes - chunk * info.chunk_bytes);
 }
 
-/// Runs transfer after transfer with some of them under way; ends when all have ended, also on failure.
-class Pipeline {
- public:
-  explicit Pipeline(BlockFile& file) : file_(&file) {}
-  /// `begin(i)` starts transfer i and is told which of kDepth buffers is free; `end` hears of its end.
-  template <class Begin, class End>
-  Status run(std::uint64_t n, Begin const& begin, End const& end) {
-    std::uint64_t next = 0, ended = 0;
-    Status failed;
-    std::vector<std::uint32_t> free(kDepth);
-    for (std::uint32_t i = 0; i < kDepth; ++i) free[i] = i;
-    std::vector<Done> done;
-    done.reserve(BlockFile::kMaxInFlight);  // before anything is under way
-    while (ended < next || (failed.ok() && next < n)) {
-      while (failed.ok() && next < n && !free.empty()) {
-        failed = begin(next, free.back());
-        if (!failed.ok()) break;
-        free.pop_back();
-        ++next;
-      }
-      if (ended == next) break;
-      done.clear();
-      if (Status s = file_->wait(done); !s.ok()) return s;
-      for (Done& d : done) {
-        ++ended;
-        free.push_back(static_cast<std::uint32_t>(d.tag % kDepth));
-        Status s = std::move(d.status);
-        if (s.ok()) s = end(d.tag / kDepth, static_cast<std::uint32_t>(d.tag % kDepth), d.bytes);
-        if (failed.ok()) failed = std::move(s);
-      }
-    }
-    return failed;
-  }
-
- private:
-  BlockFile* file_;
-};
+/// Why no image serves. Where one could not be had for another reason than its damage, that one has a way out.
+Status neither(Status const& first, Status const& other) {
+  if (first.message() == other.message()) return first;  // the path is open elsewhere, for one
+  bool const damaged = first.code() == Code::corrupt && other.code() == Code::corrupt;
+  return {
+      first.code() == Code::corrupt ? other.code() : first.code(),
+      "no image can be used: " + first.message() + "; " + other.message() + (damaged ? "; restore a snapshot" : "")};
+}
 
 Status write_block(BlockFile& file, std::uint64_t offset, void const* record, std::size_t bytes) {
   auto block = AlignedBuffer::make(kBlock);
@@ -72,16 +44,16 @@ Status write_chunks(BlockFile& file, ImageInfo const& info, std::span<std::byte 
                     std::span<std::byte const> head, std::vector<std::uint32_t>& sums) {
   auto buffers = AlignedBuffer::make(kDepth * std::uint64_t{info.chunk_bytes});
   if (!buffers) return buffers.status();
+  Pipeline pipeline(file, kDepth);
   auto const begin = [&](std::uint64_t i, std::uint32_t slot) {
     std::byte* const buffer = buffers->data() + std::uint64_t{slot} * info.chunk_bytes;
     std::uint64_t const size = chunk_size(info, i);
     std::memcpy(buffer, bytes.data() + i * info.chunk_bytes, size);
     if (i == 0 && !head.empty()) std::memcpy(buffer, head.data(), head.size());
     sums[i] = crc32c(0, buffer, size);
-    return file.start({Verb::write, kBlock + i * info.chunk_bytes, buffer, size, i * kDepth + slot});
+    return file.start({Verb::write, kBlock + i * info.chunk_bytes, buffer, size, pipeline.tag(i, slot)});
   };
-  return Pipeline(file).run(chunks_of(info), begin,
-                            [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
+  return pipeline.run(chunks_of(info), begin, [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
 }
 
 Result<std::vector<std::uint32_t>> read_table(BlockFile& file, ImageInfo const& info) {
@@ -171,9 +143,10 @@ Status load_image(BlockFile& file, ImageInfo const& info, std::span<std::byte> i
   auto sums = read_table(file, info);
   if (!sums) return sums.status();
   // Straight to where they belong: chunks begin on pages there, as in the file.
+  Pipeline pipeline(file, kDepth);
   auto const begin = [&](std::uint64_t i, std::uint32_t slot) {
     std::uint64_t const at = i * info.chunk_bytes;
-    return file.start({Verb::read, kBlock + at, into.data() + at, chunk_size(info, i), i * kDepth + slot});
+    return file.start({Verb::read, kBlock + at, into.data() + at, chunk_size(info, i), pipeline.tag(i, slot)});
   };
   auto const end = [&](std::uint64_t i, std::uint32_t /*slot*/, std::uint64_t bytes) -> Status {
     std::uint64_t const at = i * info.chunk_bytes;
@@ -182,7 +155,7 @@ Status load_image(BlockFile& file, ImageInfo const& info, std::span<std::byte> i
                              std::to_string(kBlock + at + chunk_size(info, i)) + ") is " +
                              (bytes < chunk_size(info, i) ? "missing" : "damaged"));
   };
-  return Pipeline(file).run(chunks_of(info), begin, end);
+  return pipeline.run(chunks_of(info), begin, end);
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -256,6 +229,19 @@ Result<std::optional<CheckpointRecord>> Checkpoints::read_record(std::string& re
   return best;
 }
 
+/// The image's header, and whether it can be true: nothing is had for an image that is not there.
+Result<ImageInfo> Checkpoints::read_image(std::uint32_t which) {
+  BlockFile& file = *files_.image[which];
+  auto info = read_image_info(file);
+  if (!info) return info;
+  if (info->pool_id != pool_id_) return corrupt(file, "it belongs to another pool");
+  std::uint64_t const wanted = image_file_bytes(*info);
+  if (file.bytes() < wanted)
+    return corrupt(file, "truncated: the file has " + std::to_string(file.bytes()) + " bytes, the whole image " +
+                             std::to_string(wanted));
+  return info;
+}
+
 Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
   Loaded loaded;
   auto record = read_record(loaded.report);
@@ -263,11 +249,11 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
   std::optional<ImageInfo> found[2];
   Status why[2];
   for (std::uint32_t i = 0; i < 2; ++i) {
-    auto info = read_image_info(*files_.image[i]);
+    auto info = read_image(i);
     why[i] = info.status();
-    if (info.ok() && info->pool_id != pool_id_) why[i] = corrupt(*files_.image[i], "it belongs to another pool");
-    if (why[i].ok()) found[i] = *info;
-    if (why[i].ok()) sequence_ = std::max(sequence_, info->sequence);
+    if (!info) continue;
+    found[i] = *info;
+    sequence_ = std::max(sequence_, info->sequence);
   }
   std::uint32_t first = found[1] && (!found[0] || found[1]->sequence > found[0]->sequence) ? 1 : 0;
   if (record->has_value()) {
@@ -279,25 +265,21 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
       why[first] = corrupt(*files_.image[first], "it is not the one that the checkpoint record names");
   }
   for (std::uint32_t const i : {first, 1 - first}) {
-    if (found[i] && why[i].ok()) {
-      auto room = make_room(*found[i]);
-      if (!room) return room.status();
-      why[i] = load_image(*files_.image[i], *found[i], *room);
-      if (why[i].ok()) {
-        loaded.image = *found[i];
-        loaded.which = i == 0 ? 'A' : 'B';
-        if (i != first) loaded.report += why[first].message() + "; the other image was used";
-        active_ = i;
-        newest_ = loaded.image.at;
-        std::uint32_t const other = 1 - i;
-        older_.reset();
-        if (i == first && found[other] && found[other]->sequence < found[i]->sequence) older_ = found[other]->at.lsn;
-        return loaded;
-      }
-    }
+    if (!why[i].ok()) continue;
+    auto room = make_room(*found[i]);
+    why[i] = room ? load_image(*files_.image[i], *found[i], *room) : room.status();
+    if (!why[i].ok()) continue;
+    loaded.image = *found[i];
+    loaded.which = i == 0 ? 'A' : 'B';
+    if (i != first) loaded.report += why[first].message() + "; the other image was used";
+    active_ = i;
+    newest_ = loaded.image.at;
+    std::uint32_t const other = 1 - i;
+    older_.reset();
+    if (i == first && found[other] && found[other]->sequence < found[i]->sequence) older_ = found[other]->at.lsn;
+    return loaded;
   }
-  return Status{Code::corrupt, "no image can be used: " + why[first].message() + "; " + why[1 - first].message() +
-                                   "; restore a snapshot"};
+  return neither(why[first], why[1 - first]);
 }
 
 }  // namespace perdure::log

@@ -70,7 +70,7 @@ class Checkpoints {
   Status format();
   /// Writes `bytes` as the next checkpoint. On failure the one before still counts.
   Status write(std::span<std::byte const> bytes, LogPosition at);
-  /// Loads the image that counts; if that is damaged, the other one, and says so.
+  /// Loads the image that counts; if that is damaged, or there is no room for it, the other one, and says so.
   Result<Loaded> load(MakeRoom const& make_room);
   /// Batches before this are in both images (in the one there is, if the other is none).
   [[nodiscard]] Lsn keep_from() const;
@@ -79,6 +79,7 @@ class Checkpoints {
 
  private:
   Result<std::optional<CheckpointRecord>> read_record(std::string& report);
+  Result<ImageInfo> read_image(std::uint32_t which);
   Status write_record(ImageInfo const& image, std::uint32_t which);
 
   Files files_;

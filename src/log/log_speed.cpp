@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "log/batch_record.hpp"
+#include "log/pipeline.hpp"
 #include "log/redo_log.hpp"
 #include "log/replay.hpp"
 
@@ -152,7 +153,8 @@ Result<LogSpeed> measure_log(LogSpeedOptions const& o) {
 }
 
 Result<double> measure_reading(std::string const& path, std::uint64_t bytes) {
-  constexpr std::uint64_t kDepth = 8, kEach = 2u << 20;
+  constexpr std::uint64_t kEach = 2u << 20;
+  constexpr std::uint32_t kDepth = 8;
   auto file = BlockFile::open(path, OpenMode::read_only);
   if (!file) return file.status();
   auto buffers = AlignedBuffer::make(kDepth * kEach);
@@ -160,18 +162,13 @@ Result<double> measure_reading(std::string const& path, std::uint64_t bytes) {
   std::uint64_t const reads = std::min(bytes, (*file)->bytes()) / kEach;
   if (reads == 0) return Status{Code::invalid_argument, "file " + path + " is too short to tell how fast it is read"};
   auto const begin = Clock::now();
-  std::vector<Done> done;
-  for (std::uint64_t next = 0, ended = 0; ended < reads;) {
-    for (; next < reads && next < ended + kDepth; ++next) {
-      Request const request{Verb::read, next * kEach, buffers->data() + next % kDepth * kEach, kEach, next};
-      if (Status s = (*file)->start(request); !s.ok()) return s;
-    }
-    done.clear();
-    if (Status s = (*file)->wait(done); !s.ok()) return s;
-    for (Done const& d : done)
-      if (!d.status.ok()) return d.status;
-    ended += done.size();
-  }
+  Pipeline pipeline(**file, kDepth);
+  auto const read = [&](std::uint64_t i, std::uint32_t slot) {
+    return (*file)->start({Verb::read, i * kEach, buffers->data() + slot * kEach, kEach, pipeline.tag(i, slot)});
+  };
+  if (Status s = pipeline.run(reads, read, [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
+      !s.ok())
+    return s;
   return static_cast<double>(reads * kEach) / since(begin);
 }
 

@@ -22,10 +22,12 @@ Result<LogStream> LogStream::begin(BlockFile& file, std::uint64_t ring_bytes, Ls
   return stream;
 }
 
-// The disk must not write into memory that is gone.
+// The disk must not write into memory that is gone. What it says of its reads nobody needs any more, and a wait that
+// fails has seen to it that none is in flight.
 LogStream::~LogStream() {
   if (memory_.data() == nullptr) return;  // moved from
-  for (Segment const& s : segments_) static_cast<void>(await(s));
+  while (in_flight_ > 0 && take_ends().ok()) {
+  }
 }
 
 /// Begins to read into every segment that is free.
@@ -36,6 +38,7 @@ Status LogStream::read_ahead() {
     Segment& s = segments_[started_ % kSegments];
     s.begin = s.end = kMaxGroup;
     s.short_read = false;
+    s.failed = {};
     s.wraps = in_ring + bytes == ring_bytes_;
     Request const request{Verb::read, kRingOffset + in_ring, s.data + kMaxGroup, bytes, started_ % kSegments};
     if (Status status = file_->start(request); !status.ok()) return status;
@@ -48,19 +51,23 @@ Status LogStream::read_ahead() {
 }
 
 Status LogStream::await(Segment const& segment) {
-  Status failed;
   while (segment.in_flight) {
-    done_.clear();
-    if (Status s = file_->wait(done_); !s.ok()) return s;
-    for (Done& d : done_) {
-      Segment& s = segments_[d.tag];
-      s.in_flight = false;
-      --in_flight_;
-      s.short_read = kMaxGroup + d.bytes < s.end;
-      s.end = kMaxGroup + d.bytes;
-      if (failed.ok()) failed = std::move(d.status);
-    }
-    if (!failed.ok()) return failed;
+    if (Status s = take_ends(); !s.ok()) return s;
+  }
+  return segment.failed;
+}
+
+/// All that have come: each of them is of its own segment.
+Status LogStream::take_ends() {
+  std::vector<Done> done;
+  if (Status s = file_->wait(done); !s.ok()) return s;
+  for (Done const& d : done) {
+    Segment& s = segments_[d.tag];
+    s.in_flight = false;
+    --in_flight_;
+    s.failed = d.status;
+    s.short_read = kMaxGroup + d.bytes < s.end;
+    s.end = kMaxGroup + d.bytes;
   }
   return {};
 }

@@ -34,6 +34,7 @@ class LogStream {
     std::byte* data = nullptr;  // kMaxGroup bytes for what the segment before leaves over, then its own
     std::uint64_t begin = kMaxGroup, end = kMaxGroup;  // unread bytes, from `data`
     bool in_flight = false;
+    Status failed;              // how its reading ended
     bool wraps = false;         // it ends where the ring does
     bool short_read = false;    // the file ended in it
   };
@@ -44,6 +45,7 @@ class LogStream {
   /// All that ended meanwhile is noted, also where one of them has failed: a segment that is under way for ever would
   /// be waited for, for ever.
   Status await(Segment const& segment);
+  Status take_ends();
   Status next_segment();
 
   BlockFile* file_;

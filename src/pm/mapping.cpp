@@ -98,23 +98,25 @@ void Mapping::close() {
   fd_ = -1;
 }
 
-Status Mapping::detect_medium() {
+Result<std::uint64_t> Mapping::detect_medium() {
   if (path_.starts_with(kMemfdPrefix)) {
     medium_ = Medium::memfd;
-    return {};
+    return kMaxReservation;
   }
   struct statfs fs{};
-  if (::fstatfs(fd_, &fs) != 0) return {Code::io_error, "pool " + path_ + ": " + why(errno)};
+  if (::fstatfs(fd_, &fs) != 0)
+    return Status{Code::io_error, "pool " + path_ + ": cannot tell what its file system is: " + why(errno)};
   auto const magic = static_cast<std::uint64_t>(fs.f_type);
   medium_ = magic == TMPFS_MAGIC ? Medium::tmpfs : magic == HUGETLBFS_MAGIC ? Medium::hugetlbfs : Medium::file;
   if (medium_ == Medium::hugetlbfs) granule_ = static_cast<std::uint64_t>(fs.f_bsize);
   if (medium_ == Medium::file && options_.gpu) {
-    return {Code::unsupported,
-            "pool " + path_ +
-                " lies on a disk file system, whose writable mappings the GPU driver refuses to pin; "
-                "put it on tmpfs (/dev/shm) or hugetlbfs, or use device cpu"};
+    return Status{Code::unsupported,
+                  "pool " + path_ +
+                      " lies on a disk file system, whose writable mappings the GPU driver refuses to pin; "
+                      "put it on tmpfs (/dev/shm) or hugetlbfs, or use device cpu"};
   }
-  return {};
+  auto const bytes = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
+  return bytes == 0 ? kMaxReservation : std::min(bytes, kMaxReservation);  // 0: a tmpfs without a limit
 }
 
 Status Mapping::reserve_addresses(std::uint64_t bytes) {
@@ -217,14 +219,9 @@ Result<Mapping> Mapping::create(std::string const& path, std::uint64_t bytes, st
     m.fd_ = made->first.release();
     m.new_file_ = std::move(made->second);
   }
-  if (Status s = m.detect_medium(); !s.ok()) return s;
-  if (max_bytes == 0) {
-    struct statfs fs{};
-    ::fstatfs(m.fd_, &fs);
-    max_bytes = std::max<std::uint64_t>(
-        static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize), bytes);
-    if (memfd || fs.f_blocks == 0) max_bytes = kMaxReservation;
-  }
+  auto const limit = m.detect_medium();
+  if (!limit) return limit.status();
+  if (max_bytes == 0) max_bytes = std::max(limit.value(), bytes);
   if (Status s = m.reserve_addresses(std::min(max_bytes, kMaxReservation)); !s.ok()) return s;
   if (Status s = m.grow(bytes); !s.ok()) return s;
   return m;
@@ -256,16 +253,14 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   m.fd_ = fd->release();
   struct stat st{};
   if (::fstat(m.fd_, &st) != 0) return Status{Code::io_error, "pool " + path + ": " + why(errno)};
-  if (Status s = m.detect_medium(); !s.ok()) return s;
+  auto const limit = m.detect_medium();
+  if (!limit) return limit.status();
   auto const bytes = static_cast<std::uint64_t>(st.st_size);
   if (bytes < 3 * 4096 || bytes % 4096 != 0) {
     return Status{Code::corrupt, "pool " + path + " is truncated: " + std::to_string(bytes) +
                                      " bytes hold no pool header; restore it from a copy"};
   }
-  struct statfs fs{};
-  ::fstatfs(m.fd_, &fs);
-  std::uint64_t const limit = static_cast<std::uint64_t>(fs.f_blocks) * static_cast<std::uint64_t>(fs.f_bsize);
-  if (Status s = m.reserve_addresses(std::max(bytes, std::min(limit, kMaxReservation))); !s.ok()) return s;
+  if (Status s = m.reserve_addresses(std::max(bytes, limit.value())); !s.ok()) return s;
   // A sparse file (copied, say) would raise SIGBUS on a full tmpfs: back its holes now, or leave them out. One without
   // holes is left alone, for looking at each of its pages takes long.
   bool const sparse = static_cast<std::uint64_t>(st.st_blocks) * 512 < bytes;

@@ -60,7 +60,8 @@ class Mapping {
   enum class Pages : std::uint8_t { as_touched, now, around_holes };
   Status map(std::uint64_t from, std::uint64_t to, Pages pages);
   Status cover_holes(std::uint64_t size);
-  Status detect_medium();
+  /// Bytes that its file system holds at most; 2^40 where that has no limit.
+  Result<std::uint64_t> detect_medium();
 
   std::string path_;
   MapOptions options_;

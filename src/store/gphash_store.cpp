@@ -244,13 +244,17 @@ Status GphashStore::recover() {
   return {};
 }
 
+/// For those who close or let go of the store: what fails here and did not before, nobody has heard of.
 void GphashStore::end_holder() noexcept {
   if (!world_.enter_as_holder()) return;
   auto const session = device_session_;
   auto const transaction = transaction_;
+  bool const heard = !failed_.ok();
   world_.leave_inside(false);
-  if (session) static_cast<void>(caught([&] { return end(session.get()); }));
-  if (transaction) static_cast<void>(caught([&] { return end(transaction.get(), false); }));
+  Status done;
+  if (session) done = caught([&] { return end(session.get()); });
+  if (transaction) done = caught([&] { return end(transaction.get(), false); });
+  if (!heard && !done.ok()) unheard_ = std::move(done);
 }
 
 Status GphashStore::close() {
@@ -259,22 +263,29 @@ Status GphashStore::close() {
   if (closed_) return {};
   closed_ = true;
   // Whatever fails in here, the pool is let go of, and was not closed in order.
-  Status const done = whole_or_failed([&] { return close_in(); });
+  if (Status s = whole_or_failed([&] { return close_in(); }); !s.ok()) unheard_ = std::move(s);
   sessions_.clear();
   engine_.reset();
   power_.reset();
   pool_.close();
-  return done;
+  if (unheard_.ok()) return {};
+  return caught([&]() -> Status {
+    return {unheard_.code(), "pool " + path +
+                                 " was not closed in order, and is recovered when it is opened again, with all that "
+                                 "was acknowledged: " +
+                                 unheard_.message()};
+  });
 }
 
 Status GphashStore::close_in() {
+  if (pool_.read_only() || !failed_.ok()) return {};
   // So that it opens read-only, too. Without room for it, the next open goes on.
-  if (table_.growing() && !pool_.read_only() && failed_.ok()) {
-    if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) failed_ = s;
+  if (table_.growing()) {
+    if (Status s = complete_growth(); !s.ok() && s.code() != Code::no_space) return s;
   }
-  if (!pool_.read_only() && failed_.ok()) pool_.publish_clean(closing_note());
+  pool_.publish_clean(closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
-  return power_ && failed_.ok() ? checkpoint() : Status{};
+  return power_ ? checkpoint() : Status{};
 }
 
 Status GphashStore::check_open(bool writing) const {

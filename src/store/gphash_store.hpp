@@ -217,6 +217,7 @@ class GphashStore final : public Store::Impl {
   std::uint64_t sequence_ = 0;
   std::uint64_t generation_ = 1;  // of where keys stand; scans end when it changes
   Status failed_;
+  Status unheard_;  // a failure that no call has answered: close() does
   bool half_undoable_ = false;  // and a part of what should be all or nothing may be there
   bool changing_ = false;  // a batch has begun to change the pool, and is not whole yet
   bool unlogged_ = false;  // durability power: the pool has what the log lacks

@@ -144,6 +144,10 @@ void GphashStore::checkpoint_in_time(WorldAlone& world) {
   Status done = caught([this] { return checkpoint(); });
   if (done.ok()) return;
   world.keep_readers_out();
+  static_cast<void>(caught([&]() -> Status {
+    unheard_ = done;  // by the batch after which it came
+    return {};
+  }));
   failed_ = std::move(done);
 }
 

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "exec/faults.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -197,6 +198,38 @@ TEST_P(Growth, IsFinishedByClosing) {
   EXPECT_FALSE(store->recovery().resize_resumed);
   driver->replace(std::move(*store));
   driver->check_all();
+}
+
+// The device is lost while a close completes a growth: it says so, and the next opening goes on.
+TEST_P(Growth, ThatAClosingCannotFinishIsSaidAndFinishedByTheOpening) {
+  std::uint64_t failed = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("launch " + std::to_string(n));
+    auto driver = open_full();
+    ASSERT_NO_FATAL_FAILURE(begin(*driver));
+    exec::lost_device.plant(n, true);
+    Status const closed = driver->store().close();
+    bool const struck = exec::lost_device.struck();
+    exec::lost_device.plant(0);
+    EXPECT_EQ(closed.ok(), !struck);
+    if (struck) {
+      ++failed;
+      EXPECT_NE(closed.message().find("was not closed in order"), std::string::npos) << closed.message();
+      OpenOptions reader = GetParam().open();
+      reader.read_only = true;
+      EXPECT_FALSE(Store::open(path_, reader).ok()) << "what is half moved is not read";
+    }
+    auto store = Store::open(path_, GetParam().open());
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    EXPECT_EQ(store->recovery().clean, !struck);
+    EXPECT_EQ(store->recovery().resize_resumed, struck);
+    EXPECT_EQ(store->recovery().records, driver->model.held.size());
+    driver->replace(std::move(*store));
+    if (n == 1) driver->check_all();
+    ASSERT_FALSE(HasFailure());
+    if (!struck) break;
+  }
+  EXPECT_GT(failed, 0u);
 }
 
 TEST_P(Growth, IsFinishedByTheOpenAfterAKill) {

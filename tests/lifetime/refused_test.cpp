@@ -90,6 +90,7 @@ TEST_F(Refused, ABatchWhoseCheckpointFailsIsAcknowledged) {
               if (last.code() != Code::closed) return 2;  // refused beforehand, not in its midst
               Words values;
               if (!get(*store, 0, 500, values).ok() || values != words(acknowledged, 500)) return 3;
+              if (store->close().code() != Code::io_error) return 4;  // says what the batch before did not
               static_cast<void>(!::write(pipe[1], &acknowledged, sizeof acknowledged));
               ::_exit(0);
             }),

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <functional>
+
 #include "log_on_disk.hpp"
 
 namespace perdure::log::test {
@@ -141,6 +143,84 @@ TEST(Checkpoint, ATornRecordLeavesTheOlderOne) {
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   EXPECT_TRUE(holds(f.pool, 4)) << "the images' headers decide";
   EXPECT_NE(f.loaded.report.find("neither copy"), std::string::npos);
+}
+
+/// The newest's header says something else, under a checksum that is right, in the record too.
+void rewrite_header(Disks const& disks, std::function<void(ImageHeader&)> const& change) {
+  ImageHeader h;
+  std::memcpy(&h, disks.b->medium.data(), sizeof h);
+  change(h);
+  h.crc = checksum(h);
+  std::memcpy(disks.b->medium.data(), &h, sizeof h);
+  disks.b->cache = disks.b->medium;
+  for (std::uint64_t const copy : {std::uint64_t{0}, kBlock}) {
+    CheckpointRecord r;
+    std::memcpy(&r, disks.record->medium.data() + copy, sizeof r);
+    if (r.image == 1) r.image_crc = h.crc;
+    r.crc = checksum(r);
+    std::memcpy(disks.record->medium.data() + copy, &r, sizeof r);
+  }
+  disks.record->cache = disks.record->medium;
+}
+
+TEST(Checkpoint, AnImpossibleSizeLeadsToTheOther) {
+  std::function<void(ImageHeader&)> const changes[] = {
+      [](ImageHeader& h) { h.bytes = std::uint64_t{1} << 47; },
+      [](ImageHeader& h) { h.bytes = (std::uint64_t{1} << 48) - kBlock, h.chunk_bytes = kBlock; },
+      [](ImageHeader& h) { h.bytes += kBlock; },
+      [](ImageHeader& h) { h.bytes -= kBlock; },
+      [](ImageHeader& h) { h.bytes = 0; },
+      [](ImageHeader& h) { h.bytes += 1; },
+      [](ImageHeader& h) { h.bytes = ~std::uint64_t{0}; },
+      [](ImageHeader& h) { h.chunk_bytes = 0; },
+      [](ImageHeader& h) { h.chunk_bytes = kBlock; },
+      [](ImageHeader& h) { h.chunk_bytes = 0xfffff000u; },
+      [](ImageHeader& h) { h.lsn += 1; },
+  };
+  for (auto const& change : changes) {
+    SCOPED_TRACE("change " + std::to_string(&change - changes));
+    Disks const disks = written(4);  // newest in B
+    rewrite_header(disks, change);
+    Found const f = load(disks);
+    ASSERT_TRUE(f.status.ok()) << f.status.message();
+    EXPECT_TRUE(holds(f.pool, 3));
+    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos) << f.loaded.report;
+  }
+}
+
+TEST(Checkpoint, AnImageWithoutRoomLeadsToTheOther) {
+  Disks const disks = written(4);
+  Checkpoints checkpoints = disks.open();
+  AlignedBuffer pool;
+  auto const room_after = [&](int refusals, Code code) {
+    return [&pool, refusals, code](ImageInfo const& image) mutable -> Result<std::span<std::byte>> {
+      if (refusals-- > 0) return Status{code, "no room, sequence " + std::to_string(image.sequence)};
+      pool = pool_of(0);
+      return pool.span();
+    };
+  };
+  auto const loaded = checkpoints.load(room_after(1, Code::no_space));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_TRUE(holds(pool, 3));
+  EXPECT_EQ(loaded.value().report, "no room, sequence 4; the other image was used");
+  EXPECT_EQ(checkpoints.newest(), at(3));
+  EXPECT_EQ(checkpoints.keep_from(), at(3).lsn);
+  // Neither: what lacks is said, and not that a snapshot would help.
+  Status const none = disks.open().load(room_after(2, Code::no_space)).status();
+  EXPECT_EQ(none.code(), Code::no_space);
+  EXPECT_EQ(none.message(), "no image can be used: no room, sequence 4; no room, sequence 3");
+  // The one damaged, the other without room.
+  disks.b->flip(kBlock + 5, 0);
+  int calls = 0;
+  Status const other = disks.open()
+                           .load([&](ImageInfo const&) -> Result<std::span<std::byte>> {
+                             if (++calls == 2) return Status{Code::no_space, "no room"};
+                             pool = pool_of(0);
+                             return pool.span();
+                           })
+                           .status();
+  EXPECT_EQ(other.code(), Code::no_space) << other.message();
+  EXPECT_EQ(other.message().find("restore a snapshot"), std::string::npos) << other.message();
 }
 
 TEST(Checkpoint, TruncatedImages) {

@@ -92,6 +92,13 @@ class FaultyDisk {
   int fail_errno = EIO;
   bool fail_sync = false;
   bool short_writes = false;
+  std::uint64_t waits = 0;             // so far
+  std::uint64_t fail_wait_at = 0;      // this one and ...
+  std::uint64_t fail_waits = 0;        // ... so many in all end with ENOMEM, and hand nothing over
+  std::uint64_t starts = 0;            // so far
+  std::uint64_t refuse_starts_from = ~std::uint64_t{0};  // from this one on the device takes no request (EBUSY) ...
+  std::uint64_t refuse_starts_until = ~std::uint64_t{0}; // ... before this one
+  std::uint64_t under_way = 0;         // requests whose memory is the disk's
   /// Hears of each request (`grows`: it makes the file longer), and says with which errno it ends; 0 = it does not
   /// fail. It may cut the power.
   std::function<int(Asked, std::uint64_t offset, std::uint64_t bytes, bool grows)> asked;
@@ -112,6 +119,8 @@ class FaultyDevice final : public BlockDevice {
     bool grows = false;
     {
       std::lock_guard const lock(disk_->mutex);
+      ++disk_->starts;
+      if (disk_->starts >= disk_->refuse_starts_from && disk_->starts < disk_->refuse_starts_until) return EBUSY;
       grows = r.verb != Verb::read && r.offset + r.bytes > disk_->cache.size();
       if (r.verb != Verb::read) b.number = ++disk_->writes;
       if (r.verb != Verb::read && !gone()) disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
@@ -125,6 +134,7 @@ class FaultyDevice final : public BlockDevice {
     {
       std::lock_guard const lock(disk_->mutex);
       begun_.push_back(b);
+      ++disk_->under_way;
     }
     disk_->changed.notify_all();
     return 0;
@@ -133,6 +143,8 @@ class FaultyDevice final : public BlockDevice {
   int wait(std::vector<Completion>& done) override {
     std::unique_lock lock(disk_->mutex);
     disk_->changed.wait(lock, [&] { return woken_ || (!begun_.empty() && (!disk_->hold || gone())); });
+    ++disk_->waits;
+    if (disk_->waits >= disk_->fail_wait_at && disk_->waits < disk_->fail_wait_at + disk_->fail_waits) return ENOMEM;
     woken_ = false;
     if (begun_.empty() || (disk_->hold && !gone())) return 0;
     std::size_t const some = 1 + disk_->random() % begun_.size();
@@ -140,6 +152,7 @@ class FaultyDevice final : public BlockDevice {
       std::size_t const which = disk_->random() % begun_.size();
       Begun const b = begun_[which];
       begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(which));
+      --disk_->under_way;
       done.push_back({b.request.tag, finish(b)});
     }
     return 0;

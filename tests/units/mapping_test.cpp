@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,26 @@
 #include "exec/sanitizer.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
+
+namespace {
+
+/// What this program's fstatfs does instead of what the system's does.
+struct {
+  int fail_at = 0;         // the call that fails, from now on; 0: none
+  bool without_limit = false;  // of a file system that gives no size
+} asked_of_fstatfs;
+
+}  // namespace
+
+extern "C" int fstatfs(int fd, struct statfs* into) noexcept {
+  if (asked_of_fstatfs.fail_at != 0 && --asked_of_fstatfs.fail_at == 0) {
+    errno = ENOMEM;
+    return -1;
+  }
+  auto const result = static_cast<int>(::syscall(SYS_fstatfs, fd, into));
+  if (asked_of_fstatfs.without_limit) into->f_blocks = 0;
+  return result;
+}
 
 namespace perdure::pm {
 namespace {
@@ -231,6 +253,43 @@ TEST(Mapping, AFileSizeLimitIsNoSpace) {
               return m->size() == 2 * kMiB ? 0 : 103;
             }),
             0);
+}
+
+// What could not be asked is no size: a pool would be refused its growth, much later.
+TEST(Mapping, AFileSystemThatDoesNotAnswerIsAnError) {
+  ScratchDir dir;
+  for (bool const opening : {false, true}) {
+    for (int n = 1;; ++n) {
+      ASSERT_LT(n, 10);
+      std::string const path = dir.file("pool" + std::to_string(n));
+      if (opening) {
+        auto made = Mapping::create(path, kMiB, 0, {}, {});
+        ASSERT_TRUE(made.ok() && made->keep().ok());
+      }
+      asked_of_fstatfs.fail_at = n;
+      auto m = opening ? Mapping::open(path, {}) : Mapping::create(path, kMiB, 0, {}, {});
+      bool const failed = asked_of_fstatfs.fail_at == 0;
+      asked_of_fstatfs.fail_at = 0;
+      EXPECT_EQ(m.ok(), !failed) << opening << ", call " << n;
+      EXPECT_TRUE(!failed || m.status().code() == Code::io_error) << m.status().message();
+      if (!failed) break;
+      EXPECT_FALSE(!opening && fs::exists(path));
+    }
+  }
+}
+
+TEST(Mapping, GrowsWhereAFileSystemHasNoLimit) {
+  ScratchDir dir;
+  asked_of_fstatfs.without_limit = true;
+  auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  EXPECT_TRUE(m->grow(3 * kMiB).ok());
+  ASSERT_TRUE(m->keep().ok());
+  m->close();
+  m = Mapping::open(dir.file("pool"), {});
+  asked_of_fstatfs.without_limit = false;
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  EXPECT_TRUE(m->grow(9 * kMiB).ok()) << "opened anew";
 }
 
 }  // namespace
