@@ -59,9 +59,9 @@ Status LogStream::await(Segment const& segment) {
 
 /// All that have come: each of them is of its own segment.
 Status LogStream::take_ends() {
-  std::vector<Done> done;
-  if (Status s = file_->wait(done); !s.ok()) return s;
-  for (Done const& d : done) {
+  done_.clear();
+  if (Status s = file_->wait(done_); !s.ok()) return s;
+  for (Done const& d : done_) {
     Segment& s = segments_[d.tag];
     s.in_flight = false;
     --in_flight_;
