@@ -138,9 +138,8 @@ class TextForm(Protocol):
     def fast(self, block: bytes) -> Requests | None:
         """The requests of a block of whole lines, or None when some line needs a closer look."""
 
-    def scrub(self, block: bytes, line: int, malformed: Malformed) -> bytes | None:
-        """The block without its passed-over and malformed lines, or None if `fast` could not take the
-        rest either."""
+    def scrub(self, block: bytes, line: int, malformed: Malformed) -> bytes:
+        """The block without its passed-over and malformed lines."""
 
     def slow(self, block: bytes, line: int, malformed: Malformed) -> Requests | None:
         """The requests of a block, line by line; malformed lines are noted under their number."""
@@ -238,19 +237,19 @@ class _Lines:
     def parse(self, line: bytes) -> tuple:
         raise NotImplementedError
 
-    def scrub(self, block: bytes, line: int, malformed: Malformed) -> bytes | None:
+    def scrub(self, block: bytes, line: int, malformed: Malformed) -> bytes:
         kept: list[bytes] = []
         seen = 0  # bytes of the block dealt with
         for unusual in self.unusual.finditer(block):
             line += block.count(b"\n", seen, unusual.start())
             text = unusual[0].removesuffix(b"\n").removesuffix(b"\r")
+            kept.append(block[seen : unusual.start()])
             if not self.passes_over(text):
                 try:
                     self.parse(text)
-                    return None  # a request after all, of a kind that only `slow` reads
+                    kept.append(unusual[0])  # a request after all
                 except Refused as refused:
                     malformed.add(line, str(refused))
-            kept.append(block[seen : unusual.start()])
             seen = unusual.end()
             line += 1
         kept.append(block[seen:])

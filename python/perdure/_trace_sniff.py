@@ -27,6 +27,7 @@ from perdure._trace_forms import (
 
 SNIFF_BYTES = 256 << 10
 LINES = 4000
+ADVICE_KEYS = "one key a line: --format keys"
 _FORMATS = ", ".join(form for form in TraceFormat if form is not TraceFormat.auto)
 _RAW = tuple(form for form in RECORDS if form is not TraceFormat.oraclegeneral)
 _COMPRESSED = {"xz": b"\xfd7zXZ\0", "zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b\x08"}
@@ -94,7 +95,7 @@ def detect(path: str, name: str, head: bytes) -> TraceFormat:
 
 
 def no_trace(path: str, what: str, advice: str = "") -> TraceError:
-    advice = advice or "name one with --format if it is one of these"
+    advice = advice or "--format names one"
     return TraceError(
         f"{path}: no trace that is recognised: it looks like {what}; formats: {_FORMATS}; {advice}"
     )
@@ -167,7 +168,7 @@ def _by_lines(lines: list[bytes]) -> TraceFormat | None:
     marks = any(line.startswith(b"*") for line in held)
     if held and all(re.fullmatch(rb"\d{1,19}|\*[\d ]*", line) for line in held):
         return TraceFormat.lirs if repeats or marks else None
-    return TraceFormat.keys if repeats and _words(held) else None
+    return TraceFormat.keys if repeats and _words(held) and not all(map(_number, held)) else None
 
 
 def _arc_like(lines: list[bytes]) -> bool:
@@ -184,6 +185,10 @@ def _words(lines: list[bytes]) -> bool:
     return all(re.fullmatch(rb"[^\x00-\x20,;|\"'{}\[\]<>\x7f]+", line) for line in lines)
 
 
+def _number(word: bytes) -> bool:
+    return re.fullmatch(rb"[-+]?[\d.]+([eE][-+]?\d+)?", word) is not None
+
+
 def describe(lines: list[bytes]) -> tuple[str, str]:
     """What these lines look like, and what to do."""
     held = [line for line in lines if line.strip()]
@@ -192,20 +197,20 @@ def describe(lines: list[bytes]) -> tuple[str, str]:
         return "JSON", ""
     if re.match(rb"<[!?A-Za-z]", first):
         return "XML or HTML", ""
-    for delimiter, name in ((b",", "CSV"), (b"\t", "tab-separated text"), (b";", "CSV with semicolons")):
-        if first.count(delimiter) and sum(
-            line.count(delimiter) == first.count(delimiter) for line in held
-        ) * 10 >= 9 * len(held):
-            what = f"{name} of {first.count(delimiter) + 1} columns that begins {shown(first)}"
+    names = {b",": "CSV", b"\t": "tab-separated text", b";": "CSV with semicolons", b"|": "CSV with bars"}
+    for delimiter, name in names.items():
+        columns = first.count(delimiter) + 1
+        alike = sum(line.count(delimiter) + 1 == columns for line in held)
+        if columns > 1 and 10 * alike >= 9 * len(held):
+            what = f"{name} of {columns} columns that begins {shown(first)}"
             if parses(form_of(TraceFormat.cache3), first):
                 return what, f"time, object, size: --format cache3; else {ADVICE_CSV}"
             return what, f"name its columns: {ADVICE_CSV}"
-    if all(len(line.split()) == 1 for line in held):
-        return (
-            f"a list of words, none of them twice, that begins {shown(first)}",
-            "one key a line: --format keys, or lirs for numbers",
-        )
-    return f"text that begins {shown(first)}", "one key a line: --format keys"
+    if held and all(map(_number, held)):
+        return f"a list of numbers that begins {shown(first)}", "one key a line: --format lirs or keys"
+    if held and _words(held) and len(set(held)) == len(held):
+        return f"a list of words, none of them twice, that begins {shown(first)}", ADVICE_KEYS
+    return f"text that begins {shown(first)}", ADVICE_KEYS
 
 
 def _json(first: bytes) -> bool:

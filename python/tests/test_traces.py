@@ -535,7 +535,9 @@ FOREIGN = {
     "four columns": ("1 2 3 4\n5 6 7 8\n" * 9, "text"),
     "tabs": ("a\tb\n1\t2\n" * 9, "tab-separated"),
     "word list": ("".join(f"word{i}\n" for i in range(99)), "a list of words"),
-    "number list": ("".join(f"{i}\n" for i in range(99)), "a list of words"),
+    "number list": ("".join(f"{i}\n" for i in range(99)), "a list of numbers"),
+    "floats in lines": ("0.5\n1e-3\n0.5\n" * 9, "a list of numbers"),
+    "bars": ("1|2|x y\n" * 9, "CSV with bars of 3 columns"),
     "HTML": ("<!doctype html>\n<p>\n<p>\n", "HTML"),
     "program": (Path(traces.__file__).read_bytes(), "text"),
     "UTF-16": ("time,object,size\n1,2,3\n".encode("utf-16"), "UTF-16"),
@@ -545,6 +547,19 @@ FOREIGN = {
     "floats": (np.linspace(0, 1, 999).tobytes(), "binary data"),
     "zeros": (bytes(24 * 99), "binary data"),
 }
+
+
+NO_TRACES = [
+    "road-usa-NY.pace.gr.xz",
+    "hotspot_temp_512.xz",
+    "hotspot_power_512.xz",
+    "srad_image.pgm.xz",
+    "mesh-wing.metis.graph.xz",
+    "t10k-images-idx3-ubyte.xz",
+    "t10k-labels-idx1-ubyte.xz",
+    "README.md",
+    "SHA256SUMS",
+]
 
 
 @pytest.mark.parametrize("what", FOREIGN)
@@ -558,6 +573,17 @@ def test_what_is_no_trace_is_told_in_one_line(tmp_path, what, pack):
     said = str(refused.value)
     assert said.startswith(f"{path}: no trace that is recognised: it looks like ") and looks_like in said
     assert "\n" not in said and "--format" in said and all(form in said for form in list(TraceFormat)[1:])
+
+
+@pytest.mark.parametrize("name", NO_TRACES)
+def test_real_files_that_are_no_traces(name):
+    with pytest.raises(TraceError, match=r"no trace that is recognised: it looks like"):
+        Trace(DATA / name)
+
+
+def test_the_page_about_traces_names_every_format():
+    page = (DATA.parent / "docs" / "traces.md").read_text()
+    assert [form for form in list(TraceFormat)[1:] if f"`{form}`" not in page] == []
 
 
 @pytest.mark.parametrize("what", ["JSON", "log", "CSV of four", "word list", "program"])
