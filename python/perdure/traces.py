@@ -110,7 +110,9 @@ class Trace:
         return self.form.numeric
 
     def fraction_read(self) -> float:
-        """How much of the file has been consumed, for a progress bar."""
+        """How much of the file has been consumed, for a progress bar; 0 of a pipe."""
+        if not self._raw.seekable():
+            return 0.0
         return self._raw.tell() / max(1, self.path.stat().st_size)
 
     def close(self) -> None:
@@ -276,8 +278,7 @@ def _open(path: Path) -> tuple[BinaryIO, BinaryIO, str]:
     """The file itself (for its position), the stream of its bytes unpacked, and the name of these."""
     try:
         raw = path.open("rb")
-        head = raw.read(16)
-        raw.seek(0)
+        head = raw.peek(16)  # which a pipe allows, too
     except OSError as error:
         raise TraceError(f"{path}: cannot read the trace: {error.strerror}") from error
     packed = _trace_sniff.compression_of(head) or _SUFFIXES.get(path.suffix)

@@ -5,9 +5,11 @@ The traces are generated here, or written by hand; the real ones are in test_tra
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -387,6 +389,17 @@ def test_what_is_no_trace_is_refused_before_a_pool_is_made(pools):
     assert complained.startswith(f"perdure: error: {trace}: no trace that is recognised: it looks like JSON;")
     assert complained.count("\n") == 1 and "--format" in complained and "oraclegeneral" in complained
     assert not (pools / "p").exists()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_trace_may_come_through_a_pipe(pools, pack):
+    pipe, text = pools / "pipe", pack(HEADER.encode() + b"0, 1, 20\n0, 2, 20\n0, 1, 20\n")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    status, said, complained = perdure_command("replay", pipe, "--pool", pools / "p")
+    writer.join()
+    assert (status, complained) == (0, "") and "replayed 3 requests" in said and "(cache3)" in said
 
 
 def test_columns_of_a_csv_are_named(pools):
