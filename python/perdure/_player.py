@@ -1,13 +1,13 @@
 """Plays a cache trace against a store, in batches.
 
-A trace of three columns, or of one key a line, is replayed as a look-aside cache: get, and on a miss
-put. The seven-column trace brings its own operations and TTLs (see perdure._cache). Values are made
+A trace is replayed as a look-aside cache: get, and on a miss put; where it tells reads from writes, a
+write puts. The seven-column trace brings its own operations and TTLs (see perdure._cache). Values are made
 from the key and a version (perdure._contents), so that every value read back is checked.
 
 A batch reads first and writes afterwards; what happens among its own requests is settled here, in
 order. Invariant: hits, misses and the store's contents after each batch are what a client sending one
 request at a time would have got. A key that misses several times in a batch is one miss, one put, and
-hits from then on.
+hits from then on; of several writes of a key in a batch, the store sees the last.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Plan:
     check: bool = True
     log_dir: str | None = None  # a new pool is then of durability power
     log_bytes: int | None = None
+    columns: str | None = None  # of a csv trace
+
+    def open_trace(self) -> Trace:
+        return Trace(self.trace, self.format, self.columns)
 
 
 @dataclass
@@ -64,7 +68,7 @@ class Tally:
     deletes: int = 0  # of these, deletes
     puts: int = 0  # values written: misses filled, or the trace's own writes that were done
     hits: int = 0
-    hits_in_batch: int = 0  # of these, on a key that the same batch had written
+    hits_in_batch: int = 0  # of these, on a key that was not there before the batch
     expired: int = 0  # requests that met an item past its TTL
     too_large: int = 0  # writes and keys longer than the pool allows, not done
     store_ops: int = 0  # keys in all calls of the store
@@ -153,31 +157,39 @@ class Player:
 
     def _look_aside(self, batch: Requests, versions: npt.NDArray[np.int64]) -> None:
         answer = self._get(batch.keys)
-        hits = int(answer.found.sum())
-        self.tally.gets += len(batch)
-        self.tally.hits += hits
+        writes = writes_of(batch)
+        self.tally.gets += int((~writes).sum())
+        self.tally.hits += int((answer.found & ~writes).sum())
         if self._check:
             self._check_fills(batch.keys, answer)
-        if hits < len(batch):
-            self._fill(batch, np.flatnonzero(~answer.found))
+        open_rows = np.flatnonzero(~answer.found | writes)
+        if open_rows.size:
+            self._fill(batch, open_rows, writes[open_rows])
 
-    def _fill(self, batch: Requests, missed: npt.NDArray[np.intp]) -> None:
-        encoded = batch.keys.take(pa.array(missed)).dictionary_encode()
+    def _fill(self, batch: Requests, rows: npt.NDArray[np.intp], writes: npt.NDArray[np.bool_]) -> None:
+        """Misses and writes, in order."""
+        encoded = batch.keys.take(pa.array(rows)).dictionary_encode()
         codes, keys = encoded.indices.to_numpy(), encoded.dictionary
-        _, first = np.unique(codes, return_index=True)
-        lengths = fill_lengths(batch, self._value_bytes)[missed[first]]
+        lengths = fill_lengths(batch, self._value_bytes)[rows]
         fits = lengths <= self._limits.value_bytes
-        # Requests after a fill of their own batch are hits; where nothing could be filled, all miss.
-        later = int(fits[codes].sum() - fits.sum())
-        self.tally.hits += later
-        self.tally.hits_in_batch += later
-        self.tally.too_large += int((~fits[codes]).sum())
-        if not fits.all():
-            keys, lengths = keys.filter(pa.array(fits)), lengths[fits]
-        if len(keys):
+        place = np.arange(len(rows))
+        # By key: the first request that left a value, and the last write that did.
+        first = np.full(len(keys), len(rows))
+        np.minimum.at(first, codes[fits], place[fits])
+        last = np.full(len(keys), -1)
+        np.maximum.at(last, codes[fits & writes], place[fits & writes])
+        hits = ~writes & (first[codes] < place)  # on what the batch itself had put
+        fills = ~writes & ~hits & fits
+        self.tally.hits += int(hits.sum())
+        self.tally.hits_in_batch += int(hits.sum())
+        self.tally.too_large += int((~hits & ~fits).sum())
+        self.tally.puts += int(fills.sum() + (fits & writes).sum())
+        source = np.where(last >= 0, last, first)
+        written = source < len(rows)
+        if written.any():
+            keys, lengths = keys.filter(pa.array(written)), lengths[source[written]]
             seeds = _contents.seeds_of(keys)
             self._store.put(keys, _contents.make(seeds, _LOOK_ASIDE_VERSION, lengths))
-            self.tally.puts += len(keys)
 
     def _check_fills(self, keys: pa.Array, answer: Result) -> None:
         found = answer.found
@@ -281,10 +293,18 @@ class Limits:
 
 
 def fill_lengths(batch: Requests, value_bytes: int | None) -> npt.NDArray[np.int64]:
-    """Bytes of the value that a miss puts. The three-column trace's sizes count the 8-byte key."""
+    """Bytes of the value that a miss or a write puts."""
     if value_bytes is not None or batch.sizes is None:
         return np.full(len(batch), VALUE_BYTES if value_bytes is None else value_bytes, np.int64)
-    return np.maximum(batch.sizes - 8, 0)
+    if not batch.key_counted:
+        return batch.sizes
+    numeric = pa.types.is_uint64(batch.keys.type)
+    return np.maximum(batch.sizes - (8 if numeric else _contents.lengths_of(batch.keys)), 0)
+
+
+def writes_of(batch: Requests) -> npt.NDArray[np.bool_]:
+    """Which requests of a look-aside trace write."""
+    return np.zeros(len(batch), np.bool_) if batch.ops is None else batch.ops == Op.set
 
 
 def request_at(batch: Requests, row: int, version: int) -> Request:
@@ -304,13 +324,9 @@ def found_values(answer: Result) -> pa.LargeBinaryArray:
 # --- the run ------------------------------------------------------------------------------------
 
 
-def key_width(form: TraceFormat) -> int | None:
-    return 8 if form is TraceFormat.cache3 else None
-
-
-def open_pool(plan: Plan, form: TraceFormat) -> perdure.Store:
+def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
     """The pool of the plan, made if it is missing, refused if its sizes do not fit the trace."""
-    wanted = key_width(form)
+    wanted = 8 if trace.numeric else None
     try:
         store = perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads)
     except perdure.NotFound:
@@ -331,7 +347,7 @@ def open_pool(plan: Plan, form: TraceFormat) -> perdure.Store:
     with store:
         raise Failure(
             f"--pool {plan.pool}: has keys of {show_width(store.key_bytes)} and values of"
-            f" {show_width(store.value_bytes)}; a {form} trace needs keys of {show_width(wanted)} and"
+            f" {show_width(store.value_bytes)}; a {trace.format} trace needs keys of {show_width(wanted)} and"
             " values of varying length: name another pool"
         )
 
@@ -434,7 +450,7 @@ def run(
     """Replays the whole plan. `acknowledge` hears how many requests are done after each batch,
     `show` which fraction."""
     start = time.perf_counter()
-    with Trace(plan.trace, plan.format) as trace, open_pool(plan, trace.format) as store:
+    with plan.open_trace() as trace, open_pool(plan, trace) as store:
         player = Player(store, trace.format, plan)
         for batch in trace.batches(plan.batch, plan.limit):
             player.play(batch)

@@ -31,7 +31,7 @@ from perdure._cache import HEAD_BYTES, Item
 from perdure._player import FAULTS_KEPT, Limits, Plan
 from perdure._records import as_dict
 from perdure.cli_support import Failure, plural
-from perdure.traces import Requests, Trace, TraceFormat
+from perdure.traces import Requests, TraceFormat
 
 _ACKNOWLEDGEMENT = struct.Struct("<Q")  # requests done; shorter than PIPE_BUF, so written whole
 _CHILD = "import sys; from perdure import crash; crash.child(*sys.argv[1:])"
@@ -64,11 +64,12 @@ class Reference:
                 self._operate(keys[row], _player.request_at(batch, row, first_version + row))
             return
         lengths = _player.fill_lengths(batch, self._value_bytes).tolist()
+        writes = _player.writes_of(batch).tolist()
         for row in rows:
-            self._look_aside(keys[row], lengths[row])
+            self._look_aside(keys[row], lengths[row], writes[row])
 
-    def _look_aside(self, key: Key, length: int) -> None:
-        if key in self.states:
+    def _look_aside(self, key: Key, length: int, write: bool) -> None:
+        if key in self.states and not write:
             self.hits += 1
         elif length <= self._limits.value_bytes:
             self.states[key] = length
@@ -204,7 +205,7 @@ class Report:
             verdict = f"{plural(self.fault_count, 'FAULT')}: acknowledged operations are lost or wrong"
         return [
             f"killed (SIGKILL) after {plural(self.acknowledged, 'acknowledged request')}"
-            f" of {self.plan.trace}, {self.seconds_to_kill:.2f} s in, on {self.machine}",
+            f" of {self.plan.trace} ({self.format}), {self.seconds_to_kill:.2f} s in, on {self.machine}",
             f"  recovery: {'clean' if found['clean'] else 'unclean'} pool,"
             f" {plural(found['records'], 'record')},"
             f" {found['dropped']:,} dropped{f' ({why})' if why else ''},"
@@ -247,7 +248,7 @@ def check(plan: Plan, form: TraceFormat, acknowledged: int) -> Report:
 
 def _prepare(plan: Plan) -> TraceFormat:
     """An empty pool: what was in it before could not be told from what the replay puts there."""
-    with Trace(plan.trace, plan.format) as trace, _player.open_pool(plan, trace.format) as store:
+    with plan.open_trace() as trace, _player.open_pool(plan, trace) as store:
         if len(store):
             raise Failure(
                 f"--pool {plan.pool}: a crash run needs an empty pool, this one holds"
@@ -275,7 +276,7 @@ def _check(store: perdure.Store, plan: Plan, form: TraceFormat, done: Report) ->
 
 def _before_and_after(reference: Reference, plan: Plan, done: Report) -> dict[Key, State]:
     """Plays the acknowledged batches and the one under way; returns what the keys of the latter were."""
-    with Trace(plan.trace, plan.format) as trace:
+    with plan.open_trace() as trace:
         played = 0
         for batch in trace.batches(plan.batch, plan.limit):
             if played == done.acknowledged:
@@ -296,7 +297,7 @@ def _check_keys(
     form: TraceFormat,
     done: Report,
 ) -> None:
-    keys = pa.array(some, pa.uint64() if form is TraceFormat.cache3 else pa.large_binary())
+    keys = pa.array(some, pa.uint64() if isinstance(some[0], int) else pa.large_binary())
     answer = store.get(keys, check=False)
     done.keys_checked += len(some)
     done.keys_found += int(answer.found.sum())

@@ -37,7 +37,17 @@ def replay(
             metavar="FILE", help="The pool; made if it is missing, with --log-dir of durability power."
         ),
     ],
-    format: Annotated[TraceFormat, typer.Option(help="Form of the trace.")] = TraceFormat.auto,
+    format: Annotated[
+        TraceFormat, typer.Option(help="Format of the trace; by default recognised, or refused.")
+    ] = TraceFormat.auto,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help='Columns of a csv trace: "time=1,key=2,size=3", numbers from 1 or names of the header; also'
+            " delimiter=, has-header= and obj-id-is-num=, as libCacheSim has them.",
+        ),
+    ] = None,
     device: DeviceOption = DeviceChoice.cpu,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU workers; by default one a core.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
@@ -84,6 +94,7 @@ def replay(
         check,
         log_dir=log_dir,
         log_bytes=size,
+        columns=columns,
     )
     if kill_after is not None:
         _finish(crash.run(plan, kill_after, seed), result)

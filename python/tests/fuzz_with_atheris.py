@@ -9,6 +9,8 @@ from types import FunctionType, ModuleType
 
 import atheris
 import fuzzing
+import perdure._trace_forms
+import perdure._trace_sniff
 import perdure.tables
 import perdure.traces
 
@@ -23,7 +25,8 @@ def instrument(module: ModuleType) -> None:
 
 
 if __name__ == "__main__":
-    for module in (perdure.tables, perdure.traces):
+    readers = (perdure.traces, perdure._trace_forms, perdure._trace_sniff)
+    for module in (perdure.tables, *readers):
         instrument(module)
     target = fuzzing.TARGETS[sys.argv[1]]
     folder = fuzzing.Folder()  # which the script removes: libFuzzer ends the process

@@ -5,9 +5,11 @@ The traces are generated here, or written by hand; the real ones are in test_tra
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from typer.testing import CliRunner
 KNOWN_CONTENTS = ["03bf61d70754b4bb82", "00e850"]
 FOLDER = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 NEVER = 1 << 40
+HEADER = "# time, object, size\n"
 
 
 @pytest.fixture
@@ -208,7 +211,7 @@ def check_pool(plan: Plan, form: TraceFormat, requests: int) -> crash.Report:
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=80), st.integers(1, 20)
 )
 def test_look_aside(pools, rows, batch):
-    trace = written(pools, "".join(f"0, {key}, {size}\n" for key, size in rows))
+    trace = written(pools, HEADER + "".join(f"0, {key}, {size}\n" for key, size in rows))
     plan = Plan(trace, str(pools / "pool"), batch=batch)
     Path(plan.pool).unlink(missing_ok=True)
     first: dict[int, int] = {}
@@ -282,9 +285,54 @@ def test_operations(pools, rows, batch):
     assert {key: (lengths[key], *map(int, heads[key][:2])) for key in heads} == oracle.held
 
 
+@slow
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["Read", "Write"]), st.integers(0, 9), st.sampled_from([0, 1, 50, 9_000_000])
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    st.integers(1, 20),
+)
+def test_reads_and_writes_of_a_block_trace(pools, rows, batch):
+    """Against a cache written out: a read fills what it misses, a write always puts; what is too large is
+    not done."""
+    trace = written(pools, "".join(f"1,usr,0,{op},{key},{size},3\n" for op, key, size in rows))
+    plan = Plan(trace, str(pools / "pool"), batch=batch, format="msr")
+    Path(plan.pool).unlink(missing_ok=True)
+    held: dict[int, int] = {}
+    hits = puts = too_large = 0
+    for op, key, size in rows:
+        if op == "Read" and key in held:
+            hits += 1
+        elif size > 1 << 20:
+            too_large += 1
+        else:
+            held[key] = size
+            puts += 1
+    tally = _player.run(plan).tally
+    assert tally.faults == []
+    assert (tally.ops, tally.gets) == (len(rows), sum(op == "Read" for op, _, _ in rows))
+    assert (tally.hits, tally.puts, tally.too_large) == (hits, puts, too_large)
+    assert {key: len(value) for key, value in contents(plan.pool).items()} == held
+    check_pool(plan, TraceFormat.msr, len(rows))
+
+
+def test_every_block_of_a_request_is_a_key(pools):
+    plan = Plan(written(pools, "100 3 0 0\n101 4 0 1\n", "t.lis"), str(pools / "pool"), batch=2)
+    done = _player.run(plan)
+    assert (done.format, done.tally.ops, done.tally.hits, done.tally.puts) == ("arc", 7, 2, 5)
+    assert {key: len(value) for key, value in contents(plan.pool).items()} == dict.fromkeys(
+        range(100, 105), 512
+    )
+    check_pool(plan, TraceFormat.arc, 7)
+
+
 def test_one_key_a_line(pools):
     trace = written(pools, "/a\n/b\n/a\n\n/c c\n/a\n")
-    plan = Plan(trace, str(pools / "pool"), batch=2, value_bytes=77)
+    plan = Plan(trace, str(pools / "pool"), batch=2, value_bytes=77, format="keys")
     done = _player.run(plan)
     assert (done.format, done.tally.hits, done.tally.puts) == ("keys", 2, 3)
     assert {key: len(value) for key, value in contents(plan.pool).items()} == {
@@ -296,7 +344,7 @@ def test_one_key_a_line(pools):
 
 
 def test_a_value_too_large_is_a_miss_every_time(pools):
-    trace = written(pools, "0, 1, 9000000\n0, 2, 50\n0, 1, 9000000\n0, 2, 50\n")
+    trace = written(pools, HEADER + "0, 1, 9000000\n0, 2, 50\n0, 1, 9000000\n0, 2, 50\n")
     done = _player.run(Plan(trace, str(pools / "pool")))
     tally = done.tally
     assert (tally.hits, tally.puts, tally.too_large, tally.fault_count) == (1, 1, 2, 0)
@@ -318,14 +366,14 @@ def test_a_key_too_long_is_skipped(pools):
 
 
 def test_the_command_and_its_json(pools):
-    trace = written(pools, "0, 1, 20\n0, x, 20\n0, 1, 20\n0, 2, 20\n")
+    trace = written(pools, HEADER + "0, 1, 20\n0, x, 20\n0, 1, 20\n0, 2, 20\n")
     out = pools / "out.json"
     status, said, complained = perdure_command(
         "replay", trace, "--pool", pools / "p", "--json", out, "--batch", 2
     )
     assert status == 0
     assert "replayed 3 requests" in said and "1 hits (33.33% of gets)" in said
-    assert f"{trace}:2: skipped: object 'x' is not a whole number" in complained
+    assert f"{trace}:3: skipped: object 'x' is not a whole number" in complained
     found = json.loads(out.read_text())
     assert {key: found[key] for key in ("ops", "gets", "puts", "deletes", "hits", "malformed")} == {
         "ops": 3, "gets": 3, "puts": 2, "deletes": 0, "hits": 1, "malformed": 1,
@@ -334,15 +382,52 @@ def test_the_command_and_its_json(pools):
     assert found["survives"]["process_kill"] is True
 
 
+def test_what_is_no_trace_is_refused_before_a_pool_is_made(pools):
+    trace = written(pools, '[{"time": 1, "object": 2, "size": 3}]\n', "trace.json")
+    status, said, complained = perdure_command("replay", trace, "--pool", pools / "p")
+    assert (status, said) == (2, "")
+    assert complained.startswith(f"perdure: error: {trace}: no trace that is recognised: it looks like JSON;")
+    assert complained.count("\n") == 1 and "--format" in complained and "oraclegeneral" in complained
+    assert not (pools / "p").exists()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_trace_may_come_through_a_pipe(pools, pack):
+    pipe, text = pools / "pipe", pack(HEADER.encode() + b"0, 1, 20\n0, 2, 20\n0, 1, 20\n")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    status, said, complained = perdure_command("replay", pipe, "--pool", pools / "p")
+    writer.join()
+    assert (status, complained) == (0, "") and "replayed 3 requests" in said and "(cache3)" in said
+
+
+def test_columns_of_a_csv_are_named(pools):
+    trace = written(pools, "op_time,key,key_size,op,size\n1,ab,2,GET,70\n2,cd,2,GET,9\n3,ab,2,GET,70\n")
+    status, _, complained = perdure_command("replay", trace, "--pool", pools / "p")
+    assert status == 2 and "CSV of 5 columns" in complained and "--columns" in complained
+    status, said, _ = perdure_command(
+        "replay", trace, "--pool", pools / "p", "--columns", "key=key,size=size", "--json", pools / "out.json"
+    )
+    assert status == 0 and "replayed 3 requests" in said and "(csv)" in said
+    found = json.loads((pools / "out.json").read_text())
+    assert (found["format"], found["columns"], found["hits"]) == ("csv", "key=key,size=size", 1)
+    assert {key: len(value) for key, value in contents(str(pools / "p")).items()} == {b"ab": 68, b"cd": 7}
+    status, _, complained = perdure_command(
+        "replay", trace, "--pool", pools / "p", "--columns", "key=1,obj-id-is-num=1", "--format", "csv"
+    )
+    assert status == 2 and "name another pool" in complained
+
+
 def test_the_progress_bar_needs_a_terminal(pools):
-    trace = written(pools, "0, 1, 20\n")
+    trace = written(pools, HEADER + "0, 1, 20\n")
     status, said, complained = perdure_command("replay", trace, "--pool", pools / "p", "--json", "-")
     assert (status, json.loads(said)["ops"]) == (0, 1)
     assert "%" not in re.sub(r"\(\d.*of gets\)", "", complained)
 
 
 def test_a_pool_of_other_sizes_is_refused(pools):
-    trace, pool = written(pools, "0, 1, 20\n"), pools / "p"
+    trace, pool = written(pools, HEADER + "0, 1, 20\n"), pools / "p"
     perdure.create(pool, 16, 64).close()
     status, _, complained = perdure_command("replay", trace, "--pool", pool)
     assert status == 2
@@ -350,7 +435,7 @@ def test_a_pool_of_other_sizes_is_refused(pools):
 
 
 def test_a_pool_filled_by_something_else_is_a_fault_that_names_the_key(pools):
-    trace, pool = written(pools, "0, 41, 20\n0, 42, 20\n"), pools / "p"
+    trace, pool = written(pools, HEADER + "0, 41, 20\n0, 42, 20\n"), pools / "p"
     with perdure.create(pool, 8, None) as store:
         store.put(np.array([42], np.uint64), [b"something else"])
     status, _, complained = perdure_command("replay", trace, "--pool", pool)
@@ -361,7 +446,7 @@ def test_a_pool_filled_by_something_else_is_a_fault_that_names_the_key(pools):
 
 @pytest.mark.parametrize("arguments", [["none.csv"], ["--format", "cache4"], ["--batch", "0"]])
 def test_wrong_usage(pools, arguments):
-    trace = [] if arguments == ["none.csv"] else [written(pools, "0, 1, 20\n")]
+    trace = [] if arguments == ["none.csv"] else [written(pools, HEADER + "0, 1, 20\n")]
     status, _, complained = perdure_command("replay", *trace, *arguments, "--pool", pools / "p")
     assert status == 2
     assert arguments[0] in complained
@@ -371,7 +456,7 @@ def test_wrong_usage(pools, arguments):
 def test_cuda_where_there_is_none(pools):
     if any(info.device.name == "cuda" and info.available for info in perdure.devices()):
         pytest.skip("there is a GPU")
-    trace = written(pools, "0, 1, 20\n")
+    trace = written(pools, HEADER + "0, 1, 20\n")
     status, _, complained = perdure_command("replay", trace, "--pool", pools / "p", "--device", "cuda")
     assert status == 2 and "cuda" in complained.lower()
 
@@ -383,7 +468,15 @@ def long_trace(folder: Path, form: str, requests: int = 60_000) -> str:
     random = np.random.default_rng(7)
     keys, sizes = random.zipf(1.2, requests) % 20_000, random.integers(8, 300, requests)
     if form == "cache3":
-        return written(folder, "".join(f"0, {key}, {size}\n" for key, size in zip(keys, sizes, strict=True)))
+        rows = zip(keys, sizes, strict=True)
+        return written(folder, HEADER + "".join(f"0, {key}, {size}\n" for key, size in rows))
+    if form == "msr":
+        ops = random.choice(["Read", "Write"], requests)
+        rows = zip(ops, keys, sizes, strict=True)
+        return written(folder, "".join(f"1,usr,0,{op},{key},{size},9\n" for op, key, size in rows))
+    if form == "csv":
+        rows = zip(keys, sizes, strict=True)
+        return written(folder, "key,size\n" + "".join(f"k{key},{size}\n" for key, size in rows))
     if form == "keys":
         return written(folder, "".join(f"/key/{key}\n" for key in keys))
     ops = random.choice([op.name for op in Op], requests, p=[0.4] + [0.06] * 10)
@@ -397,10 +490,13 @@ def long_trace(folder: Path, form: str, requests: int = 60_000) -> str:
     )
 
 
-@pytest.mark.parametrize("form", ["cache3", "cache7", "keys"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("form", "seed"),
+    [*((form, seed) for form in ("cache3", "cache7", "keys") for seed in range(3)), ("msr", 0), ("csv", 1)],
+)
 def test_nothing_acknowledged_is_lost_to_a_kill(pools, form, seed):
-    plan = Plan(long_trace(pools, form), str(pools / "pool"), batch=64, records=256)
+    columns = "key=key,size=size" if form == "csv" else None
+    plan = Plan(long_trace(pools, form), str(pools / "pool"), batch=64, records=256, columns=columns)
     done = crash.run(plan, 3000 + 5000 * seed, seed)
     assert done.faults == []
     assert 3000 + 5000 * seed <= done.acknowledged < 60_000
@@ -466,7 +562,7 @@ def test_the_unacknowledged_batch_may_be_there_or_not_but_not_garbled(pools):
 
 
 def test_a_kill_needs_an_empty_pool_and_a_long_enough_trace(pools):
-    trace, pool = written(pools, "0, 1, 20\n0, 2, 20\n"), pools / "p"
+    trace, pool = written(pools, HEADER + "0, 1, 20\n0, 2, 20\n"), pools / "p"
     status, _, complained = perdure_command("replay", trace, "--pool", pool, "--kill-after", 5)
     assert status == 2 and "the trace ended after 2 requests" in complained
     status, _, complained = perdure_command("replay", trace, "--pool", pool, "--kill-after", 1)
