@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +44,8 @@ from perdure.cli_support import (
     show_size,
     show_width,
 )
+
+SCAN_ROWS = 1 << 16  # a page
 
 app = typer.Typer(
     cls=Commands,
@@ -369,34 +373,52 @@ def scan(
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     listed: list[dict[str, str]] = []
     count = 0
-    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
+    with (
+        open_pool(pool, device, read_only=True, log_dir=log_dir) as store,
+        closing(_shown_pages(store, limit)) as pages,
+    ):
         total = len(store)
-        for key, value in _records(store, limit):
-            count += 1
-            shown = {"key": _text.show(key, store.key_bytes), "value": _text.show(value, store.value_bytes)}
+        for keys, values in pages:
+            count += len(keys)
             if not result.wanted:
-                print(f"{shown['key']}\t{shown['value']}")
+                _print_page(keys, values)
             else:
-                listed.append(shown)
+                columns = (
+                    keys.cast("large_string").to_pylist(),
+                    values.cast("large_string").to_pylist(),
+                )
+                listed += [{"key": key, "value": value} for key, value in zip(*columns, strict=True)]
     summary = f"{count:,} of {plural(total, 'record')} in {pool}"
     if not result.wanted:
+        sys.stdout.flush()
         print(summary, file=sys.stderr)  # standard output holds the records alone
     else:
         report(result, {"pool": pool, "count": count, "records": listed}, summary)
 
 
-def _records(store: perdure.Store, limit: int | None) -> Any:
-    left = limit
-    for keys, values in store.scan(4096 if limit is None else min(limit, 4096)):
-        for key, value in zip(_cells(keys), _cells(values), strict=True):
-            if left is not None and left == 0:
+def _shown_pages(store: perdure.Store, limit: int | None) -> Generator[tuple[Any, Any], None, None]:
+    """Pages of keys and values as text, `limit` rows at most."""
+    from perdure import _pages
+
+    left = len(store) if limit is None else limit
+    with closing(_pages.ahead(store.scan(max(1, min(left, SCAN_ROWS))))) as pages:
+        for keys, values in pages:
+            shown = keys[:left], values[:left]
+            left -= len(shown[0])
+            yield _pages.show(shown[0], store.key_bytes), _pages.show(shown[1], store.value_bytes)
+            if not left:
                 return
-            yield key, value
-            left = None if left is None else left - 1
 
 
-def _cells(column: Any) -> list[bytes]:
-    return column.to_pylist() if hasattr(column, "to_pylist") else [row.tobytes() for row in column]
+def _print_page(keys: Any, values: Any) -> None:
+    from perdure import _pages
+
+    lines = _pages.octets_of(_pages.join(keys, "\t", values, "\n"))
+    if sys.stdout.encoding.lower() == "utf-8":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(lines)
+    else:
+        sys.stdout.write(lines.tobytes().decode())
 
 
 # --- snapshots ----------------------------------------------------------------------------------

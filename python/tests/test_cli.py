@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import perdure
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from perdure import _text
 from perdure.cli_support import Failure, parse_size, show_size
 
@@ -337,3 +339,73 @@ def test_sizes_are_shown_short():
         "3.0 MiB",
         "5.0 GiB",
     ]
+
+
+# --- whole pages as text ------------------------------------------------------------------------
+
+CELLS = [b"", b"plain", b"hex:00", b"text:", b"int:5", b"hex", "zwölf".encode(), "日本".encode(), b"a\nb"]
+CELLS += [
+    b"\x7f",
+    b"\x80",
+    b"a\x80",
+    b"\xc3",
+    "\u200b".encode(),
+    "\ue000".encode(),
+    b"\xed\xa0\x80",
+    b"\xf5abc",
+]
+CELLS += [b" ", b"\xc0\x80", "\xa0".encode(), "é".encode() + b"\xc3", b"\xbfa\xc3", "text:é".encode()]
+
+
+def page_of(cells: list[bytes], width: int | None):
+    import pyarrow as pa
+
+    if width is None:
+        return pa.array([b"skipped", *cells], pa.large_binary())[1:]
+    rows = np.frombuffer(b"".join(cells), np.uint8).reshape(len(cells), width)
+    return rows.view(np.uint64).reshape(-1) if width == 8 else rows
+
+
+@example(None, CELLS)
+@example(None, ["é".encode()[:1], "é".encode()[1:]])
+@given(
+    st.one_of(st.none(), st.sampled_from([1, 2, 3, 4, 8, 16])),
+    st.lists(st.one_of(st.sampled_from(CELLS), st.binary(max_size=20), st.text(max_size=6).map(str.encode))),
+)
+def test_pages_are_shown_as_their_cells_are(width, cells):
+    from perdure import _pages
+
+    if width is not None:
+        cells = [(cell * width)[:width].ljust(width, b"x") for cell in cells]
+    shown = _pages.show(page_of(cells, width), width).to_pylist()
+    assert shown == [_text.show(cell, width).encode() for cell in cells]
+
+
+def test_a_scan_of_many_pages(cli, pool, monkeypatch):
+    """In pages of seven records: what `--limit` cuts, and standard output that is no UTF-8."""
+    from perdure import cli as commands
+
+    monkeypatch.setattr(commands, "SCAN_ROWS", 7)
+    truth = {b"%d" % number: bytes([number]) * 3 for number in range(100, 150)} | {"ü".encode(): "ß".encode()}
+    with perdure.create(pool, None, None) as store:
+        store.put(list(truth), list(truth.values()))
+    lines = {f"{_text.show(key, None)}\t{_text.show(value, None)}" for key, value in truth.items()}
+    everything = cli("scan", pool).out.splitlines()
+    assert len(everything) == 51 and set(everything) == lines
+    for limit in (1, 7, 8, 50, 51, 99):
+        assert cli("scan", pool, "--limit", limit).out.splitlines() == everything[:limit]
+    scan = [sys.executable, "-m", "perdure.cli", "scan", pool]
+    latin = subprocess.run(
+        scan, capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}
+    )
+    assert set(latin.stdout.decode("latin-1").splitlines()) == lines
+
+
+def test_a_reader_that_goes_away_ends_a_scan_quietly(pool):
+    with perdure.create(pool, 8, 128) as store:
+        store.put(np.arange(200_000), np.zeros((200_000, 128), np.uint8))
+    scan = [sys.executable, "-m", "perdure.cli", "scan", pool]
+    with subprocess.Popen(scan, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as scanning:
+        assert b"\thex:0000" in scanning.stdout.readline()
+        scanning.stdout.close()
+        assert scanning.stderr.read() == b"" and scanning.wait(60) == 1
