@@ -129,6 +129,17 @@ std::uint64_t begin_to_open() {
   return all.forks;
 }
 
+/// A descriptor that is made without waiting for anything.
+template <class Make>
+int made_held(Make make) {
+  static_cast<void>(begin_to_open());
+  Descriptors& all = descriptors();
+  std::lock_guard const lock(all.mutex);
+  int const fd = make();
+  if (fd >= 0) all.note(fd);
+  return fd;
+}
+
 /// False: there was a fork since, whose child has it too.
 bool note_unless_forked(int fd, std::uint64_t forks) {
   Descriptors& all = descriptors();
@@ -168,16 +179,11 @@ int open_held(char const* path, int flags, mode_t mode) {
 }
 
 int memfd_held(char const* name) {
-  static_cast<void>(begin_to_open());
-  Descriptors& all = descriptors();
-  std::lock_guard const lock(all.mutex);
-  int const fd = ::memfd_create(name, MFD_CLOEXEC);
-  if (fd >= 0) all.note(fd);
-  return fd;
+  return made_held([name] { return ::memfd_create(name, MFD_CLOEXEC); });
 }
 
 int eventfd_held() {
-  return held([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
+  return made_held([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
 }
 
 void hold(int fd) {
