@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from enum import IntEnum, StrEnum
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,112 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-MALFORMED_KEPT = 20
-INT64_MAX = (1 << 63) - 1
-UINT64_MAX = (1 << 64) - 1
+from perdure._requests import INT64_MAX, OP_NAMES, UINT64_MAX, Malformed, Op, Refused, Requests, TraceFormat
+
 ARC_BLOCK_BYTES = 512
 _ARC_BLOCKS_MAX = 1 << 20  # of one request
 _PIECE_KEYS = 1 << 20
-
-
-class TraceError(ValueError):
-    """The trace cannot be read at all: missing, damaged, or of no known format."""
-
-
-class TraceFormat(StrEnum):
-    auto = "auto"
-    cache3 = "cache3"
-    cache7 = "cache7"
-    keys = "keys"
-    arc = "arc"
-    lirs = "lirs"
-    msr = "msr"
-    cloudphysics = "cloudphysics"
-    csv = "csv"
-    oraclegeneral = "oraclegeneral"
-    u32le = "u32le"
-    u32be = "u32be"
-    u64le = "u64le"
-    u64be = "u64be"
-
-
-class Op(IntEnum):
-    """Operations of the seven-column trace, in the order of ``OP_NAMES``."""
-
-    get = 0
-    gets = 1
-    set = 2
-    add = 3
-    replace = 4
-    cas = 5
-    append = 6
-    prepend = 7
-    delete = 8
-    incr = 9
-    decr = 10
-
-
-OP_NAMES = [op.name for op in Op]
 _OP_CODES = {op.name.encode(): int(op) for op in Op}
-
-
-@dataclass(frozen=True)
-class Requests:
-    """Columns of consecutive requests. Columns that the trace's form does not have are None."""
-
-    keys: pa.Array  # uint64 or large_binary
-    times: npt.NDArray[np.int64] | None = None
-    sizes: npt.NDArray[np.int64] | None = None  # of the value; with `key_counted`, of key and value
-    ops: npt.NDArray[np.uint8] | None = None
-    ttls: npt.NDArray[np.int64] | None = None
-    key_counted: bool = False
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def slice(self, start: int, stop: int) -> Requests:
-        return self._rows(self.keys.slice(start, stop - start), slice(start, stop))
-
-    def take(self, rows: npt.NDArray[np.intp]) -> Requests:
-        return self._rows(self.keys.take(pa.array(rows)), rows)
-
-    def _rows(self, keys: pa.Array, rows: slice | npt.NDArray[np.intp]) -> Requests:
-        columns = (self.times, self.sizes, self.ops, self.ttls)
-        return Requests(keys, *(None if c is None else c[rows] for c in columns), self.key_counted)
-
-
-def join(parts: list[Requests]) -> Requests:
-    if len(parts) == 1:
-        return parts[0]
-
-    def column(name: str) -> npt.NDArray | None:
-        held = [getattr(part, name) for part in parts]
-        return None if held[0] is None else np.concatenate(held)
-
-    keys = pa.concat_arrays([part.keys for part in parts])
-    columns = [column(name) for name in ("times", "sizes", "ops", "ttls")]
-    return Requests(keys, *columns, parts[0].key_counted)
-
-
-@dataclass
-class Malformed:
-    """Lines that were skipped: how many, and where the first few stand and why they were refused."""
-
-    count: int = 0
-    first: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, line: int, reason: str) -> None:
-        self.count += 1
-        if len(self.first) < MALFORMED_KEPT:
-            self.first.append((line, reason))
-
-    def extend(self, later: Malformed) -> None:
-        self.count += later.count
-        self.first += later.first[: MALFORMED_KEPT - len(self.first)]
-
-
-class Refused(ValueError):
-    """One line is no request; the message says why."""
 
 
 class TextForm(Protocol):
@@ -599,143 +498,6 @@ class Keys(_Lines):
     def slow(self, block: bytes, line: int, malformed: Malformed) -> Requests | None:
         rows = list(self.good_rows(block, line, malformed))
         return Requests(pa.array([key for (key,) in rows], pa.large_binary())) if rows else None
-
-
-# --- libCacheSim's csv --------------------------------------------------------------------------
-
-_DELIMITERS_TRIED = (b",", b"\t", b";", b"|")
-_DELIMITERS = {"\\t": b"\t", "tab": b"\t", "space": b" "}
-_COLUMN_OPTIONS = {"time-col": "time", "obj-id-col": "key", "obj-size-col": "size"}
-_HEADER_NAMES = {
-    "time": (b"time", b"timestamp", b"clock_time", b"real_time"),
-    "key": (b"object", b"obj_id", b"object_id", b"objid", b"obj"),
-    "size": (b"size", b"obj_size", b"object_size"),
-}
-ADVICE_CSV = '--format csv --columns "time=1,key=2,size=3" (numbers from 1, or names of the header)'
-
-
-@dataclass(frozen=True)
-class CsvOptions:
-    """What `--columns` says: columns by number from 1 or by name; None is for the reader to find out."""
-
-    columns: dict[str, str]  # role: number or name
-    delimiter: bytes | None = None
-    has_header: bool | None = None
-    numeric: bool | None = None
-
-
-def csv_options(text: str) -> CsvOptions:
-    """Reads ``time=1,key=2,size=3``, or libCacheSim's ``time-col=1, obj-id-col=2, has-header=true``."""
-    found = CsvOptions({})
-    for part in re.findall(r"(\s*delimiter\s*=\s*,|[^,]+)(?:,|$)", text):
-        name, equals, value = (word.strip(" ") for word in part.partition("="))
-        role = _COLUMN_OPTIONS.get(name, name)
-        if not equals or not value:
-            raise TraceError(f"--columns {text}: {part.strip()!r} is not NAME=VALUE")
-        if role in ("time", "key", "size"):
-            found.columns[role] = value
-        elif name == "delimiter":
-            found = replace(found, delimiter=_delimiter(text, value))
-        elif name == "has-header":
-            found = replace(found, has_header=_truth(text, name, value))
-        elif name == "obj-id-is-num":
-            found = replace(found, numeric=_truth(text, name, value))
-        else:
-            names = "time, key, size, delimiter, has-header, obj-id-is-num"
-            raise TraceError(f"--columns {text}: {name} is none of {names}")
-    if "key" not in found.columns:
-        raise TraceError(f"--columns {text}: does not name the key's column, for example key=2")
-    if len(set(found.columns.values())) < len(found.columns):
-        raise TraceError(f"--columns {text}: names a column twice")
-    return found
-
-
-def _delimiter(text: str, value: str) -> bytes:
-    delimiter = _DELIMITERS.get(value, value.encode())
-    if len(delimiter) != 1 or delimiter.isalnum():
-        raise TraceError(f"--columns {text}: the delimiter {value!r} is not one byte; \\t, tab and space do")
-    return delimiter
-
-
-def _truth(text: str, name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false", "1", "0"):
-        raise TraceError(f"--columns {text}: {name} is true or false, not {value}")
-    return value.lower() in ("true", "1")
-
-
-def header_columns(line: bytes) -> dict[str, str] | None:
-    """The columns that a header of libCacheSim's names, if it names all three, each once."""
-    names = normalised(line).replace(b"-", b"_").split(b",")
-    found = {role: [n for n in names if n in known] for role, known in _HEADER_NAMES.items()}
-    if any(len(held) != 1 for held in found.values()):
-        return None
-    return {role: str(names.index(held[0]) + 1) for role, held in found.items()}
-
-
-class Csv(Table):
-    """A table of any delimiter, without comments; its header, if it has one, is its first line."""
-
-    def __init__(self, columns: list[Column], delimiter: bytes, has_header: bool) -> None:
-        super().__init__(columns, delimiter, key_counted=True)
-        self.has_header = has_header
-
-    def passes_over(self, line: bytes) -> bool:
-        return not line
-
-
-def csv_form(lines: list[bytes], options: CsvOptions) -> Table:
-    """The form of a file that begins with these lines. Keys are numbers where all of these lines have
-    plain decimal ones, else text."""
-    first = next((line for line in lines if line), b"")
-    delimiter = options.delimiter or _most_frequent(first)
-    bare = first.removeprefix(b"\xef\xbb\xbf").removeprefix(b"# ").removesuffix(b"\r")
-    names = [name.strip() for name in bare.split(delimiter)]
-    places = {role: _place(role, wanted, names) for role, wanted in options.columns.items()}
-    named = not all(wanted.isdigit() for wanted in options.columns.values())
-    header = options.has_header
-    if header is None:
-        number_columns = [place for role, place in places.items() if role != "key"]
-        header = named or not all(names[place].isdigit() for place in number_columns)
-    rows = [line for line in lines if line][1 if header else 0 :]
-    numeric = options.numeric
-    if numeric is None:
-        numeric = _decimal(rows, delimiter, places["key"])
-    roles = {place: role for role, place in places.items()}
-    columns = [_csv_column(i, roles.get(i, ""), numeric) for i in range(len(names))]
-    return Csv(columns, delimiter, header)
-
-
-def _most_frequent(line: bytes) -> bytes:
-    """The delimiter of a line; blanks count only where there is no other."""
-    return max(*_DELIMITERS_TRIED, key=line.count) if any(d in line for d in _DELIMITERS_TRIED) else b" "
-
-
-def _place(role: str, wanted: str, names: list[bytes]) -> int:
-    if not wanted.isdigit():
-        if wanted.encode() not in names:
-            shown_names = ", ".join(name.decode("utf-8", "backslashreplace") for name in names)
-            raise TraceError(f"--columns {role}={wanted}: no such column; the first line has {shown_names}")
-        return names.index(wanted.encode())
-    if not 1 <= int(wanted) <= len(names):
-        raise TraceError(f"--columns {role}={wanted}: the first line has columns 1 to {len(names)}")
-    return int(wanted) - 1
-
-
-def _decimal(rows: list[bytes], delimiter: bytes, place: int) -> bool:
-    """Whether all keys are decimal numbers as a computer writes them."""
-    for row in rows:
-        fields = row.removesuffix(b"\r").split(delimiter)
-        text = fields[place].strip() if place < len(fields) else b""
-        if not re.fullmatch(rb"0|[1-9]\d{0,19}", text) or int(text) > UINT64_MAX:
-            return False
-    return bool(rows)
-
-
-def _csv_column(place: int, role: str, numeric: bool) -> Column:
-    name = role or f"column {place + 1}"
-    if role == "key":
-        return Column(name, "object" if numeric else "text", role)
-    return Column(name, "whole" if role else "any", role)
 
 
 # --- binary records -----------------------------------------------------------------------------

@@ -12,18 +12,9 @@ import re
 
 import numpy as np
 
-from perdure._trace_forms import (
-    ADVICE_CSV,
-    ORACLE_RECORD,
-    RECORDS,
-    TraceError,
-    TraceFormat,
-    form_of,
-    header_columns,
-    normalised,
-    parses,
-    shown,
-)
+from perdure._requests import TraceError, TraceFormat
+from perdure._trace_csv import ADVICE_CSV, header_columns
+from perdure._trace_forms import ORACLE_RECORD, RECORDS, form_of, normalised, parses, shown
 
 SNIFF_BYTES = 256 << 10
 LINES = 4000

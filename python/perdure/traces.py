@@ -19,28 +19,20 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from perdure import _trace_sniff
-from perdure._trace_forms import (
-    ADVICE_CSV,
+from perdure._requests import (
     INT64_MAX,
     MALFORMED_KEPT,
     OP_NAMES,
-    RECORDS,
-    Csv,
-    CsvOptions,
     Malformed,
     Op,
-    Records,
     Refused,
     Requests,
-    TextForm,
     TraceError,
     TraceFormat,
-    csv_form,
-    csv_options,
-    form_of,
-    header_columns,
     join,
 )
+from perdure._trace_csv import ADVICE_CSV, Csv, CsvOptions, csv_form, csv_options, header_columns
+from perdure._trace_forms import RECORDS, Records, TextForm, form_of
 
 __all__ = [
     "MALFORMED_KEPT",

@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 
 import atheris
 import fuzzing
+import perdure._trace_csv
 import perdure._trace_forms
 import perdure._trace_sniff
 import perdure.tables
@@ -25,7 +26,7 @@ def instrument(module: ModuleType) -> None:
 
 
 if __name__ == "__main__":
-    readers = (perdure.traces, perdure._trace_forms, perdure._trace_sniff)
+    readers = (perdure.traces, perdure._trace_csv, perdure._trace_forms, perdure._trace_sniff)
     for module in (perdure.tables, *readers):
         instrument(module)
     target = fuzzing.TARGETS[sys.argv[1]]

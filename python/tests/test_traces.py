@@ -22,7 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from perdure import _trace_forms, _trace_sniff, traces
-from perdure._trace_forms import csv_form, csv_options, form_of
+from perdure._trace_csv import Csv, csv_form, csv_options
+from perdure._trace_forms import form_of
 from perdure.traces import Op, Requests, Trace, TraceError, TraceFormat
 from pyarrow import parquet
 
@@ -232,8 +233,8 @@ def line_by_line(trace: Trace, text: bytes) -> tuple[Requests | None, traces.Mal
     """What the reader would have taken of the text had it read each line by itself."""
     malformed, line = traces.Malformed(), 1
     form = trace.form
-    if isinstance(form, _trace_forms.Csv):
-        fresh = _trace_forms.Csv(form.columns, form._delimiter, form.has_header)
+    if isinstance(form, Csv):
+        fresh = Csv(form.columns, form._delimiter, form.has_header)
         if form.has_header:
             text, line = text.partition(b"\n")[2], 2
     else:
