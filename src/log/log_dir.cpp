@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/caught.hpp"
 #include "base/mutants.hpp"
 #include "log/disk.hpp"
 
@@ -108,10 +109,13 @@ Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, Poo
 }
 
 Status LogDir::keep() {
-  Status s;
-  for (std::size_t i = 0; i < names_.size() && s.ok(); ++i) s = names_[i]->keep();
-  // New names, and what they replaced, are so for good only when the directory is on the disk too.
-  if (s.ok() && !mutated(Mutant::file_name_not_synced)) s = disk().sync_directory_of(name_in(directory_, kNames[0]));
+  Status s = caught([this]() -> Status {
+    for (auto const& name : names_)
+      if (Status kept = name->keep(); !kept.ok()) return kept;
+    // New names, and what they replaced, are so for good only when the directory is on the disk too.
+    if (mutated(Mutant::file_name_not_synced)) return {};
+    return disk().sync_directory_of(name_in(directory_, kNames[0]));
+  });
   if (!s.ok()) {
     for (auto const& name : names_) name->remove();
     s = {s.code(), "log directory " + directory_ + ": " + s.message()};

@@ -24,7 +24,7 @@ Status GphashStore::create_log(CreateOptions const& create) {
 /// Gives all files their names, the pool first: until the log has its own, an older pool can be had from its log.
 Status GphashStore::keep() {
   if (Status s = pool_.keep(); !s.ok()) return s;
-  Status const s = power_ ? power_->keep() : Status{};
+  Status s = power_ ? caught([this] { return power_->keep(); }) : Status{};
   if (!s.ok()) pool_.take_away();
   return s;
 }

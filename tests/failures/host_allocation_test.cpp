@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -16,9 +17,10 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "support/folders.hpp"
+#include "log/disk.hpp"
 #include "support/store_driver.hpp"
 
 namespace {
@@ -112,6 +114,31 @@ struct Kind {
 };
 void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.name; }
 
+/// The system's disk, of which what lies in memory counts as lasting: no test here takes its power, and nobody waits.
+class LastingMemory final : public log::Disk {
+ public:
+  LastingMemory() { log::use_disk(this); }
+  ~LastingMemory() override { log::use_disk(nullptr); }
+  LastingMemory(LastingMemory const&) = delete;
+  LastingMemory& operator=(LastingMemory const&) = delete;
+  Result<std::unique_ptr<log::BlockDevice>> open(std::string const& path, log::OpenMode mode,
+                                                 log::IoOptions const& options) override {
+    return system_.open(path, mode, options);
+  }
+  Result<log::NewDevice> make(std::string const& path, pm::MakeOptions const& how,
+                              log::IoOptions const& options) override {
+    return system_.make(path, how, options);
+  }
+  Result<bool> make_directory(std::string const& path, mode_t mode) override {
+    return system_.make_directory(path, mode);
+  }
+  Result<bool> forgets(std::string const& /*directory*/) override { return false; }
+  Status sync_directory_of(std::string const& path) override { return system_.sync_directory_of(path); }
+
+ private:
+  log::Disk& system_ = log::disk();
+};
+
 /// `after`, once what a step did counts, is what the store holds.
 struct Step {
   char const* name;
@@ -121,7 +148,6 @@ struct Step {
 
 class HostAllocation : public testing::TestWithParam<Kind> {
  protected:
-  HostAllocation() : log_("host-allocation"), copied_log_("host-allocation-copy") {}
   ~HostAllocation() override { planned = 0; }
 
   [[nodiscard]] bool gphash() const { return GetParam().index == Index::gphash; }
@@ -140,7 +166,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     o.layout = GetParam().layout;
     if (GetParam().power) {
       o.durability = Durability::power;
-      o.log_dir = log_.path;
+      o.log_dir = log_;
       o.log_bytes = 1u << 20;
     }
     std::string const pool = path();
@@ -149,20 +175,37 @@ class HostAllocation : public testing::TestWithParam<Kind> {
   }
   [[nodiscard]] Result<Store> open() const {
     std::string const pool = path();
-    OpenOptions const o = options(GetParam().power ? log_.path : "");
+    OpenOptions const o = options(GetParam().power ? log_ : "");
     return counted([&] { return Store::open(pool, o); });
   }
 
-  /// The allocation to fail after the n-th: each of the first, then some; of what waits for a disk, fewer.
-  [[nodiscard]] static std::uint64_t after(std::uint64_t n) {
-    std::uint64_t const each = GetParam().power ? 16 : 40;
-    return n + (n < each ? 1 : n / 8);
+  /// The call succeeds once; then each of its allocations fails in turn: all of the first and of the last, when names
+  /// are given and what was done is answered, and some of those between. `then` hears what it came to, and whether one
+  /// failed.
+  template <class Call, class Then>
+  void with_each_failing(Call call, Then then) {
+    constexpr std::uint64_t kNever = std::uint64_t{1} << 40, kLast = 8;
+    // With a log each try makes and opens pools.
+    std::uint64_t const first = GetParam().power ? 8 : 40, part = GetParam().power ? 2 : 8;
+    std::uint64_t all = 0;  // that it comes to
+    for (std::uint64_t n = kNever; n == kNever || n <= all;) {
+      SCOPED_TRACE("allocation " + std::to_string(n) + " of " + std::to_string(all));
+      Status const came_to = strike(n, call);
+      bool const reached = struck;
+      EXPECT_TRUE(reached || came_to.ok()) << came_to.message();
+      ASSERT_NO_FATAL_FAILURE(then(came_to, reached));
+      ASSERT_FALSE(HasFailure());
+      if (n == kNever) all = kNever - left_;
+      ASSERT_LT(all, 100'000u);
+      std::uint64_t const last = all - std::min(all, kLast);  // from the next one on each
+      n = n == kNever ? 1 : n < first || n > last ? n + 1 : std::min(n + n / part, last + 1);
+    }
   }
 
   void make() {
     store_.reset();
     fs::remove(path());
-    fs::remove_all(log_.path);
+    fs::remove_all(log_);
     auto made = create();
     ASSERT_TRUE(made.ok()) << made.status().message();
     store_ = std::make_unique<Store>(std::move(*made));
@@ -178,7 +221,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     planned = n;
     try {
       Status s = call();
-      planned = 0;
+      left_ = std::exchange(planned, 0);
       return s;
     } catch (std::exception const& e) {
       planned = 0;
@@ -257,6 +300,61 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     return {};
   }
 
+  /// A snapshot of it, with a log of its own where it is of durability power.
+  Status restore(Store& store, Contents const& held) {
+    std::string const from = scratch_.file("restorable"), to = scratch_.file("restored");
+    fs::remove(to);
+    fs::remove_all(restored_log_);
+    SnapshotOptions over;
+    over.overwrite = true;
+    if (Status s = store.snapshot(from, over); !s.ok()) return s;
+    RestoreOptions how;
+    how.log_bytes = 1u << 20;
+    if (GetParam().power) how.log_dir = restored_log_;
+    OpenOptions const plain = options("");
+    auto restored = counted([&] { return Store::restore(from, to, how, plain); });
+    if (!restored) {
+      EXPECT_FALSE(fs::exists(to));
+      return restored.status();
+    }
+    Contents found;
+    Status const read = read_all(*restored, found);
+    EXPECT_TRUE(read.ok() && found == held) << read.message();
+    return {};
+  }
+  /// A batch and a dense buffer, which holds the step's number, as one transaction.
+  Status step(Store& store, Contents& after) {
+    auto const numbers = reinterpret_cast<std::byte*>(dense_.data());
+    std::vector<DenseBuffer> const buffers{{"dense", numbers, sizeof dense_, Place::host}};
+    Status const registered = counted([&] { return store.register_dense(buffers); });
+    if (GetParam().power && registered.code() == Code::unsupported) return {};
+    if (!registered.ok()) return registered;
+    auto const last = counted([&] { return store.restore_step(); });
+    if (!last.ok()) return last.status();
+    EXPECT_TRUE(!last.value() || std::ranges::all_of(dense_, [&](auto n) { return n == *last.value(); }));
+    std::uint64_t const number = last.value().value_or(0) + 1;
+    dense_.fill(number);
+    auto t = counted([&] { return store.begin({16}); });
+    if (!t) return t.status();
+    CallOptions how;
+    how.transaction = &*t;
+    Contents mine = after;
+    if (Status s = put(store, keys_from(0, 3), ++version_, mine, how); !s.ok()) return s;
+    if (Status s = counted([&] { return t->write_step(number); }); !s.ok()) return s;
+    Status s = counted([&] { return t->commit(); });
+    after = mine;
+    return s;
+  }
+  static Status stats(Store& store, Contents const& held) {
+    try {
+      Stats const now = counted([&] { return store.stats(); });
+      EXPECT_EQ(now.records, held.size());
+      return {};
+    } catch (std::bad_alloc const&) {
+      return {Code::no_space, "out of memory"};
+    }
+  }
+
   std::vector<Step> steps() {
     std::uint64_t const many = gphash() ? 160 : 1200;  // so that the table grows
     std::vector<Step> all{
@@ -297,6 +395,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
            how.overwrite = true;
            return counted([&] { return s.snapshot(file, how); });
          }},
+        {"restore", true, [this](Store& s, Contents& a) { return restore(s, a); }},
+        {"stats", true, [](Store& s, Contents& a) { return stats(s, a); }},
     };
     if (!gphash() || GetParam().layout != Layout::word) return all;
     all.push_back({"atomic", true, [this](Store& s, Contents& a) {
@@ -306,12 +406,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
                    }});
     all.push_back({"transaction", true, [this](Store& s, Contents& a) { return transaction(s, a, true); }});
     all.push_back({"abort", true, [this](Store& s, Contents& a) { return transaction(s, a, false); }});
-    // A disk takes its time, and what reads is the same as without a log: what writes it.
-    if (GetParam().power)
-      std::erase_if(all, [](Step const& s) {
-        std::string const name = s.name;
-        return name != "put" && name != "apply" && name != "transaction";
-      });
+    all.push_back({"step", true, [this](Store& s, Contents& a) { return step(s, a); }});
     return all;
   }
 
@@ -340,11 +435,11 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     fs::remove(copy);
     copy_as_if_killed(path(), copy);
     if (GetParam().power) {
-      fs::remove_all(copied_log_.path);
-      fs::copy(log_.path, copied_log_.path);
+      fs::remove_all(copied_log_);
+      fs::copy(log_, copied_log_);
       fs::remove(copy);
     }
-    auto store = Store::open(copy, options(GetParam().power ? copied_log_.path : ""));
+    auto store = Store::open(copy, options(GetParam().power ? copied_log_ : ""));
     if (!store) return store.status().message();
     if (store->recovery().lost_acknowledged) return "acknowledged batches were lost";
     auto verified = store->verify();
@@ -384,11 +479,15 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     held_ = now;
   }
 
+  LastingMemory const disk_;
   ScratchDir scratch_;
-  DiskDir log_, copied_log_;
+  std::string const log_ = scratch_.file("log"), copied_log_ = scratch_.file("copied-log"),
+                    restored_log_ = scratch_.file("restored-log");
   std::unique_ptr<Store> store_;
   Contents held_;
+  std::array<std::uint64_t, 100> dense_{};
   std::uint64_t next_ = 0, version_ = 0;
+  std::uint64_t left_ = 0;  // of the allocations that were to be, by the last strike
   int failed_for_good_ = 0;
 };
 
@@ -398,32 +497,26 @@ TEST_P(HostAllocation, ThatFailsInACallLosesNothing) {
     Step const step = steps()[which];
     SCOPED_TRACE(step.name);
     std::uint64_t refused = 0;
-    for (std::uint64_t n = 1;; n = after(n)) {
-      SCOPED_TRACE("allocation " + std::to_string(n));
-      ASSERT_LT(n, 20'000u);
-      Contents after = held_;
-      Status const came_to = strike(n, [&] { return step.run(*store_, after); });
-      bool const reached = struck;
+    Contents after;
+    auto const run = [&] {
+      after = held_;
+      return step.run(*store_, after);
+    };
+    ASSERT_NO_FATAL_FAILURE(with_each_failing(run, [&](Status const& came_to, bool reached) {
       refused += came_to.ok() ? 0 : 1;
-      if (reached || !came_to.ok()) {
-        ASSERT_NO_FATAL_FAILURE(check(step, came_to, after));
-      } else {
-        held_ = after;
-        break;
-      }
-      ASSERT_FALSE(HasFailure());
-    }
-    // A get of fixed sizes needs none; of any other step this would be no test.
-    EXPECT_TRUE(refused > 0 || (gphash() && step.name == std::string("get")));
+      reached ? check(step, came_to, after) : static_cast<void>(held_ = after);
+    }));
+    // Some need none, of some kinds: of any other this would be no test.
+    std::string const name = step.name;
+    bool const needs_none = (gphash() && name == "get") || name == "stats" || (GetParam().power && name == "step");
+    EXPECT_TRUE(refused > 0 || needs_none);
   }
 }
 
 TEST_P(HostAllocation, ThatFailsInACloseLeavesWhatWasThere) {
   ASSERT_NO_FATAL_FAILURE(make());
-  for (std::uint64_t n = 1;; ++n) {
-    SCOPED_TRACE("allocation " + std::to_string(n));
-    Status const closed = strike(n, [&] { return counted([&] { return store_->close(); }); });
-    bool const reached = struck;
+  auto const close = [&] { return counted([&] { return store_->close(); }); };
+  with_each_failing(close, [&](Status const& closed, bool) {
     store_.reset();
     auto again = open();
     ASSERT_TRUE(again.ok()) << closed.message() << "; " << again.status().message();
@@ -431,9 +524,8 @@ TEST_P(HostAllocation, ThatFailsInACloseLeavesWhatWasThere) {
     Contents found;
     ASSERT_TRUE(read_all(*store_, found).ok());
     ASSERT_TRUE(found == held_);
-    if (!reached) break;
     ASSERT_TRUE(put_new(*store_, 3, held_).ok());
-  }
+  });
 }
 
 TEST_P(HostAllocation, ThatFailsInAnOpenLeavesThePoolAsItIs) {
@@ -447,15 +539,13 @@ TEST_P(HostAllocation, ThatFailsInAnOpenLeavesThePoolAsItIs) {
     copy_as_if_killed(path(), copy);
     store_.reset();
     if (!clean) fs::copy_file(copy, path(), fs::copy_options::overwrite_existing);
-    for (std::uint64_t n = 1;; n = after(n)) {
-      SCOPED_TRACE("allocation " + std::to_string(n));
-      std::unique_ptr<Store> opened;
-      Status const came_to = strike(n, [&] {
-        auto store = open();
-        if (store) opened = std::make_unique<Store>(std::move(*store));
-        return store.status();
-      });
-      bool const reached = struck;
+    std::unique_ptr<Store> opened;
+    auto const opening = [&] {
+      auto store = open();
+      if (store) opened = std::make_unique<Store>(std::move(*store));
+      return store.status();
+    };
+    ASSERT_NO_FATAL_FAILURE(with_each_failing(opening, [&](Status const& came_to, bool) {
       if (!opened) {
         auto store = open();
         ASSERT_TRUE(store.ok()) << came_to.message() << "; then: " << store.status().message();
@@ -466,8 +556,7 @@ TEST_P(HostAllocation, ThatFailsInAnOpenLeavesThePoolAsItIs) {
       ASSERT_TRUE(found == held_);
       opened.reset();
       if (!clean) fs::copy_file(copy, path(), fs::copy_options::overwrite_existing);
-      if (!reached) break;
-    }
+    }));
   }
 }
 
@@ -496,15 +585,13 @@ TEST_P(HostAllocation, ThatFailsInAnyThreadOfAnOpeningEndsIt) {
 }
 
 TEST_P(HostAllocation, ThatFailsWhileAPoolIsMadeLeavesNothing) {
-  for (std::uint64_t n = 1;; n = after(n)) {
-    SCOPED_TRACE("allocation " + std::to_string(n));
-    std::unique_ptr<Store> made;
-    Status const came_to = strike(n, [&] {
-      auto store = create();
-      if (store) made = std::make_unique<Store>(std::move(*store));
-      return store.status();
-    });
-    bool const reached = struck;
+  std::unique_ptr<Store> made;
+  auto const making = [&] {
+    auto store = create();
+    if (store) made = std::make_unique<Store>(std::move(*store));
+    return store.status();
+  };
+  with_each_failing(making, [&](Status const& came_to, bool) {
     if (!made) {
       EXPECT_FALSE(fs::exists(path()));
       auto store = create();  // without overwrite: nothing is in the way
@@ -516,9 +603,8 @@ TEST_P(HostAllocation, ThatFailsWhileAPoolIsMadeLeavesNothing) {
     ASSERT_TRUE(put_new(*made, 5, held).ok());
     made.reset();
     fs::remove(path());
-    fs::remove_all(log_.path);
-    if (!reached) break;
-  }
+    fs::remove_all(log_);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
