@@ -26,24 +26,30 @@ Status Store::belongs_here() const {
 
 Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
   exec::Range const range("create");
-  auto impl = caught([&] { return Impl::create(path, create, open); });
-  if (!impl) return impl.status();
-  return Store(std::move(*impl));
+  return caught([&]() -> Result<Store> {
+    auto impl = Impl::create(path, create, open);
+    if (!impl) return impl.status();
+    return Store(std::move(*impl));
+  });
 }
 
 Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   exec::Range const range("open");
-  auto impl = caught([&] { return Impl::open(path, options); });
-  if (!impl) return impl.status();
-  return Store(std::move(*impl));
+  return caught([&]() -> Result<Store> {
+    auto impl = Impl::open(path, options);
+    if (!impl) return impl.status();
+    return Store(std::move(*impl));
+  });
 }
 
 Result<Store> Store::restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore,
                              OpenOptions const& open) {
   exec::Range const range("restore");
-  auto impl = caught([&] { return Impl::restore(snapshot, path, restore, open); });
-  if (!impl) return impl.status();
-  return Store(std::move(*impl));
+  return caught([&]() -> Result<Store> {
+    auto impl = Impl::restore(snapshot, path, restore, open);
+    if (!impl) return impl.status();
+    return Store(std::move(*impl));
+  });
 }
 
 Status Store::get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
@@ -132,7 +138,7 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
 Result<Transaction> Store::begin(TransactionOptions const& options) {
   exec::Range const range("begin");
   auto state = answer(impl_.get(), [&](Impl& impl) { return impl.begin(options); });
-  if (!state) return state.status();
+  if (!state) return caught([&]() -> Result<Transaction> { return state.status(); });
   return Transaction(std::move(*state));
 }
 

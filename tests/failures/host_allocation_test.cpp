@@ -607,6 +607,23 @@ TEST_P(HostAllocation, ThatFailsWhileAPoolIsMadeLeavesNothing) {
   });
 }
 
+// What says why has to be had, too.
+TEST_P(HostAllocation, ThatFailsInARefusalIsARefusal) {
+  ASSERT_NO_FATAL_FAILURE(make());
+  std::string const absent = scratch_.file("a pool that is not there"), there = path();
+  OpenOptions const plain = options("");
+  CreateOptions same;
+  same.value_bytes = sizeof(Value);
+  for (std::uint64_t n = 1; n < 60; ++n) {
+    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::open(absent, plain); }).status(); }).ok());
+    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::open(there, plain); }).status(); }).ok());
+    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::create(there, same, plain); }).status(); }).ok());
+    EXPECT_FALSE(
+        strike(n, [&] { return counted([&] { return Store::restore(absent, there, {}, plain); }).status(); }).ok());
+    ASSERT_FALSE(HasFailure()) << "allocation " << n;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
                          testing::Values(Kind{"word", Index::gphash, Layout::word, false},
                                          Kind{"in_place", Index::gphash, Layout::in_place, false},

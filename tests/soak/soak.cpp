@@ -25,6 +25,7 @@
 
 #include "crash/pool_file.hpp"
 #include "soak/children.hpp"
+#include "soak/forgetting_files.hpp"
 #include "soak/judge.hpp"
 #include "soak/victim.hpp"
 
@@ -55,9 +56,9 @@ struct Arguments {
 struct Tally {
   std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
                 in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
-                children = 0, with_allocations = 0, failures = 0, refused = 0, failed_for_good = 0, pools = 0,
-                steps = 0, operations = 0, keys = 0, duplicates = 0, half_inserted = 0, undone = 0, replayed = 0,
-                lost = 0;
+                children = 0, with_allocations = 0, with_disk = 0, failures = 0, power_cuts = 0, forgotten = 0,
+                refused = 0, failed_for_good = 0, pools = 0, steps = 0, operations = 0, keys = 0, duplicates = 0,
+                half_inserted = 0, undone = 0, replayed = 0, lost = 0;
   double seconds = 0;
 };
 
@@ -80,7 +81,10 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"with_forks", &Tally::with_forks},
                                  {"children_forked", &Tally::children},
                                  {"with_failing_allocations", &Tally::with_allocations},
+                                 {"with_a_failing_disk", &Tally::with_disk},
                                  {"failures_injected", &Tally::failures},
+                                 {"power_cuts", &Tally::power_cuts},
+                                 {"sectors_forgotten", &Tally::forgotten},
                                  {"steps_refused", &Tally::refused},
                                  {"stores_failed_for_good", &Tally::failed_for_good},
                                  {"pools", &Tally::pools},
@@ -97,11 +101,9 @@ struct PlantName {
   char const* name;
   Plant plant;
 };
-constexpr PlantName kPlants[] = {{"early", Plant::early},
-                                 {"transactions", Plant::transactions},
-                                 {"forks", Plant::forks},
-                                 {"orphans", Plant::orphans},
-                                 {"refused", Plant::refused}};
+constexpr PlantName kPlants[] = {{"early", Plant::early},     {"transactions", Plant::transactions},
+                                 {"forks", Plant::forks},     {"orphans", Plant::orphans},
+                                 {"refused", Plant::refused}, {"disks", Plant::disks}};
 
 /// The page that a victim writes and its killer reads.
 class SharedPage {
@@ -124,10 +126,11 @@ class SharedPage {
 /// Pool and log directory in places of this process's own. Removed at the end, unless they are kept.
 class Site {
  public:
-  explicit Site(std::string const& log_root) {
+  /// `forgets`: the log lies on a disk that forgets, which is made of files in memory.
+  Site(std::string const& log_root, bool forgets) {
     std::string const name = "perdure-soak-" + std::to_string(::getpid());
-    original_ = {"/dev/shm/" + name, log_root + "/" + name};
-    copy_ = {original_.path + "-copy", original_.log_dir + "-copy"};
+    original_ = {"/dev/shm/" + name, (forgets ? "/dev/shm/log-of-" : log_root + "/") + name};
+    copy_ = {original_.path + "-copy", log_root + "/" + name + "-copy"};
     clear();
   }
   Site(Site const&) = delete;
@@ -165,7 +168,7 @@ class Site {
   static void remove(PoolFiles const& files) {
     std::error_code none;
     fs::remove(files.path, none);
-    fs::remove_all(files.log_dir, none);
+    ForgettingFiles::remove(files.log_dir);
   }
   PoolFiles original_, copy_;
   bool kept_ = false;
@@ -187,7 +190,10 @@ bool resizing(std::string const& path, std::uint32_t log2_buckets) {
 class Soak {
  public:
   explicit Soak(Arguments const& arguments)
-      : arguments_(arguments), random_(arguments.seed), site_(arguments.log_dir), begin_(Clock::now()) {}
+      : arguments_(arguments),
+        random_(arguments.seed),
+        site_(arguments.log_dir, on_forgetting_disk()),
+        begin_(Clock::now()) {}
 
   /// All kills, then all traps; false (with lines on stderr) at the first that lost something.
   bool run() {
@@ -231,8 +237,10 @@ class Soak {
     }
     site_.sweep();
     count(by_trap);
+    if (kind_.disk && random_() % 4 != 0) cut_power();
     tally.with_forks += work.forks;
     tally.with_allocations += work.allocations_fail != 0;
+    tally.with_disk += work.disk_fails != 0;
     if (page_->child_wrong != 0) return wrong(kill, why_not_in_order(page_->child_wrong));
     if (!reap(kill, false)) return false;
     return examine(kill) && carry_on(kill);
@@ -244,7 +252,21 @@ class Soak {
     std::size_t const which = random_() % (arguments_.with.size() + 1);
     std::string const trouble = which == 0 ? "" : arguments_.with[which - 1];
     work.forks = trouble == "forks";
-    if (trouble == "allocations") work.allocations_fail = spread(30, 20'000);
+    if (trouble == "disk") work.disk_fails = spread(5, 500);
+    if (trouble == "allocations") work.allocations_fail = spread(20, 5000);
+  }
+
+  [[nodiscard]] bool on_forgetting_disk() const {
+    return std::find(arguments_.with.begin(), arguments_.with.end(), "disk") != arguments_.with.end();
+  }
+
+  /// Memory is gone, and of the disk what was not synced.
+  void cut_power() {
+    PoolFiles const files = site_.original(true);
+    ++tally.power_cuts;
+    tally.forgotten += ForgettingFiles::cut_power(files.log_dir, random_);
+    std::error_code none;
+    fs::remove(files.path, none);
   }
 
   /// Children of victims that are no more end as this process's. `all`: waits for those that still live.
@@ -263,6 +285,7 @@ class Soak {
     kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
     kind_.power = arguments_.durability == "power";
+    kind_.disk = on_forgetting_disk();
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
     site_.clear();
     model_.clear();
@@ -303,11 +326,13 @@ class Soak {
     ::kill(victim, SIGKILL);
     int status = 0;
     ::waitpid(victim, &status, 0);
-    return WIFSIGNALED(status) || wrong(kill, "the loading process ended by itself");
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
+    return wrong(kill, "the loading process ended by itself, with status " + std::to_string(status));
   }
 
   Moment choose_moment() {
     using enum Moment;
+    if (plant_ == Plant::transactions) return transaction;
     static constexpr Moment kCpu[] = {any, opening, step, resize, step, transaction};
     static constexpr Moment kCuda[] = {any, opening, kernel, resize, kernel, transaction};
     Moment const moment = (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 6];
@@ -409,7 +434,8 @@ class Soak {
     }
     Verdict v = judge(site_.copy(kind_.power), kind_, Device::cpu, expected);
     bool const unborn = fresh_ && acknowledged == 0 && page.opened_in_us == 0 &&
-                        (v.open.code() == Code::not_found || v.open.code() == Code::corrupt);
+                        (v.open.code() == Code::not_found || v.open.code() == Code::corrupt ||
+                         (kind_.disk && v.open.code() == Code::invalid_argument));
     if (unborn) return true;
     if (!v.wrong.empty()) {
       return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " steps acknowledged, " +
@@ -454,6 +480,8 @@ class Soak {
   /// The next victim goes on with the original: as the crash left it, or closed in order.
   bool carry_on(std::uint64_t kill) {
     if (fresh_ || random_() % kClosedOneIn != 0) return true;
+    std::optional<ForgettingFiles> disk;
+    if (kind_.disk) disk.emplace();
     auto store = open_soon([&] { return open_pool(site_.original(kind_.power), Device::cpu); });
     Status const closed = store.ok() ? store->close() : store.status();
     crashed_ = false;
@@ -567,7 +595,7 @@ int soak(int argc, char** argv) {
   app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
   app.add_option("--with", a.with, "what goes wrong beside the kills")
-      ->check(CLI::IsMember({"forks", "allocations"}))
+      ->check(CLI::IsMember({"forks", "allocations", "disk"}))
       ->delimiter(',');
   std::vector<std::string> plants;
   for (PlantName const& p : kPlants) plants.emplace_back(p.name);
@@ -580,6 +608,9 @@ int soak(int argc, char** argv) {
       throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
     if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
       throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
+    bool const disk = std::find(a.with.begin(), a.with.end(), "disk") != a.with.end();
+    if (disk && a.durability != "power") throw CLI::ValidationError("--with", "a disk comes with --durability power");
+    if (a.plant == "disks" && !disk) throw CLI::ValidationError("--plant", "disks comes with --with disk");
     if (!a.with.empty() && a.device != "cpu") throw CLI::ValidationError("--with", "on the CPU only");
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -7,6 +7,7 @@
 
 #include "soak/allocations.hpp"
 #include "soak/children.hpp"
+#include "soak/forgetting_files.hpp"
 #include "soak/gpu_hooks.hpp"
 
 namespace perdure::test {
@@ -32,6 +33,8 @@ class Loader {
 
   [[noreturn]] void load() {
     if (a_.kind.device == Device::cuda) show_kernels(&page_.kernel);
+    if (a_.kind.disk) disk_.emplace();
+    if (a_.plant == Plant::disks) disk_->lie();
     if (a_.trap) {
       if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok()) give_up("arming trap", a_.trap->nth, s);
     }
@@ -58,10 +61,12 @@ class Loader {
     page_.operations += step.operations();
   }
 
-  [[nodiscard]] bool injecting() const { return a_.allocations_fail != 0; }
+  [[nodiscard]] bool injecting() const { return a_.allocations_fail != 0 || a_.disk_fails != 0; }
   void fail(bool whether) {
-    fail_allocations(a_.seed * 1'000'003 + a_.kill, whether ? a_.allocations_fail : 0);
-    page_.failures = failed_allocations();
+    std::uint64_t const seed = a_.seed * 1'000'003 + a_.kill;
+    fail_allocations(seed, whether ? a_.allocations_fail : 0);
+    if (disk_) disk_->fail(seed, whether ? a_.disk_fails : 0);
+    page_.failures = failed_allocations() + (disk_ ? disk_->failures() : 0);
   }
 
   /// Either the store goes on, and nothing of the step is there; or it refuses everything until it is opened anew, and
@@ -69,7 +74,9 @@ class Loader {
   void refused(std::uint64_t number) {
     fail(false);
     std::size_t const before = page_.refused;
+    if (a_.plant == Plant::refused) page_.acknowledged = number + 1;
     if (!write_nothing(*store, a_.kind).ok()) give_way(number);
+    if (a_.disk_fails != 0) give_up("a write after a failed one", number, {Code::ok, "it was taken"});
     if (before == kMostRefused) rest();
     if (a_.plant != Plant::refused) {
       page_.refused_step[before] = number;
@@ -159,6 +166,7 @@ class Loader {
   Assignment const& a_;
   Page& page_;
   Children children_;
+  std::optional<ForgettingFiles> disk_;
 };
 
 }  // namespace

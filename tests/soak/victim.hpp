@@ -54,6 +54,7 @@ enum class Plant : std::uint8_t {
   forks,         // a child writes to the pool
   orphans,       // one keeps its parent's lock
   refused,       // a step that was refused is acknowledged
+  disks,         // the disk acknowledges some writes that it does not make durable
 };
 
 struct Assignment {
@@ -66,6 +67,7 @@ struct Assignment {
   Plant plant = Plant::none;
   bool forks = false;  // it forks children while it loads
   std::uint64_t allocations_fail = 0;  // one in so many, within calls; 0: none
+  std::uint64_t disk_fails = 0;  // of the requests to it, one in so many; 0: none
 };
 
 inline constexpr int kTrapped = 40;  // exit status: the trap came, and the store said so

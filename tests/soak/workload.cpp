@@ -113,7 +113,11 @@ std::string Kind::describe() const {
     return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") + (variable ? ", variable" : "");
   return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
          std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
-         "S, " + (power ? "power" : "process") + (device == Device::cuda ? ", cuda" : "");
+         "S, " +
+         (disk    ? "power on a disk that forgets"
+          : power ? "power"
+                  : "process") +
+         (device == Device::cuda ? ", cuda" : "");
 }
 
 std::size_t Step::operations() const {

@@ -22,6 +22,7 @@ struct Kind {
   bool variable = false;
   Shape shape;
   bool power = false;
+  bool disk = false;  // durability power on a disk that forgets (forgetting_files.hpp)
   Device device = Device::cpu;  // of the process that is killed
 
   [[nodiscard]] std::string describe() const;
