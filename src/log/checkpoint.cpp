@@ -266,11 +266,14 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
     if (info.ok() && info->pool_id != pool_id_) why[i] = corrupt(*files_.image[i], "it belongs to another pool");
     if (why[i].ok()) found[i] = *info;
     if (why[i].ok()) sequence_ = std::max(sequence_, info->sequence);
+    // Its next batch may be one that is in no log, and was not acknowledged if its record was not written.
+    if (why[i].ok()) seen_.lsn = std::max(seen_.lsn, info->at.lsn);
   }
   std::uint32_t first = found[1] && (!found[0] || found[1]->sequence > found[0]->sequence) ? 1 : 0;
   if (record->has_value()) {
     first = (*record)->image;
     sequence_ = std::max(sequence_, (*record)->sequence);
+    seen_ = {std::max(seen_.lsn, (*record)->lsn), (*record)->next_batch};
     // An image newer than its record was durable in full when the power went; its record was not.
     if (found[first] && found[first]->header_crc != (*record)->image_crc &&
         found[first]->sequence <= (*record)->sequence)
