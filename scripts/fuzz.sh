@@ -20,7 +20,9 @@ fuzz() {
 }
 
 build_native() {
-  cmake -G Ninja -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++-19 -DPERDURE_FUZZ=ON \
+  local clang
+  clang=$(scripts/clang.sh)
+  cmake -G Ninja -S . -B build/fuzz -DCMAKE_CXX_COMPILER="clang++-$clang" -DPERDURE_FUZZ=ON \
     -DPERDURE_SANITIZE="address;undefined" -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON \
     -DPERDURE_PYTHON=OFF >build/fuzz-configure.log || {
     tail -n 30 build/fuzz-configure.log >&2

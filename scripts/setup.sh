@@ -54,7 +54,18 @@ wanted_packages() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip fio ;; esac
-  case " $* " in *" --fuzz "*) printf '%s\n' clang-19 libclang-rt-19-dev ;; esac
+  case " $* " in *" --fuzz "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
+}
+
+# Which clang: where apt has no list of packages yet, one is fetched first.
+choose_clang() {
+  missing=(clang-19 libclang-rt-19-dev)
+  if ! clang=$(scripts/clang.sh --candidate 2>/dev/null); then
+    find_root
+    command -v apt-get >/dev/null && quietly "${sudo[@]}" apt-get -q update
+    clang=$(scripts/clang.sh --candidate) || fail "the fuzz targets need clang of 14 or later, and apt offers none"
+  fi
+  say "fuzz targets: clang-$clang"
 }
 
 # g++, make and cmake may come from elsewhere than apt.
@@ -199,6 +210,7 @@ check_python
 if [ "$offline" != 0 ]; then
   exec scripts/offline.sh unpack
 fi
+case " $* " in *" --fuzz "*) choose_clang ;; esac
 install_system_packages "$@"
 case " $* " in *" --test "*) install_ccache ;; esac  # else it comes with other packages or not at all
 make_venv

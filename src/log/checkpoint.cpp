@@ -235,10 +235,12 @@ Result<ImageInfo> Checkpoints::read_image(std::uint32_t which) {
   auto info = read_image_info(file);
   if (!info) return info;
   if (info->pool_id != pool_id_) return corrupt(file, "it belongs to another pool");
-  std::uint64_t const wanted = image_file_bytes(*info);
-  if (file.bytes() < wanted)
+  // Its next batch may be one that is in no log, and was not acknowledged if its record was not written.
+  seen_.lsn = std::max(seen_.lsn, info->at.lsn);
+  std::uint64_t const whole = image_file_bytes(*info);
+  if (file.bytes() < whole)
     return corrupt(file, "truncated: the file has " + std::to_string(file.bytes()) + " bytes, the whole image " +
-                             std::to_string(wanted));
+                             std::to_string(whole));
   return info;
 }
 
@@ -259,6 +261,7 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
   if (record->has_value()) {
     first = (*record)->image;
     sequence_ = std::max(sequence_, (*record)->sequence);
+    seen_ = {std::max(seen_.lsn, (*record)->lsn), (*record)->next_batch};
     // An image newer than its record was durable in full when the power went; its record was not.
     if (found[first] && found[first]->header_crc != (*record)->image_crc &&
         found[first]->sequence <= (*record)->sequence)

@@ -74,6 +74,10 @@ class Checkpoints {
   Result<Loaded> load(MakeRoom const& make_room);
   /// Batches before this are in both images (in the one there is, if the other is none).
   [[nodiscard]] Lsn keep_from() const;
+  /// A checkpoint that load() has seen, damaged perhaps, was written when the log had reached further than this.
+  [[nodiscard]] bool has_seen_more_than(LogPosition end) const {
+    return end.lsn < seen_.lsn || end.next_batch < seen_.next_batch;
+  }
   /// Of the newest checkpoint.
   [[nodiscard]] LogPosition newest() const { return newest_; }
 
@@ -87,6 +91,7 @@ class Checkpoints {
   std::uint64_t sequence_ = 0;  // of the newest record
   std::uint32_t active_ = 1;  // image it names; the next checkpoint goes to the other
   LogPosition newest_;
+  LogPosition seen_;  // furthest places that records, or images' headers, name
   std::optional<Lsn> older_;  // place of the other image, where that is whole
 };
 

@@ -59,11 +59,19 @@ struct GroupHeader {             // bytes
   std::uint32_t epoch;           //  40
   std::uint32_t part;            //  44  0, 1, ... within the batch
   std::uint32_t payload_bytes;   //  48
-  std::uint32_t reserved[2];     //  52  zero
+  std::uint32_t behind;          //  52  1 + blocks before it that were not durable when it was sealed; 0 = not known
+  std::uint32_t reserved;        //  56  zero
   std::uint32_t crc;             //  60  CRC-32C of the whole group but these four bytes, zeros at its end included
 };
 static_assert(sizeof(GroupHeader) == 64 && offsetof(GroupHeader, crc) == 60);
 static_assert(std::has_unique_object_representations_v<GroupHeader>);
+
+/// All groups before this were durable when that group was sealed: what is missing of them is damage, and no write that
+/// was under way. 0 where it is not known.
+[[nodiscard]] constexpr Lsn durable_when_sealed(GroupHeader const& h) {
+  std::uint64_t const behind = std::uint64_t{h.behind} * kBlock;
+  return h.behind == 0 || behind > h.lsn + kBlock ? 0 : h.lsn + kBlock - behind;
+}
 
 inline constexpr std::uint64_t kMaxGroup = 1u << 20;
 [[nodiscard]] constexpr std::uint64_t group_bytes(std::uint64_t payload) {
@@ -77,34 +85,34 @@ inline constexpr std::uint64_t kMaxGroup = 1u << 20;
 }
 
 /// A copy of a pool as it was at one place of the log. Complete in itself: a snapshot is one such file.
-struct ImageHeader {             // bytes
-  std::array<char, 8> magic;     //   0
+struct ImageHeader {  // bytes
+  std::array<char, 8> magic;  //   0
   std::uint32_t format_version;  //   8
-  std::uint32_t chunk_bytes;     //  12  multiple of 4096
-  PoolId pool_id;                //  16
-  std::uint64_t sequence;        //  32  of the checkpoint; 0 for a snapshot
-  std::uint64_t lsn;             //  40  batches from here on are not in it
-  std::uint64_t next_batch;      //  48  number of the first batch that is not in it
-  std::uint64_t bytes;           //  56  of the pool; multiple of 4096
-  std::uint32_t table_crc;       //  64  CRC-32C of the checksums of all chunks
-  std::uint8_t reserved[56];     //  68  zero
-  std::uint32_t crc;             // 124  CRC-32C of bytes 0..123
+  std::uint32_t chunk_bytes;  //  12  multiple of 4096
+  PoolId pool_id;  //  16
+  std::uint64_t sequence;  //  32  of the checkpoint; 0 for a snapshot
+  std::uint64_t lsn;  //  40  batches from here on are not in it
+  std::uint64_t next_batch;  //  48  number of the first batch that is not in it
+  std::uint64_t bytes;  //  56  of the pool; multiple of 4096
+  std::uint32_t table_crc;  //  64  CRC-32C of the checksums of all chunks
+  std::uint8_t reserved[56];  //  68  zero
+  std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
 static_assert(sizeof(ImageHeader) == 128 && offsetof(ImageHeader, crc) == 124);
 static_assert(std::has_unique_object_representations_v<ImageHeader>);
 
 /// Which image counts.
-struct CheckpointRecord {        // bytes
-  std::array<char, 8> magic;     //   0
+struct CheckpointRecord {  // bytes
+  std::array<char, 8> magic;  //   0
   std::uint32_t format_version;  //   8
-  std::uint32_t image;           //  12  0 = A, 1 = B
-  PoolId pool_id;                //  16
-  std::uint64_t sequence;        //  32  copy `sequence % 2` holds it
-  std::uint64_t lsn;             //  40  of the image
-  std::uint64_t next_batch;      //  48
-  std::uint32_t image_crc;       //  56  ImageHeader::crc
-  std::uint8_t reserved[64];     //  60  zero
-  std::uint32_t crc;             // 124  CRC-32C of bytes 0..123
+  std::uint32_t image;  //  12  0 = A, 1 = B
+  PoolId pool_id;  //  16
+  std::uint64_t sequence;  //  32  copy `sequence % 2` holds it
+  std::uint64_t lsn;  //  40  of the image
+  std::uint64_t next_batch;  //  48
+  std::uint32_t image_crc;  //  56  ImageHeader::crc
+  std::uint8_t reserved[64];  //  60  zero
+  std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
 static_assert(sizeof(CheckpointRecord) == 128 && offsetof(CheckpointRecord, crc) == 124);
 static_assert(std::has_unique_object_representations_v<CheckpointRecord>);

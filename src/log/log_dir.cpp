@@ -140,7 +140,9 @@ Result<std::unique_ptr<LogDir>> LogDir::open(std::string const& directory) {
 }
 
 Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
-  return log::replay(*log_file_, identity_, from, deliver);
+  auto report = log::replay(*log_file_, identity_, from, deliver);
+  if (report && checkpoints_->has_seen_more_than(report->end)) report->lost("a later checkpoint had been written");
+  return report;
 }
 
 Status LogDir::start(LogPosition end) {

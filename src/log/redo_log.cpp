@@ -61,7 +61,8 @@ Status format_log(BlockFile& file, PoolId const& pool_id, std::uint64_t ring_byt
     return {Code::invalid_argument, "log " + file.name() + ": its size must be a multiple of 4096 bytes"};
   // A crash in here leaves no valid header, and the file is refused.
   if (Status s = file.zero(0, kRingOffset + ring_bytes); !s.ok()) return s;
-  return write_header(file, {pool_id, ring_bytes, 0, 0});
+  if (Status s = write_header(file, {pool_id, ring_bytes, 0, 0}); !s.ok()) return s;
+  return write_header(file, {pool_id, ring_bytes, 1, 0});  // so that a copy that is not valid is damaged
 }
 
 Result<LogIdentity> read_identity(BlockFile& file) {
@@ -70,7 +71,7 @@ Result<LogIdentity> read_identity(BlockFile& file) {
   auto const read = file.read(0, blocks->span());
   if (!read) return read.status();
   LogHeader best{};
-  bool found = false;
+  int found = 0;
   for (std::uint64_t copy = 0; copy < 2; ++copy) {
     LogHeader h;
     std::memcpy(&h, blocks->data() + copy * kBlock, sizeof h);
@@ -80,14 +81,16 @@ Result<LogIdentity> read_identity(BlockFile& file) {
                                "; this build reads version " + std::to_string(kLogVersion) +
                                ": open it with the build that made it");
     }
-    if (!found || h.epoch > best.epoch) best = h;
-    found = true;
+    if (found == 0 || h.epoch > best.epoch) best = h;
+    ++found;
   }
-  if (!found)
-    return corrupt(file, "neither copy of its header is valid: not a Perdure log, or its creation was cut short");
+  if (found == 0)
+    return corrupt(file,
+                   "neither copy of its header (bytes 0 and 4096) is valid: not a Perdure log, or damaged, or its "
+                   "creation was cut short; restore a snapshot");
   if (best.ring_bytes == 0 || best.ring_bytes % kBlock != 0)
     return corrupt(file, "its header gives an impossible size");
-  return LogIdentity{best.pool_id, best.ring_bytes, best.epoch, best.epoch_lsn};
+  return LogIdentity{best.pool_id, best.ring_bytes, best.epoch, best.epoch_lsn, found < 2};
 }
 
 RedoLog::RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end, Lsn keep_from,
@@ -120,12 +123,19 @@ Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file,
 }
 
 // Durable before the first group of the epoch is written: whatever an earlier opening left beyond
-// `end` carries an older epoch, and replay will not take it for a continuation.
+// `end` carries an older epoch, and replay will not take it for a continuation. The copy that is damaged may have been
+// of the next epoch, so that one is passed over; and both copies are written, so that of two the newer is always the
+// next.
 Status RedoLog::begin_epoch() {
   if (mutated(Mutant::epoch_not_begun)) return {};
-  ++identity_.epoch;
+  bool const both = std::exchange(identity_.copy_damaged, false);
+  identity_.epoch += both ? 3 : 1;
   identity_.epoch_lsn = tail_.lsn;
-  return write_header(*file_, identity_);
+  Status s = write_header(*file_, identity_);
+  if (!s.ok() || !both) return s;
+  LogIdentity before = identity_;
+  --before.epoch;
+  return write_header(*file_, before);
 }
 
 RedoLog::~RedoLog() {
@@ -232,6 +242,7 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   h.epoch = identity_.epoch;
   h.part = part;
   h.payload_bytes = static_cast<std::uint32_t>(payload);
+  h.behind = static_cast<std::uint32_t>(1 + (lsn - durable_lsn()) / kBlock);
   std::memcpy(group, &h, sizeof h);
   std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);
   h.crc = group_crc(group, bytes);
@@ -332,6 +343,12 @@ void RedoLog::commit() {
     wake_waiters();
   }
   wake_waiters();
+}
+
+void RedoLog::skip_batch() {
+  std::lock_guard const only(append_);
+  std::lock_guard const lock(mutex_);
+  ++tail_.next_batch;
 }
 
 Status RedoLog::wait_durable(Lsn lsn) {

@@ -46,6 +46,9 @@ struct LogIdentity {
   std::uint64_t ring_bytes = 0;
   std::uint32_t epoch = 0;
   Lsn epoch_lsn = 0;
+  /// Only one copy of the header is valid. The other one may have been of the next epoch, and groups of that epoch
+  /// count.
+  bool copy_damaged = false;
 };
 
 /// Writes zeros over the whole file, then a header: an empty log.
@@ -65,6 +68,8 @@ class RedoLog {
   /// Appends one batch, whose bytes are those of all pieces, and begins to write it. The place it
   /// returns is the batch's end. Code::no_space: the ring is full until a checkpoint truncates it.
   Result<Lsn> append(std::span<std::span<std::byte const> const> pieces);
+  /// The next batch is not in the log, but in the checkpoint that follows: none that lacks it goes on with what comes.
+  void skip_batch();
   /// Returns when everything before `lsn` is durable, or the log has failed.
   Status wait_durable(Lsn lsn);
   /// What lies before `lsn` is in a durable checkpoint. Never moves back.
@@ -104,17 +109,17 @@ class RedoLog {
   LogOptions const options_;
   AlignedBuffer buffer_;  // byte `lsn % size` holds what lies at lsn; only what is not durable is needed
 
-  std::mutex append_;     // one append at a time; taken before mutex_
+  std::mutex append_;  // one append at a time; taken before mutex_
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  LogPosition tail_;          // of the next batch
+  LogPosition tail_;  // of the next batch
   Lsn keep_from_ = 0;
   Lsn durable_ = 0;
-  std::deque<Extent> sealed_;   // not yet being written, in order
-  std::deque<Extent> flying_;   // being written, in order
+  std::deque<Extent> sealed_;  // not yet being written, in order
+  std::deque<Extent> flying_;  // being written, in order
   std::uint64_t first_flying_ = 0;  // tag of flying_.front()
-  std::uint32_t in_flight_ = 0;     // flying_ but those done
+  std::uint32_t in_flight_ = 0;  // flying_ but those done
   Status failed_;
   bool stopping_ = false;
   std::thread committer_;

@@ -1,5 +1,6 @@
 #include "log/replay.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -40,18 +41,32 @@ std::string bit_text(std::uint64_t byte, std::uint64_t bit) {
   return "bit " + std::to_string(bit) + " of byte " + std::to_string(byte) + " of the group";
 }
 
-/// The one bit of a group of `bytes` bytes that keeps its checksum from passing; empty if it is not one.
-std::string find_flip(std::span<std::byte const> group, GroupHeader const& h) {
+struct Bit {
+  std::uint64_t byte = 0, bit = 0;
+};
+
+/// The one bit of a group that keeps its checksum from passing; none if it is not one.
+std::optional<Bit> find_flip(std::span<std::byte const> group, GroupHeader const& h) {
   std::uint32_t const difference = group_crc(group.data(), group.size()) ^ h.crc;
   constexpr std::uint64_t kCrcAt = offsetof(GroupHeader, crc);
   if (std::has_single_bit(difference)) {  // in the checksum itself
     auto const bit = static_cast<std::uint64_t>(std::countr_zero(difference));
-    return bit_text(kCrcAt + bit / 8, bit % 8);
+    return Bit{kCrcAt + bit / 8, bit % 8};
   }
   auto const bit = wrong_bit(difference, group.size() - sizeof h.crc);
-  if (!bit) return {};
+  if (!bit) return std::nullopt;
   std::uint64_t const byte = *bit / 8;
-  return bit_text(byte < kCrcAt ? byte : byte + sizeof h.crc, *bit % 8);
+  return Bit{byte < kCrcAt ? byte : byte + sizeof h.crc, *bit % 8};
+}
+
+/// But for that bit it is the group that was expected, to the zeros that close it: no torn write looks like that.
+bool is_expected_but_for(Bit flip, std::span<std::byte const> group, Expected const& e) {
+  std::vector<std::byte> right(group.begin(), group.end());
+  right[flip.byte] ^= static_cast<std::byte>(1u << flip.bit);
+  GroupHeader const h = header_of(right);
+  if (!is_expected(h, e) || sizeof h + h.payload_bytes > right.size()) return false;
+  auto const rest = std::span(right).subspan(sizeof h + h.payload_bytes);
+  return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
 class Replayer {
@@ -69,7 +84,9 @@ class Replayer {
       if (Status s = take(*group); !s.ok()) return s;
       stream_.advance(group->size());
     }
-    report_.lost_acknowledged = report_.end.lsn < identity_.epoch_lsn;
+    if (report_.reason == StopReason::flipped) report_.lost("a group that was whole is damaged");
+    if (Status s = look_beyond(); !s.ok()) return s;
+    if (report_.end.lsn < identity_.epoch_lsn) report_.lost("an earlier opening had reached further");
     return report_;
   }
 
@@ -81,8 +98,40 @@ class Replayer {
             lsn,
             report_.end.next_batch,
             part_,
-            current ? identity_.epoch : epoch_,
-            current ? identity_.epoch : identity_.epoch - 1};
+            current ? std::max(identity_.epoch, epoch_) : epoch_,
+            current ? identity_.epoch + (identity_.copy_damaged ? 1 : 0) : identity_.epoch - 1};
+  }
+
+  /// A write that was under way may be lost while later ones are there, but no later one was sealed when it was
+  /// durable. One that was tells damage from the log's end. It is not far: a log's memory holds what is not durable.
+  Status look_beyond() {
+    constexpr std::uint64_t kFar = 8u << 20;
+    Lsn const stop = report_.stop_lsn;
+    while (stream_.lsn() < stop + kFar) {
+      auto block = stream_.peek(kBlock);
+      if (!block) return block.status();
+      if (block->size() < kBlock) return {};  // the file ends, or a whole lap has been read
+      auto bytes = whole_group(header_of(*block));
+      if (!bytes) return bytes.status();
+      if (*bytes > 0 && durable_when_sealed(header_of(*block)) > stop) {
+        report_.lost("a later group, at byte " + std::to_string(kRingOffset + stream_.lsn() % identity_.ring_bytes) +
+                     " of the log, was written when it was durable");
+        return {};
+      }
+      stream_.advance(std::max(*bytes, kBlock));
+    }
+    return {};
+  }
+  /// Length of the group that begins here, where it is of this place and of the present epoch; else 0.
+  Result<std::uint64_t> whole_group(GroupHeader const& h) {
+    Expected const e = expected();
+    bool const ours = h.magic == kGroupMagic && h.format_version == kLogVersion && h.pool_id == e.pool_id &&
+                      h.lsn == e.lsn && h.epoch >= e.epoch_low && h.epoch <= e.epoch_high && has_sane_length(h);
+    if (!ours) return std::uint64_t{0};
+    std::uint64_t const bytes = group_bytes(h.payload_bytes);
+    auto group = stream_.peek(bytes);
+    if (!group) return group.status();
+    return group->size() == bytes && group_crc(group->data(), bytes) == h.crc ? bytes : 0;
   }
 
   /// The next group, if it is whole and the right one; else empty, and the report says why.
@@ -173,7 +222,8 @@ class Replayer {
   /// Looks for the one wrong bit, also where that bit is in the length and so hides the group's end.
   Result<std::string> flip_in(GroupHeader const& h, std::span<std::byte const> group) {
     if (!group.empty()) {
-      if (std::string flip = find_flip(group, h); !flip.empty()) return flip;
+      auto const flip = find_flip(group, h);
+      if (flip && is_expected_but_for(*flip, group, expected())) return bit_text(flip->byte, flip->bit);
     }
     for (std::uint32_t bit = 0; bit < 32; ++bit) {
       GroupHeader right = h;
@@ -217,8 +267,14 @@ std::string ReplayReport::describe() const {
                      std::to_string(end.lsn) + "; ended at LSN " + std::to_string(stop_lsn) + " (byte " +
                      std::to_string(stop_offset) + " of the log): " + std::string(name(reason));
   if (!detail.empty()) text += ", " + detail;
-  if (lost_acknowledged) text += "; ACKNOWLEDGED BATCHES ARE LOST: an earlier opening had reached further";
+  if (lost_acknowledged)
+    text += "; ACKNOWLEDGED BATCHES ARE LOST: " + lost_why + "; restore a snapshot, or go on without them";
   return text;
+}
+
+void ReplayReport::lost(std::string why) {
+  lost_acknowledged = true;
+  lost_why = std::move(why);
 }
 
 Result<ReplayReport> replay(BlockFile& file, LogIdentity const& identity, LogPosition from, Deliver const& deliver) {

@@ -32,10 +32,12 @@ struct ReplayReport {
   Lsn stop_lsn = 0;                // of the group that ended the log; end.lsn, or inside the batch after it
   std::uint64_t stop_offset = 0;   // its byte in the file
   std::string detail;              // for example "bit 3 of byte 77 of the group"
-  /// The log ends before a place that an earlier opening had reached: acknowledged batches are gone.
+  /// The log ends before a place that it is known to have reached, or in a group that was whole once.
   bool lost_acknowledged = false;
+  std::string lost_why;            // how that is known
   double seconds = 0;
 
+  void lost(std::string why);
   [[nodiscard]] std::string describe() const;
 };
 

@@ -133,7 +133,9 @@ Status GphashStore::log_pieces(std::span<std::span<std::byte const> const> piece
   auto const lsn = power_->log().append(pieces);
   bool const full = !lsn.ok() && power_->log().failure().ok();
   if (!lsn.ok() && !full) return lsn.status();
-  return full ? checkpoint() : Status{};
+  if (!full) return {};
+  power_->log().skip_batch();
+  return checkpoint();
 }
 
 /// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait. One that

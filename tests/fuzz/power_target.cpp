@@ -2,12 +2,11 @@
 // checksums made right again it holds what it held after some batch (a damaged log ends there), or after the last one
 // (images), or it is refused.
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
 
-#include "../support/folders.hpp"
+#include "../support/memory_disk.hpp"
 #include "log/checkpoint.hpp"
 #include "log/format.hpp"
 #include "pools.hpp"
@@ -95,9 +94,12 @@ class Writer {
   Whole* whole_;
 };
 
-Directory read_all(std::string const& path) {
+constexpr char const* kDirectory = "/disk/log";
+std::string name_in(std::string const& file) { return std::string(kDirectory) + "/" + file; }
+
+Directory read_all(MemoryDisk const& disk) {
   Directory files;
-  for (char const* const name : kFiles) files[name] = read_file(path + "/" + name);
+  for (char const* const name : kFiles) files[name] = disk.bytes_of(name_in(name));
   return files;
 }
 
@@ -117,18 +119,18 @@ std::vector<std::uint64_t> groups_in(Bytes const& log) {
 Whole make(PowerKind const& kind) {
   Whole whole;
   PoolPath pool;
-  DiskDir const dir("fuzz-whole");
+  MemoryDisk const disk;
   CreateOptions create;
   create.key_bytes = kind.variable ? 0 : 8;
   create.value_bytes = kind.variable ? 0 : 16;
   create.layout = kind.layout;
   create.expected_records = 64;
   create.durability = Durability::power;
-  create.log_dir = dir.path;
+  create.log_dir = kDirectory;
   create.log_bytes = 1u << 20;
   create.max_bytes = 24u << 20;
   OpenOptions options = one_thread();
-  options.log_dir = dir.path;
+  options.log_dir = kDirectory;
   Writer writer(kind, whole);
   auto store = Store::create(pool.str(), create, one_thread());
   must(store.status());
@@ -141,7 +143,7 @@ Whole make(PowerKind const& kind) {
   writer.mix(*store, 20, 50);
   writer.erase(*store, 0, 4);
   writer.put(*store, 2, 3, 'c');
-  whole.files = read_all(dir.path);
+  whole.files = read_all(disk);
   whole.groups = groups_in(whole.files["redo.log"]);
   return whole;
 }
@@ -232,11 +234,10 @@ void seal_images(Directory& files) {
 }
 
 /// Opens the store that these files leave.
-Result<Store> open(Directory const& files, std::string const& pool, DiskDir const& dir) {
-  std::filesystem::create_directory(dir.path);
-  for (auto const& [name, bytes] : files) write_file(dir.file(name.c_str()), bytes);
+Result<Store> open(Directory const& files, std::string const& pool, MemoryDisk& disk) {
+  for (auto const& [name, bytes] : files) disk.lay(name_in(name), bytes);
   OpenOptions options = one_thread();
-  options.log_dir = dir.path;
+  options.log_dir = kDirectory;
   return Store::open(pool, options);
 }
 
@@ -251,8 +252,8 @@ void fuzz_log(std::uint8_t const* data, std::size_t size) {
   if (keeps_sums(data[0])) seal_log(whole, log);
   if ((data[0] & 0x30) == 0x30 && size > 1) log.resize(log.size() / 256 * data[1]);
   PoolPath pool;
-  DiskDir const dir("fuzz-log");
-  auto store = open(files, pool.str(), dir);
+  MemoryDisk disk;
+  auto store = open(files, pool.str(), disk);
   if (!store) return;
   auto const held = scan_all(*store);
   if (!keeps_sums(data[0]) && std::find(whole.after.begin(), whole.after.end(), held) == whole.after.end())
@@ -274,8 +275,8 @@ void fuzz_image(std::uint8_t const* data, std::size_t size) {
     cut.resize(cut.size() / 256 * data[1]);
   }
   PoolPath pool;
-  DiskDir const dir("fuzz-image");
-  auto store = open(files, pool.str(), dir);
+  MemoryDisk disk;
+  auto store = open(files, pool.str(), disk);
   if (!store) return;
   if (!keeps_sums(data[0]) && scan_all(*store) != whole.after.back())
     fault("a damaged image was taken for a whole one");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "../support/memory_disk.hpp"
 #include "log/checkpoint.hpp"
 #include "log/format.hpp"
 #include "pools.hpp"
@@ -15,18 +16,20 @@ using log::kBlock;
 using log::kChunkBytes;
 
 constexpr std::size_t kMostKinds = 16;
+constexpr char const* kName = "/disk/snapshot";
 
 /// Of the undamaged store.
 Bytes const& snapshot_of(std::size_t kind) {
   static std::optional<Bytes> all[kMostKinds];
   if (all[kind]) return *all[kind];
-  PoolPath pool, file;
+  MemoryDisk const disk;
+  PoolPath pool;
   write_file(pool.str(), image_of(kind).bytes);
   auto store = Store::open(pool.str(), one_thread());
   must(store.status());
-  must(store->snapshot(file.str()));
+  must(store->snapshot(kName));
   must(store->close());
-  all[kind] = read_file(file.str());
+  all[kind] = disk.bytes_of(kName);
   return *all[kind];
 }
 
@@ -71,11 +74,12 @@ void fuzz_snapshot(std::uint8_t const* data, std::size_t size) {
   for (Damage const& d : damages_in(data, size)) d.put(bytes[place_of(kind, bytes, d)]);
   if (keeps_sums(data[0])) seal(kind, bytes);
   if ((data[0] & 0x30) == 0x30 && size > 1) bytes.resize(bytes.size() / 256 * data[1]);
-  PoolPath file, pool;
-  write_file(file.str(), bytes);
+  MemoryDisk disk;
+  PoolPath pool;
+  disk.lay(kName, bytes);
   RestoreOptions options;
   options.durability = Durability::process;
-  auto store = Store::restore(file.str(), pool.str(), options, one_thread());
+  auto store = Store::restore(kName, pool.str(), options, one_thread());
   if (!store) return;
   if (!keeps_sums(data[0]) && scan_all(*store) != contents_of(kind))
     fault("a damaged snapshot was restored as if whole");

@@ -252,6 +252,18 @@ TEST_F(PowerStoreOne, ABatchLargerThanTheLogIsKeptByACheckpoint) {
   EXPECT_EQ(restored->stats().records, 60'000u);
 }
 
+// It was in no log, so the other image and the log do not make up for it.
+TEST_F(PowerStoreOne, ABatchThatOnlyADamagedImageHeldIsSaidToBeLost) {
+  Driver driver = with_records(60'000);
+  DiskDir const copy{"copy"};
+  fs::copy(log_.path, copy.path);
+  flip(copy.file("image-b"), 4096 + 70'000);
+  auto restored = open(config_, scratch_.file("restored"), copy.path);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_LT(restored->stats().records, 60'000u);
+  EXPECT_TRUE(restored->recovery().lost_acknowledged) << restored->recovery().log_report;
+}
+
 // Merged, these batches would need room for all their records beside the ones they replace.
 TEST_F(PowerStoreOne, APoolWithoutRoomToSpareIsReplayedBatchByBatch) {
   constexpr std::uint32_t kValueBytes = 4096;

@@ -1,0 +1,308 @@
+// Log directories and snapshots of small stores of durability power, and one or two bits of them flipped. An opening,
+// or a restoring, gives every acknowledged batch back, or says that something is damaged and names file and byte; what
+// it gives back is what the store held after some batch. And it lives on so: what is acknowledged then is there after
+// the next kill. The store was closed, or killed with batches in its log; both of its images are checkpoints with
+// batches before and after them. Which bytes: a sample of each kind; in the tests whose names say InEvery, all but
+// those of gaps.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <random>
+
+#include "../crash/pool_file.hpp"
+#include "log/checkpoint.hpp"
+#include "log/format.hpp"
+#include "support/memory_disk.hpp"
+
+namespace perdure::log::test {
+namespace {
+
+using namespace perdure::test;  // NOLINT: of files and contents
+
+using Directory = std::map<std::string, perdure::test::Bytes>;
+using Wanted = std::vector<Contents>;  // after each batch
+
+struct Kind {
+  char const* name;
+  Layout layout;
+  bool variable;
+  bool closed;
+};
+constexpr Kind kKinds[] = {{"WordFixedKilled", Layout::word, false, false},
+                           {"WordFixedClosed", Layout::word, false, true},
+                           {"InPlaceVariableKilled", Layout::in_place, true, false},
+                           {"InPlaceVariableClosed", Layout::in_place, true, true}};
+constexpr char const* kFiles[] = {"redo.log", "checkpoint", "image-a", "image-b"};
+
+struct Flip {
+  std::string file;
+  std::uint64_t byte;
+  unsigned bit;
+};
+/// Bytes of one kind, of one file.
+struct Places {
+  std::string file;
+  std::vector<std::uint64_t> bytes;
+};
+
+void must(Status const& s) {
+  if (!s.ok()) throw std::runtime_error(s.message());
+}
+
+OpenOptions alone() {
+  OpenOptions options;
+  options.threads = 1;
+  return options;
+}
+
+class LogFlips : public testing::TestWithParam<Kind> {
+ protected:
+  /// Three lives, so that each image is a checkpoint with batches before and after it; then batches in the log.
+  LogFlips() {
+    CreateOptions create;
+    create.key_bytes = GetParam().variable ? 0 : 8;
+    create.value_bytes = GetParam().variable ? 0 : 16;
+    create.layout = GetParam().layout;
+    create.expected_records = 32;
+    create.durability = Durability::power;
+    create.log_dir = kDirectory;
+    create.log_bytes = 1u << 20;
+    auto store = Store::create(pool_.str(), create, alone());
+    must(store.status());
+    after_.emplace_back();
+    for (int life = 0; life < 3; ++life) {
+      if (life > 0) store = open(kDirectory);
+      must(store.status());
+      for (std::uint64_t batch = 0; batch < 4; ++batch) write(*store, batch);
+      if (life < 2) must(store->close());
+    }
+    must(store->snapshot(kSnapshot));
+    if (GetParam().closed) must(store->close());
+    for (char const* const name : kFiles) whole_[name] = disk_.bytes_of(name_in(name));
+    if (!GetParam().closed) must(store->close());
+    whole_[kSnapshot] = disk_.bytes_of(kSnapshot);
+  }
+
+  // --- What is written -------------------------------------------------------------------------------------------
+
+  [[nodiscard]] static std::string key(std::uint64_t n) {
+    return GetParam().variable ? "key-" + std::to_string(n * n) : u64_text(n);
+  }
+  [[nodiscard]] static std::string value(std::uint64_t n, std::size_t batch) {
+    return std::string(GetParam().variable ? n % 40 : 16, static_cast<char>('a' + batch % 26));
+  }
+  /// Puts, and every fourth time an erasure; each batch changes what the store holds.
+  void write(Store& store, std::uint64_t batch) {
+    Contents next = after_.back();
+    if (batch == 3) {
+      Strings keys(GetParam().variable ? 0 : 8);
+      auto const first = next.begin();
+      keys.add(first->first);
+      next.erase(first);
+      must(store.erase(keys.column()));
+    } else {
+      Contents some;
+      for (std::uint64_t n = batch * 5; n < batch * 5 + 9; ++n) some[key(n)] = value(n + 1, after_.size());
+      must(put_all(store, some));
+      for (auto const& [k, v] : some) next[k] = v;
+    }
+    after_.push_back(std::move(next));
+  }
+
+  // --- Bytes worth flipping --------------------------------------------------------------------------------------
+
+  static Places range(std::string const& file, std::uint64_t at, std::uint64_t bytes) {
+    Places places{file, {}};
+    for (std::uint64_t i = 0; i < bytes; ++i) places.bytes.push_back(at + i);
+    return places;
+  }
+  [[nodiscard]] std::vector<std::uint64_t> groups_of_log() const {
+    Image const log(whole_.at("redo.log"));
+    std::vector<std::uint64_t> found;
+    for (std::uint64_t at = kRingOffset; at + kBlock <= log.bytes.size();) {
+      auto const header = log.at<GroupHeader>(at);
+      if (header.magic != kGroupMagic) break;
+      found.push_back(at);
+      at += group_bytes(header.payload_bytes);
+    }
+    return found;
+  }
+  void add_image(std::vector<Places>& all, std::string const& file) const {
+    auto const header = Image(whole_.at(file)).at<ImageHeader>(0);
+    all.push_back(range(file, 0, sizeof(ImageHeader)));
+    all.push_back(range(file, kBlock + header.bytes, header.bytes / header.chunk_bytes * 4));
+    all.push_back(range(file, kBlock, sizeof(pm::PoolHeader)));
+    for (std::uint64_t const root : pm::kRootOffset) all.push_back(range(file, kBlock + root, sizeof(pm::Root)));
+    Places rest{file, {}};
+    for (std::uint64_t at = kBlock; at < kBlock + header.bytes; at += 64) {
+      auto const line = std::span(whole_.at(file)).subspan(at, 64);
+      if (std::all_of(line.begin(), line.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
+      for (std::uint64_t i = 0; i < 64; ++i) rest.bytes.push_back(at + i);
+    }
+    all.push_back(std::move(rest));
+  }
+  [[nodiscard]] std::vector<Places> of_directory() const {
+    std::vector<Places> all{range("redo.log", 0, sizeof(LogHeader)), range("redo.log", kBlock, sizeof(LogHeader)),
+                            range("checkpoint", 0, sizeof(CheckpointRecord)),
+                            range("checkpoint", kBlock, sizeof(CheckpointRecord))};
+    for (std::uint64_t const at : groups_of_log()) {
+      all.push_back(range("redo.log", at, sizeof(GroupHeader)));
+      all.push_back(range("redo.log", at + sizeof(GroupHeader), 512));
+      all.push_back(range("redo.log", at + 512, kBlock - 512));
+    }
+    add_image(all, "image-a");
+    add_image(all, "image-b");
+    return all;
+  }
+  [[nodiscard]] std::vector<Places> of_snapshot() const {
+    std::vector<Places> all;
+    add_image(all, kSnapshot);
+    return all;
+  }
+
+  // --- Looking ---------------------------------------------------------------------------------------------------
+
+  static std::string name_in(char const* file) { return std::string(kDirectory) + "/" + file; }
+  void lay(Directory const& files) {
+    for (char const* const name : kFiles) disk_.lay(name_in(name), files.at(name));
+  }
+  Result<Store> open(std::string const& directory) const {
+    OpenOptions options = alone();
+    options.log_dir = directory;
+    return Store::open(pool_.str(), options);
+  }
+  /// Names the file, and says what to do.
+  static void check_refusal(Status const& s, std::string const& where) {
+    EXPECT_EQ(s.code(), Code::corrupt) << s.message();
+    EXPECT_NE(s.message().find(where), std::string::npos) << s.message();
+    bool const way_out = s.message().find("restore") != std::string::npos ||
+                         s.message().find("open it with the build") != std::string::npos;
+    EXPECT_TRUE(way_out) << s.message();
+  }
+  static std::string text(std::span<Flip const> flips) {
+    std::string text;
+    for (Flip const& f : flips)
+      text += f.file + ": bit " + std::to_string(f.bit) + " of byte " + std::to_string(f.byte) + "; ";
+    return text;
+  }
+  void flip(std::span<Flip const> flips) {
+    for (Flip const& f : flips) whole_[f.file][f.byte] ^= static_cast<std::byte>(1u << f.bit);
+  }
+  /// Two bits of the last group of a killed store's log: nothing tells them from a write that the kill cut off.
+  [[nodiscard]] bool may_be_a_torn_end(std::span<Flip const> flips) const {
+    std::uint64_t const last = groups_of_log().back();
+    return !GetParam().closed &&
+           std::ranges::count_if(flips, [&](Flip const& f) { return f.file == "redo.log" && f.byte >= last; }) > 1;
+  }
+  void examine(std::span<Flip const> flips) {
+    SCOPED_TRACE(text(flips));
+    bool const torn_end = may_be_a_torn_end(flips);
+    flip(flips);
+    lay(whole_);
+    flip(flips);
+    auto store = open(kDirectory);
+    if (!store) return check_refusal(store.status(), kDirectory);
+    auto const held = scan_all(*store);
+    ASSERT_TRUE(held.has_value());
+    RecoveryReport const& found = store->recovery();
+    if (*held == after_.back()) return ++right_ % 3 == 0 ? lives_on(*store) : void();
+    EXPECT_NE(std::find(after_.begin(), after_.end(), *held), after_.end()) << "a mix: " << found.log_report;
+    bool const told = found.lost_acknowledged && !found.clean && found.log_report.find("byte ") != std::string::npos &&
+                      found.log_report.find("restore a snapshot") != std::string::npos;
+    EXPECT_TRUE(told || (torn_end && *held == after_[after_.size() - 2]))
+        << "lost, and nobody says so: " << found.log_report;
+  }
+  /// One more batch, and a kill.
+  void lives_on(Store& store) {
+    write(store, 1);
+    Contents const wanted = std::move(after_.back());
+    after_.pop_back();
+    Directory files;
+    for (char const* const name : kFiles) files[name] = disk_.bytes_of(name_in(name));
+    must(store.close());
+    lay(files);
+    auto again = open(kDirectory);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_FALSE(again->recovery().lost_acknowledged) << again->recovery().log_report;
+    EXPECT_TRUE(scan_all(*again) == wanted) << "lost after it was opened: " << again->recovery().log_report;
+  }
+  void restore(std::span<Flip const> flips) {
+    SCOPED_TRACE(text(flips));
+    flip(flips);
+    disk_.lay(kSnapshot, whole_[kSnapshot]);
+    flip(flips);
+    RestoreOptions options;
+    options.durability = Durability::process;
+    options.overwrite = true;
+    auto store = Store::restore(kSnapshot, restored_.str(), options, alone());
+    if (!store) {
+      EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();
+      EXPECT_NE(store.status().message().find(kSnapshot), std::string::npos) << store.status().message();
+      return;
+    }
+    EXPECT_TRUE(scan_all(*store) == after_.back()) << "something else was restored";
+  }
+
+  // --- Which bits ------------------------------------------------------------------------------------------------
+
+  using Examine = std::function<void(std::span<Flip const>)>;
+  void one_bit(std::vector<Places> const& all, std::size_t each, Examine const& look) {
+    for (Places const& places : all)
+      for (std::size_t i = 0; i < each && !HasFailure(); ++i) look(std::array{any_of(places)});
+  }
+  /// Near each other, or anywhere.
+  void two_bits(std::vector<Places> const& all, std::size_t pairs, Examine const& look) {
+    for (std::size_t i = 0; i < pairs && !HasFailure(); ++i) {
+      Places const& first = all[draw_() % all.size()];
+      Flip const a = any_of(first), b = any_of(i % 2 == 0 ? first : all[draw_() % all.size()]);
+      if (a.file == b.file && a.byte == b.byte && a.bit == b.bit) continue;
+      look(std::array{a, b});
+    }
+  }
+  void every_byte(std::vector<Places> const& all, Examine const& look) {
+    for (Places const& places : all)
+      for (std::uint64_t const at : places.bytes) {
+        if (HasFailure()) return;
+        look(std::array{Flip{places.file, at, static_cast<unsigned>((at * 5 + at / 8) % 8)}});
+      }
+  }
+  Flip any_of(Places const& places) {
+    return {places.file, places.bytes[draw_() % places.bytes.size()], static_cast<unsigned>(draw_() % 8)};
+  }
+
+  static constexpr char const* kDirectory = "/disk/log";
+  static constexpr char const* kSnapshot = "/disk/snapshot";
+  MemoryDisk disk_;
+  PoolPath const pool_, restored_;
+  Wanted after_;
+  Directory whole_;
+  std::uint64_t right_ = 0;
+  std::mt19937_64 draw_{20261125u + static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed())};
+};
+
+TEST_P(LogFlips, OfOneBitAreTold) {
+  one_bit(of_directory(), 1, [this](auto flips) { examine(flips); });
+}
+TEST_P(LogFlips, OfTwoBitsAreTold) {
+  two_bits(of_directory(), 25, [this](auto flips) { examine(flips); });
+}
+TEST_P(LogFlips, OfASnapshotAreTold) {
+  one_bit(of_snapshot(), 3, [this](auto flips) { restore(flips); });
+  two_bits(of_snapshot(), 10, [this](auto flips) { restore(flips); });
+}
+TEST_P(LogFlips, OfOneBitInEveryByteAreTold) {
+  every_byte(of_directory(), [this](auto flips) { examine(flips); });
+}
+TEST_P(LogFlips, OfOneBitInEveryByteOfASnapshotAreTold) {
+  every_byte(of_snapshot(), [this](auto flips) { restore(flips); });
+}
+TEST_P(LogFlips, OfTwoBitsInEveryKindAreTold) {
+  two_bits(of_directory(), 4000, [this](auto flips) { examine(flips); });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LogFlips, testing::ValuesIn(kKinds),
+                         [](auto const& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace perdure::log::test
