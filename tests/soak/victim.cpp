@@ -109,6 +109,7 @@ class Loader {
     };
     how.ending = [&, number] { page_.ending = number + 1; };
     how.without_transaction = a_.plant == Plant::transactions;
+    if (how.without_transaction && step.how == Step::How::committed) page_.open_transaction = 1;  // so it should be
     Status s = run(*store, a_.kind, step, how);
     page_.open_transaction = 0;
     return s;
