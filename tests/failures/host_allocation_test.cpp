@@ -569,7 +569,7 @@ TEST_P(HostAllocation, ThatFailsInAnyThreadOfAnOpeningEndsIt) {
   for (std::uint64_t n = 1;; n += n < 300 ? 1 : n / 8) {
     SCOPED_TRACE("allocation " + std::to_string(n));
     std::string const pool = path();
-    OpenOptions const how = options(GetParam().power ? log_.path : "");
+    OpenOptions const how = options(GetParam().power ? log_ : "");
     all_threads_left = n;
     bool const opened = Store::open(pool, how).ok();
     bool const reached = all_threads_left.exchange(0) == 0;
