@@ -141,6 +141,7 @@ struct AccessCounts {
 
 struct Stats {
   std::uint64_t records = 0;  // of a Dash index that was not closed in order: counted when first asked for
+  std::string damage;  // of a Dash index: what the counting met, so that `records` lacks some; empty: nothing
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
   std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
@@ -352,7 +353,7 @@ class Store {
   [[nodiscard]] Result<VerifyReport> verify();
   /// What repairs changed (OpenOptions::repair) has been seen to: `verify` is silent about it from now on, durably.
   Status acknowledge_repair();
-  [[nodiscard]] Stats stats() const;
+  [[nodiscard]] Stats stats() const;  // std::bad_alloc where memory lacks: the one call that has no other answer
   void reset_counts();
   [[nodiscard]] RecoveryReport const& recovery() const;
   [[nodiscard]] Survival survives() const;
@@ -366,7 +367,9 @@ class Store {
   [[nodiscard]] Status belongs_here() const;
 
   /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Aborts a transaction that
-  /// this thread began, and waits for another's. Further calls answer Code::closed.
+  /// this thread began, and waits for another's. Further calls answer Code::closed. An error says what failed in here,
+  /// or after a batch that was acknowledged: the store is closed all the same, and the next opening recovers it. Where
+  /// an earlier call has said what failed, this one need not. Code::corrupt: the index of a Dash pool is damaged.
   Status close();
 
  private:

@@ -228,6 +228,7 @@ void bind_stats(nb::module_& module) {
       .field("residency", &Stats::residency)
       .field("mirror_bytes", &Stats::mirror_bytes)
       .field("residency_note", &Stats::residency_note)
+      .field("damage", &Stats::damage)
       .field("cache_records", &Stats::cache_records)
       .field("cache_bytes", &Stats::cache_bytes)
       .field("log_used_bytes", &Stats::log_used_bytes)

@@ -243,7 +243,8 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
 
 void DashStore::begin_sweep() {
   if (engine_->depth() <= kDepthAtOnce && pool_.bytes() <= kBytesAtOnce) {
-    if (engine_->sweep([] { return true; })) count_if_unknown();
+    // Damage leaves the number of records unknown: recovery().counted and stats() say so.
+    if (engine_->sweep([] { return true; })) static_cast<void>(count_if_unknown());
     return;
   }
   swept_ = false;
@@ -273,10 +274,13 @@ Status DashStore::close() {
   Status const done = given_up_ ? Status{} : caught([this]() -> Status {
     bool const counted = counted_ || count_records();
     last_ = stats_open();
-    if (pool_.read_only() || !counted) return {};
+    if (!counted) last_.damage = engine_->why_damaged().message();
+    if (pool_.read_only()) return {};
+    if (!counted) return corrupt("it was not closed in order, for it is damaged (" + last_.damage + ")");
     engine_->note_count(records_);
-    pool_.publish_clean(closing_note());
-    return {};
+    auto const note = closing_note();
+    pool_.publish_clean(note);
+    return note ? Status{} : corrupt("it is damaged (" + engine_->why_damaged().message() + ")");
   });
   engine_.reset();
   pool_.close();

@@ -222,10 +222,10 @@ bool DashStore::count_records() {
   return count.whole;
 }
 
-void DashStore::count_if_unknown() {
-  if (counted_) return;
+bool DashStore::count_if_unknown() {
+  if (counted_) return true;
   auto const alone = changing_.alone();
-  if (!counted_) static_cast<void>(count_records());
+  return counted_ || count_records();
 }
 
 Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
@@ -320,8 +320,10 @@ Stats DashStore::stats_open() {
 Stats DashStore::stats() {
   auto const open = open_.shared();
   if (closed_ || given_up_) return last_;
-  count_if_unknown();
-  return stats_open();
+  bool const whole = count_if_unknown();
+  Stats s = stats_open();
+  if (!whole) s.damage = engine_->why_damaged().message();
+  return s;
 }
 
 void DashStore::reset_counts() { reads_ = writes_ = orders_ = 0; }

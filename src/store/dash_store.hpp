@@ -90,7 +90,8 @@ class DashStore final : public Store::Impl {
   [[nodiscard]] Status corrupt(std::string const& what) const;
   [[nodiscard]] Status met(std::uint64_t damaged, std::size_t n) const;
   bool count_records();  // false: some segments are damaged; the caller has changing_ alone
-  void count_if_unknown();
+  /// False: the index is damaged, and `records_` lacks what could not be reached.
+  bool count_if_unknown();
   [[nodiscard]] Stats stats_open();
 
   pm::Pool pool_;

@@ -88,6 +88,7 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     bool damaged = false;    // some call said so
     bool wrong_get = false;  // answered something else than what was put
     bool wrong_scan = false;
+    bool wrong_count = false;  // another number than were put, and no word of it
     std::uint64_t faults = 0;
   };
   void look_at(Seen& seen, Status const& s) {
@@ -142,8 +143,12 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
       seen.faults = report->fault_count;
       EXPECT_EQ(report->faults.empty(), seen.faults == 0);
     }
-    static_cast<void>(store->stats());
-    EXPECT_TRUE(store->close().ok());
+    Stats const stats = store->stats();
+    seen.wrong_count = stats.records != contents_.size() && stats.damage.empty();
+    seen.damaged |= !stats.damage.empty();
+    Status const closed = store->close();
+    look_at(seen, closed);
+    EXPECT_TRUE(stats.damage.empty() || !closed.ok()) << "a close that leaves damage says so";
     return seen;
   }
   /// Puts, changes and erasures end, whatever they answer.
@@ -201,13 +206,14 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
       }
       overwrite(*unclean_, at, word);
       Seen const after_kill = look({});
-      EXPECT_FALSE(after_kill.wrong_get || after_kill.wrong_scan);
+      EXPECT_FALSE(after_kill.wrong_get || after_kill.wrong_scan || after_kill.wrong_count);
       write();
     }
   }
   void expect_told(Seen const& seen) {
     EXPECT_FALSE(seen.wrong_get);
     EXPECT_FALSE(seen.wrong_scan);
+    EXPECT_FALSE(seen.wrong_count);
     EXPECT_TRUE(!seen.damaged || seen.refused || seen.faults != 0) << "verify finds nothing";
   }
   /// Words that say what is in a bucket: what is wrong, `verify` finds.
