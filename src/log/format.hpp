@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/crc32c.hpp"
+#include "base/hash.hpp"
 #include "log/block_device.hpp"
 
 namespace perdure::log {
@@ -60,7 +61,7 @@ struct GroupHeader {             // bytes
   std::uint32_t part;            //  44  0, 1, ... within the batch
   std::uint32_t payload_bytes;   //  48
   std::uint32_t behind;          //  52  1 + blocks before it that were not durable when it was sealed; 0 = not known
-  std::uint32_t reserved;        //  56  zero
+  std::uint32_t sum;             //  56  of the payload, payload_sum(); 0 = not known
   std::uint32_t crc;             //  60  CRC-32C of the whole group but these four bytes, zeros at its end included
 };
 static_assert(sizeof(GroupHeader) == 64 && offsetof(GroupHeader, crc) == 60);
@@ -82,6 +83,16 @@ inline constexpr std::uint64_t kMaxGroup = 1u << 20;
 [[nodiscard]] inline std::uint32_t group_crc(std::byte const* group, std::uint64_t bytes) {
   std::uint32_t const head = crc32c(0, group, offsetof(GroupHeader, crc));
   return crc32c(head, group + sizeof(GroupHeader), bytes - sizeof(GroupHeader));
+}
+
+/// Of a group's payload, beside the CRC: that is linear, and so does not see that a torn write left there a value that
+/// ends with its own CRC in place of another. Never 0.
+[[nodiscard]] inline std::uint32_t payload_sum(std::byte const* payload, std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(hash_bytes(payload, bytes)) | 1u;
+}
+[[nodiscard]] inline bool passes(GroupHeader const& h, std::byte const* group, std::uint64_t bytes) {
+  return sizeof h + std::uint64_t{h.payload_bytes} <= bytes && group_crc(group, bytes) == h.crc &&
+         (h.sum == 0 || h.sum == payload_sum(group + sizeof(GroupHeader), h.payload_bytes));
 }
 
 /// A copy of a pool as it was at one place of the log. Complete in itself: a snapshot is one such file.

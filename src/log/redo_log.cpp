@@ -242,6 +242,7 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   h.epoch = identity_.epoch;
   h.part = part;
   h.payload_bytes = static_cast<std::uint32_t>(payload);
+  h.sum = payload_sum(group + sizeof h, payload);
   h.behind = static_cast<std::uint32_t>(1 + (lsn - durable_lsn()) / kBlock);
   std::memcpy(group, &h, sizeof h);
   std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);

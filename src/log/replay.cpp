@@ -131,7 +131,7 @@ class Replayer {
     std::uint64_t const bytes = group_bytes(h.payload_bytes);
     auto group = stream_.peek(bytes);
     if (!group) return group.status();
-    return group->size() == bytes && group_crc(group->data(), bytes) == h.crc ? bytes : 0;
+    return group->size() == bytes && passes(h, group->data(), bytes) ? bytes : 0;
   }
 
   /// The next group, if it is whole and the right one; else empty, and the report says why.
@@ -146,7 +146,7 @@ class Replayer {
     if (!group) return group.status();
     bool const whole = group->size() == bytes;
     if (whole && is_expected(h, expected()) &&
-        (group_crc(group->data(), bytes) == h.crc || mutated(Mutant::torn_group_replayed)))
+        (passes(h, group->data(), bytes) || mutated(Mutant::torn_group_replayed)))
       return *group;
     if (!whole && stream_.file_ended()) return stop_short();
     if (Status s = classify(h, whole ? *group : Bytes{}); !s.ok()) return s;
@@ -185,8 +185,8 @@ class Replayer {
 
   /// Only for the report: nothing that comes here is delivered.
   Status classify(GroupHeader const& h, std::span<std::byte const> group) {
-    bool const passes = !group.empty() && h.magic == kGroupMagic && group_crc(group.data(), group.size()) == h.crc;
-    if (passes) {
+    bool const whole = !group.empty() && h.magic == kGroupMagic && passes(h, group.data(), group.size());
+    if (whole) {
       classify_whole(h);
       return {};
     }

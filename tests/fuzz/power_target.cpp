@@ -179,6 +179,8 @@ void seal_log(Whole const& whole, Bytes& log) {
     auto const header = image.at<GroupHeader>(at);
     std::uint64_t const bytes = log::group_bytes(header.payload_bytes);
     if (at + bytes > image.bytes.size()) continue;
+    image.set(at + offsetof(GroupHeader, sum),
+              log::payload_sum(image.bytes.data() + at + sizeof header, header.payload_bytes));
     image.set(at + offsetof(GroupHeader, crc), log::group_crc(image.bytes.data() + at, bytes));
   }
   log = std::move(image.bytes);
