@@ -9,7 +9,12 @@ from types import FunctionType, ModuleType
 
 import atheris
 import fuzzing
-import perdure.tables
+import perdure.tables.cells
+import perdure.tables.lines
+import perdure.tables.records
+import perdure.tables.sniffing
+import perdure.tables.text
+import perdure.tables.typed
 import perdure.traces
 
 
@@ -23,7 +28,9 @@ def instrument(module: ModuleType) -> None:
 
 
 if __name__ == "__main__":
-    for module in (perdure.tables, perdure.traces):
+    tables = perdure.tables
+    parts = (tables.cells, tables.lines, tables.records, tables.sniffing, tables.text, tables.typed)
+    for module in (*parts, perdure.traces):
         instrument(module)
     target = fuzzing.TARGETS[sys.argv[1]]
     folder = fuzzing.Folder()  # which the script removes: libFuzzer ends the process

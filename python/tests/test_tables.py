@@ -149,16 +149,16 @@ def test_compressed_csv(cli, pool, tmp_path):
 def test_other_delimiter_and_format(cli, pool, tmp_path):
     (tmp_path / "t.txt").write_text("id;v\n1;2\n")
     cli("create", pool, "--value-bytes", 8)
-    assert cli("load", pool, tmp_path / "t.txt").status == 2
+    assert cli("load", pool, tmp_path / "t.txt", "--delimiter", ";;").status == 2
     assert cli("load", pool, tmp_path / "t.txt", "--format", "csv", "--delimiter", ";").status == 0
     assert contents(pool) == {octets(1): octets(2)}
 
 
 def test_many_blocks(cli, pool, tmp_path, monkeypatch):
     """Lines are numbered right across blocks that the parser reads ahead."""
-    from perdure import tables
+    from perdure.tables import lines as blocks
 
-    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
     lines = [f"{number},{number}" for number in range(2, 3002)]
     bad = {10: "10", 500: "x,1", 501: "", 1500: "1,2,3", 2999: "2999,y"}
     for line, text in bad.items():
