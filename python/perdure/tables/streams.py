@@ -59,10 +59,16 @@ class Stream:
         self.name = name
         self._file: IO[bytes] = sys.stdin.buffer if name == STDIN else open(name, "rb")  # noqa: SIM115
         self.size = 0.0 if name == STDIN else float(Path(name).stat().st_size)
+        try:
+            self._look()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _look(self) -> None:
         self._raw = Peeked(self._file, 6)
-        self.compression = next(
-            (kind for magic, kind in _MAGIC.items() if self._raw.head.startswith(magic)), ""
-        )
+        head = self._raw.head
+        self.compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
         self._peeked = Peeked(_decompressed(self._raw, self.compression), LOOKED_AT_BYTES)
         self.head = self._peeked.head
         self.whole = self._peeked.whole

@@ -229,14 +229,14 @@ class JsonSource(TextSource):
         assert self._first is not None
         block, step = self._first, min(len(self._first), SAMPLE_ROWS)
         while step:
-            for begin in range(0, len(block), step):
+            for begin in range(0, min(len(block), SAMPLE_ROWS), step):
                 text = block.text(begin, min(begin + step, len(block)))
                 try:
                     found = json.read_json(pa.BufferReader(text), json.ReadOptions(block_size=len(text) + 1))
                 except pa.ArrowException:
                     continue
                 return pa.schema([(one.name, _storable(one)) for one in found.schema])
-            step //= 8
+            step = 0 if step == 1 else max(1, step // 8)
         return pa.schema([])
 
     def describe(self) -> str:

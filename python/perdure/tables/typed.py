@@ -36,7 +36,10 @@ class TypedSource:
         return f"{self.noun}, {plural(len(self.header), 'column')}"
 
     def _kind(self, column: str) -> pa.DataType:
-        return self._schema.field(self.header.index(column)).type
+        import pyarrow as pa
+
+        kind = self._schema.field(self.header.index(column)).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def key_type(self, column: str) -> str | None:
         return key_type_of(self._kind(column), column)
