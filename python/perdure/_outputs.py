@@ -45,6 +45,14 @@ class Kind:
 JSON = Kind("JSON file", lambda first: first.lstrip()[:1] == b"{")
 PARQUET = Kind("Parquet file", lambda first: first.startswith(b"PAR1"))
 CSV = Kind("exported CSV file", lambda first: first.startswith(b'"key:'))
+JSONL = Kind("exported file of JSON lines", lambda first: first.startswith(b'{"key'))
+ARROW = Kind("Arrow file", lambda first: first.startswith((b"ARROW1", b"\xff\xff\xff\xff")))
+COMPRESSED = {
+    "gzip": Kind("gzip file", lambda first: first.startswith(b"\x1f\x8b")),
+    "zstd": Kind("zstd file", lambda first: first.startswith(b"\x28\xb5\x2f\xfd")),
+    "bz2": Kind("bzip2 file", lambda first: first.startswith(b"BZh")),
+    "xz": Kind("xz file", lambda first: first.startswith(b"\xfd7zXZ")),
+}
 PNG = Kind("PNG file", lambda first: first.startswith(b"\x89PNG\r\n\x1a\n"))
 
 

@@ -91,11 +91,17 @@ def show(column: Any, width: int | None) -> pa.Array:
     if not text.any():
         return join("hex:", hexadecimal(strings))
     binary = join("hex:", hexadecimal(strings.filter(pa.array(~text))))
-    shown = pa.concat_arrays([_told_apart(strings.filter(pa.array(text))), binary])
-    order = np.empty(len(text), np.int64)
-    order[np.flatnonzero(text)] = np.arange(np.count_nonzero(text))
-    order[np.flatnonzero(~text)] = np.arange(np.count_nonzero(text), len(text))
-    return shown.take(pa.array(order))
+    return merged(text, _told_apart(strings.filter(pa.array(text))), binary)
+
+
+def merged(mask: Mask, true: pa.Array, false: pa.Array) -> pa.Array:
+    """Rows in order, the next of `true` where the mask is set, else the next of `false`."""
+    import pyarrow as pa
+
+    order = np.empty(len(mask), np.int64)
+    order[mask] = np.arange(len(true))
+    order[~mask] = np.arange(len(true), len(mask))
+    return pa.concat_arrays([true, false]).take(pa.array(order))
 
 
 def _told_apart(strings: pa.Array) -> pa.Array:

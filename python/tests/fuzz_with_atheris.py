@@ -12,7 +12,12 @@ import fuzzing
 import perdure._trace_csv
 import perdure._trace_forms
 import perdure._trace_sniff
-import perdure.tables
+import perdure.tables.cells
+import perdure.tables.lines
+import perdure.tables.records
+import perdure.tables.sniffing
+import perdure.tables.text
+import perdure.tables.typed
 import perdure.traces
 
 
@@ -27,7 +32,9 @@ def instrument(module: ModuleType) -> None:
 
 if __name__ == "__main__":
     readers = (perdure.traces, perdure._trace_csv, perdure._trace_forms, perdure._trace_sniff)
-    for module in (perdure.tables, *readers):
+    tables = perdure.tables
+    parts = (tables.cells, tables.lines, tables.records, tables.sniffing, tables.text, tables.typed)
+    for module in (*parts, *readers):
         instrument(module)
     target = fuzzing.TARGETS[sys.argv[1]]
     folder = fuzzing.Folder()  # which the script removes: libFuzzer ends the process

@@ -37,12 +37,12 @@ class Folder:
         shutil.rmtree(self.path)
 
 
-def load(folder: Folder, data: bytes, suffix: str) -> None:
+def load(folder: Folder, data: bytes, suffix: str, *options: str) -> None:
     """Into a pool of integers, and into one of byte strings."""
     file = folder.path / f"table.{suffix}"
     file.write_bytes(data)
     for pool in ("fixed", "variable"):
-        done = CliRunner().invoke(app, ["load", str(folder.path / pool), str(file), "--json", "-"])
+        done = CliRunner().invoke(app, ["load", str(folder.path / pool), str(file), "--json", "-", *options])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         assert done.exit_code in STATUSES, f"exit status {done.exit_code}"
@@ -60,6 +60,15 @@ def parquet(folder: Folder, data: bytes) -> None:
 
 def csv(folder: Folder, data: bytes) -> None:
     load(folder, data, "csv")
+
+
+def table(folder: Folder, data: bytes) -> None:
+    """The first byte picks the format, which the content or an option says, and what rows become."""
+    if data:
+        form = ("auto", "jsonl", "arrow", "tsv", "csv")[data[0] % 5]
+        load(
+            folder, data[1:], "data", "--format", form, "--rows", ("auto", "json", "arrow")[data[0] // 5 % 3]
+        )
 
 
 def rows(requests: traces.Requests | None) -> list[tuple]:
@@ -104,7 +113,12 @@ def _check_by_lines(opened: traces.Trace, text: bytes, read: list[tuple]) -> Non
     assert malformed.count == opened.malformed.count and malformed.first == opened.malformed.first
 
 
-TARGETS: dict[str, Callable[[Folder, bytes], None]] = {"parquet": parquet, "csv": csv, "trace": trace}
+TARGETS: dict[str, Callable[[Folder, bytes], None]] = {
+    "parquet": parquet,
+    "csv": csv,
+    "table": table,
+    "trace": trace,
+}
 
 
 def corpus(name: str) -> list[bytes]:
