@@ -91,6 +91,7 @@ Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& h, Call c
                    std::to_string(most));
       return {};
     }
+    if (n > 0 && column.offsets[0] < 0) return bad(std::string(what) + ": offsets begin before the data");
     for (std::size_t i = 0; i < n; ++i) {
       std::int64_t const size = column.offsets[i + 1] - column.offsets[i];
       if (size < 0) return bad(std::string(what) + ": offsets decrease at " + std::to_string(i));

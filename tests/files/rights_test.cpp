@@ -72,6 +72,15 @@ TEST_P(Rights, AreWidenedByAMode) {
   EXPECT_EQ(mode_of(dir_.file("restored")), less_umask(0666));
 }
 
+TEST_P(Rights, WithoutThoseOfTheOwnerOrBeyondPermissionsAreRefused) {
+  for (std::uint32_t const mode : {0400u, 0200u, 0100u, 0077u, 01600u, 04700u}) {
+    CreateOptions options = small_options();
+    options.mode = mode;
+    EXPECT_EQ(create(pool_, options).status().code(), Code::invalid_argument) << mode;
+    EXPECT_FALSE(fs::exists(pool_));
+  }
+}
+
 TEST_P(Rights, AreHandedOnWhenAFileIsReplaced) {
   auto const chmod = [](std::string const& path, mode_t mode) { ASSERT_EQ(::chmod(path.c_str(), mode), 0); };
   ASSERT_TRUE(make_marked(pool_, 1, small_options()).ok());

@@ -112,6 +112,47 @@ TEST_F(Checkpoints, WhatIsRegisteredWronglyIsNamed) {
   EXPECT_EQ(checkpoint.add(data.data() + 16, 8, 0).code(), Code::invalid_argument);  // one element too many
 }
 
+TEST_F(Checkpoints, ElementsOfAllTheBytesThatWereAskedForFit) {
+  Bytes8 data = counted(256, 3);
+  Bytes8 const before = data;
+  Checkpoint& checkpoint = make(256, 4, 1);
+  std::size_t at = 0;
+  for (std::size_t const bytes : {1u, 1u, 1u, 253u}) {
+    ASSERT_TRUE(checkpoint.add(data.data() + at, bytes, 0).ok());
+    at += bytes;
+  }
+  ASSERT_TRUE(checkpoint.checkpoint(0, 1).ok());
+  std::fill(data.begin(), data.end(), Bytes8::value_type{0});
+  ASSERT_TRUE(checkpoint.restore(0).ok());
+  EXPECT_EQ(data, before);
+}
+
+TEST_F(Checkpoints, SpareGroupsTakeRoomOnceTheyAreRegistered) {
+  Checkpoint::Options options;
+  options.spare = 3;
+  auto made = Checkpoint::create(grid_, path_, 64 << 10, 1, 1, options);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  checkpoint_.emplace(std::move(made.value()));
+  auto const small = std::filesystem::file_size(path_);
+  std::vector<Bytes8> data, before;
+  for (std::uint32_t group = 0; group < 4; ++group) data.push_back(counted(64 << 10, static_cast<std::uint8_t>(group)));
+  before = data;
+  for (std::uint32_t const group : {3u, 0u, 2u, 1u}) {
+    ASSERT_TRUE(checkpoint_->add(data[group].data(), data[group].size(), group).ok());
+    ASSERT_TRUE(checkpoint_->checkpoint(group, group).ok());
+    EXPECT_GE(std::filesystem::file_size(path_), small + (group == 0 ? 0 : 2 * group * (64u << 10)));
+  }
+  for (Bytes8& each : data) std::fill(each.begin(), each.end(), Bytes8::value_type{0});
+  Checkpoint& again = reopened();
+  for (std::uint32_t group = 0; group < 4; ++group) {
+    ASSERT_TRUE(again.add(data[group].data(), data[group].size(), group).ok());
+    auto const word = again.restore(group);
+    ASSERT_TRUE(word.ok()) << word.status().message();
+    EXPECT_EQ(word.value(), group);
+  }
+  EXPECT_EQ(data, before);
+}
+
 TEST_F(Checkpoints, ARestoreWantsWhatWasRegisteredAtTheCheckpoint) {
   Bytes8 data = counted(64, 1);
   {

@@ -316,6 +316,21 @@ TEST(Checkpoint, AnotherPoolsImagesAreRefused) {
   EXPECT_NE(load(checkpoints).status.message().find("another pool"), std::string::npos);
 }
 
+TEST(Checkpoint, AnotherPoolsRecordIsRefused) {
+  PoolId other = kPool;
+  other[0] = 99;
+  Disks mixed = written(2);
+  mixed.record = std::make_shared<FaultyDisk>(7);
+  Disks theirs{mixed.record, std::make_shared<FaultyDisk>(8), std::make_shared<FaultyDisk>(9)};
+  {
+    Checkpoints checkpoints = theirs.open(other);
+    ASSERT_TRUE(checkpoints.format().ok());
+    ASSERT_TRUE(checkpoints.write(pool_of(5).span(), at(5)).ok());
+  }
+  Checkpoints checkpoints = mixed.open();
+  EXPECT_NE(load(checkpoints).status.message().find("another pool"), std::string::npos);
+}
+
 class SnapshotFile : public testing::Test {
  protected:
   void SetUp() override { ::unlink(path_.c_str()); }

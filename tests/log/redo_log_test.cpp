@@ -69,6 +69,23 @@ TEST(RedoLog, ReplayFromTheMiddle) {
   EXPECT_EQ(replay_all(disk, middle).batches, std::vector<Batch>{"two"});
 }
 
+/// A position that is none: of another batch, or within one, as a damaged record of a checkpoint could give.
+TEST(RedoLog, ReplayDeliversNothingFromWhereNoBatchBegins) {
+  Disk const disk = formatted(kRing);
+  LogPosition second;
+  {
+    auto log = start(disk);
+    commit(*log, "one");
+    second = log->position();
+    commit(*log, batch_of(1, 20'000));  // three groups
+  }
+  EXPECT_EQ(replay_all(disk, second).batches.size(), 1u);
+  for (std::uint64_t const other : {second.next_batch + 1, second.next_batch - 1})
+    EXPECT_TRUE(replay_all(disk, {second.lsn, other}).batches.empty());
+  for (Lsn const within : {second.lsn + 8192, second.lsn + 16384})
+    EXPECT_TRUE(replay_all(disk, {within, second.next_batch}).batches.empty());
+}
+
 TEST(RedoLog, CutOffAtEveryByteOfTheLastGroup) {
   ThreeBatches const three;
   std::vector<std::byte> const whole = three.disk->medium;
@@ -298,6 +315,23 @@ TEST(RedoLog, FullUntilTruncated) {
   auto const large = append(*log, batch_of(1, kRing));
   ASSERT_FALSE(large.ok());
   EXPECT_NE(large.status().message().find("larger than the whole log"), std::string::npos);
+}
+
+/// What waits for the disk stays in the buffer as it is: who has more waits.
+TEST(RedoLog, NothingIsOverwrittenOnItsWayToTheDisk) {
+  Disk const disk = formatted(1u << 20);
+  std::vector<Batch> written;
+  for (std::uint64_t i = 0; i < 20; ++i) written.push_back(batch_of(i, kBlock - 100));  // of a block each
+  auto log = start(disk);
+  disk->hold_back(true);
+  std::thread writer([&] {
+    for (Batch const& batch : written) EXPECT_TRUE(append(*log, batch).ok());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  disk->hold_back(false);
+  writer.join();
+  log.reset();
+  EXPECT_EQ(replay_all(disk).batches, written);
 }
 
 TEST(RedoLog, AFailedWriteIsFatalAndToldToAll) {
