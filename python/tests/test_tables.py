@@ -402,11 +402,11 @@ def test_a_column_of_keys_alone(cli, pool, tmp_path):
     assert contents(pool) == {word.encode(): b"" for word in ("Apfel", "Äpfel", "it's")}
 
 
-MIXED = 'id,name,share,zip\n1,"a ""b""\n\\c",0.5,012\n2,,1e3,9\n3,ü,,7\n'
+MIXED = 'id,name,share,zip\n1,"a ""b""\n\\c",0.5,012\n2,,1e3,9\n3,ü\\,,7\n'
 OBJECTS = [
     {"name": 'a "b"\n\\c', "share": 0.5, "zip": "012"},
     {"name": "", "share": 1000, "zip": "9"},
-    {"name": "ü", "share": None, "zip": "7"},
+    {"name": "ü\\", "share": None, "zip": "7"},
 ]
 
 
