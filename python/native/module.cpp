@@ -181,8 +181,7 @@ void bind_store(nb::module_& module) {
       .def("commit", &commit)
       .def("abort", &abort);
   nb::class_<Store> bound(module, "Store");
-  bound
-      .def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
+  bound.def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
       .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)

@@ -59,7 +59,8 @@ nb::tuple get_one(Store& store, nb::bytes const& key) {
 int put_one(Store& store, nb::bytes const& key, nb::bytes const& value, Transaction* transaction) {
   One const keys("key", key, store.key_bytes()), values("value", value, store.value_bytes());
   KeyStatus status{};
-  raise_unless_ok(without_gil([&] { return store.put(keys.column(), values.column(), {&status, 1}, as(transaction)); }));
+  raise_unless_ok(
+      without_gil([&] { return store.put(keys.column(), values.column(), {&status, 1}, as(transaction)); }));
   return static_cast<int>(status);
 }
 
@@ -73,8 +74,7 @@ int erase_one(Store& store, nb::bytes const& key, Transaction* transaction) {
 }  // namespace
 
 void bind_single(nb::class_<Store>& store) {
-  store
-      .def("get_one", &get_one, nb::arg("key"))
+  store.def("get_one", &get_one, nb::arg("key"))
       .def("put_one", &put_one, nb::arg("key"), nb::arg("value"), nb::arg("transaction") = nb::none())
       .def("erase_one", &erase_one, nb::arg("key"), nb::arg("transaction") = nb::none());
 }
