@@ -81,7 +81,7 @@ Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const
   return store.put(k, v, {}, how);
 }
 
-/// A call of the store's.
+/// A call of the store's, and nothing else: a copy of its Status could fail, too.
 template <class F>
 auto in_call(F const& call) {
   InCall const here;
@@ -99,11 +99,11 @@ Status run_transaction(Store& store, Kind const& kind, Step const& step, std::ui
     if (s = run(store, kind, batch, how); !s.ok()) break;
   bool const ends = s.ok();
   if (ends) running.ending();
-  return in_call([&] {
+  in_call([&] {
     if (ends) s = step.how == Step::How::committed ? transaction->commit() : transaction->abort();
     Transaction const gone = std::move(*transaction);  // aborts one that has not ended
-    return s;
   });
+  return s;
 }
 
 }  // namespace
@@ -220,9 +220,9 @@ Status read_some(Store& store, Kind const& kind) {
   for (std::uint64_t key = 0; key < 20; ++key) keys.add(u64_text(key));
   std::vector<KeyStatus> statuses(keys.count());
   Column const k = keys.column();
-  Status const got = in_call([&] { return store.get_variable(k, statuses).status(); });
-  Status const scanned = in_call([&] { return store.scan({}, 100).status(); });
-  return got.ok() ? scanned : got;
+  auto const got = in_call([&] { return store.get_variable(k, statuses); });
+  auto const scanned = in_call([&] { return store.scan({}, 100); });
+  return got.ok() ? scanned.status() : got.status();
 }
 
 }  // namespace perdure::test
