@@ -67,11 +67,11 @@ class GpmCalls {
   /// This process's. A fork may come at any moment: what it brings, locks held by threads that are not here included,
   /// is put aside, and nothing that all threads pass through is held while this process's are made.
   static GpmCalls& instance() {
-    GpmCalls* found = current_.load(std::memory_order_acquire);
+    GpmCalls* found = current().load(std::memory_order_acquire);
     if (found != nullptr && found->process_ == this_process()) return *found;
     std::unique_ptr<GpmCalls> mine(new GpmCalls(found != nullptr));
     if (found == nullptr) std::atexit(close_at_exit);  // which a child inherits
-    if (!current_.compare_exchange_strong(found, mine.get())) return *found;
+    if (!current().compare_exchange_strong(found, mine.get())) return *found;
     if (found != nullptr) put_aside(std::unique_ptr<GpmCalls>(found));
     return *mine.release();
   }
@@ -286,7 +286,7 @@ class GpmCalls {
     return GPM_FAILED;
   }
   static void close_at_exit() {
-    GpmCalls* const found = current_.exchange(nullptr);
+    GpmCalls* const found = current().exchange(nullptr);
     if (found != nullptr && found->process_ == this_process()) delete found;
   }
 
@@ -324,7 +324,12 @@ class GpmCalls {
     return handle;
   }
 
-  static inline std::atomic<GpmCalls*> current_{nullptr};
+  /// Initialised before any code runs, so that no lock of its making can be inherited. (As a member nvcc takes its type
+  /// for incomplete.)
+  static std::atomic<GpmCalls*>& current() {
+    static constinit std::atomic<GpmCalls*> calls{nullptr};
+    return calls;
+  }
 
   std::uint64_t const process_ = this_process();
   bool const forked_;  // from one that had calls, too
