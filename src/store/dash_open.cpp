@@ -213,7 +213,12 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
   };
   if (!wrong.empty()) {
     note_found(wrong);
-    if (std::string line = left_ ? mend_index() : std::string(); !line.empty()) mended.push_back(std::move(line));
+    if (!left_)
+      mended.push_back(
+          "without the note of the last close no segment's sum was compared: keys and values in slots may have "
+          "changed");
+    else if (std::string line = mend_index(); !line.empty())
+      mended.push_back(std::move(line));
   }
   if (Status s = engine_->open(index, true, left_.has_value()); !s.ok()) return lost(s.message());
   DashFaults damaged;

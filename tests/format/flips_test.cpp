@@ -319,6 +319,7 @@ class Flips : public ::testing::TestWithParam<Kind> {
 };
 
 class FlipsOfGphash : public Flips {};
+class FlipsOfDash : public Flips {};
 
 TEST_P(Flips, OfOneBitAreTold) {
   for (Places const& group : groups()) {
@@ -364,6 +365,16 @@ TEST_P(FlipsOfGphash, OfARecordAndAnotherHeaderAreTold) {
       Flip const two[] = {{header + 27, 7}, {record + 6 + (header == own ? 2 : 0), 0}};
       examine(two);
     }
+  }
+}
+
+/// Without the note of the last close nothing says what the segments' sums are worth, and a repair says so.
+TEST_P(FlipsOfDash, OfTheNoteAndASlotAreTold) {
+  DashWords const words(*whole_);
+  for (std::uint64_t const slot : words.slots) {
+    if (HasFailure()) return;
+    Flip const two[] = {{pm::kClosingNoteOffset + 51, 7}, {slot, 0}};
+    examine(two);
   }
 }
 
@@ -437,6 +448,7 @@ TEST(ClosedDash, IsWholeWhateverWasTouchedOfIt) {
 auto const kName = [](auto const& one) { return std::string(one.param.name); };
 INSTANTIATE_TEST_SUITE_P(Pools, Flips, ::testing::ValuesIn(kKinds), kName);
 INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfGphash, ::testing::ValuesIn(std::span(kKinds).first(4)), kName);
+INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfDash, ::testing::ValuesIn(std::span(kKinds).subspan(4)), kName);
 
 }  // namespace
 }  // namespace perdure::test

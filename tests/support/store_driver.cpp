@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <ostream>
 
 namespace perdure::test {
@@ -66,7 +65,7 @@ Bytes combine_as(Rmw rmw, Bytes const& stored, Bytes const& operand) {
     } else if (rmw == Rmw::min || rmw == Rmw::max) {
       result = rmw == Rmw::min ? std::min(a, b) : std::max(a, b);
       if constexpr (std::is_floating_point_v<T>) {
-        if (std::isnan(a) || std::isnan(b)) result = std::numeric_limits<T>::quiet_NaN();
+        if (std::isnan(a) || std::isnan(b)) result = std::isnan(b) ? b : a;
       }
     }
     std::memcpy(out.data() + at, &result, sizeof(T));
