@@ -18,8 +18,8 @@ PERDURE_FN bool is_nan(T value) {
   return false;
 }
 
-/// Integers wrap. Of min and max, a NaN is the answer whichever of the two it is, as in NumPy's minimum and maximum; of
-/// several the last. So operations on one key may be folded.
+/// Integers wrap. Of min and max, a NaN is the answer whichever of the two it is, as in NumPy's minimum and maximum; so
+/// the order of operations on one key, which are folded, does not matter.
 template <class T>
 PERDURE_FN T combine(Rmw rmw, T stored, T operand) {
   switch (rmw) {
