@@ -386,9 +386,11 @@ TEST_P(DeviceStore, AForkedChildAsksTheMachineForNothing) {
       bool const asked = exec::failing_allocation.struck() || exec::lost_device.struck();
       exec::failing_allocation.plant(0);
       exec::lost_device.plant(0);
-      OpenOptions mine = options();
-      auto const own = Store::create(scratch_.file("own"), config_.create(10), mine);
-      bool const right = GetParam() == Device::cpu || own.status().message().find("forked") != std::string::npos;
+      bool right = true;
+      if (GetParam() == Device::cuda) {
+        auto const own = Store::create(scratch_.file("own"), config_.create(10), options());
+        right = own.status().message().find("forked") != std::string::npos;
+      }
       ::_exit(!refused ? 1 : asked ? 2 : right ? 0 : 3);
     }
     int status = 0;
