@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from perdure import _arrow, _native
+from perdure._single import INTEGER_WIDTHS
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _KEY_TYPES = ("int", "uint", "void", "bytes", "record")  # those whose bytes are what the user sees
@@ -246,7 +247,7 @@ def _joined(name: str, items: Sequence[Any], width: int) -> np.ndarray[Any, Any]
 
 
 def _integers(name: str, items: Sequence[int], width: int) -> np.ndarray[Any, Any]:
-    if width not in (1, 2, 4, 8):
+    if width not in INTEGER_WIDTHS:
         raise TypeError(
             f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes of that"
             " length"

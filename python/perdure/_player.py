@@ -326,13 +326,13 @@ def found_values(answer: Result) -> pa.LargeBinaryArray:
 
 def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
     """The pool of the plan, made if it is missing, refused if its sizes do not fit the trace."""
-    wanted = 8 if trace.numeric else None
+    width = 8 if trace.numeric else None
     try:
         store = perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads)
     except perdure.NotFound:
         return perdure.create(
             plan.pool,
-            wanted,
+            width,
             None,
             expected_records=plan.records,
             layout=plan.layout,
@@ -342,12 +342,12 @@ def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
             device=plan.device,
             threads=plan.threads,
         )
-    if (store.key_bytes, store.value_bytes) == (wanted, None):
+    if (store.key_bytes, store.value_bytes) == (width, None):
         return store
     with store:
         raise Failure(
             f"--pool {plan.pool}: has keys of {show_width(store.key_bytes)} and values of"
-            f" {show_width(store.value_bytes)}; a {trace.format} trace needs keys of {show_width(wanted)} and"
+            f" {show_width(store.value_bytes)}; a {trace.format} trace needs keys of {show_width(width)} and"
             " values of varying length: name another pool"
         )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from perdure._single import INTEGER_WIDTHS
 from perdure.cli_support import Failure
 
-INTEGER_WIDTHS = (1, 2, 4, 8)
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
@@ -56,6 +56,15 @@ def _from_integer(what: str, digits: str, width: int) -> bytes:
     if not -(1 << (8 * width - 1)) <= number < 1 << (8 * width):
         raise Failure(f"{what} {digits}: does not fit in {width} bytes")
     return (number & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
+
+
+def decodes(octets: bytes) -> bool:
+    """Whether they are UTF-8."""
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def show(octets: bytes, width: int | None) -> str:

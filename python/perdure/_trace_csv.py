@@ -99,8 +99,8 @@ def csv_form(lines: list[bytes], options: CsvOptions) -> Table:
     delimiter = options.delimiter or _most_frequent(first)
     bare = first.removeprefix(b"\xef\xbb\xbf").removeprefix(b"# ").removesuffix(b"\r")
     names = [name.strip() for name in bare.split(delimiter)]
-    places = {role: _place(role, wanted, names) for role, wanted in options.columns.items()}
-    named = not all(wanted.isdigit() for wanted in options.columns.values())
+    places = {role: _place(role, given, names) for role, given in options.columns.items()}
+    named = not all(given.isdigit() for given in options.columns.values())
     header = options.has_header
     if header is None:
         number_columns = [place for role, place in places.items() if role != "key"]
@@ -119,15 +119,15 @@ def _most_frequent(line: bytes) -> bytes:
     return max(*_DELIMITERS_TRIED, key=line.count) if any(d in line for d in _DELIMITERS_TRIED) else b" "
 
 
-def _place(role: str, wanted: str, names: list[bytes]) -> int:
-    if not wanted.isdigit():
-        if wanted.encode() not in names:
+def _place(role: str, given: str, names: list[bytes]) -> int:
+    if not given.isdigit():
+        if given.encode() not in names:
             shown_names = ", ".join(name.decode("utf-8", "backslashreplace") for name in names)
-            raise TraceError(f"--columns {role}={wanted}: no such column; the first line has {shown_names}")
-        return names.index(wanted.encode())
-    if not 1 <= int(wanted) <= len(names):
-        raise TraceError(f"--columns {role}={wanted}: the first line has columns 1 to {len(names)}")
-    return int(wanted) - 1
+            raise TraceError(f"--columns {role}={given}: no such column; the first line has {shown_names}")
+        return names.index(given.encode())
+    if not 1 <= int(given) <= len(names):
+        raise TraceError(f"--columns {role}={given}: the first line has columns 1 to {len(names)}")
+    return int(given) - 1
 
 
 def _decimal(rows: list[bytes], delimiter: bytes, place: int) -> bool:

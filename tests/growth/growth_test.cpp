@@ -466,7 +466,7 @@ TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
 }
 
 /// One batch of far more new keys than a small table has slots makes it grow to its size at once: it reads little more
-/// than it would where the keys were expected. (Unit by unit it read twelve times as much.)
+/// than it would where the keys were expected. (Unit by unit it read fifty times as much; in an atomic batch, five.)
 TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   Config const config{"bulk", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
   constexpr std::uint64_t kKeys = 300'000;

@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 import perdure
-from perdure import _outputs, _pages
+from perdure import _outputs, _pages, _text
 from perdure._outputs import Output, files_of
 from perdure._text import INTEGER_WIDTHS
 from perdure.cli_support import (
@@ -112,20 +112,12 @@ def _text_field(name: str, option: str) -> Field:
         try:
             return strings.cast(pa.large_string())
         except pa.ArrowInvalid as error:
-            wrong = next(cell for cell in strings.to_pylist() if not _decodes(cell))
+            wrong = next(cell for cell in strings.to_pylist() if not _text.decodes(cell))
             raise Failure(
                 f"{option}: a {name} is not UTF-8 ({wrong[:16].hex()}...); export with {option} hex"
             ) from error
 
     return Field(f"{name}:text", pa.large_string(), cells)
-
-
-def _decodes(octets: bytes) -> bool:
-    try:
-        octets.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _field(name: str, width: int | None, wanted: TextFormat, kind: FileFormat) -> Field:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perdure import _pages
+from perdure import _pages, _text
 from perdure._arrow import offsets_and_data
 from perdure.tables.cells import Encoded, Mask, arrow_name, encode_numbers, is_bytes, nulls
 
@@ -69,15 +69,7 @@ def _utf8(column: pa.Array) -> Mask:
         octets.cast(pa.large_string())
         return np.ones(len(column), bool)
     except pa.ArrowInvalid:
-        return np.array([cell is None or _decodes(cell) for cell in octets.to_pylist()], bool)
-
-
-def _decodes(octets: bytes) -> bool:
-    try:
-        octets.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return np.array([cell is None or _text.decodes(cell) for cell in octets.to_pylist()], bool)
 
 
 # --- JSON ---------------------------------------------------------------------------------------
@@ -132,7 +124,7 @@ def _dumps(cell: Any) -> bytes:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode("utf-8") if _decodes(value) else f"hex:{value.hex()}"
+        return value.decode("utf-8") if _text.decodes(value) else f"hex:{value.hex()}"
     return str(value)
 
 
