@@ -82,6 +82,8 @@ gphash::Survey GphashStore::repair(std::vector<std::string> const& wrong) {
   gphash::Survey const damaged = table_.survey(workers_);
   // While the table grew, or where it was grown since, the sum says nothing.
   bool const comparable = left_ && !table_.growing() && !recovery.resize_resumed;
+  // An older version of a record, still whole where it was freed, may be what a damaged slot or record leads to now.
+  if (!comparable) say({"no sum says which records the slots led to: values may have changed to older ones"});
   repair_dropped_ =
       table_.mend_damage(damaged, comparable ? std::optional(left_->sum - damaged.sum) : std::nullopt, say).dropped;
   pm::order();

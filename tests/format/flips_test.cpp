@@ -351,9 +351,9 @@ TEST_P(Flips, OfTwoBitsAreTold) {
   }
 }
 
-/// A damaged header makes a repair look at all slots. It exchanges no damaged record for an old version of it, one bit
-/// of an offset away.
-TEST_P(FlipsOfGphash, OfARecordAndAnotherHeaderAreTold) {
+/// A damaged header, or a damaged note of the last close, makes a repair look at all slots. It exchanges no damaged
+/// record for an old version of it, one bit of an offset away, without saying so.
+TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
   std::uint64_t const superblock = whole_->header().superblock_bytes;
   std::set<std::uint64_t> homes;  // superblocks of records
   for (auto const& slot : whole_->slots())
@@ -363,6 +363,10 @@ TEST_P(FlipsOfGphash, OfARecordAndAnotherHeaderAreTold) {
     std::uint64_t const record = whole_->record(slot), own = record / superblock * superblock;
     for (std::uint64_t const header : homes) {
       Flip const two[] = {{header + 27, 7}, {record + 6 + (header == own ? 2 : 0), 0}};
+      examine(two);
+    }
+    for (std::uint64_t const of_record : {record + 6, slot.word_offset, slot.word_offset + 1}) {
+      Flip const two[] = {{pm::kClosingNoteOffset + 63, 1}, {of_record, 7}};
       examine(two);
     }
   }
