@@ -277,7 +277,9 @@ void Driver::run_mixed(std::vector<Op> const& ops, Rmw rmw, Element element) {
     Answer const expected = model.apply(ops[i], rmw, element);
     ASSERT_EQ(answers[i].status, expected.status) << "operation " << i << " of " << ops.size() << ", kind "
                                                   << static_cast<int>(ops[i].kind) << ", key " << to_hex(ops[i].key);
-    ASSERT_EQ(to_hex(answers[i].value), to_hex(expected.value)) << "operation " << i << ", key " << to_hex(ops[i].key);
+    ASSERT_TRUE(answers[i].value == expected.value)
+        << "operation " << i << ", key " << to_hex(ops[i].key) << ": " << to_hex(answers[i].value) << " instead of "
+        << to_hex(expected.value);
   }
 }
 
@@ -309,7 +311,9 @@ void Driver::check_held() {
   ASSERT_TRUE(s.ok()) << s.message();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     ASSERT_EQ(answers[i].status, KeyStatus::ok) << "key " << to_hex(keys[i]) << " is lost";
-    ASSERT_EQ(to_hex(answers[i].value), to_hex(model.held[keys[i]])) << "key " << to_hex(keys[i]);
+    Bytes const& held = model.held[keys[i]];
+    ASSERT_TRUE(answers[i].value == held)
+        << "key " << to_hex(keys[i]) << ": " << to_hex(answers[i].value) << " instead of " << to_hex(held);
   }
 }
 
