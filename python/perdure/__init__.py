@@ -34,6 +34,7 @@ from perdure.errors import (
     SystemFailure,
     Unsupported,
 )
+from perdure.options import GPHash, Options
 from perdure.results import Outcome, Result
 from perdure.store import Store, create, devices, open, restore
 
@@ -46,12 +47,14 @@ __all__ = [
     "DeviceFailure",
     "DeviceInfo",
     "Error",
+    "GPHash",
     "InvalidArgument",
     "KeyStatus",
     "LockedMemory",
     "NoSpace",
     "NotFound",
     "OpKind",
+    "Options",
     "Outcome",
     "RecoveryReport",
     "Result",

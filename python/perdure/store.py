@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from perdure import _native, errors
+from perdure import _checks, _native, errors
 from perdure._deferred import Deferred
 from perdure._single import SingleKeys
+from perdure.options import GPHash, Options
 from perdure.results import Outcome, Result, done_mask, raise_for_keys
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ else:
 
 DeviceName = Literal["cpu", "cuda"]
 IndexName = Literal["gphash", "dash-eh", "dash-lh"]
-LayoutName = Literal["word", "in_place"]
-ResidencyName = Literal["automatic", "pm", "mirrored"]
-GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
-CachePolicyName = Literal["lfu", "lru", "random"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]
 PathLike = str | os.PathLike[str]
@@ -48,9 +45,7 @@ def create(
     *,
     expected_records: int = 1 << 16,
     max_bytes: int | None = None,
-    index: IndexName = "gphash",
-    layout: LayoutName = "word",
-    shape: tuple[int, int, int] = (2, 2, 8),
+    index: IndexName | GPHash = "gphash",
     durability: DurabilityName = "process",
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
@@ -59,16 +54,7 @@ def create(
     mode: int | None = None,
     device: DeviceName = "cpu",
     threads: int | None = None,
-    verify_reads: bool = True,
-    count_accesses: bool = False,
-    lock_memory: bool = False,
-    displacement: bool = True,
-    grow: bool = True,
-    residency: ResidencyName = "automatic",
-    gather: GatherName = "automatic",
-    memory_budget: int | None = None,
-    cache_bytes: int | None = None,
-    cache_policy: CachePolicyName = "lfu",
+    options: Options | None = None,
 ) -> Store:
     """Makes a pool and opens it.
 
@@ -76,8 +62,7 @@ def create(
     arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
     memory that dies with the process. `index` "dash-eh" or "dash-lh" is Dash's extendible or linear
     hashing: for many host threads that call beside each other, each operation by itself; on device
-    "cpu", without transactions, steps and caches. `layout` and `shape` (levels, hash functions,
-    slots a bucket) are GPHash's.
+    "cpu", without transactions, steps and caches. `perdure.GPHash` chooses layout and shape of the other.
     Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
     and two images of the pool, and no "memfd:".
 
@@ -86,25 +71,18 @@ def create(
     0o600, or that of the file they replace; `mode` sets other permission bits, at least 0o600, less
     those that the umask takes away.
 
-    On a GPU the index is mirrored in its memory, as far as `memory_budget` bytes go (default: most
-    of what is free); `residency` "pm" leaves it out. Of the budget, `cache_bytes` are for whole
-    records: see `Store.load_cache`, which takes those got most often ("lfu"), most lately ("lru")
-    or any ("random"). `gather` fixes how values are fetched; "automatic" measures.
+    `threads` are the CPU's workers, one a core unless given. The rarer options are in `perdure.Options`.
     """
     wanted = _native.CreateOptions()
-    wanted.key_bytes = _length("key_bytes", key_bytes)
-    wanted.value_bytes = _length("value_bytes", value_bytes)
-    wanted.expected_records = _whole("expected_records", expected_records)
-    wanted.max_bytes = 0 if max_bytes is None else _whole("max_bytes", max_bytes)
-    wanted.index = _index(index)
-    wanted.layout = _named("layout", layout, _native.Layout)
-    wanted.shape = _shape(shape)
-    wanted.durability = _named("durability", durability, _native.Durability)
-    wanted.overwrite, wanted.force, wanted.mode = bool(overwrite), bool(force), _mode(mode)
-    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
-    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
-    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
-    return Store(_native.Store.create(os.fspath(path), wanted, opened))
+    wanted.key_bytes = _checks.width("key_bytes", key_bytes)
+    wanted.value_bytes = _checks.width("value_bytes", value_bytes)
+    wanted.expected_records = _checks.whole("expected_records", expected_records)
+    wanted.max_bytes = _checks.size("max_bytes", max_bytes)
+    _set_index(wanted, index)
+    wanted.durability = _checks.named("durability", durability, _native.Durability)
+    _set_log(wanted, log_dir, log_bytes)
+    _set_file(wanted, overwrite, force, mode)
+    return Store(_native.Store.create(os.fspath(path), wanted, _opening(device, threads, options)))
 
 
 def open(
@@ -117,16 +95,7 @@ def open(
     expect_value_bytes: int | None = None,
     device: DeviceName = "cpu",
     threads: int | None = None,
-    verify_reads: bool = True,
-    count_accesses: bool = False,
-    lock_memory: bool = False,
-    displacement: bool = True,
-    grow: bool = True,
-    residency: ResidencyName = "automatic",
-    gather: GatherName = "automatic",
-    memory_budget: int | None = None,
-    cache_bytes: int | None = None,
-    cache_policy: CachePolicyName = "lfu",
+    options: Options | None = None,
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
@@ -137,13 +106,12 @@ def open(
     `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes. A pool of
     durability "power" is made anew at `path` from its `log_dir`.
     """
-    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
-    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
-    _expect(opened, expect_key_bytes, expect_value_bytes)
-    opened.read_only = bool(read_only)
-    opened.repair = bool(repair)
-    opened.log_dir = "" if log_dir is None else os.fspath(log_dir)
-    return Store(_native.Store.open(os.fspath(path), opened))
+    opening = _opening(device, threads, options)
+    _set_expected(opening, expect_key_bytes, expect_value_bytes)
+    opening.read_only = _checks.flag("read_only", read_only)
+    opening.repair = _checks.flag("repair", repair)
+    opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
+    return Store(_native.Store.open(os.fspath(path), opening))
 
 
 def restore(
@@ -160,16 +128,7 @@ def restore(
     expect_value_bytes: int | None = None,
     device: DeviceName = "cpu",
     threads: int | None = None,
-    verify_reads: bool = True,
-    count_accesses: bool = False,
-    lock_memory: bool = False,
-    displacement: bool = True,
-    grow: bool = True,
-    residency: ResidencyName = "automatic",
-    gather: GatherName = "automatic",
-    memory_budget: int | None = None,
-    cache_bytes: int | None = None,
-    cache_policy: CachePolicyName = "lfu",
+    options: Options | None = None,
 ) -> Store:
     """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
 
@@ -177,13 +136,13 @@ def restore(
     pool has an identity of its own: no log directory but the one made here is its.
     """
     wanted = _native.RestoreOptions()
-    wanted.durability = None if durability is None else _named("durability", durability, _native.Durability)
-    wanted.overwrite, wanted.force, wanted.mode = bool(overwrite), bool(force), _mode(mode)
-    wanted.log_dir, wanted.log_bytes = _log(log_dir, log_bytes, wanted.log_bytes)
-    opened = _open_options(device, threads, verify_reads, count_accesses, lock_memory, displacement, grow)
-    _place(opened, residency, gather, memory_budget, cache_bytes, cache_policy)
-    _expect(opened, expect_key_bytes, expect_value_bytes)
-    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opened))
+    if durability is not None:
+        wanted.durability = _checks.named("durability", durability, _native.Durability)
+    _set_log(wanted, log_dir, log_bytes)
+    _set_file(wanted, overwrite, force, mode)
+    opening = _opening(device, threads, options)
+    _set_expected(opening, expect_key_bytes, expect_value_bytes)
+    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening))
 
 
 class Store(SingleKeys):
@@ -310,7 +269,7 @@ class Store(SingleKeys):
         rows = _arrays.values_input(
             "operands", operands, self._value_width, given.count, handle, self._device
         )
-        rmw = _named("op", op, _native.Rmw)
+        rmw = _checks.named("op", op, _native.Rmw)
         kind = _element("operands", rows, rmw, element)
         return self._write(
             "update",
@@ -357,7 +316,7 @@ class Store(SingleKeys):
         handle = _arrays.stream_of(stream, keys, values, out)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         codes = _kinds(kinds, given.count)
-        rmw = _named("op", op, _native.Rmw)
+        rmw = _checks.named("op", op, _native.Rmw)
         operands, kind = self._operands(values, codes, rmw, element, given.count, handle)
         gathered, column = self._gathered(codes, given, out, dtype, shape, handle)
         statuses = np.zeros(given.count, np.uint8)
@@ -390,7 +349,7 @@ class Store(SingleKeys):
         Gets of this thread see them; other threads wait. Room for `max_operations` in all is made first: a
         batch beyond it raises NoSpace, has no effect, and leaves the others as they are.
         """
-        native = self._engine.begin(_whole("max_operations", max_operations, least=1))
+        native = self._engine.begin(_checks.whole("max_operations", max_operations, least=1))
         mine = self._of_thread
         mine.transaction = native
         try:
@@ -427,7 +386,7 @@ class Store(SingleKeys):
         saved once `stream`, by default their library's current one, has come here. Raises InvalidArgument
         without registered arrays.
         """
-        number = _whole("number", number)
+        number = _checks.whole("number", number)
         self._check_registered()
         with self.transaction(max_operations):
             yield
@@ -456,7 +415,7 @@ class Store(SingleKeys):
             self._refuse_rows(key_dtype=key_dtype)
         if self._value_width is None:
             self._refuse_rows(dtype=dtype, shape=shape)
-        limit = _whole("page_size", page_size, least=1)
+        limit = _checks.whole("page_size", page_size, least=1)
         return self._pages(limit, key_dtype, dtype, shape)
 
     # --- the pool -------------------------------------------------------------------------------
@@ -470,7 +429,7 @@ class Store(SingleKeys):
         replaces an older snapshot, `force` whatever file is there; `mode` is as in `create`.
         """
         options = _native.SnapshotOptions()
-        options.overwrite, options.force, options.mode = bool(overwrite), bool(force), _mode(mode)
+        _set_file(options, overwrite, force, mode)
         self._engine.snapshot(os.fspath(path), options)
 
     def load_cache(self) -> _native.CacheReport:
@@ -643,98 +602,62 @@ def devices() -> list[_native.DeviceInfo]:
 # --- options ------------------------------------------------------------------------------------
 
 
-def _whole(name: str, number: Any, least: int = 0) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{name}: expected a whole number, not {number!r}")
-    if not least <= number < 1 << 63:
-        raise ValueError(f"{name}: {number} is out of range; pass at least {least}")
-    return number.__index__()
+def _set_index(wanted: _native.CreateOptions, index: IndexName | GPHash) -> None:
+    if isinstance(index, GPHash):
+        index.fill(wanted)
+    elif isinstance(index, str) and index in _INDEXES:
+        wanted.index = _INDEXES[index]
+    else:
+        raise ValueError(
+            f"index: {index!r} is not one of {', '.join(map(repr, _INDEXES))}, and no perdure.GPHash"
+        )
 
 
-def _mode(mode: int | None) -> int:
-    """As the engine takes it: 0 is none given; which bits may be is the engine's to say."""
-    number = 0 if mode is None else _whole("mode", mode, least=1)
-    if number >= 1 << 32:
-        raise ValueError(f"mode: {number} is out of range; pass permission bits, for example 0o640")
-    return number
+_INDEXES: dict[Any, _native.Index] = {
+    "gphash": _native.Index.gphash,
+    "dash-eh": _native.Index.dash_eh,
+    "dash-lh": _native.Index.dash_lh,
+}
 
 
-def _length(name: str, number: Any) -> int:
-    if number is None:
-        return 0
-    if _whole(name, number, least=1) >= 1 << 32:
-        raise ValueError(f"{name}: {number} is out of range; pass less than 2^32, or None for varying length")
-    return int(number)
-
-
-def _named(name: str, value: Any, kind: Any) -> Any:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, str) or value not in kind.__members__:
-        raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}")
-    return kind[value]
-
-
-def _index(index: Any) -> _native.Index:
-    names = {kind.name.replace("_", "-"): kind for kind in _native.Index}
-    if isinstance(index, _native.Index):
-        return index
-    if not isinstance(index, str) or index not in names:
-        raise ValueError(f"index: {index!r} is not one of {', '.join(map(repr, names))}")
-    return names[index]
-
-
-def _shape(shape: Any) -> _native.Shape:
-    if not isinstance(shape, Sequence) or len(shape) != 3:
-        raise ValueError(f"shape: expected (levels, hashes, slots), for example (2, 2, 8), not {shape!r}")
-    return _native.Shape(*(_whole("shape", extent, least=1) for extent in shape))
-
-
-def _log(log_dir: PathLike | None, log_bytes: int | None, usual: int) -> tuple[str, int]:
-    if log_dir is None and log_bytes is not None:
-        raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
-    size = usual if log_bytes is None else _whole("log_bytes", log_bytes, least=1)
-    return "" if log_dir is None else os.fspath(log_dir), size
-
-
-def _expect(options: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
-    options.expect_key_bytes = 0 if key_bytes is None else _length("expect_key_bytes", key_bytes)
-    options.expect_value_bytes = 0 if value_bytes is None else _length("expect_value_bytes", value_bytes)
-
-
-def _open_options(
-    device: Any,
-    threads: int | None,
-    verify_reads: bool,
-    count_accesses: bool,
-    lock_memory: bool,
-    displacement: bool,
-    grow: bool,
-) -> _native.OpenOptions:
-    options = _native.OpenOptions()
-    options.device = _named("device", device, _native.Device)
-    options.threads = 0 if threads is None else _whole("threads", threads)
-    options.verify_reads = bool(verify_reads)
-    options.count_accesses = bool(count_accesses)
-    options.lock_memory = bool(lock_memory)
-    options.displacement = bool(displacement)
-    options.grow = bool(grow)
-    return options
-
-
-def _place(
-    options: _native.OpenOptions,
-    residency: Any,
-    gather: Any,
-    memory_budget: int | None,
-    cache_bytes: int | None,
-    cache_policy: Any,
+def _set_log(
+    wanted: _native.CreateOptions | _native.RestoreOptions, log_dir: PathLike | None, log_bytes: int | None
 ) -> None:
-    options.residency = _named("residency", residency, _native.Residency)
-    options.gather = _named("gather", gather, _native.Gather)
-    options.memory_budget = 0 if memory_budget is None else _whole("memory_budget", memory_budget, least=1)
-    options.cache_bytes = 0 if cache_bytes is None else _whole("cache_bytes", cache_bytes, least=1)
-    options.cache_policy = _named("cache_policy", cache_policy, _native.CachePolicy)
+    if log_dir is not None:
+        wanted.log_dir = os.fspath(log_dir)
+    elif log_bytes is not None:
+        raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
+    if log_bytes is not None:
+        wanted.log_bytes = _checks.whole("log_bytes", log_bytes, least=1)
+
+
+def _set_file(
+    wanted: _native.CreateOptions | _native.RestoreOptions | _native.SnapshotOptions,
+    overwrite: bool,
+    force: bool,
+    mode: int | None,
+) -> None:
+    """How a new file, a pool or a snapshot, comes to be at its path."""
+    wanted.overwrite = _checks.flag("overwrite", overwrite)
+    wanted.force = _checks.flag("force", force)
+    wanted.mode = _checks.permissions(mode)
+
+
+def _set_expected(opening: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
+    opening.expect_key_bytes = _checks.width("expect_key_bytes", key_bytes)
+    opening.expect_value_bytes = _checks.width("expect_value_bytes", value_bytes)
+
+
+def _opening(device: DeviceName, threads: int | None, options: Options | None) -> _native.OpenOptions:
+    """What create, open and restore share."""
+    opening = _native.OpenOptions()
+    opening.device = _checks.named("device", device, _native.Device)
+    opening.threads = _checks.size("threads", threads)
+    if not isinstance(options, Options | None):
+        raise TypeError(f"options: expected perdure.Options, not {options!r}")
+    if options is not None:
+        options.fill(opening)
+    return opening
 
 
 def _element(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
@@ -751,7 +674,9 @@ def _element(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> 
 
 def _kinds(kinds: Any, count: int) -> Any:
     if isinstance(kinds, list | tuple):
-        kinds = [_named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds]
+        kinds = [
+            _checks.named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds
+        ]
     codes = np.asarray(kinds)
     if codes.size and codes.dtype.kind not in "iu":
         raise TypeError(
