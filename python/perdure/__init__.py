@@ -35,8 +35,9 @@ from perdure.errors import (
     Unsupported,
 )
 from perdure.options import GPHash, Options
+from perdure.pools import create, devices, open, restore
 from perdure.results import Outcome, Result
-from perdure.store import Store, create, devices, open, restore
+from perdure.store import Store
 
 __all__ = [
     "AlreadyExists",

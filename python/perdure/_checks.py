@@ -1,4 +1,4 @@
-"""Arguments as the engine takes them: whole numbers, names, flags permissions.
+"""Arguments as the engine takes them: whole numbers, lengths, permissions, flags, names.
 
 Invariant: what cannot be raises TypeError or ValueError that begins with the argument's name, before the
 engine is called; nothing is guessed from another type.
@@ -7,6 +7,8 @@ engine is called; nothing is guessed from another type.
 from __future__ import annotations
 
 from typing import Any
+
+from perdure import _native
 
 
 def whole(name: str, number: Any, least: int = 0) -> int:
@@ -51,3 +53,15 @@ def named(name: str, value: Any, kind: Any) -> Any:
     if not isinstance(value, str) or value not in kind.__members__:
         raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}")
     return kind[value]
+
+
+def set_file(
+    wanted: _native.CreateOptions | _native.RestoreOptions | _native.SnapshotOptions,
+    overwrite: bool,
+    force: bool,
+    mode: int | None,
+) -> None:
+    """How a new file, a pool or a snapshot, comes to be at its path."""
+    wanted.overwrite = flag("overwrite", overwrite)
+    wanted.force = flag("force", force)
+    wanted.mode = permissions(mode)

@@ -7,11 +7,17 @@ or flag was refused when it was made. What pool, machine or medium lacks, the en
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
 from perdure import _checks, _native
 
+PathLike = str | os.PathLike[str]
+DeviceName = Literal["cpu", "cuda"]
+IndexName = Literal["gphash", "dash-eh", "dash-lh"]
+DurabilityName = Literal["none", "process", "power"]
+Operation = Literal["replace", "add", "min", "max"]
 LayoutName = Literal["word", "in_place"]
 ResidencyName = Literal["automatic", "pm", "mirrored"]
 GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
