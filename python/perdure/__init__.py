@@ -34,8 +34,10 @@ from perdure.errors import (
     SystemFailure,
     Unsupported,
 )
+from perdure.options import GPHash, Options
+from perdure.pools import create, devices, open, restore
 from perdure.results import Outcome, Result
-from perdure.store import Store, create, devices, open, restore
+from perdure.store import Store
 
 __all__ = [
     "AlreadyExists",
@@ -46,12 +48,14 @@ __all__ = [
     "DeviceFailure",
     "DeviceInfo",
     "Error",
+    "GPHash",
     "InvalidArgument",
     "KeyStatus",
     "LockedMemory",
     "NoSpace",
     "NotFound",
     "OpKind",
+    "Options",
     "Outcome",
     "RecoveryReport",
     "Result",

@@ -335,7 +335,7 @@ def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
             width,
             None,
             expected_records=plan.records,
-            layout=plan.layout,
+            index=perdure.GPHash(layout=plan.layout),
             durability="process" if plan.log_dir is None else "power",
             log_dir=plan.log_dir,
             log_bytes=plan.log_bytes,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perdure import _native, errors
+from perdure._handle import Handle
 
 INTEGER_WIDTHS = (1, 2, 4, 8)
 _OK, _ABSENT, _TOO_LARGE = map(
@@ -49,18 +50,8 @@ def decode(octets: bytes, width: int | None) -> int | bytes:
     return int.from_bytes(octets, "little") if width in INTEGER_WIDTHS else octets
 
 
-class SingleKeys:
+class SingleKeys(Handle):
     """What a store has of a dictionary. Keys come in the index's order, and integers unsigned."""
-
-    _key_width: int | None
-    _value_width: int | None
-
-    @property
-    def _engine(self) -> _native.Store:
-        raise NotImplementedError
-
-    def _mine(self) -> _native.Transaction | None:
-        raise NotImplementedError
 
     def __getitem__(self, key: Any) -> bytes:
         """The value of one key; KeyError where it is absent."""

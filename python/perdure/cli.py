@@ -103,6 +103,16 @@ def _width(option: str, text: str) -> int | None:
     return int(text)
 
 
+def _index(index: IndexChoice, layout: LayoutChoice, shape: str) -> str | perdure.GPHash:
+    levels, hashes, slots = _shape(shape)
+    gphash = perdure.GPHash(layout=layout.value, levels=levels, hashes=hashes, slots=slots)
+    if index is IndexChoice.gphash:
+        return gphash
+    if gphash != perdure.GPHash():
+        raise Failure(f"--index {index.value}: --layout and --shape are of use with --index gphash only")
+    return index.value
+
+
 def _shape(text: str) -> tuple[int, int, int]:
     match = re.fullmatch(r"(\d+)L-(\d+)H-(\d+)S", text, re.IGNORECASE)
     if match is None:
@@ -150,9 +160,7 @@ def create(
         _width("--value-bytes", value_bytes),
         expected_records=records,
         max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
-        index=index.value,
-        layout=layout.value,
-        shape=_shape(shape),
+        index=_index(index, layout, shape),
         durability=durability.value,
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),

@@ -6,7 +6,7 @@ Invariant: every array here has one element (or row) a key of the batch, in the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from perdure import errors
 from perdure._deferred import Deferred
@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
     statuses: Statuses  # KeyStatus, one a key
 
 
+Answer = TypeVar("Answer", Result, Outcome)
 TooLong = Callable[[int], str]  # says how long the key and value of a row are, and how long they may be
 
 _OK, _TOO_LARGE = int(KeyStatus.ok), int(KeyStatus.too_large)
@@ -45,6 +46,26 @@ _LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest
 
 def done_mask(statuses: Statuses) -> Mask:
     return np.equal(statuses, _OK)
+
+
+def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
+    """Runs a write; when the pool ran out of space the exception tells key by key how far it came."""
+    try:
+        run()
+    except errors.NoSpace as error:
+        error.outcome = answer()
+        raise
+
+
+def first(answer: Answer) -> Answer:
+    """The answer for one key, as its first row."""
+    return type(answer)(*(column[0] for column in answer))
+
+
+def checked(call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
+    if check:
+        raise_for_keys(call, answer, too_long)
+    return answer
 
 
 def raise_for_keys(call: str, answer: Result | Outcome, too_long: TooLong | None) -> None:

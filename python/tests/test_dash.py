@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import perdure
 import pytest
-from perdure import KeyStatus
+from perdure import KeyStatus, Options
 
 
 @pytest.mark.parametrize("index", ["dash-eh", "dash-lh"])
@@ -56,12 +56,10 @@ def test_threads_write_beside_each_other(pool):
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"layout": "in_place"}, perdure.InvalidArgument, "layout"),
-        ({"shape": (4, 2, 4)}, perdure.InvalidArgument, "shape"),
         ({"durability": "power", "log_dir": "/var/tmp/none"}, perdure.Unsupported, "durability process"),
-        ({"residency": "mirrored"}, perdure.InvalidArgument, "residency pm"),
-        ({"cache_bytes": 1 << 20}, perdure.Unsupported, "cache_bytes"),
-        ({"grow": False}, perdure.Unsupported, "max_bytes"),
+        ({"options": Options(residency="mirrored")}, perdure.InvalidArgument, "residency pm"),
+        ({"options": Options(cache_bytes=1 << 20)}, perdure.Unsupported, "cache_bytes"),
+        ({"options": Options(grow=False)}, perdure.Unsupported, "max_bytes"),
         ({"device": "cuda"}, perdure.Unsupported, "device cpu"),
     ],
 )
@@ -96,8 +94,9 @@ def test_the_command_line_makes_shows_and_checks_one(cli, pool):
     shown = cli("stats", pool, "--json", "-")
     assert shown.status == 0 and shown.json()["index"] == "dash_eh" and shown.json()["records"] == 1
     assert cli("verify", pool).status == 0
-    refused = cli("create", pool + "-2", "--index", "dash-eh", "--layout", "in_place")
-    assert refused.status == 2 and "index dash-eh" in refused.err
+    for option, value in (("--layout", "in_place"), ("--shape", "4L-2H-4S")):
+        refused = cli("create", pool + "-2", "--index", "dash-eh", option, value)
+        assert refused.status == 2 and "index dash-eh" in refused.err and option in refused.err
 
 
 def test_statuses_tell_key_by_key_when_a_pool_is_full(pool):

@@ -1,8 +1,11 @@
 """Residency and the record cache from Python: the same answers, fewer accesses, clear refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import perdure
 import pytest
+from perdure import GPHash, Options
 
 KEYS = np.arange(1000, dtype=np.int64)
 VALUES = np.random.default_rng(1).integers(0, 256, (1000, 128), dtype=np.uint8)
@@ -18,7 +21,8 @@ def get_all(store):
 
 @pytest.mark.parametrize("gather", ["automatic", "at_once", "in_order", "by_host", "shared"])
 def test_a_mirrored_store_reads_each_record_once_and_none_for_misses(pool, gather):
-    with perdure.create(pool, 8, 128, residency="mirrored", gather=gather, count_accesses=True) as store:
+    options = Options(residency="mirrored", gather=gather, count_accesses=True)
+    with perdure.create(pool, 8, 128, options=options) as store:
         store.put(KEYS, VALUES)
         assert store.stats().residency.name == "mirrored"
         assert store.stats().mirror_bytes > 0
@@ -29,21 +33,20 @@ def test_a_mirrored_store_reads_each_record_once_and_none_for_misses(pool, gathe
 
 
 def test_a_cache_that_holds_everything_saves_every_access(pool):
-    with perdure.create(
-        pool, 8, 128, residency="mirrored", cache_bytes=1 << 20, count_accesses=True
-    ) as store:
+    options = Options(residency="mirrored", cache_bytes=1 << 20, count_accesses=True)
+    with perdure.create(pool, 8, 128, options=options) as store:
         store.put(KEYS, VALUES)
         report = store.load_cache()
         assert (report.records, report.corrupt) == (1000, 0)
         assert store.stats().cache_records == 1000
         assert get_all(store) == 0
-    with perdure.open(pool, residency="mirrored", cache_bytes=1 << 20, cache_policy="lru") as store:
+    with perdure.open(pool, options=replace(options, cache_policy="lru")) as store:
         store.load_cache()
         get_all(store)
 
 
 def test_a_budget_that_is_too_small_is_reported(pool):
-    with perdure.create(pool, 8, 128, residency="mirrored", memory_budget=1000) as store:
+    with perdure.create(pool, 8, 128, options=Options(residency="mirrored", memory_budget=1000)) as store:
         store.put(KEYS, VALUES)
         get_all(store)
         assert store.stats().residency.name == "pm"
@@ -52,9 +55,7 @@ def test_a_budget_that_is_too_small_is_reported(pool):
 
 def test_what_cannot_be_is_refused_with_the_way_out(pool):
     with pytest.raises(perdure.InvalidArgument, match="residency pm"):
-        perdure.create(pool, 8, 8, layout="in_place", residency="mirrored")
-    with pytest.raises(ValueError, match="residency"):
-        perdure.create(pool, 8, 8, residency="elsewhere")
+        perdure.create(pool, 8, 8, index=GPHash(layout="in_place"), options=Options(residency="mirrored"))
     with (
         perdure.create(pool, 8, 8, overwrite=True) as store,
         pytest.raises(perdure.Unsupported, match="set cache_bytes"),

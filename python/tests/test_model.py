@@ -43,16 +43,14 @@ class Model(RuleBasedStateMachine):
     values: st.SearchStrategy[bytes]
 
     @initialize(
-        made=st.sampled_from(
-            [{"layout": "word"}, {"layout": "in_place"}, {"index": "dash-eh"}, {"index": "dash-lh"}]
-        ),
+        index=st.sampled_from(["gphash", perdure.GPHash(layout="in_place"), "dash-eh", "dash-lh"]),
         expected=st.sampled_from([1, 64, 4096]),
     )
-    def create(self, made, expected):
+    def create(self, index, expected):
         self.path = Path("/dev/shm") / f"perdure-model-{uuid.uuid4().hex}"
         self.truth: dict[bytes, bytes] = {}
         self.store = perdure.create(
-            self.path, self.key_bytes, self.value_bytes, expected_records=expected, threads=2, **made
+            self.path, self.key_bytes, self.value_bytes, expected_records=expected, threads=2, index=index
         )
 
     def teardown(self):

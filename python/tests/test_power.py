@@ -198,7 +198,7 @@ def test_snapshots_change_durability(pool, other, log_dir, tmp_path, before, aft
 def test_snapshot_of_varying_lengths(pool, other, tmp_path):
     keys = [b"k" * n for n in range(1, 200)]
     values = [bytes([n % 256]) * (n * 37 % 5000) for n in range(1, 200)]
-    with perdure.create(pool, None, None, layout="in_place") as store:
+    with perdure.create(pool, None, None, index=perdure.GPHash(layout="in_place")) as store:
         store.put(keys, values)
         store.snapshot(tmp_path / "s")
     with perdure.restore(tmp_path / "s", other) as store:

@@ -19,7 +19,7 @@ KEYS = np.arange(5000, dtype=np.uint64)
 FORK = multiprocessing.get_context("fork")
 KINDS = {
     "word": {},
-    "in_place": {"layout": "in_place"},
+    "in_place": {"index": perdure.GPHash(layout="in_place")},
     "dash-eh": {"index": "dash-eh"},
     "dash-lh": {"index": "dash-lh"},
     "power": {"durability": "power"},

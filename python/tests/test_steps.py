@@ -134,7 +134,7 @@ def test_numbers_out_of_range_are_refused(store):
 
 def test_pools_that_cannot_say_so(pool, log_dir):
     with (
-        perdure.create(pool, layout="in_place") as store,
+        perdure.create(pool, index=perdure.GPHash(layout="in_place")) as store,
         pytest.raises(errors.Unsupported, match="layout word"),
     ):
         store.register_dense(weights=np.zeros(1))
@@ -191,7 +191,7 @@ class StepModel(RuleBasedStateMachine):
     @initialize(residency=st.sampled_from(["pm", "mirrored"]), expected=st.sampled_from([1, 500]))
     def create(self, residency, expected):
         self.path = Path("/dev/shm") / f"perdure-model-{uuid.uuid4().hex}"
-        self.options = {"threads": 2, "residency": residency}
+        self.options = {"threads": 2, "options": perdure.Options(residency=residency)}
         self.store = perdure.create(self.path, 8, 8, expected_records=expected, **self.options)
         self.weights, self.bias = np.zeros(333, np.uint8), np.zeros(2, np.uint64)
         self.table: dict[int, int] = {}

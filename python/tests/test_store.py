@@ -191,7 +191,7 @@ def test_full_pool_raises_and_keeps_what_was(pool):
 
 
 def test_counts_accesses_when_asked(pool):
-    with perdure.create(pool, 8, 8, count_accesses=True) as store:
+    with perdure.create(pool, 8, 8, options=perdure.Options(count_accesses=True)) as store:
         store.put(np.arange(100), np.arange(100))
         accesses = store.stats().accesses
         assert accesses.orders == 2
@@ -204,7 +204,9 @@ def test_counts_accesses_when_asked(pool):
 @pytest.mark.parametrize("shape", [(2, 2, 8), (1, 2, 16), (3, 2, 4), (2, 1, 8)])
 def test_layouts_and_shapes(pool, layout, shape):
     keys = np.arange(3000)
-    with perdure.create(pool, 8, 8, layout=layout, shape=shape, expected_records=3000) as store:
+    levels, hashes, slots = shape
+    index = perdure.GPHash(layout=layout, levels=levels, hashes=hashes, slots=slots)
+    with perdure.create(pool, 8, 8, index=index, expected_records=3000) as store:
         store.put(keys, keys)
         assert store.get(keys, dtype=np.int64, shape=()).values.tolist() == keys.tolist()
         stats = store.stats()
@@ -374,10 +376,16 @@ def test_flipped_bit_in_a_record(pool):
         ({"key_bytes": 8.5}, "key_bytes: expected a whole number"),
         ({"value_bytes": -1}, "value_bytes: -1 is out of range"),
         ({"value_bytes": 1 << 31}, "value_bytes"),
-        ({"shape": (2, 2, 16)}, "at most 32|1 to 32"),
-        ({"shape": (2, 2, 3)}, "power of two"),
-        ({"shape": 8}, "shape: expected"),
-        ({"layout": "heap"}, "layout: 'heap' is not one of 'word', 'in_place'"),
+        ({"index": perdure.GPHash(slots=16)}, "at most 32|1 to 32"),
+        ({"index": perdure.GPHash(slots=3)}, "power of two"),
+        (
+            {"index": ["gphash"]},
+            "index: .* is not one of 'gphash', 'dash-eh', 'dash-lh', and no perdure.GPHash",
+        ),
+        ({"overwrite": "no"}, "overwrite: expected True or False, not 'no'"),
+        ({"threads": 0}, "threads: 0 is out of range; pass at least 1"),
+        ({"options": {"grow": False}}, "options: expected perdure.Options"),
+        ({"log_bytes": 1 << 20}, "log_bytes: is of use with log_dir only"),
         ({"durability": "forever"}, "durability: 'forever' is not one of"),
         ({"device": "tpu"}, "device: 'tpu' is not one of 'cpu', 'cuda'"),
         ({"max_bytes": 4096, "value_bytes": 8}, "max_bytes"),

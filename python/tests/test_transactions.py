@@ -71,7 +71,7 @@ def test_other_threads_wait(store: perdure.Store) -> None:
 
 
 def test_layout_in_place_says_that_it_cannot(pool: str) -> None:
-    with perdure.create(pool, value_bytes=8, layout="in_place") as store:
+    with perdure.create(pool, value_bytes=8, index=perdure.GPHash(layout="in_place")) as store:
         with pytest.raises(errors.Error, match="layout word"):
             store.put(KEYS, KEYS, atomic=True)
         with pytest.raises(errors.Error, match="layout word"), store.transaction():

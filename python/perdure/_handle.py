@@ -1,0 +1,35 @@
+"""What every part of a store works with: the engine's store, and what was asked of it once.
+
+Invariant: `_engine` is the one way to the engine, and refuses when the store was closed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from perdure import _native, errors
+
+
+class Handle:
+    """The state of a `perdure.Store`; its parts inherit from this."""
+
+    def __init__(self, native: _native.Store) -> None:
+        self._native: _native.Store | None = native
+        self._of_thread = threading.local()  # `.transaction`: the one that is open on it
+        self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
+        self._path = native.path()
+        self._key_width = native.key_bytes() or None
+        self._value_width = native.value_bytes() or None
+        self._device = native.device().name
+
+    @property
+    def _engine(self) -> _native.Store:
+        native = self._native
+        if native is None:
+            raise errors.Closed(f"pool {self._path}: this store is closed; open it again with perdure.open")
+        return native
+
+    def _mine(self) -> _native.Transaction | None:
+        """The transaction that is open on this thread."""
+        return getattr(self._of_thread, "transaction", None)

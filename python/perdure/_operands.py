@@ -1,0 +1,42 @@
+"""What a batch does: the kinds of its operations, and the type of what an update combines.
+
+Invariant: what the engine is told is a member of its enums, or the call was refused by the argument's name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perdure import _arrays, _checks, _native
+
+
+def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
+    if rmw is _native.Rmw.replace:
+        return _native.Element.uint8  # bytes are replaced as they are
+    if element is None and rows.rows is None:
+        raise TypeError(f"element: {name} are byte strings; say what they hold, for example element='int64'")
+    given = rows.rows.dtype if element is None and rows.rows is not None else np.dtype(element).name
+    if given not in _native.Element.__members__:
+        known = ", ".join(_native.Element.__members__)
+        raise TypeError(f"{name}: cannot {rmw.name} elements of {given}; use one of {known}, or element=")
+    return _native.Element[given]
+
+
+def kinds_of(kinds: Any, count: int) -> Any:
+    if isinstance(kinds, list | tuple):
+        kinds = [
+            _checks.named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds
+        ]
+    codes = np.asarray(kinds)
+    if codes.size and codes.dtype.kind not in "iu":
+        raise TypeError(
+            f"kinds: dtype {codes.dtype}; pass OpKind numbers or the names get, put, erase, update"
+        )
+    if codes.shape != (count,):
+        raise ValueError(f"kinds: shape {codes.shape} for {count} keys; pass one a key")
+    last = max(map(int, _native.OpKind))
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) <= last:
+        raise ValueError(f"kinds: numbers must be OpKind's, 0 to {last}")
+    return np.ascontiguousarray(codes, np.uint8)

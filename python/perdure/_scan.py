@@ -1,0 +1,71 @@
+"""Every record of a store, page by page.
+
+Invariant: a page's keys and values have a row a record, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perdure import _checks, _native
+from perdure._deferred import Deferred
+from perdure._handle import Handle
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from perdure import _arrays, _arrow
+else:
+    np, _arrays, _arrow = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._arrow")
+
+
+class Scans(Handle):
+    """Scans of a store."""
+
+    def scan(
+        self, page_size: int = 65536, *, key_dtype: Any = None, dtype: Any = None, shape: Any = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Every record, in pages of (keys, values), in the index's order.
+
+        Fixed-width keys come as uint64 (8 bytes) or uint8 rows, or as `key_dtype`; values as in
+        `get`. Raises Busy if the table grew meanwhile: start again.
+        """
+        if self._key_width is None:
+            refuse_rows(key_dtype=key_dtype)
+        if self._value_width is None:
+            refuse_rows(dtype=dtype, shape=shape)
+        limit = _checks.whole("page_size", page_size, least=1)
+        return self._pages(limit, key_dtype, dtype, shape)
+
+    def _pages(self, limit: int, key_dtype: Any, dtype: Any, shape: Any) -> Iterator[tuple[Any, Any]]:
+        if key_dtype is None and self._key_width == 8:
+            key_dtype = np.uint64
+        cursor = _native.ScanCursor()
+        while not cursor.done:
+            key_ends, keys, value_ends, values, cursor = self._engine.scan(cursor, limit)
+            if len(key_ends) < 2:
+                continue
+            # Rows of one element are a plain column, which is what integer keys look like elsewhere.
+            key_shape = (
+                () if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width else None
+            )
+            yield (
+                self._column(key_ends, keys, self._key_width, key_dtype, key_shape, "keys"),
+                self._column(value_ends, values, self._value_width, dtype, shape, "values"),
+            )
+
+    @staticmethod
+    def _column(ends: Any, data: Any, width: int | None, dtype: Any, shape: Any, what: str) -> Any:
+        if width is None:
+            return _arrow.to_array(ends, data)
+        return _arrays.as_rows(data, len(ends) - 1, width, dtype, shape, what)
+
+
+def refuse_rows(**options: Any) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{given[0]}: lengths vary in this pool, so they come as an Arrow large_binary array;"
+            f" leave {given[0]}= away"
+        )

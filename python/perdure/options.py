@@ -1,0 +1,123 @@
+"""The rarer options of stores, each defined here once: `GPHash` is how a pool's index is built and stays in
+the pool; `Options` is how this process works with an open pool, and nothing of it stays.
+
+Invariant: an object of these classes can be carried out as far as its values go: what is no length, name
+or flag was refused when it was made. What pool, machine or medium lacks, the engine refuses.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure import _checks, _native
+
+PathLike = str | os.PathLike[str]
+DeviceName = Literal["cpu", "cuda"]
+IndexName = Literal["gphash", "dash-eh", "dash-lh"]
+DurabilityName = Literal["none", "process", "power"]
+Operation = Literal["replace", "add", "min", "max"]
+LayoutName = Literal["word", "in_place"]
+ResidencyName = Literal["automatic", "pm", "mirrored"]
+GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
+CachePolicyName = Literal["lfu", "lru", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPHash:
+    """GPHash's index, for `perdure.create(..., index=GPHash(...))`; `index="gphash"` is `GPHash()`.
+
+    Attributes
+    ----------
+    layout : {"word", "in_place"}
+        "word" keeps 8 bytes a slot and the key in the record; atomic batches, transactions and steps need
+        it. "in_place" keeps keys in the buckets, as GPHash was published.
+    levels : int
+        Levels of the table, each half as large as the one above it.
+    hashes : int
+        Hash functions: candidate buckets of a key in each level.
+    slots : int
+        Slots a bucket, a power of two; at most 32 candidates a key (levels x hashes x slots) in all.
+    """
+
+    layout: LayoutName = "word"
+    levels: int = 2
+    hashes: int = 2
+    slots: int = 8
+
+    def __post_init__(self) -> None:
+        self.fill(_native.CreateOptions())
+
+    def fill(self, wanted: _native.CreateOptions) -> None:
+        """Writes itself, checked, into what the engine takes."""
+        wanted.layout = _checks.named("layout", self.layout, _native.Layout)
+        wanted.shape = _native.Shape(
+            *(_checks.whole(name, getattr(self, name), least=1) for name in ("levels", "hashes", "slots"))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How this process works with an open pool, for `perdure.create`, `open` and `restore`.
+
+    Attributes
+    ----------
+    verify_reads : bool
+        Check each record's CRC-32C on get; a record that fails it has the status `corrupt`.
+    count_accesses : bool
+        Count accesses to persistent memory, and ordering points, exactly (`Stats.accesses`); slower.
+    lock_memory : bool
+        Lock the pool in memory, so that it is never swapped out; `LockedMemory` is raised where the limit
+        (RLIMIT_MEMLOCK) is too low.
+    displacement : bool
+        Layout "word": move a word to another of its places when every place of a new key is taken, before
+        the table grows.
+    grow : bool
+        Let the table grow. Without, a full table refuses further keys with `NoSpace`.
+    residency : {"automatic", "pm", "mirrored"}
+        Whether probes go to a copy of the index in the device's memory ("mirrored") or to the pool
+        ("pm"). "automatic" mirrors on a GPU as far as the memory budget goes.
+    gather : {"automatic", "at_once", "in_order", "by_host", "shared"}
+        How values that were found are fetched: by each warp at once, in the order of addresses, by the
+        host, or by both sides. "automatic" measures and chooses.
+    memory_budget : int or None
+        Bytes of the device's memory for mirror and cache; None is 7/8 of what is free.
+    cache_bytes : int or None
+        Of the budget, bytes for whole records, filled by `Store.load_cache`; None is no cache.
+    cache_policy : {"lfu", "lru", "random"}
+        What `Store.load_cache` takes: the records got most often, most lately, or any.
+
+    Examples
+    --------
+    >>> import perdure
+    >>> counted = perdure.Options(count_accesses=True)
+    >>> with perdure.create("memfd:counted", 8, 8, options=counted) as store:
+    ...     store[1] = 5
+    ...     store.stats().accesses.orders
+    2
+    """
+
+    verify_reads: bool = True
+    count_accesses: bool = False
+    lock_memory: bool = False
+    displacement: bool = True
+    grow: bool = True
+    residency: ResidencyName = "automatic"
+    gather: GatherName = "automatic"
+    memory_budget: int | None = None
+    cache_bytes: int | None = None
+    cache_policy: CachePolicyName = "lfu"
+
+    def __post_init__(self) -> None:
+        self.fill(_native.OpenOptions())
+
+    def fill(self, wanted: _native.OpenOptions) -> None:
+        """Writes itself, checked, into what the engine takes."""
+        for name in ("verify_reads", "count_accesses", "lock_memory", "displacement", "grow"):
+            setattr(wanted, name, _checks.flag(name, getattr(self, name)))
+        wanted.residency = _checks.named("residency", self.residency, _native.Residency)
+        wanted.gather = _checks.named("gather", self.gather, _native.Gather)
+        wanted.memory_budget = _checks.size("memory_budget", self.memory_budget)
+        wanted.cache_bytes = _checks.size("cache_bytes", self.cache_bytes)
+        wanted.cache_policy = _checks.named("cache_policy", self.cache_policy, _native.CachePolicy)
