@@ -23,18 +23,57 @@ else:
 
 
 class Result(NamedTuple):
-    """A read: `values, found, statuses = store.get(keys)`."""
+    """A read: `values, found, statuses = store.get(keys)`.
 
-    values: Any  # rows of an array, or a pyarrow.LargeBinaryArray with nulls for absent keys
+    Attributes
+    ----------
+    values : array of n rows, or pyarrow.LargeBinaryArray
+        Of absent keys zero, or what was in `out`; null in an Arrow array.
+    found : bool array of shape (n,)
+        The key was there (in a mixed batch: the operation took effect).
+    statuses : uint8 array of shape (n,)
+        A `KeyStatus` a key.
+    """
+
+    values: Any
     found: Mask
-    statuses: Statuses  # KeyStatus, one a key
+    statuses: Statuses
+
+    def __repr__(self) -> str:
+        return f"<Result of {_counted(self.statuses)}; values: {_described(self.values)}>"
 
 
 class Outcome(NamedTuple):
-    """A write: `done, statuses = store.put(keys, values)`."""
+    """A write: `done, statuses = store.put(keys, values)`.
 
-    done: Mask  # the operation took effect (for update and erase: the key was there)
-    statuses: Statuses  # KeyStatus, one a key
+    Attributes
+    ----------
+    done : bool array of shape (n,)
+        The operation took effect (for update and erase: the key was there).
+    statuses : uint8 array of shape (n,)
+        A `KeyStatus` a key.
+    """
+
+    done: Mask
+    statuses: Statuses
+
+    def __repr__(self) -> str:
+        return f"<Outcome of {_counted(self.statuses)}>"
+
+
+def _counted(statuses: Statuses) -> str:
+    """How many keys, and how many of each status."""
+    kinds, counts = np.unique(statuses, return_counts=True)
+    each = [f"{count} {KeyStatus(int(kind)).name}" for kind, count in zip(kinds, counts, strict=True)]
+    return f"{statuses.size} key{'' if statuses.size == 1 else 's'}: {', '.join(each) or 'none'}"
+
+
+def _described(values: Any) -> str:
+    if values is None:
+        return "none"
+    if hasattr(values, "dtype"):
+        return f"{values.dtype} of shape {tuple(values.shape)}"
+    return f"{getattr(values, 'type', type(values).__name__)}"
 
 
 Answer = TypeVar("Answer", Result, Outcome)

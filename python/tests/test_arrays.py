@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,6 +34,8 @@ VALUES = np.arange(20, dtype=np.float32).reshape(5, 4)
         array.array("q", range(5)),
         memoryview(np.arange(5)),
         np.arange(5)[::1],
+        range(5),
+        deque(range(5)),
     ],
     ids=lambda keys: f"{type(keys).__name__}-{getattr(keys, 'dtype', '')}",
 )
