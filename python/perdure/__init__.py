@@ -10,8 +10,9 @@
 >>> values.shape, bool(found.all())
 ((10, 32), True)
 
-What fails raises a class of `perdure.Error`. `perdure.typing` has the types of what
-is taken, for annotations.
+What fails raises a class of `perdure.Error`. Recoveries, repairs, losses and fallbacks are told to the logger
+"perdure", which prints nothing unless it is given a handler (`logging.getLogger("perdure")`).
+`perdure.typing` has the types of what is taken, for annotations.
 """
 
 from perdure._native import (

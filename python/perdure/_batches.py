@@ -99,7 +99,7 @@ class Batches(Columns):
             values, column = self._destination(given, out, dtype, shape, handle)
             self._engine.get(given.column, column, statuses, handle)
             answer = Result(values, done_mask(statuses), statuses)
-        return checked("get", answer, check)
+        return checked(self._path, "get", answer, check)
 
     def put(
         self,

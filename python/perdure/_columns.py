@@ -34,7 +34,7 @@ class Columns(Handle):
             return Outcome(done_mask(statuses), statuses)
 
         with_outcome(answer, lambda: run(statuses))
-        return checked(call, answer(), check, self._lengths(columns))
+        return checked(self._path, call, answer(), check, self._lengths(columns))
 
     def _lengths(self, columns: tuple[_arrays.Input, ...]) -> TooLong:
         """Of a row of keys, or of keys and values."""

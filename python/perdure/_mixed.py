@@ -106,7 +106,7 @@ class Mixed(Columns):
                 self._mine(),
             ),
         )
-        return checked("apply", answer(), check, self._lengths((given, *operands)))
+        return checked(self._path, "apply", answer(), check, self._lengths((given, *operands)))
 
     def _gathered(
         self, codes: Any, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int

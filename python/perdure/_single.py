@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from perdure import _native, errors
+from perdure import _events, _native, errors
 from perdure._handle import Handle
 
 if TYPE_CHECKING:
@@ -223,4 +223,6 @@ class SingleKeys(Handle):
         kind, why = errors.of_status(_native.KeyStatus(status))
         if status == _TOO_LARGE:
             why = self._too_long(key_bytes, value_bytes)
-        return kind(f"{call}: key {key!r}: {why}")
+        what = f"{call}: key {key!r}: {why}"
+        _events.failed_keys(self._path, what, damaged=kind is errors.Corrupt)
+        return kind(what)

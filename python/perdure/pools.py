@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from perdure import _checks, _native
+from perdure import _checks, _events, _native
 from perdure.options import DeviceName, DurabilityName, GPHash, IndexName, Options, PathLike
 from perdure.store import Store
 
@@ -112,7 +112,10 @@ def create(
     wanted.durability = _checks.named("durability", durability, _native.Durability)
     _set_log(wanted, log_dir, log_bytes)
     _checks.set_file(wanted, overwrite, force, mode)
-    return Store(_native.Store.create(os.fspath(path), wanted, _opening(device, threads, options)))
+    opening = _opening(device, threads, options)
+    with _events.refusals():
+        native = _native.Store.create(os.fspath(path), wanted, opening)
+    return _told(native, opening, log_dir)
 
 
 def open(
@@ -183,7 +186,9 @@ def open(
     opening.read_only = _checks.flag("read_only", read_only)
     opening.repair = _checks.flag("repair", repair)
     opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
-    return Store(_native.Store.open(os.fspath(path), opening))
+    with _events.refusals():
+        native = _native.Store.open(os.fspath(path), opening)
+    return _told(native, opening, log_dir)
 
 
 def restore(
@@ -253,7 +258,9 @@ def restore(
     _checks.set_file(wanted, overwrite, force, mode)
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
-    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening))
+    with _events.refusals():
+        native = _native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening)
+    return _told(native, opening, log_dir)
 
 
 def devices() -> list[_native.DeviceInfo]:
@@ -271,6 +278,17 @@ def devices() -> list[_native.DeviceInfo]:
     ['cpu', 'cuda']
     """
     return _native.devices()
+
+
+def _told(native: _native.Store, opening: _native.OpenOptions, log_dir: PathLike | None) -> Store:
+    """The store, once the logger knows what opening it came to."""
+    _events.opened(native.path(), native.recovery())
+    mirrored = opening.device is _native.Device.cuda or opening.residency is _native.Residency.mirrored
+    if (
+        mirrored or log_dir is not None
+    ):  # never of a Dash index, which would count its records for its statistics
+        _events.placed(native.path(), native.stats())
+    return Store(native)
 
 
 def _set_index(wanted: _native.CreateOptions, index: object) -> None:

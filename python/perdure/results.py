@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from perdure import errors
+from perdure import _events, errors
 from perdure._deferred import Deferred
 from perdure._native import KeyStatus
 
@@ -79,7 +79,7 @@ def _described(values: Any) -> str:
 Answer = TypeVar("Answer", Result, Outcome)
 TooLong = Callable[[int], str]  # says how long the key and value of a row are, and how long they may be
 
-_OK, _TOO_LARGE = int(KeyStatus.ok), int(KeyStatus.too_large)
+_OK, _TOO_LARGE, _CORRUPT = map(int, (KeyStatus.ok, KeyStatus.too_large, KeyStatus.corrupt))
 _LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest statuses
 
 
@@ -93,6 +93,7 @@ def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
         run()
     except errors.NoSpace as error:
         error.outcome = answer()
+        _events.full(error)
         raise
 
 
@@ -101,17 +102,16 @@ def first(answer: Answer) -> Answer:
     return type(answer)(*(column[0] for column in answer))
 
 
-def checked(call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
-    if check:
-        raise_for_keys(call, answer, too_long)
-    return answer
-
-
-def raise_for_keys(call: str, answer: Result | Outcome, too_long: TooLong | None) -> None:
-    """Raises when a key failed for any reason but absence; the exception carries the whole answer."""
+def checked(path: str, call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
+    """The answer of a pool's batch. With `check` it raises where a key failed for any reason but absence; the
+    exception carries the whole answer."""
     failed = answer.statuses > _LAST_HARMLESS
     if failed.any():
-        _raise_first(call, answer, np.flatnonzero(failed), too_long)
+        damaged = bool((answer.statuses == _CORRUPT).any())
+        _events.failed_keys(path, f"{call} of {_counted(answer.statuses)}", damaged=damaged)
+        if check:
+            _raise_first(call, answer, np.flatnonzero(failed), too_long)
+    return answer
 
 
 def _raise_first(

@@ -12,7 +12,7 @@ import os
 from types import TracebackType
 from typing import Self
 
-from perdure import _checks, _native
+from perdure import _checks, _events, _native
 from perdure._batches import Batches
 from perdure._mixed import Mixed
 from perdure._scan import Scans
@@ -142,7 +142,9 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> store.load_cache().records
         1
         """
-        return self._engine.load_cache()
+        found = self._engine.load_cache()
+        _events.cached(self._path, found)
+        return found
 
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index.
@@ -166,7 +168,9 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> store.verify().records, store.verify().faults
         (1, [])
         """
-        return self._engine.verify()
+        found = self._engine.verify()
+        _events.verified(self._path, found)
+        return found
 
     def acknowledge_repair(self) -> None:
         """Says that what repairs changed (see `perdure.open`) has been seen to.
@@ -184,6 +188,7 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> perdure.create("memfd:acknowledge", 8, 8).acknowledge_repair()
         """
         self._engine.acknowledge_repair()
+        _events.acknowledged(self._path)
 
     def stats(self) -> _native.Stats:
         """How full the table is, what it is made of, and where it runs.
