@@ -32,6 +32,10 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
     Threads: any number may call any method; a write batch is alone. A store belongs to the process that
     opened it: in a forked one every call raises `Closed`, and losing the store there does nothing.
 
+    Arrays: contiguous ones go to the engine and come back where they lie, in host memory at any alignment;
+    slices with strides, integer keys narrower than the pool's and lists are copied. They are yours again when
+    the call returns, but those of `register_dense`, which have to stay.
+
     Absent keys: a key that is absent is no error. Batches answer it with the status
     `KeyStatus.not_found`, and false in `found` or `done`; `store[key]` raises KeyError. `perdure.NotFound` is
     another thing: there is no pool where one was to be opened.

@@ -45,6 +45,28 @@ def test_forms_of_keys(store, keys):
     assert len(store) == 5
 
 
+def unaligned(array: np.ndarray) -> np.ndarray:
+    moved = (
+        np.frombuffer(bytearray(array.nbytes + 1), np.uint8, offset=1).view(array.dtype).reshape(array.shape)
+    )
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+def test_any_alignment_will_do(store):
+    keys, values, out = unaligned(np.arange(5)), unaligned(VALUES), unaligned(np.zeros_like(VALUES))
+    store.put(keys, values)
+    assert store.get(keys, out=out).found.all() and (out == VALUES).all()
+    store.update(keys, values)
+    assert (store.get(np.arange(5), dtype=np.float32).values == 2 * VALUES).all()
+    store.register_dense(weights=values)
+    with store.step(1):
+        pass
+    values[...] = 0
+    assert store.restore_step() == 1 and (values == VALUES).all()
+
+
 def test_integers_in_lists_are_their_bytes(store):
     store.put([-1], VALUES[:1])
     assert store.get(np.array([2**64 - 1], np.uint64)).found.all()
