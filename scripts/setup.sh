@@ -4,7 +4,8 @@
 # .venv where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
 #
 #   scripts/setup.sh            what make demo and make build need
-#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where there is no GPU
+#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where there is no GPU; and the
+#                               type checker of Python
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz     clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into .venv-frameworks; CuPy beside a GPU
@@ -180,13 +181,14 @@ install_cuda() {
   say "cuda: no nvcc of at least 13.0 was here; $(grep -o '^cuda-toolkit.*' requirements/cuda.txt) is now in $venv"
 }
 
-install_atheris() {
+# What fewer need, by the name of its file in requirements/.
+install_more() {
   local now
-  now=$(checksum requirements/fuzz.txt)
-  ! is_stamped fuzz "$now" || return 0
-  pip_install -r requirements/fuzz.txt
-  stamp fuzz "$now"
-  say "python: requirements/fuzz.txt"
+  now=$(checksum "requirements/$1.txt")
+  ! is_stamped "$1" "$now" || return 0
+  pip_install -r "requirements/$1.txt"
+  stamp "$1" "$now"
+  say "python: requirements/$1.txt"
 }
 
 # A venv that finds in .venv what it lacks itself, the package in place too: PyTorch wants another CUDA runtime than nvcc.
@@ -218,6 +220,7 @@ install_python_packages
 if wants_cuda_wheels "$@"; then
   install_cuda
 fi
-case " $* " in *" --fuzz "*) install_atheris ;; esac
+case " $* " in *" --test "*) install_more types ;; esac
+case " $* " in *" --fuzz "*) install_more fuzz ;; esac
 case " $* " in *" --frameworks "*) install_frameworks ;; esac
 say "ready"

@@ -1,9 +1,13 @@
-// Every enum, option struct and report of the public API, under the names C++ has for them.
+// Records as text and as plain data; every enum, option struct and report of the public API, under the names C++ has
+// for them.
 #include "records.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <string>
 
 #include "perdure/batch.h"
 #include "perdure/status.h"
@@ -14,15 +18,52 @@ namespace perdure::python {
 
 namespace {
 
+nb::handle fields_of(nb::handle record) { return record.type().attr("_fields"); }
+
+bool is_record(nb::handle value) { return nb::hasattr(value.type(), "_fields"); }
+
+bool is_enum(nb::handle value) { return nb::hasattr(value.type(), "__members__"); }
+
+nb::object plain(nb::handle value) {
+  if (is_record(value)) return as_dict(value);
+  if (is_enum(value)) return value.attr("name");
+  if (nb::isinstance<Shape>(value)) return nb::str(nb::repr(value));
+  return nb::borrow(value);
+}
+
+/// One field as a person reads it: names of enums bare, text quoted.
+std::string shown_value(nb::handle value) {
+  nb::object const what = is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
+  return nb::cast<std::string>(what);
+}
+
+constexpr char const* kKeyStatus = R"(How a key of a batch fared; one a key, as uint8.
+
+Attributes
+----------
+ok
+    The operation took effect.
+not_found
+    The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such pool.)
+size_mismatch
+    Operand and stored value differ in length.
+corrupt
+    Its record fails its checksum, and was left alone.
+no_space
+    The pool could not grow; the old value stands.
+too_large
+    Key or value is too long for this pool.
+)";
+
 void bind_batch_enums(nb::module_& module) {
-  nb::enum_<KeyStatus>(module, "KeyStatus", nb::is_arithmetic())
+  nb::enum_<KeyStatus>(module, "KeyStatus", nb::is_arithmetic(), kKeyStatus)
       .value("ok", KeyStatus::ok)
       .value("not_found", KeyStatus::not_found)
       .value("size_mismatch", KeyStatus::size_mismatch)
       .value("corrupt", KeyStatus::corrupt)
       .value("no_space", KeyStatus::no_space)
       .value("too_large", KeyStatus::too_large);
-  nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic())
+  nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic(), "What a mixed batch does with a key: see `Store.apply`.")
       .value("get", OpKind::get)
       .value("put", OpKind::put)
       .value("erase", OpKind::erase)
@@ -239,6 +280,24 @@ void bind_stats(nb::module_& module) {
 }
 
 }  // namespace
+
+nb::dict as_dict(nb::handle record) {
+  nb::dict fields;
+  for (nb::handle name : fields_of(record)) fields[name] = plain(nb::getattr(record, name));
+  return fields;
+}
+
+std::string shown(std::string const& title, nb::handle record) {
+  constexpr std::size_t kLine = 100;
+  std::string on_one_line, on_several;
+  for (nb::handle name : fields_of(record)) {
+    std::string const field = nb::cast<std::string>(name) + "=" + shown_value(nb::getattr(record, name));
+    on_one_line += (on_one_line.empty() ? "" : ", ") + field;
+    on_several += "\n    " + field + ",";
+  }
+  bool const fits = title.size() + on_one_line.size() <= kLine;
+  return title + "(" + (fits ? on_one_line : on_several + "\n") + ")";
+}
 
 void bind_records(nb::module_& module) {
   bind_batch_enums(module);

@@ -1,11 +1,18 @@
 """Perdure: a durable key-value store that CPU SIMD warps and GPU kernels read and write themselves.
 
-import numpy as np
-import perdure
+`create`, `open` and `restore` make a `Store`; batches of arrays go in and out of it, each key with a status:
 
-with perdure.create("/dev/shm/table", key_bytes=8, value_bytes=128) as store:
-    store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
-    values, found, statuses = store.get(np.arange(10), dtype=np.float32)
+>>> import numpy as np
+>>> import perdure
+>>> with perdure.create("/dev/shm/table", key_bytes=8, value_bytes=128, overwrite=True) as store:
+...     done, statuses = store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
+...     values, found, statuses = store.get(np.arange(10), dtype=np.float32)
+>>> values.shape, bool(found.all())
+((10, 32), True)
+
+What fails raises a class of `perdure.Error`. Recoveries, repairs, losses and fallbacks are told to the logger
+"perdure", which prints nothing unless it is given a handler (`logging.getLogger("perdure")`).
+`perdure.typing` has the types of what is taken, for annotations.
 """
 
 from perdure._native import (
@@ -35,11 +42,12 @@ from perdure.errors import (
     Unsupported,
 )
 from perdure.options import GPHash, Options
-from perdure.pools import create, devices, open, restore
+from perdure.pools import create, devices, restore
+from perdure.pools import open as open
 from perdure.results import Outcome, Result
 from perdure.store import Store
 
-__all__ = [
+__all__ = [  # but `open`, which a star import would put in the place of Python's own
     "AlreadyExists",
     "Busy",
     "CacheReport",
@@ -69,6 +77,5 @@ __all__ = [
     "built_with_cuda",
     "create",
     "devices",
-    "open",
     "restore",
 ]

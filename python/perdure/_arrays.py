@@ -14,12 +14,15 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from perdure import _arrow, _native
 from perdure._single import INTEGER_WIDTHS
+
+if TYPE_CHECKING:
+    from perdure.typing import Key
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _KEY_TYPES = ("int", "uint", "void", "bytes", "record")  # those whose bytes are what the user sees
@@ -297,7 +300,7 @@ def _check_key_type(name: str, seen: Rows) -> None:
     )
 
 
-def is_scalar(key: Any) -> bool:
+def is_scalar(key: Any) -> TypeGuard[Key]:
     """One key rather than an array of them."""
     return isinstance(key, str | bytes | int | np.generic)
 
@@ -310,8 +313,12 @@ def one_row(value: Any) -> Any:
 
 
 def _as_items(array: Any) -> Any:
-    """Arrays of Python objects and of text as lists: their own bytes would mean nothing elsewhere."""
-    return array.tolist() if isinstance(array, np.ndarray) and array.dtype.kind in "OU" else array
+    """Arrays of Python objects and of text as lists, for their own bytes would mean nothing elsewhere; any
+    sequence of items, a range or a deque, too."""
+    if isinstance(array, np.ndarray):
+        return array.tolist() if array.dtype.kind in "OU" else array
+    holds_items = isinstance(array, Sequence) and not isinstance(array, str | bytes | bytearray | memoryview)
+    return list(array) if holds_items and _library(array) != "array" else array
 
 
 def _widened(array: Any, width: int | None) -> Any:
@@ -330,7 +337,7 @@ def _input(name: str, array: Any, width: int | None, stream: int, device: str) -
     array = _as_items(array)
     if width is None and isinstance(array, np.ndarray) and array.dtype.kind == "S":
         array = array.tolist()  # without NumPy's padding, which is no part of what the elements hold
-    if isinstance(array, list | tuple):
+    if isinstance(array, list):
         array = _from_list(name, array, width)
     if _arrow.is_arrow(array):
         array = _arrow.normalise(name, array)

@@ -110,8 +110,9 @@ def from_list(name: str, items: Sequence[Any]) -> pa.Array:
 
 def to_array(
     offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], found: npt.NDArray[np.bool_] | None = None
-) -> pa.LargeBinaryArray:
-    """The engine's byte strings as Arrow, not copied; null where `found` is false."""
+) -> Any:
+    """The engine's byte strings as a pyarrow.LargeBinaryArray (pyarrow has no types), not copied; null where
+    `found` is false."""
     import pyarrow as pa
 
     validity = None

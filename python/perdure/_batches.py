@@ -1,4 +1,4 @@
-"""Batches of arrays in, arrays out: get, put, update, erase, and mixtures of them.
+"""Batches of arrays in, arrays out: get, put, update, erase.
 
 Invariant: a call either did what it says for every key, or raises; statuses are for those who ask
 with check=False.
@@ -6,45 +6,84 @@ with check=False.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdure import _checks, _native
+from perdure._columns import Columns
 from perdure._deferred import Deferred
-from perdure._handle import Handle
 from perdure._scan import refuse_rows
 from perdure.options import Operation
-from perdure.results import Outcome, Result, checked, done_mask, first, with_outcome
+from perdure.results import Outcome, Result, checked, done_mask, first
 
 if TYPE_CHECKING:
     import numpy as np
 
     from perdure import _arrays, _arrow, _operands
-    from perdure.results import Statuses, TooLong
+    from perdure.typing import Array, DType, Keys, RowShape, Stream, Values
 else:
     np, _arrays, _arrow = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._arrow")
     _operands = Deferred("perdure._operands")
 
 
-class Batches(Handle):
+class Batches(Columns):
     """Batches of a store."""
 
     def get(
         self,
-        keys: Any,
+        keys: Keys,
         *,
-        out: Any = None,
-        dtype: Any = None,
-        shape: Any = None,
-        stream: Any = None,
+        out: Array | None = None,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
         check: bool = True,
     ) -> Result:
         """The values of `keys`.
 
-        Fixed-width values come as rows of `dtype` (uint8) and row shape `shape`, in `out` or in a
-        new array of the keys' library; rows of absent keys are left as they are (zero in a new
-        array). Values of varying length come as a pyarrow.LargeBinaryArray, null where absent.
-        One key instead of an array is answered by one row, here as in the calls below.
+        Parameters
+        ----------
+        keys : array of shape (n,) or (n, ...), list, or one key
+            A row a key, `key_bytes` long: integers or bytes, never floats. Arrays of NumPy, CuPy, PyTorch
+            and JAX, Arrow arrays, lists of bytes, str or int. Where keys vary in length: an Arrow array of
+            binary or string, or a list.
+        out : writable array of n rows, optional
+            Takes the values, of whatever dtype; rows of absent keys are left as they are.
+        dtype : dtype, default uint8
+            Of the array that is made where `out` is not given.
+        shape : tuple of int, optional
+            Of one of its rows; by default (value_bytes / itemsize,). `()` makes a plain column of shape (n,).
+        stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
+            Where device arrays are being made ready; by default their library's current stream.
+        check : bool
+            Raise where a key failed otherwise than by being absent; without it, its status says so.
+
+        Returns
+        -------
+        Result
+            `values, found, statuses`: `values` is `out`, or an array of shape (n, *shape) of the keys'
+            library, zero where a key is absent; where values vary in length a pyarrow.LargeBinaryArray,
+            null where a key is absent. `found` is bool of shape (n,), `statuses` uint8 of shape (n,). For one
+            key instead of an array each of them is one element.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A dtype, shape or device does not fit the pool; nothing was read.
+        Corrupt
+            With `check`: a record fails its checksum. `.outcome` has the whole Result.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:get", key_bytes=8, value_bytes=4)
+        >>> done, _ = store.put(np.arange(3), np.float32([0, 10, 20]))
+        >>> values, found, statuses = store.get([2, 7], dtype=np.float32, shape=())
+        >>> values.tolist(), found.tolist()
+        ([20.0, 0.0], [True, False])
+        >>> perdure.KeyStatus(statuses[1]).name
+        'not_found'
         """
         if _arrays.is_scalar(keys):
             return first(self.get([keys], out=out, dtype=dtype, shape=shape, stream=stream, check=check))
@@ -60,15 +99,60 @@ class Batches(Handle):
             values, column = self._destination(given, out, dtype, shape, handle)
             self._engine.get(given.column, column, statuses, handle)
             answer = Result(values, done_mask(statuses), statuses)
-        return checked("get", answer, check)
+        return checked(self._path, "get", answer, check)
 
     def put(
-        self, keys: Any, values: Any, *, atomic: bool = False, stream: Any = None, check: bool = True
+        self,
+        keys: Keys,
+        values: Values,
+        *,
+        atomic: bool = False,
+        stream: Stream | None = None,
+        check: bool = True,
     ) -> Outcome:
         """Inserts each key with its value, or replaces the value that is there.
 
-        With `atomic`, here and in `update`, `erase` and `apply`, the batch takes effect whole or not at
-        all, whatever happens meanwhile (layout "word").
+        Parameters
+        ----------
+        keys : array of shape (n,) or (n, ...), list, or one key
+            As in `get`. Of a key that comes twice the last value stays.
+        values : array of n rows, list, or the value of one key
+            Of any dtype and shape whose rows are `value_bytes` long. Where values vary in length: an Arrow
+            array of binary or string, or a list of bytes or str.
+        atomic : bool
+            The batch takes effect whole or not at all, whatever happens meanwhile (layout "word").
+        stream, check
+            As in `get`.
+
+        Returns
+        -------
+        Outcome
+            `done, statuses`: `done` is bool of shape (n,), `statuses` uint8 of shape (n,). What is done is
+            durable when the call returns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A dtype, shape or device does not fit the pool; nothing was written.
+        InvalidArgument
+            With `check`: a key or value is too long for the pool, and the others took effect. Always: the
+            store is read-only.
+        NoSpace
+            The pool could not grow. `.outcome` says which keys took effect.
+        Unsupported
+            `atomic`, where layout or index cannot undo.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:put", key_bytes=None, value_bytes=None)
+        >>> done, statuses = store.put(["a", "b"], ["first", "second"])
+        >>> done.tolist()
+        [True, True]
+        >>> store.get(["b", "c"]).values.to_pylist()
+        [b'second', None]
         """
         if _arrays.is_scalar(keys):
             return first(self.put([keys], _arrays.one_row(values), atomic=atomic, stream=stream, check=check))
@@ -86,20 +170,55 @@ class Batches(Handle):
 
     def update(
         self,
-        keys: Any,
-        operands: Any,
+        keys: Keys,
+        operands: Values,
         op: Operation = "add",
         *,
-        element: Any = None,
+        element: DType | None = None,
         atomic: bool = False,
-        stream: Any = None,
+        stream: Stream | None = None,
         check: bool = True,
     ) -> Outcome:
-        """Combines each stored value with its operand; absent keys stay absent (`done` is false).
+        """Combines each stored value with its operand; absent keys stay absent.
 
-        Values are seen as arrays of the operands' dtype: uint8, int32, uint32, int64, uint64,
-        float32 or float64. `element` names it where the operands are bytes. "min" and "max" treat NaN as
-        NumPy's minimum and maximum do: it stays, and it takes effect.
+        Parameters
+        ----------
+        keys : array of shape (n,) or (n, ...), list, or one key
+            As in `get`. A key that comes twice is updated twice, in array order.
+        operands : array of n rows, list, or the operand of one key
+            Rows as long as the values. Their dtype says what the values hold: uint8, int32, uint32, int64,
+            uint64, float32 or float64.
+        op : {"add", "min", "max", "replace"}
+            Integers wrap around. "min" and "max" treat NaN as NumPy's minimum and maximum do: it stays.
+        element : dtype, optional
+            What the values hold, where the operands are bytes.
+        atomic, stream, check
+            As in `put`.
+
+        Returns
+        -------
+        Outcome
+            `done, statuses`; `done` is false where a key was absent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A dtype, shape or device does not fit the pool; nothing was written.
+        InvalidArgument
+            With `check`: operand and stored value differ in length (pools of varying length).
+        Corrupt
+            With `check`: a record fails its checksum, and was left as it is.
+        NoSpace, Unsupported, Closed
+            As in `put`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:update", key_bytes=8, value_bytes=8)
+        >>> _ = store.put([1], np.array([40]))
+        >>> done, _ = store.update([1, 1, 9], np.array([1, 1, 1]))
+        >>> done.tolist(), store.get([1], dtype=np.int64).values.tolist()
+        ([True, True, False], [[42]])
         """
         if _arrays.is_scalar(keys):
             row = _arrays.one_row(operands)
@@ -122,8 +241,38 @@ class Batches(Handle):
             ),
         )
 
-    def erase(self, keys: Any, *, atomic: bool = False, stream: Any = None, check: bool = True) -> Outcome:
-        """Removes each key; `done` is false where it was absent."""
+    def erase(
+        self, keys: Keys, *, atomic: bool = False, stream: Stream | None = None, check: bool = True
+    ) -> Outcome:
+        """Removes each key.
+
+        Parameters
+        ----------
+        keys : array of shape (n,) or (n, ...), list, or one key
+            As in `get`.
+        atomic, stream, check
+            As in `put`.
+
+        Returns
+        -------
+        Outcome
+            `done, statuses`; `done` is false where a key was absent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A dtype, shape or device does not fit the pool; nothing was erased.
+        InvalidArgument, Unsupported, Closed
+            As in `put`.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:erase", key_bytes=8, value_bytes=8)
+        >>> store[1] = 5
+        >>> store.erase([1, 2]).done.tolist()
+        [True, False]
+        """
         if _arrays.is_scalar(keys):
             return first(self.erase([keys], atomic=atomic, stream=stream, check=check))
         handle = _arrays.stream_of(stream, keys)
@@ -134,99 +283,3 @@ class Batches(Handle):
             check,
             lambda statuses: self._engine.erase(given.column, statuses, handle, atomic, self._mine()),
         )
-
-    def apply(
-        self,
-        keys: Any,
-        kinds: Any,
-        values: Any = None,
-        *,
-        op: Operation = "replace",
-        element: Any = None,
-        out: Any = None,
-        dtype: Any = None,
-        shape: Any = None,
-        atomic: bool = False,
-        stream: Any = None,
-        check: bool = True,
-    ) -> Result:
-        """A mixed batch: operation i of `kinds` (OpKind, or its name) on key i, in array order.
-
-        `values` holds the operand of every put and update; rows of gets and erases are ignored.
-        What `update` does is `op`. Gets need a pool of fixed-width values; theirs arrive as in `get`.
-        """
-        handle = _arrays.stream_of(stream, keys, values, out)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
-        codes = _operands.kinds_of(kinds, given.count)
-        rmw = _checks.named("op", op, _native.Rmw)
-        operands, kind = self._operands(values, codes, rmw, element, given.count, handle)
-        gathered, column = self._gathered(codes, given, out, dtype, shape, handle)
-        statuses = np.zeros(given.count, np.uint8)
-
-        def answer() -> Result:
-            return Result(gathered, done_mask(statuses), statuses)
-
-        with_outcome(
-            answer,
-            lambda: self._engine.apply(
-                given.column,
-                codes,
-                operands[0].column if operands else _native.Column.empty(),
-                rmw,
-                kind,
-                column,
-                statuses,
-                handle,
-                atomic,
-                self._mine(),
-            ),
-        )
-        return checked("apply", answer(), check, self._lengths((given, *operands)))
-
-    def _write(
-        self, call: str, columns: tuple[_arrays.Input, ...], check: bool, run: Callable[[Statuses], None]
-    ) -> Outcome:
-        statuses = np.zeros(columns[0].count, np.uint8)
-
-        def answer() -> Outcome:
-            return Outcome(done_mask(statuses), statuses)
-
-        with_outcome(answer, lambda: run(statuses))
-        return checked(call, answer(), check, self._lengths(columns))
-
-    def _lengths(self, columns: tuple[_arrays.Input, ...]) -> TooLong:
-        """Of a row of keys, or of keys and values."""
-        return lambda row: self._too_long(*(column.length(row) for column in columns))
-
-    def _destination(
-        self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
-    ) -> tuple[Any, _native.MutableColumn]:
-        assert self._value_width is not None
-        if out is None:
-            out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
-        elif dtype is not None or shape is not None:
-            raise ValueError("out: has its own dtype and shape; pass either out=, or dtype= and shape=")
-        return out, _arrays.output(out, self._value_width, keys.count, stream, self._device)
-
-    def _gathered(
-        self, codes: Any, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
-    ) -> tuple[Any, _native.MutableColumn]:
-        if not (codes == int(_native.OpKind.get)).any():
-            return out, _native.MutableColumn.empty()
-        if self._value_width is None:
-            raise ValueError(
-                "kinds: a mixed batch cannot get values of varying length; call get() for those keys"
-            )
-        return self._destination(keys, out, dtype, shape, stream)
-
-    def _operands(
-        self, values: Any, codes: Any, rmw: _native.Rmw, element: Any, count: int, stream: int
-    ) -> tuple[tuple[_arrays.Input, ...], _native.Element]:
-        updates = bool((codes == int(_native.OpKind.update)).any())
-        if values is None:
-            if updates or (codes == int(_native.OpKind.put)).any():
-                raise ValueError("values: the batch has puts or updates; pass one row a key")
-            return (), _native.Element.uint8
-        rows = _arrays.values_input("values", values, self._value_width, count, stream, self._device)
-        kind = _operands.element_of("values", rows, rmw, element) if updates else _native.Element.uint8
-        return (rows,), kind

@@ -33,3 +33,10 @@ class Handle:
     def _mine(self) -> _native.Transaction | None:
         """The transaction that is open on this thread."""
         return getattr(self._of_thread, "transaction", None)
+
+    def _too_long(self, key_bytes: int, value_bytes: int = 0) -> str:
+        """What to say of a key or value that a record cannot hold."""
+        limits = self._engine.stats()
+        if key_bytes > limits.max_key_bytes:
+            return f"the key has {key_bytes} bytes, at most {limits.max_key_bytes} fit in a record"
+        return f"the value has {value_bytes} bytes, at most {limits.max_value_bytes} fit in a record"

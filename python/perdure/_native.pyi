@@ -1,7 +1,7 @@
 """The extension module: the public C++ API, call for call. Users go through perdure.Store."""
 
 import enum
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -142,7 +142,7 @@ class OpenOptions:
     cache_policy: CachePolicy
 
 class Survival:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def kernel_abort(self) -> bool: ...
     @property
@@ -159,7 +159,7 @@ class Survival:
     def description(self) -> str: ...
 
 class RecoveryReport:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def clean(self) -> bool: ...
     @property
@@ -194,7 +194,7 @@ class RecoveryReport:
     def recover_seconds(self) -> float: ...
 
 class VerifyReport:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def records(self) -> int: ...
     @property
@@ -205,7 +205,7 @@ class VerifyReport:
     def fault_count(self) -> int: ...
 
 class DeviceInfo:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def device(self) -> Device: ...
     @property
@@ -216,7 +216,7 @@ class DeviceInfo:
     def why_not(self) -> str: ...
 
 class AccessCounts:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def pm_reads(self) -> int: ...
     @property
@@ -227,7 +227,7 @@ class AccessCounts:
     def cache_hits(self) -> int: ...
 
 class CacheReport:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def records(self) -> int: ...
     @property
@@ -238,7 +238,7 @@ class CacheReport:
     def seconds(self) -> float: ...
 
 class Stats:
-    _fields: ClassVar[tuple[str, ...]]
+    def as_dict(self) -> dict[str, Any]: ...
     @property
     def records(self) -> int: ...
     @property

@@ -5,11 +5,15 @@ Invariant: what the engine is told is a member of its enums, or the call was ref
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perdure import _arrays, _checks, _native
+
+if TYPE_CHECKING:
+    from perdure.typing import Kinds
 
 
 def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
@@ -24,12 +28,15 @@ def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -
     return _native.Element[given]
 
 
-def kinds_of(kinds: Any, count: int) -> Any:
-    if isinstance(kinds, list | tuple):
-        kinds = [
-            _checks.named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind for kind in kinds
-        ]
-    codes = np.asarray(kinds)
+def kinds_of(kinds: Kinds, count: int) -> npt.NDArray[np.uint8]:
+    if not isinstance(kinds, np.ndarray):
+        kinds = np.asarray(
+            [
+                _checks.named("kinds", kind, _native.OpKind) if isinstance(kind, str) else kind
+                for kind in kinds
+            ]
+        )
+    codes = kinds
     if codes.size and codes.dtype.kind not in "iu":
         raise TypeError(
             f"kinds: dtype {codes.dtype}; pass OpKind numbers or the names get, put, erase, update"

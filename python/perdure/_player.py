@@ -24,7 +24,6 @@ import pyarrow as pa
 import perdure
 from perdure import _cache, _contents
 from perdure._cache import HEAD_BYTES, Item, Request
-from perdure._records import as_dict
 from perdure.cli_support import Failure, plural, show_size, show_width
 from perdure.results import Result
 from perdure.traces import MALFORMED_KEPT, Op, Requests, Trace, TraceFormat
@@ -464,6 +463,6 @@ def run(
             time.perf_counter() - start,
             trace.malformed.count,
             trace.malformed.first,
-            as_dict(store.stats()),
-            as_dict(store.survives()),
+            store.stats().as_dict(),
+            store.survives().as_dict(),
         )

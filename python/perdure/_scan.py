@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from perdure import _arrays, _arrow
+    from perdure.typing import DType, RowShape
 else:
     np, _arrays, _arrow = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._arrow")
 
@@ -24,12 +25,48 @@ class Scans(Handle):
     """Scans of a store."""
 
     def scan(
-        self, page_size: int = 65536, *, key_dtype: Any = None, dtype: Any = None, shape: Any = None
+        self,
+        page_size: int = 65536,
+        *,
+        key_dtype: DType | None = None,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
     ) -> Iterator[tuple[Any, Any]]:
-        """Every record, in pages of (keys, values), in the index's order.
+        """Every record, page by page, in the index's order.
 
-        Fixed-width keys come as uint64 (8 bytes) or uint8 rows, or as `key_dtype`; values as in
-        `get`. Raises Busy if the table grew meanwhile: start again.
+        Parameters
+        ----------
+        page_size : int
+            At most so many records a page, of n each.
+        key_dtype : dtype, optional
+            Of keys of fixed length; by default uint64 for keys of 8 bytes, else uint8.
+        dtype : dtype, default uint8
+            Of values of fixed length.
+        shape : tuple of int, optional
+            Of a value's row, as in `get`.
+
+        Yields
+        ------
+        tuple of arrays
+            `(keys, values)`. Keys are of shape (n,) where one element of `key_dtype` is a key, else
+            (n, key_bytes / itemsize); values (n, *shape). Where lengths vary: pyarrow.LargeBinaryArrays.
+
+        Raises
+        ------
+        Busy
+            Keys moved meanwhile, because the table grew or made room: start again.
+        ValueError
+            `key_dtype`, `dtype` or `shape` does not fit, or lengths vary.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:scan", key_bytes=8, value_bytes=4)
+        >>> _ = store.put(np.arange(1000), np.ones(1000, np.float32))
+        >>> sum(float(values.sum()) for keys, values in store.scan(256, dtype=np.float32))
+        1000.0
         """
         if self._key_width is None:
             refuse_rows(key_dtype=key_dtype)

@@ -7,10 +7,13 @@ text is its UTF-8; a whole number stands for the bytes of a little-endian intege
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure import _native, errors
+from perdure import _events, _native, errors
 from perdure._handle import Handle
+
+if TYPE_CHECKING:
+    from perdure.typing import Octets
 
 INTEGER_WIDTHS = (1, 2, 4, 8)
 _OK, _ABSENT, _TOO_LARGE = map(
@@ -24,13 +27,14 @@ def encode(what: str, value: Any, width: int | None) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    if hasattr(value, "__index__") and not isinstance(value, bool) and not getattr(value, "ndim", 0):
-        return _integer(what, value.__index__(), 8 if width is None else width)
-    if hasattr(value, "tobytes"):  # an array's row, a NumPy scalar, a memoryview
-        octets: bytes = value.tobytes()
-        return octets
     if isinstance(value, bytearray):
         return bytes(value)
+    given: Any = value
+    if hasattr(given, "__index__") and not isinstance(value, bool) and not getattr(given, "ndim", 0):
+        return _integer(what, given.__index__(), 8 if width is None else width)
+    if hasattr(given, "tobytes"):  # an array's row, a NumPy scalar, a memoryview
+        octets: bytes = given.tobytes()
+        return octets
     raise TypeError(
         f"{what}: a {type(value).__name__} is not one {what}; pass bytes, str or int, or call get, put"
         " and erase with arrays"
@@ -53,48 +57,153 @@ def decode(octets: bytes, width: int | None) -> int | bytes:
 class SingleKeys(Handle):
     """What a store has of a dictionary. Keys come in the index's order, and integers unsigned."""
 
-    def __getitem__(self, key: Any) -> bytes:
-        """The value of one key; KeyError where it is absent."""
+    def __getitem__(self, key: Octets) -> bytes:
+        """The value of one key.
+
+        Parameters
+        ----------
+        key : bytes, str, int, or what has `tobytes()`
+            Text is its UTF-8; a whole number, of either sign, a little-endian integer as long as keys are.
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        KeyError
+            The key is absent.
+        TypeError, ValueError
+            It cannot be a key of this pool.
+        InvalidArgument, Corrupt, Closed
+            As in `get`.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:getitem", key_bytes=None, value_bytes=None)
+        >>> store["name"] = "Ada"
+        >>> store["name"], "age" in store
+        (b'Ada', False)
+        """
         status, value = self._engine.get_one(encode("key", key, self._key_width))
         if status == _OK:
             return value
         raise self._wrong("get", key, status)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Inserts one key, or replaces its value."""
+    def __setitem__(self, key: Octets, value: Octets) -> None:
+        """Inserts one key, or replaces its value.
+
+        Parameters
+        ----------
+        key, value : bytes, str, int, or what has `tobytes()`
+            As in `store[key]`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It cannot be a key, or a value, of this pool.
+        InvalidArgument, NoSpace, Closed
+            As in `put`.
+        """
         sought = encode("key", key, self._key_width)
         octets = encode("value", value, self._value_width)
         status = self._engine.put_one(sought, octets, self._mine())
         if status != _OK:
             raise self._wrong("put", key, status, len(sought), len(octets))
 
-    def __delitem__(self, key: Any) -> None:
-        """Removes one key; KeyError where it is absent."""
+    def __delitem__(self, key: Octets) -> None:
+        """Removes one key.
+
+        Parameters
+        ----------
+        key
+            As in `store[key]`.
+
+        Raises
+        ------
+        KeyError
+            The key is absent.
+        TypeError, ValueError, InvalidArgument, Closed
+            As in `erase`.
+        """
         status = self._engine.erase_one(encode("key", key, self._key_width), self._mine())
         if status != _OK:
             raise self._wrong("erase", key, status)
 
     def __contains__(self, key: Any) -> bool:
+        """Whether a key is there; raises as `store[key]` does where it cannot be one, or is damaged."""
         status, _ = self._engine.get_one(encode("key", key, self._key_width))
         if status in (_OK, _ABSENT):
             return status == _OK
         raise self._wrong("get", key, status)
 
     def __iter__(self) -> Iterator[int | bytes]:
+        """Every key, as `keys` has them."""
         for key, _ in self._records():
             yield key
 
     def keys(self) -> Iterator[int | bytes]:
-        """Every key. Raises Busy if the table grew meanwhile: start again."""
+        """Every key, one by one.
+
+        Yields
+        ------
+        int or bytes
+            An unsigned integer where keys are 1, 2, 4 or 8 bytes long, else bytes.
+
+        Raises
+        ------
+        Busy
+            Keys moved meanwhile, because the table grew or made room: start again.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:keys", key_bytes=8, value_bytes=None)
+        >>> store[1], store[2] = "one", "two"
+        >>> sorted(store.keys()), sorted(store.values()), sorted(store.items())
+        ([1, 2], [b'one', b'two'], [(1, b'one'), (2, b'two')])
+        """
         return iter(self)
 
     def values(self) -> Iterator[bytes]:
-        """Every value, as keys() has the keys."""
+        """Every value.
+
+        Yields
+        ------
+        bytes
+
+        Raises
+        ------
+        Busy, Closed
+            As in `keys`.
+
+        Examples
+        --------
+        See `keys`.
+        """
         for _, value in self._records():
             yield value
 
     def items(self) -> Iterator[tuple[int | bytes, bytes]]:
-        """Every key with its value. Raises Busy if the table grew meanwhile: start again."""
+        """Every key with its value.
+
+        Yields
+        ------
+        tuple of (int or bytes, bytes)
+            As `keys` and `values` have them.
+
+        Raises
+        ------
+        Busy, Closed
+            As in `keys`.
+
+        Examples
+        --------
+        See `keys`.
+        """
         return self._records()
 
     def _records(self) -> Iterator[tuple[int | bytes, bytes]]:
@@ -114,10 +223,6 @@ class SingleKeys(Handle):
         kind, why = errors.of_status(_native.KeyStatus(status))
         if status == _TOO_LARGE:
             why = self._too_long(key_bytes, value_bytes)
-        return kind(f"{call}: key {key!r}: {why}")
-
-    def _too_long(self, key_bytes: int, value_bytes: int = 0) -> str:
-        limits = self._engine.stats()
-        if key_bytes > limits.max_key_bytes:
-            return f"the key has {key_bytes} bytes, at most {limits.max_key_bytes} fit in a record"
-        return f"the value has {value_bytes} bytes, at most {limits.max_value_bytes} fit in a record"
+        what = f"{call}: key {key!r}: {why}"
+        _events.failed_keys(self._path, what, damaged=kind is errors.Corrupt)
+        return kind(what)

@@ -5,9 +5,9 @@ Invariant: however a block ends, nothing of its transaction stays open on the th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdure import _checks, errors
 from perdure._deferred import Deferred
@@ -15,6 +15,7 @@ from perdure._handle import Handle
 
 if TYPE_CHECKING:
     from perdure import _arrays
+    from perdure.typing import Array, Stream
 else:
     _arrays = Deferred("perdure._arrays")
 
@@ -23,12 +24,43 @@ class Steps(Handle):
     """Transactions, registered arrays and steps of a store."""
 
     @contextmanager
-    def transaction(self, max_operations: int = 1 << 16) -> Iterator[None]:
-        """The batches that this thread writes in the block take effect together, or, where the block raises,
-        not at all; a kill in between leaves none of them (layout "word").
+    def transaction(self, max_operations: int = 1 << 16) -> Generator[None, None, None]:
+        """The batches that this thread writes in the block take effect together, or not at all.
 
-        Gets of this thread see them; other threads wait. Room for `max_operations` in all is made first: a
-        batch beyond it raises NoSpace, has no effect, and leaves the others as they are.
+        They take effect when the block ends; where it raises, or the process dies in it, none does (layout
+        "word"). Gets of this thread see them; other threads wait.
+
+        Parameters
+        ----------
+        max_operations : int
+            Room is made for so many, of all batches in the block, before it begins.
+
+        Raises
+        ------
+        NoSpace
+            There is no room for `max_operations`; or, from a batch in the block, the batch goes beyond
+            them: then it has no effect, and leaves the others as they are.
+        Unsupported
+            Layout or index cannot undo.
+        InvalidArgument
+            The store is read-only.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:transaction", key_bytes=8, value_bytes=8)
+        >>> with store.transaction():
+        ...     store[1] = 100
+        ...     store[2] = 200
+        >>> try:
+        ...     with store.transaction():
+        ...         del store[1]
+        ...         del store[3]
+        ... except KeyError:
+        ...     print(1 in store)
+        True
         """
         native = self._engine.begin(_checks.whole("max_operations", max_operations, least=1))
         mine = self._of_thread
@@ -42,15 +74,34 @@ class Steps(Handle):
         mine.transaction = None
         native.commit()
 
-    def register_dense(self, /, **arrays: Any) -> None:
+    def register_dense(self, /, **arrays: Array) -> None:
         """Names the arrays that `step` saves and `restore_step` fills: all of them, in one call.
 
-        Each is a C-contiguous, writable array of any shape and dtype: NumPy, or of a library with DLPack
-        (CuPy, PyTorch), in device memory where the store runs on a GPU. Their bytes are read and written
-        where they are: change them in place, or register the arrays that take their place. The first call
-        that a pool sees makes room in it for two copies of each; from then on names and sizes in bytes must
-        be the same, else InvalidArgument names the first array that differs (dtypes and shapes are not
-        kept). Unsupported with layout "in_place" and with durability "power".
+        Their bytes are read and written where they are: change them in place, or register the arrays that
+        take their place. The first call that a pool sees makes room in it for two copies of each; from then
+        on names and sizes in bytes must be the same (dtypes and shapes are not kept).
+
+        Parameters
+        ----------
+        **arrays : writable, C-contiguous arrays
+            Of any shape and dtype: NumPy, or of a library with DLPack (CuPy, PyTorch); in device memory where
+            the store runs on a GPU.
+
+        Raises
+        ------
+        TypeError, ValueError
+            One is no array, not contiguous or cannot be written.
+        InvalidArgument
+            Names or sizes differ from those that the pool has, which names the first that does; or the store
+            is read-only.
+        Unsupported
+            Layout "in_place", Dash's indexes, durability "power".
+        NoSpace, Closed
+            As in `put`.
+
+        Examples
+        --------
+        See `step`.
         """
         handle = _arrays.stream_of(None, *arrays.values())
         columns = {name: _arrays.whole(name, array, handle, self._device) for name, array in arrays.items()}
@@ -58,14 +109,45 @@ class Steps(Handle):
         self._dense = [(array, columns[name]) for name, array in arrays.items()]
 
     @contextmanager
-    def step(self, number: int, max_operations: int = 1 << 16, *, stream: Any = None) -> Iterator[None]:
-        """A `transaction` that ends with a training step: what this thread writes in the block, the
-        registered arrays as they are at its end, and `number` (0 to 2^63 - 2) take effect together.
+    def step(
+        self, number: int, max_operations: int = 1 << 16, *, stream: Stream | None = None
+    ) -> Generator[None, None, None]:
+        """A `transaction` that ends with a training step.
 
-        Where the block raises, or the process dies in it, nothing does: the table and `restore_step` are
-        those of the step before. (The arrays themselves stay as the block left them.) Device arrays are
-        saved once `stream`, by default their library's current one, has come here. Raises InvalidArgument
-        without registered arrays.
+        What this thread writes in the block, the registered arrays as they are at its end, and `number` take
+        effect together. Where the block raises, or the process dies in it, nothing does: the table and
+        `restore_step` are those of the step before. (The arrays themselves stay as the block left them.)
+
+        Parameters
+        ----------
+        number : int
+            0 to 2^63 - 2; `restore_step` returns it.
+        max_operations : int
+            As in `transaction`.
+        stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
+            Device arrays are saved once it has come here; by default their library's current stream.
+
+        Raises
+        ------
+        InvalidArgument
+            No arrays are registered, or the store is read-only.
+        ValueError
+            `number` is out of range.
+        NoSpace, Unsupported, Closed
+            As in `transaction`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:step", key_bytes=8, value_bytes=8)
+        >>> weights = np.zeros(4)
+        >>> store.register_dense(weights=weights)
+        >>> with store.step(1):
+        ...     store[7] = 70
+        ...     weights += 1
+        >>> weights[:] = np.nan
+        >>> store.restore_step(), weights.tolist()
+        (1, [1.0, 1.0, 1.0, 1.0])
         """
         number = _checks.whole("number", number)
         self._check_registered()
@@ -75,11 +157,31 @@ class Steps(Handle):
             assert mine is not None
             mine.write_step(number, self._dense_stream(stream))
 
-    def restore_step(self, *, stream: Any = None) -> int | None:
-        """Fills the registered arrays with what the last `step` saved, and returns its number.
+    def restore_step(self, *, stream: Stream | None = None) -> int | None:
+        """Fills the registered arrays with what the last `step` saved.
 
-        None, and the arrays stay as they are, where there has been no step yet. Raises InvalidArgument
-        without registered arrays.
+        Parameters
+        ----------
+        stream
+            As in `step`.
+
+        Returns
+        -------
+        int or None
+            The step's number. None, and the arrays stay as they are, where there has been no step yet.
+
+        Raises
+        ------
+        InvalidArgument
+            No arrays are registered.
+        Corrupt
+            What was saved fails its checksum.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        See `step`.
         """
         self._check_registered()
         return self._engine.restore_step(self._dense_stream(stream))
@@ -90,5 +192,5 @@ class Steps(Handle):
                 f"pool {self._path}: no dense arrays are registered in this store; call register_dense first"
             )
 
-    def _dense_stream(self, stream: Any) -> int:
+    def _dense_stream(self, stream: Stream | None) -> int:
         return _arrays.stream_of(stream, *(array for array, _ in self._dense))

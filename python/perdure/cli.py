@@ -21,7 +21,6 @@ import typer
 import perdure
 from perdure import _text, cli_support
 from perdure._outputs import files_of
-from perdure._records import as_dict
 from perdure.cli_support import (
     FAULTS,
     Commands,
@@ -171,7 +170,7 @@ def create(
         stats, survives = store.stats(), store.survives()
     report(
         result,
-        {"pool": pool, "log_dir": log_dir, **as_dict(stats), "survives": as_dict(survives)},
+        {"pool": pool, "log_dir": log_dir, **stats.as_dict(), "survives": survives.as_dict()},
         f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
         f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
         f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
@@ -235,11 +234,11 @@ def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool) 
         with open_pool(pool, read_only=not acknowledge, repair=repair, log_dir=log_dir) as store:
             if acknowledge:
                 store.acknowledge_repair()
-            found, recovery = as_dict(store.verify()), store.recovery()
+            found, recovery = store.verify().as_dict(), store.recovery()
         if recovery.lost_acknowledged:
             found["faults"].insert(0, f"acknowledged batches are lost: {recovery.log_report}")
             found["fault_count"] += 1
-        return found | {"recovery": as_dict(recovery)}
+        return found | {"recovery": recovery.as_dict()}
     except perdure.Corrupt as error:
         return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}
 
@@ -255,15 +254,15 @@ def stats(
     """Show what a pool holds, its shape, and what its records survive."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-        facts = as_dict(store.stats())
-        survives, recovery = store.survives(), as_dict(store.recovery())
+        facts = store.stats().as_dict()
+        survives, recovery = store.survives(), store.recovery().as_dict()
     say = cli_support.answers_to(result)
     for name, fact in facts.items():
         say(f"{name:18} {fact}")
     say(f"{'recovery':18} {recovery}")
     report(
         result,
-        {"pool": pool, **facts, "survives": as_dict(survives), "recovery": recovery},
+        {"pool": pool, **facts, "survives": survives.as_dict(), "recovery": recovery},
         f"{pool}: {plural(facts['records'], 'record')} in {plural(facts['slots'], 'slot')}"
         f" (load factor {facts['load_factor']:.3f}), {show_size(facts['pool_bytes'])} on {facts['medium']};"
         f" survives {survives.description}",
@@ -498,9 +497,9 @@ def restore(
             "pool": pool,
             "log_dir": log_dir,
             "seconds": seconds,
-            **as_dict(stats),
-            "survives": as_dict(survives),
-            "recovery": as_dict(recovery),
+            **stats.as_dict(),
+            "survives": survives.as_dict(),
+            "recovery": recovery.as_dict(),
         },
         f"restored {plural(stats.records, 'record')} of {file} to {pool} in {seconds:.3f} s:"
         f" {show_size(stats.pool_bytes)} on {stats.medium.name}{_show_log(log_dir, stats)};"

@@ -29,7 +29,6 @@ import perdure
 from perdure import _cache, _contents, _player
 from perdure._cache import HEAD_BYTES, Item
 from perdure._player import FAULTS_KEPT, Limits, Plan
-from perdure._records import as_dict
 from perdure.cli_support import Failure, plural
 from perdure.traces import Requests, TraceFormat
 
@@ -237,8 +236,8 @@ def check(plan: Plan, form: TraceFormat, acknowledged: int) -> Report:
     """Opens the pool and holds it against the reference of so many acknowledged requests."""
     with perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads) as store:
         done = Report(plan, str(form), acknowledged)
-        done.recovery = as_dict(store.recovery())
-        done.machine, done.survives = store.stats().machine, as_dict(store.survives())
+        done.recovery = store.recovery().as_dict()
+        done.machine, done.survives = store.stats().machine, store.survives().as_dict()
         _check(store, plan, form, done)
         found = store.verify()
         done.verify_records = found.records

@@ -15,7 +15,6 @@ import typer
 
 import perdure
 from perdure import _native
-from perdure._records import as_dict
 from perdure.cli_support import JsonOption, JsonResult, OverwriteOption, answers_to, report, show_size
 
 VECTOR_ISA = (
@@ -81,7 +80,7 @@ def _place(
         "path": path,
         "size_bytes": size,
         "free_bytes": free,
-        "survives": as_dict(_native.survives(medium)),
+        "survives": _native.survives(medium).as_dict(),
         "note": note,
     }
 
@@ -166,7 +165,7 @@ def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> 
         "version": perdure.__version__,
         "cuda_build": perdure.built_with_cuda,
         "cpu": _cpu(),
-        "devices": [as_dict(device) for device in perdure.devices()],
+        "devices": [device.as_dict() for device in perdure.devices()],
         "media": _media(),
         "limits": _limits(),
     }

@@ -14,10 +14,26 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """A Perdure call failed.
+    """A Perdure call failed. All others derive from it.
 
-    `outcome` is set when the batch ran and some of its keys failed: the Result or Outcome with the
-    status of every key.
+    Attributes
+    ----------
+    code : str
+        Its name in the C++ API and on the command line, for example "not_found".
+    message : str
+        What failed, and the way out.
+    outcome : Result, Outcome or None
+        Set where a batch ran and some of its keys failed: the status of every key.
+
+    Examples
+    --------
+    >>> import numpy as np, perdure
+    >>> store = perdure.create("memfd:outcome", key_bytes=None, value_bytes=None)
+    >>> try:
+    ...     store.put(["a", "b" * 100_000], ["first", "second"])
+    ... except perdure.InvalidArgument as error:
+    ...     error.outcome
+    <Outcome of 2 keys: 1 ok, 1 too_large>
     """
 
     code: ClassVar[str] = "error"
@@ -29,25 +45,41 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """Sizes, types or options that cannot be."""
+    """Sizes, types or options that cannot be; a write to a store that is read-only. A ValueError, too."""
 
     code = "invalid_argument"
 
 
 class NotFound(Error):
-    """No such pool."""
+    """There is no pool (or snapshot, log or directory) where one was to be opened.
+
+    A key that is absent is another thing, and no error: batches answer it with the status
+    `KeyStatus.not_found`, and `store[key]` raises KeyError.
+
+    Examples
+    --------
+    >>> import perdure
+    >>> try:
+    ...     perdure.open("/dev/shm/none.pool")
+    ... except perdure.NotFound as error:
+    ...     print(error.code)
+    not_found
+    >>> store = perdure.create("memfd:absent", 8, 8)
+    >>> perdure.KeyStatus(store.get([1]).statuses[0]).name
+    'not_found'
+    """
 
     code = "not_found"
 
 
 class AlreadyExists(Error):
-    """A pool is there already."""
+    """A file is there already, and was not to be replaced."""
 
     code = "already_exists"
 
 
 class Busy(Error):
-    """The pool is open for writing elsewhere, or keys moved during a scan."""
+    """The pool is open elsewhere; keys moved during a scan; or a transaction is open on this thread."""
 
     code = "busy"
 

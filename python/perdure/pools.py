@@ -6,9 +6,8 @@ Invariant: every argument is checked before the engine is called, and so before 
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from perdure import _checks, _native
+from perdure import _checks, _events, _native
 from perdure.options import DeviceName, DurabilityName, GPHash, IndexName, Options, PathLike
 from perdure.store import Store
 
@@ -33,20 +32,76 @@ def create(
 ) -> Store:
     """Makes a pool and opens it.
 
-    `key_bytes` and `value_bytes` are fixed lengths; None means varying length (Arrow binary
-    arrays). The path's file system is the medium: /dev/shm, hugetlbfs, or a file; "memfd:NAME" is
-    memory that dies with the process. `index` "dash-eh" or "dash-lh" is Dash's extendible or linear
-    hashing: for many host threads that call beside each other, each operation by itself; on device
-    "cpu", without transactions, steps and caches. `perdure.GPHash` chooses layout and shape of the other.
-    Durability "power" needs `log_dir`, a directory on a disk, for a log of `log_bytes` (256 MiB)
-    and two images of the pool, and no "memfd:".
+    Parameters
+    ----------
+    path : str or path-like
+        Its file system is the medium: /dev/shm, hugetlbfs, or a file. "memfd:NAME" is memory that dies with
+        the process.
+    key_bytes, value_bytes : int or None
+        Length of every key, and of every value; None is varying length (byte strings).
+    expected_records : int
+        Room is made for so many at once; the table grows past them.
+    max_bytes : int, optional
+        The pool never grows past this size.
+    index : {"gphash", "dash-eh", "dash-lh"} or GPHash
+        GPHash, for batches and GPUs (`perdure.GPHash` chooses layout and shape); or Dash's extendible or
+        linear hashing, for many host threads that call beside each other, each operation by itself: on
+        device "cpu", without transactions, steps and caches.
+    durability : {"process", "none", "power"}
+        What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a disk.
+    log_dir : str or path-like, optional
+        For durability "power", which needs it, and no "memfd:": a directory on a disk, for a log and two
+        images of the pool.
+    log_bytes : int, default 256 MiB
+        Size of that log.
+    overwrite : bool
+        Replace a file that is there if it is a pool, of whatever version; never one that is open, and no
+        symbolic link is followed.
+    force : bool
+        Replace whatever file is there.
+    mode : int, default 0o600
+        Permission bits of the files, at least 0o600, less those that the umask takes away. A file that is
+        replaced hands on its own.
+    device : {"cpu", "cuda"}
+        Where batches run.
+    threads : int, optional
+        Workers of the CPU; one a core unless given.
+    options : Options, optional
+        The rarer ones.
 
-    `overwrite` replaces a file that is there if it is a pool, of whatever version; with `force`
-    whatever file it is; never one that is open, and no symbolic link is followed. Files have mode
-    0o600, or that of the file they replace; `mode` sets other permission bits, at least 0o600, less
-    those that the umask takes away.
+    Returns
+    -------
+    Store
+        Open, and empty.
 
-    `threads` are the CPU's workers, one a core unless given. The rarer options are in `perdure.Options`.
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is none of those that it may be; no file was touched.
+    AlreadyExists
+        A file is there, and `overwrite` or `force` does not replace it.
+    Busy
+        The pool that is to be replaced is open.
+    InvalidArgument
+        Sizes or options do not go together.
+    NotFound
+        The directory is not there.
+    NoSpace
+        The medium, or `max_bytes`, is too small.
+    Unsupported, DeviceFailure
+        This build, machine or medium cannot do it.
+    LockedMemory
+        The pool could not be pinned in memory (a GPU, or `Options.lock_memory`).
+    SystemFailure
+        The operating system refused.
+
+    Examples
+    --------
+    >>> import numpy as np, perdure
+    >>> with perdure.create("/dev/shm/table.pool", key_bytes=8, value_bytes=128, overwrite=True) as store:
+    ...     outcome = store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
+    ...     len(store)
+    1000
     """
     wanted = _native.CreateOptions()
     wanted.key_bytes = _checks.width("key_bytes", key_bytes)
@@ -57,7 +112,10 @@ def create(
     wanted.durability = _checks.named("durability", durability, _native.Durability)
     _set_log(wanted, log_dir, log_bytes)
     _checks.set_file(wanted, overwrite, force, mode)
-    return Store(_native.Store.create(os.fspath(path), wanted, _opening(device, threads, options)))
+    opening = _opening(device, threads, options)
+    with _events.refusals():
+        native = _native.Store.create(os.fspath(path), wanted, opening)
+    return _told(native, opening, log_dir)
 
 
 def open(
@@ -74,19 +132,63 @@ def open(
 ) -> Store:
     """Opens a pool, recovering it where it was not closed cleanly (see `Store.recovery`).
 
-    A pool that was closed cleanly and is not as that close left it is damaged, and raises `Corrupt`.
-    With `repair` what can be mended is, and `Store.recovery().changes` says what was found, mended
-    and dropped; `Store.verify` finds faults until `Store.acknowledge_repair`.
+    Parameters
+    ----------
+    path : str or path-like
+        Of the pool.
+    read_only : bool
+        Several processes may have a pool open read-only, beside no writer.
+    repair : bool
+        Mend what can be mended of a pool that is damaged: `Store.recovery().changes` says what was found,
+        mended and dropped, and `Store.verify` finds faults until `Store.acknowledge_repair`. Without,
+        a pool that was closed cleanly and is not as that close left it raises `Corrupt`.
+    log_dir : str or path-like, optional
+        Of a pool of durability "power", which is made anew at `path` from there.
+    expect_key_bytes, expect_value_bytes : int, optional
+        Refuse a pool made with other sizes.
+    device, threads, options
+        As in `create`.
 
-    `expect_key_bytes` and `expect_value_bytes` refuse a pool made with other sizes. A pool of
-    durability "power" is made anew at `path` from its `log_dir`.
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is none of those that it may be; no file was touched.
+    NotFound
+        There is no pool at `path`, or no log in `log_dir`. (A *key* that is absent raises nothing: its status
+        is `KeyStatus.not_found`.)
+    Busy
+        It is open for writing elsewhere, or open at all where this is to write.
+    Corrupt
+        It is truncated, no pool, or damaged.
+    InvalidArgument
+        It was made with other sizes than expected, or its log belongs to another pool.
+    Unsupported, DeviceFailure
+        This build, machine or medium cannot do it; a pool of another version; one that has to be recovered,
+        with `read_only`.
+    NoSpace, LockedMemory, SystemFailure
+        As in `create`.
+
+    Examples
+    --------
+    >>> import perdure
+    >>> perdure.create("/dev/shm/table.pool", key_bytes=8, value_bytes=8, overwrite=True).close()
+    >>> with perdure.open("/dev/shm/table.pool") as store:
+    ...     store[1] = 5
+    ...     store.recovery().clean
+    True
     """
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
     opening.read_only = _checks.flag("read_only", read_only)
     opening.repair = _checks.flag("repair", repair)
     opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
-    return Store(_native.Store.open(os.fspath(path), opening))
+    with _events.refusals():
+        native = _native.Store.open(os.fspath(path), opening)
+    return _told(native, opening, log_dir)
 
 
 def restore(
@@ -105,10 +207,49 @@ def restore(
     threads: int | None = None,
     options: Options | None = None,
 ) -> Store:
-    """Makes a pool at `path` from a snapshot (see `Store.snapshot`), on any medium, and opens it.
+    """Makes a pool from a snapshot (see `Store.snapshot`), on any medium, and opens it.
 
-    `durability` is the snapshot's unless given; `overwrite`, `force` and `mode` are as in `create`. The
-    pool has an identity of its own: no log directory but the one made here is its.
+    The pool has an identity of its own: no log directory but the one made here is its.
+
+    Parameters
+    ----------
+    snapshot : str or path-like
+        The file that `Store.snapshot` wrote.
+    path : str or path-like
+        Of the pool.
+    durability : {"process", "none", "power"}, optional
+        As in `create`; the snapshot's unless given.
+    log_dir, log_bytes, overwrite, force, mode
+        As in `create`.
+    expect_key_bytes, expect_value_bytes
+        As in `open`.
+    device, threads, options
+        As in `create`.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    NotFound
+        There is no such snapshot, or no directory for the pool.
+    Corrupt
+        It is no snapshot, or damaged; no pool was made.
+    TypeError, ValueError, AlreadyExists, Busy, InvalidArgument, NoSpace, Unsupported
+        As in `create`.
+    DeviceFailure, LockedMemory, SystemFailure
+        As in `create`.
+
+    Examples
+    --------
+    >>> import perdure
+    >>> with perdure.create("/dev/shm/table.pool", 8, 8, overwrite=True) as store:
+    ...     store[1] = 5
+    ...     store.snapshot("/dev/shm/table.snapshot", overwrite=True)
+    >>> with perdure.restore("/dev/shm/table.snapshot", "/dev/shm/other.pool", overwrite=True) as store:
+    ...     int.from_bytes(store[1], "little")
+    5
     """
     wanted = _native.RestoreOptions()
     if durability is not None:
@@ -117,15 +258,40 @@ def restore(
     _checks.set_file(wanted, overwrite, force, mode)
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
-    return Store(_native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening))
+    with _events.refusals():
+        native = _native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening)
+    return _told(native, opening, log_dir)
 
 
 def devices() -> list[_native.DeviceInfo]:
-    """The machines this build and this computer offer."""
+    """The machines this build and this computer offer.
+
+    Returns
+    -------
+    list of DeviceInfo
+        One a kind; `available`, and why not.
+
+    Examples
+    --------
+    >>> import perdure
+    >>> [one.device.name for one in perdure.devices()]
+    ['cpu', 'cuda']
+    """
     return _native.devices()
 
 
-def _set_index(wanted: _native.CreateOptions, index: IndexName | GPHash) -> None:
+def _told(native: _native.Store, opening: _native.OpenOptions, log_dir: PathLike | None) -> Store:
+    """The store, once the logger knows what opening it came to."""
+    _events.opened(native.path(), native.recovery())
+    mirrored = opening.device is _native.Device.cuda or opening.residency is _native.Residency.mirrored
+    if (
+        mirrored or log_dir is not None
+    ):  # never of a Dash index, which would count its records for its statistics
+        _events.placed(native.path(), native.stats())
+    return Store(native)
+
+
+def _set_index(wanted: _native.CreateOptions, index: object) -> None:
     if isinstance(index, GPHash):
         index.fill(wanted)
     elif isinstance(index, str) and index in _INDEXES:
@@ -136,7 +302,7 @@ def _set_index(wanted: _native.CreateOptions, index: IndexName | GPHash) -> None
         )
 
 
-_INDEXES: dict[Any, _native.Index] = {
+_INDEXES: dict[object, _native.Index] = {
     "gphash": _native.Index.gphash,
     "dash-eh": _native.Index.dash_eh,
     "dash-lh": _native.Index.dash_lh,
@@ -159,7 +325,7 @@ def _set_expected(opening: _native.OpenOptions, key_bytes: int | None, value_byt
     opening.expect_value_bytes = _checks.width("expect_value_bytes", value_bytes)
 
 
-def _opening(device: DeviceName, threads: int | None, options: Options | None) -> _native.OpenOptions:
+def _opening(device: object, threads: object, options: object) -> _native.OpenOptions:
     """What create, open and restore share."""
     opening = _native.OpenOptions()
     opening.device = _checks.named("device", device, _native.Device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from perdure import errors
+from perdure import _events, errors
 from perdure._deferred import Deferred
 from perdure._native import KeyStatus
 
@@ -23,24 +23,63 @@ else:
 
 
 class Result(NamedTuple):
-    """A read: `values, found, statuses = store.get(keys)`."""
+    """A read: `values, found, statuses = store.get(keys)`.
 
-    values: Any  # rows of an array, or a pyarrow.LargeBinaryArray with nulls for absent keys
+    Attributes
+    ----------
+    values : array of n rows, or pyarrow.LargeBinaryArray
+        Of absent keys zero, or what was in `out`; null in an Arrow array.
+    found : bool array of shape (n,)
+        The key was there (in a mixed batch: the operation took effect).
+    statuses : uint8 array of shape (n,)
+        A `KeyStatus` a key.
+    """
+
+    values: Any
     found: Mask
-    statuses: Statuses  # KeyStatus, one a key
+    statuses: Statuses
+
+    def __repr__(self) -> str:
+        return f"<Result of {_counted(self.statuses)}; values: {_described(self.values)}>"
 
 
 class Outcome(NamedTuple):
-    """A write: `done, statuses = store.put(keys, values)`."""
+    """A write: `done, statuses = store.put(keys, values)`.
 
-    done: Mask  # the operation took effect (for update and erase: the key was there)
-    statuses: Statuses  # KeyStatus, one a key
+    Attributes
+    ----------
+    done : bool array of shape (n,)
+        The operation took effect (for update and erase: the key was there).
+    statuses : uint8 array of shape (n,)
+        A `KeyStatus` a key.
+    """
+
+    done: Mask
+    statuses: Statuses
+
+    def __repr__(self) -> str:
+        return f"<Outcome of {_counted(self.statuses)}>"
+
+
+def _counted(statuses: Statuses) -> str:
+    """How many keys, and how many of each status."""
+    kinds, counts = np.unique(statuses, return_counts=True)
+    each = [f"{count} {KeyStatus(int(kind)).name}" for kind, count in zip(kinds, counts, strict=True)]
+    return f"{statuses.size} key{'' if statuses.size == 1 else 's'}: {', '.join(each) or 'none'}"
+
+
+def _described(values: Any) -> str:
+    if values is None:
+        return "none"
+    if hasattr(values, "dtype"):
+        return f"{values.dtype} of shape {tuple(values.shape)}"
+    return f"{getattr(values, 'type', type(values).__name__)}"
 
 
 Answer = TypeVar("Answer", Result, Outcome)
 TooLong = Callable[[int], str]  # says how long the key and value of a row are, and how long they may be
 
-_OK, _TOO_LARGE = int(KeyStatus.ok), int(KeyStatus.too_large)
+_OK, _TOO_LARGE, _CORRUPT = map(int, (KeyStatus.ok, KeyStatus.too_large, KeyStatus.corrupt))
 _LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest statuses
 
 
@@ -54,6 +93,7 @@ def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
         run()
     except errors.NoSpace as error:
         error.outcome = answer()
+        _events.full(error)
         raise
 
 
@@ -62,17 +102,16 @@ def first(answer: Answer) -> Answer:
     return type(answer)(*(column[0] for column in answer))
 
 
-def checked(call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
-    if check:
-        raise_for_keys(call, answer, too_long)
-    return answer
-
-
-def raise_for_keys(call: str, answer: Result | Outcome, too_long: TooLong | None) -> None:
-    """Raises when a key failed for any reason but absence; the exception carries the whole answer."""
+def checked(path: str, call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
+    """The answer of a pool's batch. With `check` it raises where a key failed for any reason but absence; the
+    exception carries the whole answer."""
     failed = answer.statuses > _LAST_HARMLESS
     if failed.any():
-        _raise_first(call, answer, np.flatnonzero(failed), too_long)
+        damaged = bool((answer.statuses == _CORRUPT).any())
+        _events.failed_keys(path, f"{call} of {_counted(answer.statuses)}", damaged=damaged)
+        if check:
+            _raise_first(call, answer, np.flatnonzero(failed), too_long)
+    return answer
 
 
 def _raise_first(

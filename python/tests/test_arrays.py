@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,6 +34,8 @@ VALUES = np.arange(20, dtype=np.float32).reshape(5, 4)
         array.array("q", range(5)),
         memoryview(np.arange(5)),
         np.arange(5)[::1],
+        range(5),
+        deque(range(5)),
     ],
     ids=lambda keys: f"{type(keys).__name__}-{getattr(keys, 'dtype', '')}",
 )
@@ -40,6 +43,28 @@ def test_forms_of_keys(store, keys):
     store.put(keys, VALUES)
     assert (store.get(keys, dtype=np.float32).values == VALUES).all()
     assert len(store) == 5
+
+
+def unaligned(array: np.ndarray) -> np.ndarray:
+    moved = (
+        np.frombuffer(bytearray(array.nbytes + 1), np.uint8, offset=1).view(array.dtype).reshape(array.shape)
+    )
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+def test_any_alignment_will_do(store):
+    keys, values, out = unaligned(np.arange(5)), unaligned(VALUES), unaligned(np.zeros_like(VALUES))
+    store.put(keys, values)
+    assert store.get(keys, out=out).found.all() and (out == VALUES).all()
+    store.update(keys, values)
+    assert (store.get(np.arange(5), dtype=np.float32).values == 2 * VALUES).all()
+    store.register_dense(weights=values)
+    with store.step(1):
+        pass
+    values[...] = 0
+    assert store.restore_step() == 1 and (values == VALUES).all()
 
 
 def test_integers_in_lists_are_their_bytes(store):

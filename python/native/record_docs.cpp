@@ -1,0 +1,189 @@
+// What the records of the Python package say of themselves: NumPy-style docstrings, an attribute a field.
+// Invariant: a record's docstring lists its fields, all of them and in their order (python/tests/test_docs.py).
+#include "records.hpp"
+
+#include <string_view>
+
+namespace perdure::python {
+
+namespace {
+
+constexpr char const* kSurvival = R"(Which events acknowledged operations outlive, and on whose word.
+
+Attributes
+----------
+kernel_abort, process_kill, gpu_reset, os_crash, power_loss : bool
+basis : Basis
+    How that is known: declared of the medium, asserted by who runs it, emulated by a log on a disk.
+description : str
+    All of it in words.
+)";
+
+constexpr char const* kRecoveryReport = R"(What opening a pool found.
+
+Attributes
+----------
+clean : bool
+    The pool was closed cleanly.
+resize_resumed : bool
+    A growth that was cut short goes on.
+records : int
+    Reachable after recovery.
+counted : bool
+    False where `records` is not counted yet: of a large Dash index that was not closed in order.
+dropped : int
+    Slots cleared (half inserted, or by a repair), or pointing outside any record.
+duplicates : int
+    Second copies of one record removed.
+why_dropped : str
+    Empty where nothing was dropped.
+repaired : bool
+    By `perdure.open(..., repair=True)`, for the pool was damaged: see `Store.acknowledge_repair`.
+changes : list of str
+    What recovery or repair changed, naming slot and file offset; at most 100.
+undone : int
+    Slots set back, for a transaction that had not committed; its step counts as one.
+replayed : int
+    Durability "power": batches taken from the log.
+lost_acknowledged : bool
+    Durability "power": the log is damaged before a place that it once had reached.
+log_report : str
+    Durability "power": which image was used, where the log ended and why.
+replay_seconds, map_seconds, recover_seconds : float
+)";
+
+constexpr char const* kVerifyReport = R"(What checking every record found.
+
+Attributes
+----------
+records : int
+    Those whose checksum, key and place in the index agree.
+dropped : int
+    What recovery dropped when the store was opened.
+faults : list of str
+    Naming slot and file offset; at most 100.
+fault_count : int
+    All of them.
+)";
+
+constexpr char const* kDeviceInfo = R"(A machine that batches can run on.
+
+Attributes
+----------
+device : Device
+    Its kind, as `device=` names it.
+available : bool
+    This build and this computer have it.
+description : str
+why_not : str
+    Empty where it is available.
+)";
+
+constexpr char const* kAccessCounts =
+    R"(Accesses since open or `Store.reset_counts`; zero without `Options.count_accesses`.
+
+Attributes
+----------
+pm_reads : int
+    Bucket rows and records touched; of a Dash index, cache lines.
+pm_writes : int
+    Records and slot words written; of a Dash index, cache lines.
+orders : int
+    Ordering points.
+cache_hits : int
+    Gets that the record cache answered, or whose key the bucket cache found.
+)";
+
+constexpr char const* kCacheReport = R"(What a load of the record cache came to.
+
+Attributes
+----------
+records : int
+    In the cache now.
+corrupt : int
+    Left out, for their checksum does not match.
+bytes : int
+    Of the device's memory.
+seconds : float
+)";
+
+constexpr char const* kStats = R"(How full a store is, what it is made of, and where it runs.
+
+Attributes
+----------
+records : int
+    Of a Dash index that was not closed in order: counted when first asked for.
+slots : int
+load_factor : float
+    records / slots
+growths : int
+    Begun or resumed since open, and not given up for want of memory.
+units_left : int
+    Of the table, that a growth under way has still to move; 0 where it does not grow.
+displacements : int
+    Words moved aside since open.
+batches : int
+    Since open.
+pool_bytes : int
+    Size of the file.
+used_bytes : int
+    Of it: header, live levels, heap in use, and room for registered arrays.
+dense_bytes : int
+    Of that, for registered arrays: two copies of each.
+accesses : AccessCounts
+key_bytes, value_bytes : int
+    0 where lengths vary.
+max_key_bytes, max_value_bytes : int
+    What fits in a record.
+top_level : int
+    log2 of its buckets.
+shape : Shape
+    Levels, hash functions, slots a bucket.
+index : Index
+segments : int
+    Of a Dash index.
+layout : Layout
+device : Device
+medium : Medium
+residency : Residency
+    Where the index is looked up: "pm", or "mirrored" in the device's memory.
+mirror_bytes : int
+    Of the device's memory.
+residency_note : str
+    What the mirror lacks, and why; empty where it lacks nothing.
+damage : str
+    Of a Dash index: what the counting met, so that `records` lacks some; empty where it met nothing.
+cache_records : int
+    Taken by the last load, or in the buckets that it took.
+cache_bytes : int
+    Of the device's memory.
+log_used_bytes : int
+    Durability "power": not yet covered by both checkpoints.
+checkpoints : int
+    Durability "power": since open.
+log_method : str
+    Durability "power", for example "io_uring, O_DIRECT, registered buffers".
+machine : str
+    For example "cpu AVX3 x2" or "cuda NVIDIA H200".
+)";
+
+}  // namespace
+
+char const* doc_of(std::string_view record) {
+  struct Documented {
+    std::string_view record;
+    char const* doc;
+  };
+  constexpr Documented kDocs[] = {{"Survival", kSurvival},
+                                  {"RecoveryReport", kRecoveryReport},
+                                  {"VerifyReport", kVerifyReport},
+                                  {"DeviceInfo", kDeviceInfo},
+                                  {"AccessCounts", kAccessCounts},
+                                  {"CacheReport", kCacheReport},
+                                  {"Stats", kStats}};
+  for (Documented const& one : kDocs)
+    if (one.record == record) return one.doc;
+  return "";
+}
+
+}  // namespace perdure::python

@@ -1,0 +1,51 @@
+"""What batches have in common: columns for the engine, where values go, and what a write answers.
+
+Invariant: a status a key, whatever becomes of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from perdure import _native
+from perdure._deferred import Deferred
+from perdure._handle import Handle
+from perdure.results import Outcome, checked, done_mask, with_outcome
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from perdure import _arrays
+    from perdure.results import Statuses, TooLong
+else:
+    np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
+
+
+class Columns(Handle):
+    """Parts of the batches of a store."""
+
+    def _write(
+        self, call: str, columns: tuple[_arrays.Input, ...], check: bool, run: Callable[[Statuses], None]
+    ) -> Outcome:
+        statuses = np.zeros(columns[0].count, np.uint8)
+
+        def answer() -> Outcome:
+            return Outcome(done_mask(statuses), statuses)
+
+        with_outcome(answer, lambda: run(statuses))
+        return checked(self._path, call, answer(), check, self._lengths(columns))
+
+    def _lengths(self, columns: tuple[_arrays.Input, ...]) -> TooLong:
+        """Of a row of keys, or of keys and values."""
+        return lambda row: self._too_long(*(column.length(row) for column in columns))
+
+    def _destination(
+        self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
+    ) -> tuple[Any, _native.MutableColumn]:
+        assert self._value_width is not None
+        if out is None:
+            out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
+        elif dtype is not None or shape is not None:
+            raise ValueError("out: has its own dtype and shape; pass either out=, or dtype= and shape=")
+        return out, _arrays.output(out, self._value_width, keys.count, stream, self._device)

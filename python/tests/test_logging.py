@@ -1,0 +1,177 @@
+"""What the logger `perdure` is told, at which level, and that nothing is printed without a handler."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import perdure
+import pytest
+
+KEYS = np.arange(100)
+ROWS = np.random.default_rng(1).integers(0, 256, (100, 16), dtype=np.uint8)
+KILLED = """
+import os, signal, sys
+import numpy as np, perdure
+store = perdure.create(sys.argv[1], 8, 16)
+store.put(np.arange(100), np.ones((100, 16), np.uint8))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class Told:
+    """What was logged since it was last asked: lines of a level."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._log = caplog
+
+    def __call__(self) -> list[tuple[str, str]]:
+        lines = [(one.levelname, one.getMessage()) for one in self._log.records if one.name == "perdure"]
+        self._log.clear()
+        return lines
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
+    with caplog.at_level(logging.DEBUG, "perdure"):
+        yield Told(caplog)
+
+
+@pytest.fixture
+def filled(pool: str) -> str:
+    """A closed pool of 100 records."""
+    with perdure.create(pool, 8, 16) as store:
+        store.put(KEYS, ROWS)
+    return pool
+
+
+def flip(file: str, offset: int) -> None:
+    with open(file, "r+b") as opened:
+        opened.seek(offset)
+        octet = opened.read(1)[0]
+        opened.seek(offset)
+        opened.write(bytes([octet ^ 1]))
+
+
+def levels(lines: list[tuple[str, str]]) -> set[str]:
+    return {level for level, _ in lines}
+
+
+def test_what_goes_well_is_not_worth_a_word(filled: str, told: Told) -> None:
+    with perdure.open(filled) as store:
+        store.put(KEYS, ROWS)
+        assert not store.get([1, 1000]).found.all() and store.verify().records == 100
+        assert 1000 not in store and store[1] == ROWS[1].tobytes()
+    assert told() == []
+
+
+def test_a_recovery_is_told(pool: str, told: Told) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, pool], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    perdure.open(pool).close()
+    ((level, line),) = told()
+    assert level == "INFO" and line.startswith(f"{pool}: was not closed in order; recovered 100 records in ")
+
+
+def taken_slot(pool: str) -> int:
+    """Where some slot word lies: docs/format.md's root names the top level at its byte 40."""
+    raw = Path(pool).read_bytes()
+    newest = max(
+        (raw[at : at + 584] for at in (4096, 8192)), key=lambda root: int.from_bytes(root[:8], "little")
+    )
+    level = int.from_bytes(newest[40:48], "little")
+    return next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8))
+
+
+def test_damage_is_an_error_and_its_repair_a_warning(filled: str, told: Told) -> None:
+    flip(filled, slot := taken_slot(filled))
+    with pytest.raises(perdure.Corrupt):
+        perdure.open(filled)
+    ((level, line),) = told()
+    assert level == "ERROR" and f"at byte {slot}" in line
+    with perdure.open(filled, repair=True) as store:
+        repaired = told()
+        store.verify()
+        ((level, line),) = told()
+        assert level == "ERROR" and "faults, the first: " in line
+        store.acknowledge_repair()
+        assert told() == [("INFO", f"{filled}: what repairs changed is acknowledged")]
+    assert levels(repaired) == {"WARNING"}
+    assert (f"{filled}: was damaged, and has been repaired") in [line for _, line in repaired]
+    assert any("put right" in line for _, line in repaired)
+
+
+def test_a_damaged_record_is_told_though_nobody_looks_at_statuses(filled: str, told: Told) -> None:
+    flip(filled, Path(filled).read_bytes().index(ROWS[42].tobytes()))
+    with perdure.open(filled) as store:
+        store.get(KEYS, check=False)
+        assert told() == [("ERROR", f"{filled}: get of 100 keys: 99 ok, 1 corrupt")]
+        with pytest.raises(perdure.Corrupt):
+            store[42]
+        ((level, line),) = told()
+        assert level == "ERROR" and "get: key 42: its record fails its checksum" in line
+
+
+def test_lost_batches_are_an_error(pool: str, log_dir: str, tmp_path: Path, told: Told) -> None:
+    kept = str(tmp_path / "kept")
+    with perdure.create(pool, 8, 16, durability="power", log_dir=log_dir, log_bytes=4 << 20) as store:
+        store.put(KEYS, ROWS)
+        shutil.copytree(log_dir, kept)
+    shutil.rmtree(log_dir)
+    with perdure.open(pool, log_dir=kept):  # knows now how far the log had come
+        shutil.copytree(kept, log_dir)
+    flip(f"{log_dir}/redo.log", 8192 + 200)
+    told()
+    perdure.open(pool, log_dir=log_dir).close()
+    assert any(
+        level == "ERROR" and line.startswith(f"{pool}: acknowledged batches are lost: ")
+        for level, line in told()
+    )
+
+
+def test_too_little_room_is_a_warning(pool: str, told: Told) -> None:
+    with perdure.create(pool, 8, 128, expected_records=1000, max_bytes=4 << 20) as store:
+        with pytest.raises(perdure.NoSpace):
+            store.put(np.arange(100_000), np.zeros((100_000, 128), np.uint8))
+        ((level, line),) = told()
+        assert level == "WARNING" and pool in line
+    options = perdure.Options(residency="mirrored", memory_budget=1000)
+    with perdure.create(pool, 8, 8, overwrite=True, options=options) as store:
+        ((level, line),) = told()
+        assert (
+            level == "WARNING" and "the mirror lacks a part" in line and store.stats().residency_note in line
+        )
+
+
+def test_what_is_raised_or_has_a_status_is_told_to_who_debugs(pool: str, told: Told) -> None:
+    with perdure.create(pool, None, None) as store:
+        with pytest.raises(perdure.Busy):
+            perdure.open(pool)
+        ((level, line),) = told()
+        assert level == "DEBUG" and line.startswith("refused: ") and pool in line
+        store.put(["a", "b" * 100_000], ["first", "second"], check=False)
+        assert told() == [("DEBUG", f"{pool}: put of 2 keys: 1 ok, 1 too_large")]
+    with pytest.raises(perdure.NotFound):
+        perdure.open(f"{pool}-none")
+    assert levels(told()) == {"DEBUG"}
+
+
+def test_nothing_is_printed_without_a_handler(filled: str) -> None:
+    os.truncate(filled, 1000)
+    program = f"""
+import sys, perdure
+assert "logging" not in sys.modules, "importing it costs every start"
+try:
+    perdure.open({filled!r})
+except perdure.Corrupt:
+    assert "logging" in sys.modules
+"""
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert ran.stdout == ran.stderr == ""

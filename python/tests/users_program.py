@@ -1,0 +1,68 @@
+"""A user's program, which the type checker reads and nobody runs: what is taken, refused and answered.
+
+Each line that has to be refused says so; one that is not any more fails the check, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_type
+
+import numpy as np
+import numpy.typing as npt
+import perdure
+from perdure.typing import Keys
+
+
+def takes_what_it_says(
+    store: perdure.Store, keys: npt.NDArray[np.int64], rows: npt.NDArray[np.float32]
+) -> None:
+    for some in (keys, [1, 2], ["a", b"b"], range(3), (1, 2), bytearray(8), 7, "a", b"a", np.uint64(7)):
+        assert_type(store.get(some), perdure.Result)
+    assert_type(store.put(keys, rows, atomic=True), perdure.Outcome)
+    assert_type(store.update(keys, rows, "max", check=False), perdure.Outcome)
+    assert_type(store.erase(keys), perdure.Outcome)
+    assert_type(store.apply(keys, ["get"], dtype="float32", shape=(4, 8)), perdure.Result)
+    store.get(keys, out=rows)
+    store.get(keys, dtype=np.float32, shape=32)
+    with store.transaction(), store.step(1):
+        store.register_dense(weights=rows)
+    assert_type(store.restore_step(), int | None)
+
+
+def is_a_dictionary(store: perdure.Store, row: npt.NDArray[np.float32]) -> Iterator[bytes]:
+    store[7], store["a"], store[b"b"] = row, 3, "text"
+    yield assert_type(store[np.int64(7)], bytes)
+    assert_type(7 in store, bool)
+    for key, value in store.items():
+        assert_type(key, int | bytes)
+        assert_type(value, bytes)
+
+
+def answers(store: perdure.Store, keys: Keys) -> float:
+    _, found, statuses = store.get(keys)
+    assert_type(found, npt.NDArray[np.bool_])
+    assert_type(statuses, npt.NDArray[np.uint8])
+    stats = assert_type(store.stats(), perdure.Stats)
+    return assert_type(stats.load_factor, float)
+
+
+def is_made() -> perdure.Store:
+    options = perdure.Options(residency="mirrored", cache_bytes=1 << 20)
+    with perdure.create("p", 8, None, index=perdure.GPHash(slots=4), options=options) as store:
+        assert_type(store, perdure.Store)
+    return perdure.open("p", read_only=True, device="cuda")
+
+
+def is_refused(store: perdure.Store) -> None:
+    store.get(1.5)  # pyright: ignore[reportArgumentType]
+    store.get([1.5])  # pyright: ignore[reportArgumentType]
+    store.get({1: 2})  # pyright: ignore[reportArgumentType]
+    store.update([1], [1], "subtract")  # pyright: ignore[reportArgumentType]
+    store.get([1], stream="fast")  # pyright: ignore[reportArgumentType]
+    store[1.5] = 1  # pyright: ignore[reportArgumentType]
+    perdure.create("p", index="btree")  # pyright: ignore[reportArgumentType]
+    perdure.create("p", layout="word")  # pyright: ignore[reportCallIssue]
+    perdure.Options(gather="fast")  # pyright: ignore[reportArgumentType]
+    perdure.Options().grow = False  # pyright: ignore[reportAttributeAccessIssue]
+    store.device = "cuda"  # pyright: ignore[reportAttributeAccessIssue]
