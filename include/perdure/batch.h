@@ -2,6 +2,7 @@
 // here owns memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,6 +46,7 @@ enum class KeyStatus : std::uint8_t {
   corrupt = 3,        // the stored record fails its checksum; it was left alone
   no_space = 4,       // put and update: the pool could not grow; the old value stands
   too_large = 5,      // key or value longer than the pool allows
+  not_tried = 6,      // the call was stopped, or failed, before it came to this key
 };
 
 enum class OpKind : std::uint8_t { get = 0, put = 1, erase = 2, update = 3 };
@@ -72,6 +74,7 @@ struct CallOptions {
   bool atomic = false;     // writes: all of the batch or none of it, whatever happens; layout word only
   Transaction* transaction = nullptr;  // the call belongs to this one, see Store::begin
   KeyStatus* device_statuses = nullptr;  // gets: also put here, one per key, in memory of the GPU
+  std::atomic<bool> const* stop = nullptr;  // once true, a large batch ends between two of its pieces: see Store
 };
 
 }  // namespace perdure

@@ -23,6 +23,7 @@ enum class Code : std::uint8_t {
   io_error,          // the operating system failed
   device_error,      // the GPU failed
   closed,            // the store was closed, or failed earlier and refuses further writes
+  stopped,           // the caller stopped the call before its end (CallOptions::stop)
 };
 
 /// The name of a code as the command line and Python print it, for example "no_space".

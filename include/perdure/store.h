@@ -13,6 +13,7 @@
 // open pools of its own. The parent's lock on a pool is not the child's, however long that lives.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,26 @@ struct Shape {
   std::uint32_t slots = 8;
 };
 
+/// What the values of a pool are to those who see arrays: rows of `rank` extents of elements of one kind. The engine
+/// keeps it, and goes by bytes alone.
+enum class ValueKind : std::uint8_t {
+  bytes = 0,  // nothing is known of them
+  boolean = 1,
+  signed_integer = 2,
+  unsigned_integer = 3,
+  floating = 4,  // IEEE 754, of 2, 4 or 8 bytes
+  bfloat = 5,    // bfloat16
+  complex = 6,   // two floats of half its size
+};
+
+struct ValueType {
+  static constexpr std::uint32_t kMostExtents = 8;
+  ValueKind kind = ValueKind::bytes;
+  std::uint8_t element_bytes = 0;            // little-endian; 0 where the kind is `bytes`, as all that follows
+  std::uint8_t rank = 0;                     // 0: a value is one element
+  std::uint32_t extents[kMostExtents] = {};  // the first `rank` count, each at least 1; the others are 0
+};
+
 struct CreateOptions {
   std::uint32_t key_bytes = 8;       // fixed, 1..128; 0 = variable length
   std::uint32_t value_bytes = 0;     // fixed, 1..max; 0 = variable length
@@ -57,6 +78,7 @@ struct CreateOptions {
   std::uint32_t mode = 0;            // permission bits of the files: see Store::create
   std::string log_dir = {};  // durability power: a directory on a disk for the log and two images of the pool
   std::uint64_t log_bytes = 256u << 20;  // size of that log
+  ValueType value_type = {};  // of fixed-size values; value_bytes is then as many as a row has, or 0, and follows
 };
 
 /// What a pool made from a snapshot is to be. Sizes, layout and shape are the snapshot's.
@@ -154,6 +176,7 @@ struct Stats {
   AccessCounts accesses;
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
+  ValueType value_type;
   std::uint32_t max_key_bytes = 0;
   std::uint32_t max_value_bytes = 0;
   std::uint32_t top_level = 0;  // log2 of its buckets
@@ -300,6 +323,11 @@ class Store {
   /// With durability power, a batch whose log write failed comes back at the next opening whole or not at all, and
   /// until then gets and scans are refused with the log's error: what they would show could be gone afterwards. Where a
   /// get fails, its arrays may hold anything.
+  /// A batch with `stop` in its call options runs in pieces of 65,536 operations or 32 MiB, with nobody between them,
+  /// and looks at `stop` before each. Once that is true the call answers Code::stopped: the operations before that
+  /// piece have been done, in array order, and the others say KeyStatus::not_tried. An error in a piece ends it
+  /// likewise. Atomic batches, those of a transaction, and writes to pools of durability power are one piece each: once
+  /// begun, they run to their end.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses, CallOptions const& call = {});
@@ -341,7 +369,8 @@ class Store {
   /// alone. A bucket that is changed stays, and its copy is changed with it; a resize empties the cache.
   Result<CacheReport> load_cache();
 
-  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit);
+  /// Once `stop` is true it answers Code::stopped, within milliseconds; so does verify().
+  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop = nullptr);
 
   /// Writes the pool as it is between two batches into one file, as durably as that file's disk allows. Writers wait
   /// meanwhile, readers do not. The file is there whole or not at all; one that is there is replaced only with
@@ -350,7 +379,7 @@ class Store {
 
   /// Looks at every record. After a repair it finds faults, which name what the repair changed, until that is
   /// acknowledged.
-  [[nodiscard]] Result<VerifyReport> verify();
+  [[nodiscard]] Result<VerifyReport> verify(std::atomic<bool> const* stop = nullptr);
   /// What repairs changed (OpenOptions::repair) has been seen to: `verify` is silent about it from now on, durably.
   Status acknowledge_repair();
   [[nodiscard]] Stats stats() const;  // std::bad_alloc where memory lacks: the one call that has no other answer
@@ -361,6 +390,7 @@ class Store {
   /// Bytes of every key, and of every value; 0 = of any length. Unlike stats(), these count nothing.
   [[nodiscard]] std::uint32_t key_bytes() const;
   [[nodiscard]] std::uint32_t value_bytes() const;
+  [[nodiscard]] ValueType value_type() const;
   [[nodiscard]] Device device() const;
 
   /// Ok in the process that opened this store; Code::closed, as every call, in one that was forked from it.

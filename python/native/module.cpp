@@ -19,6 +19,7 @@
 #include "arrays.hpp"
 #include "errors.hpp"
 #include "gil.hpp"
+#include "long_call.hpp"
 #include "perdure/store.h"
 #include "records.hpp"
 #include "single.hpp"
@@ -26,6 +27,8 @@
 namespace perdure::python {
 
 namespace {
+
+constexpr std::size_t kLongScan = 1u << 16;  // records of a page
 
 using Statuses = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Kinds = nb::ndarray<std::uint8_t const, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -43,10 +46,8 @@ std::span<OpKind const> span_of(Kinds const& kinds) {
   return {reinterpret_cast<OpKind const*>(kinds.data()), kinds.size()};
 }
 
-CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cast<void*>(stream)}; }
-
-CallOptions write_as(std::uintptr_t stream, bool atomic, Transaction* transaction) {
-  return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction};
+CallOptions call_as(std::uintptr_t stream, bool atomic, Transaction* transaction, Stop stop) {
+  return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction, .stop = stop};
 }
 
 Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
@@ -63,42 +64,50 @@ Store restore(std::string const& snapshot, std::string const& path, RestoreOptio
 }
 
 void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, Statuses const& statuses,
-         std::uintptr_t stream) {
+         std::uintptr_t stream, Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(without_gil([&] { return store.get(keys.column, values.column, each, on_stream(stream)); }));
+  MutableColumn const& to = values.column;
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, to.count * to.width), each, [&](Stop stop) {
+    return store.get(keys.column, to, each, call_as(stream, false, transaction, stop));
+  }));
 }
 
-nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream) {
+nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream,
+                       Transaction* transaction) {
   auto const each = span_of(statuses);
-  auto found = value_or_raise(without_gil([&] { return store.get_variable(keys.column, each, on_stream(stream)); }));
+  auto found = value_or_raise(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
+    return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
+  }));
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
 }
 
 void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuses const& statuses,
          std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
-  auto const how = write_as(stream, atomic, transaction);
-  raise_unless_ok(without_gil([&] { return store.put(keys.column, values.column, each, how); }));
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
+    return store.put(keys.column, values.column, each, call_as(stream, atomic, transaction, stop));
+  }));
 }
 
 void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw, Element element,
             Statuses const& statuses, std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
-  auto const how = write_as(stream, atomic, transaction);
-  raise_unless_ok(without_gil([&] { return store.update(keys.column, operands.column, rmw, element, each, how); }));
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each, [&](Stop stop) {
+    return store.update(keys.column, operands.column, rmw, element, each, call_as(stream, atomic, transaction, stop));
+  }));
 }
 
 void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream, bool atomic,
            Transaction* transaction) {
   auto const each = span_of(statuses);
-  auto const how = write_as(stream, atomic, transaction);
-  raise_unless_ok(without_gil([&] { return store.erase(keys.column, each, how); }));
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
+    return store.erase(keys.column, each, call_as(stream, atomic, transaction, stop));
+  }));
 }
 
 void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw, Element element,
            KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream, bool atomic,
            Transaction* transaction) {
-  auto const how = write_as(stream, atomic, transaction);
   auto const each = span_of(statuses);
   MixedBatch const batch{.keys = keys.column,
                          .kinds = span_of(kinds),
@@ -106,7 +115,9 @@ void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn 
                          .rmw = rmw,
                          .element = element,
                          .out = out.column};
-  raise_unless_ok(without_gil([&] { return store.apply(batch, each, how); }));
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
+    return store.apply(batch, each, call_as(stream, atomic, transaction, stop));
+  }));
 }
 
 Transaction begin(Store& store, std::uint64_t max_operations) {
@@ -139,8 +150,10 @@ void abort(Transaction& transaction) {
   raise_unless_ok(without_gil([&] { return transaction.abort(); }));
 }
 
-nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit) {
-  auto page = value_or_raise(without_gil([&] { return store.scan(from, limit); }));
+/// `here`: on this thread, which has a transaction open that scans and verifications cannot name.
+nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit, bool here) {
+  auto page = value_or_raise(
+      long_call(!here && limit > kLongScan, {}, [&](Stop stop) { return store.scan(from, limit, stop); }));
   return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
                         to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
 }
@@ -149,8 +162,8 @@ void snapshot(Store& store, std::string const& path, SnapshotOptions const& opti
   raise_unless_ok(without_gil([&] { return store.snapshot(path, options); }));
 }
 
-VerifyReport verify(Store& store) {
-  return value_or_raise(without_gil([&] { return store.verify(); }));
+VerifyReport verify(Store& store, bool here) {
+  return value_or_raise(long_call(!here, {}, [&](Stop stop) { return store.verify(stop); }));
 }
 
 void acknowledge_repair(Store& store) {
@@ -184,8 +197,10 @@ void bind_store(nb::module_& module) {
   bound.def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
       .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
-      .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0)
-      .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0)
+      .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0,
+           nb::arg("transaction") = nb::none())
+      .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0,
+           nb::arg("transaction") = nb::none())
       .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0,
            nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
       .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"), nb::arg("element"),
@@ -198,10 +213,10 @@ void bind_store(nb::module_& module) {
       .def("begin", &begin, nb::arg("max_operations"))
       .def("register_dense", &register_dense, nb::arg("buffers"))
       .def("restore_step", &restore_step, nb::arg("stream") = 0)
-      .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"))
+      .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"), nb::arg("here") = false)
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("options"))
       .def("load_cache", &load_cache)
-      .def("verify", &verify)
+      .def("verify", &verify, nb::arg("here") = false)
       .def("acknowledge_repair", &acknowledge_repair)
       .def("stats", here([](Store& store) { return store.stats(); }))
       .def("reset_counts", here([](Store& store) { store.reset_counts(); }))
@@ -210,6 +225,7 @@ void bind_store(nb::module_& module) {
       .def("path", [](Store const& store) { return store.path(); })
       .def("key_bytes", &Store::key_bytes)
       .def("value_bytes", &Store::value_bytes)
+      .def("value_type", &Store::value_type)
       .def("device", &Store::device)
       .def("close", &close);
   bind_single(bound);

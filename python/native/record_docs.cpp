@@ -133,6 +133,10 @@ dense_bytes : int
 accesses : AccessCounts
 key_bytes, value_bytes : int
     0 where lengths vary.
+dtype : str
+    Of values, where the pool knows it: see `perdure.create`; else empty.
+row_shape : tuple of int
+    Of a value, in elements of that; () where it is one element.
 max_key_bytes, max_value_bytes : int
     What fits in a record.
 top_level : int

@@ -6,8 +6,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "perdure/batch.h"
 #include "perdure/status.h"
@@ -27,6 +29,7 @@ bool is_enum(nb::handle value) { return nb::hasattr(value.type(), "__members__")
 nb::object plain(nb::handle value) {
   if (is_record(value)) return as_dict(value);
   if (is_enum(value)) return value.attr("name");
+  if (nb::isinstance<nb::tuple>(value)) return nb::list(value);
   if (nb::isinstance<Shape>(value)) return nb::str(nb::repr(value));
   return nb::borrow(value);
 }
@@ -53,6 +56,8 @@ no_space
     The pool could not grow; the old value stands.
 too_large
     Key or value is too long for this pool.
+not_tried
+    The call was stopped, or failed, before it came to this key.
 )";
 
 void bind_batch_enums(nb::module_& module) {
@@ -62,7 +67,8 @@ void bind_batch_enums(nb::module_& module) {
       .value("size_mismatch", KeyStatus::size_mismatch)
       .value("corrupt", KeyStatus::corrupt)
       .value("no_space", KeyStatus::no_space)
-      .value("too_large", KeyStatus::too_large);
+      .value("too_large", KeyStatus::too_large)
+      .value("not_tried", KeyStatus::not_tried);
   nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic(), "What a mixed batch does with a key: see `Store.apply`.")
       .value("get", OpKind::get)
       .value("put", OpKind::put)
@@ -120,6 +126,70 @@ void bind_store_enums(nb::module_& module) {
       .value("file", Medium::file);
 }
 
+struct Dtype {
+  char const* name;  // NumPy's
+  ValueKind kind;
+  std::uint8_t bytes;
+};
+constexpr Dtype kDtypes[] = {
+    {"bool", ValueKind::boolean, 1},
+    {"int8", ValueKind::signed_integer, 1},
+    {"int16", ValueKind::signed_integer, 2},
+    {"int32", ValueKind::signed_integer, 4},
+    {"int64", ValueKind::signed_integer, 8},
+    {"uint8", ValueKind::unsigned_integer, 1},
+    {"uint16", ValueKind::unsigned_integer, 2},
+    {"uint32", ValueKind::unsigned_integer, 4},
+    {"uint64", ValueKind::unsigned_integer, 8},
+    {"float16", ValueKind::floating, 2},
+    {"float32", ValueKind::floating, 4},
+    {"float64", ValueKind::floating, 8},
+    {"bfloat16", ValueKind::bfloat, 2},
+    {"complex64", ValueKind::complex, 8},
+    {"complex128", ValueKind::complex, 16},
+};
+
+/// Empty where nothing is known of the values.
+std::string dtype_of(ValueType const& type) {
+  for (Dtype const& one : kDtypes)
+    if (one.kind == type.kind && one.bytes == type.element_bytes) return one.name;
+  return "";
+}
+
+nb::tuple extents_of(ValueType const& type) {
+  return nb::tuple(nb::cast(std::vector<std::uint32_t>(type.extents, type.extents + type.rank)));
+}
+
+ValueType value_type(std::string const& dtype, std::vector<std::uint32_t> const& extents) {
+  if (extents.size() > ValueType::kMostExtents) throw nb::value_error("shape: too many extents");
+  for (Dtype const& one : kDtypes) {
+    if (dtype != one.name) continue;
+    ValueType type{one.kind, one.bytes, static_cast<std::uint8_t>(extents.size()), {}};
+    std::copy(extents.begin(), extents.end(), type.extents);
+    return type;
+  }
+  throw nb::value_error("dtype: pools have no such type");
+}
+
+void bind_value_type(nb::module_& module) {
+  nb::class_<ValueType> type(module, "ValueType");
+  type.def(
+          "__init__",
+          [](ValueType* self, std::string const& dtype, std::vector<std::uint32_t> const& extents) {
+            new (self) ValueType(value_type(dtype, extents));
+          },
+          nb::arg("dtype"), nb::arg("extents"))
+      .def_prop_ro("dtype", &dtype_of)
+      .def_prop_ro("extents", &extents_of)
+      .def("__eq__", [](ValueType const& self, ValueType const& other) {
+        return self.kind == other.kind && self.element_bytes == other.element_bytes && self.rank == other.rank &&
+               std::equal(self.extents, self.extents + self.rank, other.extents);
+      });
+  nb::list names;
+  for (Dtype const& one : kDtypes) names.append(one.name);
+  type.attr("dtypes") = nb::tuple(names);
+}
+
 void bind_options(nb::module_& module) {
   nb::class_<CreateOptions>(module, "CreateOptions")
       .def(nb::init<>())
@@ -135,7 +205,8 @@ void bind_options(nb::module_& module) {
       .def_rw("force", &CreateOptions::force)
       .def_rw("mode", &CreateOptions::mode)
       .def_rw("log_dir", &CreateOptions::log_dir)
-      .def_rw("log_bytes", &CreateOptions::log_bytes);
+      .def_rw("log_bytes", &CreateOptions::log_bytes)
+      .def_rw("value_type", &CreateOptions::value_type);
   nb::class_<RestoreOptions>(module, "RestoreOptions")
       .def(nb::init<>())
       .def_rw("durability", &RestoreOptions::durability, nb::arg().none())
@@ -257,6 +328,8 @@ void bind_stats(nb::module_& module) {
       .field("accesses", &Stats::accesses)
       .field("key_bytes", &Stats::key_bytes)
       .field("value_bytes", &Stats::value_bytes)
+      .computed("dtype", [](Stats const& self) { return dtype_of(self.value_type); })
+      .computed("row_shape", [](Stats const& self) { return extents_of(self.value_type); })
       .field("max_key_bytes", &Stats::max_key_bytes)
       .field("max_value_bytes", &Stats::max_value_bytes)
       .field("top_level", &Stats::top_level)
@@ -303,6 +376,7 @@ void bind_records(nb::module_& module) {
   bind_batch_enums(module);
   bind_store_enums(module);
   bind_shape(module);
+  bind_value_type(module);
   bind_options(module);
   bind_reports(module);
   bind_stats(module);

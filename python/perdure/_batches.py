@@ -48,10 +48,12 @@ class Batches(Columns):
             binary or string, or a list.
         out : writable array of n rows, optional
             Takes the values, of whatever dtype; rows of absent keys are left as they are.
-        dtype : dtype, default uint8
-            Of the array that is made where `out` is not given.
+        dtype : dtype, by default the pool's, or uint8
+            Of the array that is made where `out` is not given. Where the pool knows its values' dtype, it is
+            that one, or uint8 for their bytes; so it is with `out`.
         shape : tuple of int, optional
-            Of one of its rows; by default (value_bytes / itemsize,). `()` makes a plain column of shape (n,).
+            Of one of its rows; by default the pool's, or (value_bytes / itemsize,). `()` makes a plain column
+            of shape (n,).
         stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
             Where device arrays are being made ready; by default their library's current stream.
         check : bool
@@ -92,12 +94,12 @@ class Batches(Columns):
         statuses = np.zeros(given.count, np.uint8)
         if self._value_width is None:
             refuse_rows(out=out, dtype=dtype, shape=shape)
-            offsets, data = self._engine.get_variable(given.column, statuses, handle)
+            offsets, data = self._engine.get_variable(given.column, statuses, handle, self._mine())
             found = done_mask(statuses)
             answer = Result(_arrow.to_array(offsets, data, found), found, statuses)
         else:
             values, column = self._destination(given, out, dtype, shape, handle)
-            self._engine.get(given.column, column, statuses, handle)
+            self._engine.get(given.column, column, statuses, handle, self._mine())
             answer = Result(values, done_mask(statuses), statuses)
         return checked(self._path, "get", answer, check)
 
@@ -117,7 +119,9 @@ class Batches(Columns):
         keys : array of shape (n,) or (n, ...), list, or one key
             As in `get`. Of a key that comes twice the last value stays.
         values : array of n rows, list, or the value of one key
-            Of any dtype and shape whose rows are `value_bytes` long. Where values vary in length: an Arrow
+            Of any dtype and shape whose rows are `value_bytes` long. Where the pool knows their dtype and
+            shape: of these, or of another dtype whose numbers this one holds exactly; lists of floats round;
+            bytes as long as a value are taken as they are. Where values vary in length: an Arrow
             array of binary or string, or a list of bytes or str.
         atomic : bool
             The batch takes effect whole or not at all, whatever happens meanwhile (layout "word").
@@ -155,10 +159,10 @@ class Batches(Columns):
         [b'second', None]
         """
         if _arrays.is_scalar(keys):
-            return first(self.put([keys], _arrays.one_row(values), atomic=atomic, stream=stream, check=check))
+            return first(self.put([keys], self._one_row(values), atomic=atomic, stream=stream, check=check))
         handle = _arrays.stream_of(stream, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
-        rows = _arrays.values_input("values", values, self._value_width, given.count, handle, self._device)
+        rows = self._rows("values", values, given.count, handle)
         return self._write(
             "put",
             (given, rows),
@@ -191,7 +195,7 @@ class Batches(Columns):
         op : {"add", "min", "max", "replace"}
             Integers wrap around. "min" and "max" treat NaN as NumPy's minimum and maximum do: it stays.
         element : dtype, optional
-            What the values hold, where the operands are bytes.
+            What the values hold, where the operands are bytes, and the pool does not know it.
         atomic, stream, check
             As in `put`.
 
@@ -221,17 +225,15 @@ class Batches(Columns):
         ([True, True, False], [[42]])
         """
         if _arrays.is_scalar(keys):
-            row = _arrays.one_row(operands)
+            row = self._one_row(operands)
             return first(
                 self.update([keys], row, op, element=element, atomic=atomic, stream=stream, check=check)
             )
         handle = _arrays.stream_of(stream, keys, operands)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
-        rows = _arrays.values_input(
-            "operands", operands, self._value_width, given.count, handle, self._device
-        )
+        rows = self._rows("operands", operands, given.count, handle)
         rmw = _checks.named("op", op, _native.Rmw)
-        kind = _operands.element_of("operands", rows, rmw, element)
+        kind = _operands.element_of("operands", rows, rmw, self._element(element))
         return self._write(
             "update",
             (given, rows),

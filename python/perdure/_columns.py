@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from perdure import _native
+from perdure import _native, _typed
 from perdure._deferred import Deferred
 from perdure._handle import Handle
 from perdure.results import Outcome, checked, done_mask, with_outcome
@@ -36,6 +36,17 @@ class Columns(Handle):
         with_outcome(answer, lambda: run(statuses))
         return checked(self._path, call, answer(), check, self._lengths(columns))
 
+    def _rows(self, what: str, values: Any, count: int, stream: int) -> _arrays.Input:
+        if self._row_type is not None:
+            values = _typed.fitting(what, values, self._row_type)
+        return _arrays.values_input(what, values, self._value_width, count, stream, self._device)
+
+    def _one_row(self, value: Any) -> Any:
+        return _arrays.one_row(value) if self._row_type is None else _typed.one_row(value)
+
+    def _element(self, given: Any) -> Any:
+        return given if self._row_type is None else _typed.element(self._row_type, given)
+
     def _lengths(self, columns: tuple[_arrays.Input, ...]) -> TooLong:
         """Of a row of keys, or of keys and values."""
         return lambda row: self._too_long(*(column.length(row) for column in columns))
@@ -44,6 +55,11 @@ class Columns(Handle):
         self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
     ) -> tuple[Any, _native.MutableColumn]:
         assert self._value_width is not None
+        if self._row_type is not None and out is None:
+            library = keys.rows.library if keys.rows is not None else "numpy"
+            dtype, shape = _typed.result(self._row_type, dtype, shape, library)
+        elif self._row_type is not None:
+            _typed.check_out(self._row_type, out)
         if out is None:
             out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
         elif dtype is not None or shape is not None:

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from perdure import _native, errors
+from perdure._typed import RowType
 
 
 class Handle:
@@ -21,6 +22,7 @@ class Handle:
         self._path = native.path()
         self._key_width = native.key_bytes() or None
         self._value_width = native.value_bytes() or None
+        self._row_type = RowType.of_pool(native.value_type())
         self._device = native.device().name
 
     @property
@@ -40,3 +42,7 @@ class Handle:
         if key_bytes > limits.max_key_bytes:
             return f"the key has {key_bytes} bytes, at most {limits.max_key_bytes} fit in a record"
         return f"the value has {value_bytes} bytes, at most {limits.max_value_bytes} fit in a record"
+
+    def _page(self, cursor: _native.ScanCursor, limit: int) -> Any:
+        """A page of a scan: offsets and bytes of keys, of values, and where to go on."""
+        return self._engine.scan(cursor, limit, self._mine() is not None)

@@ -127,6 +127,7 @@ class Mixed(Columns):
             if updates or (codes == int(_native.OpKind.put)).any():
                 raise ValueError("values: the batch has puts or updates; pass one row a key")
             return (), _native.Element.uint8
-        rows = _arrays.values_input("values", values, self._value_width, count, stream, self._device)
-        kind = _operands.element_of("values", rows, rmw, element) if updates else _native.Element.uint8
-        return (rows,), kind
+        rows = self._rows("values", values, count, stream)
+        if not updates:
+            return (rows,), _native.Element.uint8
+        return (rows,), _operands.element_of("values", rows, rmw, self._element(element))

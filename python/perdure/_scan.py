@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from perdure import _checks, _native
+from perdure import _checks, _native, _typed
 from perdure._deferred import Deferred
 from perdure._handle import Handle
 
@@ -72,6 +72,8 @@ class Scans(Handle):
             refuse_rows(key_dtype=key_dtype)
         if self._value_width is None:
             refuse_rows(dtype=dtype, shape=shape)
+        if self._row_type is not None:
+            dtype, shape = _typed.result(self._row_type, dtype, shape)
         limit = _checks.whole("page_size", page_size, least=1)
         return self._pages(limit, key_dtype, dtype, shape)
 
@@ -80,7 +82,7 @@ class Scans(Handle):
             key_dtype = np.uint64
         cursor = _native.ScanCursor()
         while not cursor.done:
-            key_ends, keys, value_ends, values, cursor = self._engine.scan(cursor, limit)
+            key_ends, keys, value_ends, values, cursor = self._page(cursor, limit)
             if len(key_ends) < 2:
                 continue
             # Rows of one element are a plain column, which is what integer keys look like elsewhere.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from perdure import _events, _native, errors
+from perdure import _events, _native, _typed, errors
 from perdure._handle import Handle
 
 if TYPE_CHECKING:
-    from perdure.typing import Octets
+    from perdure.typing import Octets, Values
 
 INTEGER_WIDTHS = (1, 2, 4, 8)
 _OK, _ABSENT, _TOO_LARGE = map(
@@ -57,7 +57,7 @@ def decode(octets: bytes, width: int | None) -> int | bytes:
 class SingleKeys(Handle):
     """What a store has of a dictionary. Keys come in the index's order, and integers unsigned."""
 
-    def __getitem__(self, key: Octets) -> bytes:
+    def __getitem__(self, key: Octets) -> Any:
         """The value of one key.
 
         Parameters
@@ -67,7 +67,8 @@ class SingleKeys(Handle):
 
         Returns
         -------
-        bytes
+        bytes, or an array or number
+            Where the pool knows its values' dtype and shape: an array of these, or, of shape (), a number.
 
         Raises
         ------
@@ -88,16 +89,16 @@ class SingleKeys(Handle):
         """
         status, value = self._engine.get_one(encode("key", key, self._key_width))
         if status == _OK:
-            return value
+            return self._seen(value)
         raise self._wrong("get", key, status)
 
-    def __setitem__(self, key: Octets, value: Octets) -> None:
+    def __setitem__(self, key: Octets, value: Octets | Values) -> None:
         """Inserts one key, or replaces its value.
 
         Parameters
         ----------
         key, value : bytes, str, int, or what has `tobytes()`
-            As in `store[key]`.
+            As in `store[key]`; where the pool knows its values' dtype and shape, a value as in `put`.
 
         Raises
         ------
@@ -107,7 +108,8 @@ class SingleKeys(Handle):
             As in `put`.
         """
         sought = encode("key", key, self._key_width)
-        octets = encode("value", value, self._value_width)
+        row = self._row_type
+        octets = encode("value", value, self._value_width) if row is None else _typed.octets_of(value, row)
         status = self._engine.put_one(sought, octets, self._mine())
         if status != _OK:
             raise self._wrong("put", key, status, len(sought), len(octets))
@@ -168,12 +170,13 @@ class SingleKeys(Handle):
         """
         return iter(self)
 
-    def values(self) -> Iterator[bytes]:
+    def values(self) -> Iterator[Any]:
         """Every value.
 
         Yields
         ------
-        bytes
+        bytes, or array or number
+            As `store[key]` has it.
 
         Raises
         ------
@@ -187,12 +190,12 @@ class SingleKeys(Handle):
         for _, value in self._records():
             yield value
 
-    def items(self) -> Iterator[tuple[int | bytes, bytes]]:
+    def items(self) -> Iterator[tuple[int | bytes, Any]]:
         """Every key with its value.
 
         Yields
         ------
-        tuple of (int or bytes, bytes)
+        tuple of (int or bytes, value)
             As `keys` and `values` have them.
 
         Raises
@@ -206,15 +209,18 @@ class SingleKeys(Handle):
         """
         return self._records()
 
-    def _records(self) -> Iterator[tuple[int | bytes, bytes]]:
+    def _seen(self, octets: bytes) -> Any:
+        return octets if self._row_type is None else _typed.row_of(octets, self._row_type)
+
+    def _records(self) -> Iterator[tuple[int | bytes, Any]]:
         cursor = _native.ScanCursor()
         while not cursor.done:
-            key_ends, keys, value_ends, values, cursor = self._engine.scan(cursor, 4096)
+            key_ends, keys, value_ends, values, cursor = self._page(cursor, 4096)
             for row in range(len(key_ends) - 1):
                 key = keys[key_ends[row] : key_ends[row + 1]].tobytes()
                 yield (
                     decode(key, self._key_width),
-                    values[value_ends[row] : value_ends[row + 1]].tobytes(),
+                    self._seen(values[value_ends[row] : value_ends[row + 1]].tobytes()),
                 )
 
     def _wrong(self, call: str, key: Any, status: int, key_bytes: int = 0, value_bytes: int = 0) -> Exception:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import perdure
-from perdure import _text, cli_support
+from perdure import _text, _typed_text, cli_support
 from perdure._outputs import files_of
 from perdure.cli_support import (
     FAULTS,
@@ -112,6 +112,14 @@ def _index(index: IndexChoice, layout: LayoutChoice, shape: str) -> str | perdur
     return index.value
 
 
+def _row_shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise Failure(f"--row-shape {text}: write its extents, for example 32 or 4,8")
+    return tuple(map(int, text.split(",")))
+
+
 def _shape(text: str) -> tuple[int, int, int]:
     match = re.fullmatch(r"(\d+)L-(\d+)H-(\d+)S", text, re.IGNORECASE)
     if match is None:
@@ -126,6 +134,12 @@ def create(
     pool: PoolArgument,
     key_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every key.")] = "8",
     value_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every value.")] = "var",
+    dtype: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Values are arrays of this NumPy dtype, say float32.")
+    ] = None,
+    row_shape: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Shape of such an array; else one element.")
+    ] = None,
     records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1
     << 16,
     index: Annotated[
@@ -157,6 +171,8 @@ def create(
         pool,
         _width("--key-bytes", key_bytes),
         _width("--value-bytes", value_bytes),
+        dtype=dtype,
+        shape=_row_shape(row_shape),
         expected_records=records,
         max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
         index=_index(index, layout, shape),
@@ -171,7 +187,7 @@ def create(
     report(
         result,
         {"pool": pool, "log_dir": log_dir, **stats.as_dict(), "survives": survives.as_dict()},
-        f"created {pool}: keys {show_width(store.key_bytes)}, values {show_width(store.value_bytes)},"
+        f"created {pool}: keys {show_width(store.key_bytes)}, values {_typed_text.show_values(store)},"
         f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
         f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
     )
@@ -293,19 +309,29 @@ def get(
     """Print the value of one key; exit status 1 if it is not there."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-        sought, width = _text.parse("KEY", key, store.key_bytes), store.value_bytes
+        sought = _text.parse("KEY", key, store.key_bytes)
         try:
-            octets = store[sought]
+            octets, shown = _shown_value(store, store[sought], value_format)
         except KeyError:
-            octets = None
-    if octets is None:
+            octets = shown = None
+    if octets is None or shown is None:
         _report_absent(pool, key, result)
     elif value_format is ValueFormat.raw and not result.to_stdout:
         sys.stdout.buffer.write(octets)
         sys.stdout.buffer.flush()
     else:
-        shown = octets.hex() if value_format is ValueFormat.hex else _text.show(octets, width)
         report(result, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
+
+
+def _shown_value(store: perdure.Store, value: Any, wanted: ValueFormat) -> tuple[bytes, str]:
+    """A value's bytes, and as it is shown."""
+    row = _typed_text.row_type(store)
+    octets: bytes = value if row is None else value.tobytes()
+    if wanted is ValueFormat.hex:
+        return octets, octets.hex()
+    if row is None:
+        return octets, _text.show(octets, store.value_bytes)
+    return octets, _typed_text.show(value[None], row)[0].as_py().decode()
 
 
 def _report_absent(pool: str, key: str, result: JsonResult) -> None:
@@ -331,7 +357,10 @@ def put(
     """Insert one key, or replace its value."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     with open_pool(pool, device, log_dir=log_dir) as store:
-        octets = _text.parse("VALUE", value, store.value_bytes)
+        row = _typed_text.row_type(store)
+        octets = (
+            _text.parse("VALUE", value, store.value_bytes) if row is None else _typed_text.parse(value, row)
+        )
         store[_text.parse("KEY", key, store.key_bytes)] = octets
         records = len(store)
     report(
@@ -407,12 +436,16 @@ def _shown_pages(store: perdure.Store, limit: int | None) -> Generator[tuple[Any
     """Pages of keys and values as text, `limit` rows at most."""
     from perdure import _pages
 
+    row = _typed_text.row_type(store)
     left = len(store) if limit is None else limit
     with closing(_pages.ahead(store.scan(max(1, min(left, SCAN_ROWS))))) as pages:
         for keys, values in pages:
             shown = keys[:left], values[:left]
             left -= len(shown[0])
-            yield _pages.show(shown[0], store.key_bytes), _pages.show(shown[1], store.value_bytes)
+            values = (
+                _pages.show(shown[1], store.value_bytes) if row is None else _typed_text.show(shown[1], row)
+            )
+            yield _pages.show(shown[0], store.key_bytes), values
             if not left:
                 return
 

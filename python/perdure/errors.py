@@ -126,6 +126,12 @@ class Closed(Error):
     code = "closed"
 
 
+class Stopped(Error):
+    """The call was stopped before its end."""
+
+    code = "stopped"
+
+
 _BY_CODE: dict[str, type[Error]] = {
     kind.code: kind
     for kind in (
@@ -140,6 +146,7 @@ _BY_CODE: dict[str, type[Error]] = {
         SystemFailure,
         DeviceFailure,
         Closed,
+        Stopped,
     )
 }
 
@@ -154,6 +161,7 @@ _BY_STATUS: dict[str, tuple[type[Error], str]] = {
     "corrupt": (Corrupt, "its record fails its checksum and was left alone; run verify"),
     "no_space": (NoSpace, "the pool could not grow; the old value stands"),
     "too_large": (InvalidArgument, "too long for this pool"),
+    "not_tried": (Stopped, "the call was stopped before it came to this key"),
     "size_mismatch": (InvalidArgument, "operand and stored value differ in length"),
 }
 

@@ -6,10 +6,14 @@ Invariant: every argument is checked before the engine is called, and so before 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from perdure import _checks, _events, _native
+from perdure import _checks, _events, _native, _typed
 from perdure.options import DeviceName, DurabilityName, GPHash, IndexName, Options, PathLike
 from perdure.store import Store
+
+if TYPE_CHECKING:
+    from perdure.typing import DType, RowShape
 
 
 def create(
@@ -17,6 +21,8 @@ def create(
     key_bytes: int | None = 8,
     value_bytes: int | None = None,
     *,
+    dtype: DType | None = None,
+    shape: RowShape | None = None,
     expected_records: int = 1 << 16,
     max_bytes: int | None = None,
     index: IndexName | GPHash = "gphash",
@@ -39,6 +45,12 @@ def create(
         the process.
     key_bytes, value_bytes : int or None
         Length of every key, and of every value; None is varying length (byte strings).
+    dtype : dtype, optional
+        The pool remembers that values are of it: bool, integers, float16 to float64, bfloat16 or complex, of
+        whatever byte order. `value_bytes` follows, `get` and `scan` answer with it, and what is put must be
+        of it, or be cast without loss.
+    shape : tuple of int, optional
+        Of the array that a value is; else it is one element of `dtype`.
     expected_records : int
         Room is made for so many at once; the table grows past them.
     max_bytes : int, optional
@@ -106,6 +118,8 @@ def create(
     wanted = _native.CreateOptions()
     wanted.key_bytes = _checks.width("key_bytes", key_bytes)
     wanted.value_bytes = _checks.width("value_bytes", value_bytes)
+    if (value_type := _typed.wanted(dtype, shape)) is not None:
+        wanted.value_type = value_type
     wanted.expected_records = _checks.whole("expected_records", expected_records)
     wanted.max_bytes = _checks.size("max_bytes", max_bytes)
     _set_index(wanted, index)

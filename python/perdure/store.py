@@ -3,6 +3,15 @@
 Thread safety is the engine's: any number of threads may call any method; a write batch is alone.
 A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's "fork")
 every call raises Closed, and losing the store there does nothing. Workers open stores of their own.
+
+Signals: while a batch of more than 65,536 keys or 32 MiB, a scan's page as large, or `verify` runs on the
+main thread of a store on device "cpu", signal handlers run as ever, within some 20 ms, and may use the
+store. If one raises (Ctrl-C: KeyboardInterrupt), the call ends within some 100 ms: a prefix of the batch has
+been done, in array order, of as many keys as the exception's `operations_done` says, and its note. (With a
+Dash index other threads may see less of it at a time, as ever; with the other they see that prefix or
+nothing.) Atomic batches, those of a transaction, and writes with durability "power" run to their end before
+the exception comes, and are then there whole. In every case the store can be used afterwards.
+
 Invariant: no part knows another; what they share is in perdure._handle.
 """
 
@@ -71,6 +80,16 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
     def value_bytes(self) -> int | None:
         """Bytes of every value; None where they vary."""
         return self._value_width
+
+    @property
+    def dtype(self) -> str | None:
+        """Name of the dtype of values; None where the pool does not know it (see `perdure.create`)."""
+        return self._row_type.name if self._row_type else None
+
+    @property
+    def row_shape(self) -> tuple[int, ...] | None:
+        """Shape of a value in elements of `dtype`, () where it is one; None where that is."""
+        return self._row_type.shape if self._row_type else None
 
     @property
     def device(self) -> str:
@@ -172,7 +191,7 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> store.verify().records, store.verify().faults
         (1, [])
         """
-        found = self._engine.verify()
+        found = self._engine.verify(self._mine() is not None)
         _events.verified(self._path, found)
         return found
 
@@ -321,5 +340,6 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         def lengths(width: int | None) -> str:
             return "varying length" if width is None else f"{width} byte{'s' if width > 1 else ''}"
 
-        what = f"keys of {lengths(self._key_width)}, values of {lengths(self._value_width)}"
+        values = self._row_type or f"of {lengths(self._value_width)}"
+        what = f"keys of {lengths(self._key_width)}, values {values}"
         return f"<perdure.Store {self._path!r}: {what}, {'closed' if self.closed else f'on {self._device}'}>"

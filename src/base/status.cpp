@@ -17,6 +17,7 @@ std::string_view name(Code code) {
     case Code::io_error: return "io_error";
     case Code::device_error: return "device_error";
     case Code::closed: return "closed";
+    case Code::stopped: return "stopped";
   }
   return "unknown";
 }

@@ -46,9 +46,15 @@ struct PoolHeader {                      // bytes
   std::uint8_t hashes;                   //  75
   std::uint8_t slots;                    //  76
   std::uint8_t index;                    //  77  perdure::Index
-  std::uint8_t reserved[46];             //  78  zero
+  std::uint8_t value_kind;               //  78  perdure::ValueKind; 0 = bytes, and so the next three
+  std::uint8_t element_bytes;            //  79  of an element of a value
+  std::uint32_t extents[8];              //  80  of a value; those from value_rank on are 0
+  std::uint8_t value_rank;               // 112  how many extents
+  std::uint8_t reserved[11];             // 113  zero
   std::uint32_t crc;                     // 124  CRC-32C of bytes 0..123
 };
+static_assert(offsetof(PoolHeader, value_kind) == 78 && offsetof(PoolHeader, extents) == 80 &&
+              offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, crc) == 124);
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 

@@ -39,6 +39,20 @@ MakeOptions pool_file(std::string const& path, MakeOptions make) {
   return make;
 }
 
+/// Values are of no known type, or as long as their type says.
+bool has_sane_type(PoolHeader const& h) {
+  constexpr std::uint8_t kLastKind = 6;
+  bool sane = h.value_kind <= kLastKind && h.value_rank <= std::size(h.extents) &&
+              (h.value_kind == 0) == (h.element_bytes == 0) && (h.value_kind != 0 || h.value_rank == 0);
+  std::uint64_t bytes = h.element_bytes;
+  for (std::size_t i = 0; i < std::size(h.extents); ++i) {
+    std::uint32_t const extent = h.extents[i];
+    sane &= (extent != 0) == (i < h.value_rank);
+    if (i < h.value_rank && bytes <= h.value_bytes) bytes *= extent;
+  }
+  return sane && (h.value_kind == 0 || bytes == h.value_bytes);
+}
+
 }  // namespace
 
 Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, MakeOptions const& make,
@@ -149,7 +163,7 @@ Status Pool::check_header(std::string const& path) {
                     header_.layout <= 1 && (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
                     std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <= header_.superblock_bytes / 4;
-  if (!sane) return corrupt(path, "the header describes an impossible pool");
+  if (!sane || !has_sane_type(header_)) return corrupt(path, "the header describes an impossible pool");
   return {};
 }
 

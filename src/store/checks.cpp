@@ -1,5 +1,8 @@
 #include "store/checks.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "pm/record.hpp"
 
 namespace perdure {
@@ -11,26 +14,75 @@ constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
+/// Sizes an element of that kind may have.
+bool is_size_of(ValueKind kind, std::uint8_t bytes) {
+  switch (kind) {
+    case ValueKind::bytes: return bytes == 0;
+    case ValueKind::boolean: return bytes == 1;
+    case ValueKind::signed_integer:
+    case ValueKind::unsigned_integer: return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    case ValueKind::floating: return bytes == 2 || bytes == 4 || bytes == 8;
+    case ValueKind::bfloat: return bytes == 2;
+    case ValueKind::complex: return bytes == 8 || bytes == 16;
+  }
+  return false;
+}
+
+/// The type of values into the header, and their size, which follows from it.
+Status set_type(pm::PoolHeader& h, ValueType const& type) {
+  if (!is_size_of(type.kind, type.element_bytes))
+    return bad("value_type: kind " + std::to_string(static_cast<int>(type.kind)) + " has no elements of " +
+               std::to_string(type.element_bytes) + " bytes");
+  if (type.kind == ValueKind::bytes) return {};
+  if (type.rank > ValueType::kMostExtents)
+    return bad("value_type: a value has " + std::to_string(type.rank) + " extents; at most " +
+               std::to_string(ValueType::kMostExtents) + " are kept");
+  std::uint64_t bytes = type.element_bytes;
+  for (std::uint32_t i = 0; i < type.rank; ++i) {
+    if (type.extents[i] == 0) return bad("value_type: extent " + std::to_string(i) + " is 0; it has to be 1 at least");
+    bytes *= type.extents[i];
+    if (bytes > pm::kMaxSuperblock)
+      return bad("value_type: a value of more than " + std::to_string(pm::kMaxSuperblock) + " bytes");
+    h.extents[i] = type.extents[i];
+  }
+  if (h.value_bytes != 0 && h.value_bytes != bytes)
+    return bad("value_bytes " + std::to_string(h.value_bytes) + ": a value of the type given has " +
+               std::to_string(bytes) + " bytes; leave value_bytes out");
+  h.value_kind = static_cast<std::uint8_t>(type.kind);
+  h.element_bytes = type.element_bytes;
+  h.value_rank = type.rank;
+  h.value_bytes = static_cast<std::uint32_t>(bytes);
+  return {};
+}
+
 }  // namespace
+
+ValueType value_type_of(pm::PoolHeader const& h) {
+  ValueType type{static_cast<ValueKind>(h.value_kind), h.element_bytes, h.value_rank, {}};
+  static_assert(sizeof type.extents == sizeof h.extents);
+  std::copy(std::begin(h.extents), std::end(h.extents), type.extents);
+  return type;
+}
 
 Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
   if (o.key_bytes > kMaxFixedKey)
     return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   h.key_bytes = o.key_bytes;
   h.value_bytes = o.value_bytes;
+  if (Status s = set_type(h, o.value_type); !s.ok()) return s;
   h.max_bytes = o.max_bytes;
-  std::uint64_t const fixed = pm::record_bytes(o.key_bytes, o.value_bytes);
-  bool const variable = o.key_bytes == 0 || o.value_bytes == 0;
+  std::uint64_t const fixed = pm::record_bytes(o.key_bytes, h.value_bytes);
+  bool const variable = o.key_bytes == 0 || h.value_bytes == 0;
   bool const small = variable ? o.expected_records < kManyRecords
                               : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
   h.superblock_bytes = small ? pm::kMinSuperblock : pm::kMaxSuperblock;
   std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
   h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
-  if (o.value_bytes > most - h.max_key_bytes) {
-    return bad("value_bytes " + std::to_string(o.value_bytes) + ": with these keys a value has at most " +
+  if (h.value_bytes > most - h.max_key_bytes) {
+    return bad("value_bytes " + std::to_string(h.value_bytes) + ": with these keys a value has at most " +
                std::to_string(most - h.max_key_bytes) + " bytes");
   }
-  h.max_value_bytes = o.value_bytes != 0 ? o.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
+  h.max_value_bytes = h.value_bytes != 0 ? h.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
   return {};
 }
 

@@ -20,6 +20,8 @@ template <class Options>
 }
 /// Sizes of keys, values, superblocks and the pool, as far as they are possible.
 Status set_sizes(pm::PoolHeader& header, CreateOptions const& options);
+/// What the values of a pool are.
+[[nodiscard]] ValueType value_type_of(pm::PoolHeader const& header);
 /// The pool has the sizes that its opener expects.
 Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
 /// The columns and arrays of a batch fit each other, and the pool.

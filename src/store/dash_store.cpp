@@ -7,6 +7,7 @@
 #include "base/hash.hpp"
 #include "store/checks.hpp"
 #include "store/hash_parts.hpp"
+#include "store/pieces.hpp"
 
 namespace perdure {
 namespace {
@@ -76,6 +77,12 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOpti
   if (Status s = check_call(call, statuses); !s.ok()) return s;
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+  return in_pieces(
+      call, statuses, how.stop, [&](Call const& piece, auto of_piece) { return read_piece(piece, of_piece); },
+      [](Status const& s) { return s.code() == Code::corrupt; });
+}
+
+Status DashStore::read_piece(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
   auto status = first_statuses(pool_.header(), call);
   if (!status) return status.status();
@@ -92,13 +99,27 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOpti
   return met(damaged, call.keys.count);
 }
 
-/// Each chunk's values are gathered by themselves, and then put one behind the other.
 Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
                                                 CallOptions const& how) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr) return lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(call, statuses); !s.ok()) return s;
+  VariableValues all;
+  Status const s = in_pieces(
+      call, statuses, how.stop,
+      [&](Call const& piece, auto of_piece) {
+        auto some = read_variable_piece(piece, of_piece);
+        if (some) append(all, std::move(*some));
+        return some.status();
+      },
+      [](Status const&) { return false; });
+  if (!s.ok()) return s;
+  return all;
+}
+
+/// Each chunk's values are gathered by themselves, and then put one behind the other.
+Result<VariableValues> DashStore::read_variable_piece(Call const& call, std::span<KeyStatus> statuses) {
   std::size_t const n = call.keys.count;
   if (n == 0) return VariableValues{{0}, {}};
   auto status = first_statuses(pool_.header(), call);
@@ -137,7 +158,9 @@ Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions co
     return lacks("transactions", "write the batch without one, or use a pool of index gphash");
   if (how.atomic) return lacks("atomic batches", "write it without `atomic`, or use a pool of index gphash");
   if (call.keys.count == 0) return {};
-  return write_open(call, statuses);
+  return in_pieces(
+      call, statuses, how.stop, [&](Call const& piece, auto of_piece) { return write_open(piece, of_piece); },
+      [&](Status const& s) { return !given_up_ && (s.code() == Code::no_space || s.code() == Code::corrupt); });
 }
 
 /// Operations on one key stay in array order: one worker has all of them, for the batch is split by hash, stably.
@@ -228,7 +251,7 @@ bool DashStore::count_if_unknown() {
   return counted_ || count_records();
 }
 
-Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
+Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) {
   auto const open = open_.shared();
   auto const changing = changing_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
@@ -241,19 +264,24 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit) {
     to.data.insert(to.data.end(), bytes.begin(), bytes.end());
     to.offsets.push_back(static_cast<std::int64_t>(to.data.size()));
   };
-  DashPage const seen = engine_->page(from.slot, limit, [&](auto key, auto value) {
-    append(page.keys, key);
-    append(page.values, value);
-  });
-  if (seen.damaged)
-    return corrupt("the scan met damage (" + (seen.record.empty() ? engine_->why_damaged().message() : seen.record) +
-                   ")");
-  page.next = {seen.next, 1, seen.next == 0};
+  std::size_t left = limit;
+  do {
+    if (stopped(stop)) return look_stopped(path, "scan");
+    DashPage const seen = engine_->page(page.next.slot, std::min(left, kPieceOperations), [&](auto key, auto value) {
+      append(page.keys, key);
+      append(page.values, value);
+    });
+    if (seen.damaged)
+      return corrupt("the scan met damage (" + (seen.record.empty() ? engine_->why_damaged().message() : seen.record) +
+                     ")");
+    page.next = {seen.next, 1, seen.next == 0};
+    left = limit - std::min(limit, page.keys.offsets.size() - 1);
+  } while (left > 0 && !page.next.done);
   return page;
 }
 
 /// Writers wait, so that every key is where it belongs when it is looked for.
-Result<VerifyReport> DashStore::verify() {
+Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
   auto const alone = changing_.alone();
@@ -264,6 +292,7 @@ Result<VerifyReport> DashStore::verify() {
   std::vector<std::uint64_t> const positions = engine_->positions(of_index);
   std::mutex mutex;
   workers_.for_chunks(positions.size(), kSegments, [&](std::size_t begin, std::size_t end) {
+    if (stopped(stop)) return;
     DashFaults faults;
     engine_->check(std::span(positions).subspan(begin, end - begin), faults);
     std::lock_guard const lock(mutex);
@@ -271,6 +300,7 @@ Result<VerifyReport> DashStore::verify() {
     report.fault_count += faults.count;
     report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
   });
+  if (stopped(stop)) return look_stopped(path, "verify");
   std::sort(report.faults.begin(), report.faults.end());
   report.fault_count += of_index.count;
   report.faults.insert(report.faults.begin(), of_index.first.begin(), of_index.first.end());
@@ -304,6 +334,7 @@ Stats DashStore::stats_open() {
   s.accesses = {reads_, writes_, orders_, 0};
   s.key_bytes = h.key_bytes;
   s.value_bytes = h.value_bytes;
+  s.value_type = value_type;
   s.max_key_bytes = h.max_key_bytes;
   s.max_value_bytes = h.max_value_bytes;
   s.top_level = engine_->depth();

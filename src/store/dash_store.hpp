@@ -39,8 +39,8 @@ class DashStore final : public Store::Impl {
   Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
                                        CallOptions const& how) override;
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
-  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) override;
-  Result<VerifyReport> verify() override;
+  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) override;
+  Result<VerifyReport> verify(std::atomic<bool> const* stop) override;
   Status acknowledge_repair() override;
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
@@ -85,6 +85,8 @@ class DashStore final : public Store::Impl {
   Status whole_or_failed(F f);
   Status check_call(Call const& call, std::span<KeyStatus> statuses) const;
   Status next_sequence(std::uint64_t& sequence);
+  Status read_piece(Call const& call, std::span<KeyStatus> statuses);
+  Result<VariableValues> read_variable_piece(Call const& call, std::span<KeyStatus> statuses);
   Status write_open(Call const& call, std::span<KeyStatus> statuses);
   void add(DashTally const& tally);
   [[nodiscard]] Status corrupt(std::string const& what) const;

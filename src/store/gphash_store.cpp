@@ -11,6 +11,7 @@
 #include "pm/record.hpp"
 #include "store/checks.hpp"
 #include "store/device_session.hpp"
+#include "store/pieces.hpp"
 #include "store/transaction.hpp"
 #include "store/world.hpp"
 
@@ -364,16 +365,33 @@ auto GphashStore::reading(void const* transaction, F f) -> decltype(f()) {
 }
 
 Status GphashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
-  return reading(token_of(how), [&] { return read_in(call, statuses); });
+  return reading(token_of(how), [&]() -> Status {
+    if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
+    return in_pieces(
+        call, statuses, how.stop, [&](Call const& piece, auto of_piece) { return read_in(piece, of_piece); },
+        [](Status const&) { return false; });
+  });
 }
 
 Result<VariableValues> GphashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
                                                   CallOptions const& how) {
-  return reading(token_of(how), [&] { return read_variable_in(call, statuses); });
+  return reading(token_of(how), [&]() -> Result<VariableValues> {
+    if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
+    VariableValues all;
+    Status const s = in_pieces(
+        call, statuses, how.stop,
+        [&](Call const& piece, auto of_piece) {
+          auto some = read_variable_in(piece, of_piece);
+          if (some) append(all, std::move(*some));
+          return some.status();
+        },
+        [](Status const&) { return false; });
+    if (!s.ok()) return s;
+    return all;
+  });
 }
 
 Status GphashStore::read_in(Call const& call, std::span<KeyStatus> statuses) {
-  if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
   if (pool_.header().value_bytes == 0) return bad("pool " + path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
   if (call.keys.count == 0) return {};
@@ -401,7 +419,6 @@ Status GphashStore::read_in(Call const& call, std::span<KeyStatus> statuses) {
 }
 
 Result<VariableValues> GphashStore::read_variable_in(Call const& call, std::span<KeyStatus> statuses) {
-  if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
   if (call.keys.count == 0) return VariableValues{{0}, {}};
   auto first = first_statuses(pool_.header(), call);
   if (!first) return first.status();
@@ -496,6 +513,7 @@ Stats GphashStore::stats() {
   s.accesses = accesses_;
   s.key_bytes = h.key_bytes;
   s.value_bytes = h.value_bytes;
+  s.value_type = value_type;
   s.max_key_bytes = h.max_key_bytes;
   s.max_value_bytes = h.max_value_bytes;
   s.units_left = table_.units_left();
@@ -553,11 +571,11 @@ Result<CacheReport> GphashStore::load_cache() {
   return report;
 }
 
-Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit) {
-  return reading(nullptr, [&] { return scan_in(from, limit); });
+Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) {
+  return reading(nullptr, [&] { return scan_in(from, limit, stop); });
 }
 
-Result<ScanPage> GphashStore::scan_in(ScanCursor const& from, std::size_t limit) {
+Result<ScanPage> GphashStore::scan_in(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) {
   if (from.generation != 0 && from.generation != generation_) {
     return Status{Code::busy,
                   "pool " + path + ": keys moved during this scan (the table grew, or made room); start it again"};
@@ -571,6 +589,7 @@ Result<ScanPage> GphashStore::scan_in(ScanCursor const& from, std::size_t limit)
   };
   std::uint64_t at = from.slot;
   for (std::size_t found = 0; at < table_.slots() && found < limit; ++at) {
+    if (at % kPieceOperations == 0 && stopped(stop)) return look_stopped(path, "scan");
     auto const entry = table_.entry(at);
     if (!entry || !entry->readable) continue;
     if (options.verify_reads && !table_.intact(*entry))
@@ -585,10 +604,11 @@ Result<ScanPage> GphashStore::scan_in(ScanCursor const& from, std::size_t limit)
   return page;
 }
 
-VerifyReport GphashStore::look_at_slots() {
+VerifyReport GphashStore::look_at_slots(std::atomic<bool> const* stop) {
   VerifyReport report;
   std::mutex mutex;
   workers_.for_chunks(table_.slots(), 1 << 14, [&](std::size_t begin, std::size_t end) {
+    if (stopped(stop)) return;
     std::uint64_t good = 0;
     for (std::uint64_t number = begin; number < end; ++number) {
       auto const entry = table_.entry(number);
@@ -611,10 +631,11 @@ VerifyReport GphashStore::look_at_slots() {
   return report;
 }
 
-Result<VerifyReport> GphashStore::verify() {
+Result<VerifyReport> GphashStore::verify(std::atomic<bool> const* stop) {
   WorldShared const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
-  VerifyReport report = look_at_slots();
+  VerifyReport report = look_at_slots(stop);
+  if (stopped(stop)) return look_stopped(path, "verify");
   report.dropped = recovery.dropped;
   if (!dense_.fault().empty()) {
     ++report.fault_count;

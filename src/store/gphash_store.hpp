@@ -63,8 +63,8 @@ class GphashStore final : public Store::Impl {
                                                                bool anywhere) override;
   static Status end(DeviceSession::State* session);
   Result<CacheReport> load_cache() override;
-  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) override;
-  Result<VerifyReport> verify() override;
+  Result<ScanPage> scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) override;
+  Result<VerifyReport> verify(std::atomic<bool> const* stop) override;
   Status acknowledge_repair() override;
   [[nodiscard]] Stats stats() override;
   [[nodiscard]] Survival survives() override;
@@ -86,7 +86,7 @@ class GphashStore final : public Store::Impl {
   [[nodiscard]] std::vector<std::string> changed_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
   /// Records and faults.
-  [[nodiscard]] VerifyReport look_at_slots();
+  [[nodiscard]] VerifyReport look_at_slots(std::atomic<bool> const* stop = nullptr);
   gphash::Survey repair(std::vector<std::string> const& wrong);
   [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   Status check_open(bool writing) const;
@@ -95,7 +95,7 @@ class GphashStore final : public Store::Impl {
   auto reading(void const* transaction, F f) -> decltype(f());
   Status read_in(Call const& call, std::span<KeyStatus> statuses);
   Result<VariableValues> read_variable_in(Call const& call, std::span<KeyStatus> statuses);
-  Result<ScanPage> scan_in(ScanCursor const& from, std::size_t limit);
+  Result<ScanPage> scan_in(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop);
   Status reserve(Call const& call, std::span<std::uint8_t const> status, std::vector<std::uint64_t>& reserved,
                  bool& any_fits);
   /// A batch on its way: its records, and the session that runs it.
@@ -152,7 +152,8 @@ class GphashStore final : public Store::Impl {
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
   void checkpoint_in_time(WorldAlone& world);
-  Status write_alone(Call const& call, std::span<KeyStatus> statuses);
+  Status write_alone(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
+  Status write_piece(Call const& call, std::span<KeyStatus> statuses);
   // Transactions.
   Status write_atomic(Call const& call, std::span<KeyStatus> statuses);
   Status write_in(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses);

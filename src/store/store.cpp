@@ -199,17 +199,17 @@ Result<CacheReport> Store::load_cache() {
   return answer(impl_.get(), [&](Impl& impl) { return impl.load_cache(); });
 }
 
-Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit) {
+Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) {
   exec::Range const range("scan");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.scan(from, limit); });
+  return answer(impl_.get(), [&](Impl& impl) { return impl.scan(from, limit, stop); });
 }
 Status Store::snapshot(std::string const& path, SnapshotOptions const& options) {
   exec::Range const range("snapshot");
   return answer(impl_.get(), [&](Impl& impl) { return impl.snapshot(path, options); });
 }
-Result<VerifyReport> Store::verify() {
+Result<VerifyReport> Store::verify(std::atomic<bool> const* stop) {
   exec::Range const range("verify");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.verify(); });
+  return answer(impl_.get(), [&](Impl& impl) { return impl.verify(stop); });
 }
 Stats Store::stats() const { return belongs_here().ok() ? impl_->stats() : Stats{}; }
 void Store::reset_counts() {
@@ -224,6 +224,7 @@ Survival Store::survives() const { return belongs_here().ok() ? impl_->survives(
 std::string const& Store::path() const { return impl_->path; }
 std::uint32_t Store::key_bytes() const { return impl_->key_bytes; }
 std::uint32_t Store::value_bytes() const { return impl_->value_bytes; }
+ValueType Store::value_type() const { return impl_->value_type; }
 Device Store::device() const { return impl_->options.device; }
 Status Store::close() {
   exec::Range const range("close");

@@ -14,6 +14,7 @@
 #include "base/process.hpp"
 #include "perdure/store.h"
 #include "pm/pool.hpp"
+#include "store/checks.hpp"
 
 namespace perdure {
 
@@ -24,7 +25,8 @@ struct Store::Impl {
       : path(std::move(pool_path)),
         options(open_options),
         key_bytes(header.key_bytes),
-        value_bytes(header.value_bytes) {}
+        value_bytes(header.value_bytes),
+        value_type(value_type_of(header)) {}
   Impl(Impl const&) = delete;
   Impl& operator=(Impl const&) = delete;
   virtual ~Impl() = default;
@@ -46,8 +48,8 @@ struct Store::Impl {
   virtual Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
                                                                        bool anywhere) = 0;
   virtual Result<CacheReport> load_cache() = 0;
-  virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit) = 0;
-  virtual Result<VerifyReport> verify() = 0;
+  virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) = 0;
+  virtual Result<VerifyReport> verify(std::atomic<bool> const* stop) = 0;
   virtual Status acknowledge_repair() = 0;
   [[nodiscard]] virtual Stats stats() = 0;
   [[nodiscard]] virtual Survival survives() = 0;
@@ -66,6 +68,7 @@ struct Store::Impl {
   std::string const path;
   OpenOptions const options;
   std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
+  ValueType const value_type;
   std::uint64_t const process = this_process();
   RecoveryReport recovery;
   Impl* aside = nullptr;  // put_aside()

@@ -107,7 +107,7 @@ Status GphashStore::run_merged(MergedBatches& merged) {
   auto const run = [&](Call const& call) -> Status {
     statuses.assign(call.keys.count, KeyStatus::ok);
     if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
-    return write_alone(call, statuses);
+    return write_piece(call, statuses);
   };
   Status const all = run(merged.call());
   bool const nothing =

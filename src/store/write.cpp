@@ -7,6 +7,7 @@
 #include "base/mutants.hpp"
 #include "pm/record.hpp"
 #include "store/gphash_store.hpp"
+#include "store/pieces.hpp"
 #include "store/transaction.hpp"
 
 namespace perdure {
@@ -39,7 +40,8 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
                                 "end it"};
       return whole_or_failed([&] { return write_in(transaction_->open, call, statuses); });
     }
-    done = whole_or_failed([&] { return how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses); });
+    done =
+        whole_or_failed([&] { return how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses, how); });
     power = power_;
     if (power) lsn = power->log().position().lsn;
     checkpoint_in_time(world);
@@ -146,9 +148,17 @@ Status GphashStore::take_records_back() {
   return {};
 }
 
+/// A batch that may be half there after a crash, but that nobody sees half of. A log has its batches whole.
+Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  return in_pieces(
+      call, statuses, power_ ? nullptr : how.stop,
+      [&](Call const& piece, auto of_piece) { return write_piece(piece, of_piece); },
+      [&](Status const& s) { return s.code() == Code::no_space && failed_.ok(); });
+}
+
 /// Of a write batch, what happens on the pool: rounds of (plan, order, publish, order), then what was not
 /// used and what was unlinked is handed back.
-Status GphashStore::write_alone(Call const& call, std::span<KeyStatus> statuses) {
+Status GphashStore::write_piece(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
   changing_ = true;
   if (Status s = advance_growth(call.keys.count); !s.ok()) return fail(s);

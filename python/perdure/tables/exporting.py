@@ -6,6 +6,7 @@ own, and values that are no text are hexadecimal.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +21,8 @@ import perdure
 from perdure import _outputs, _pages, _text
 from perdure._outputs import Output, files_of
 from perdure._text import INTEGER_WIDTHS
+from perdure._typed import RowType
+from perdure._typed_text import row_type
 from perdure.cli_support import (
     DeviceChoice,
     DeviceOption,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STDOUT = STDIN  # "-" is both
+MOST_COLUMNS = 1000  # that a typed value is split into
 _TYPED = (FileFormat.parquet, FileFormat.arrow)
 _KINDS = {
     FileFormat.csv: _outputs.CSV,
@@ -150,6 +154,15 @@ def _value_fields(columns: str, width: int | None, kind: FileFormat) -> list[Fie
             f"--value-columns: {columns} have {start} bytes, but this pool's values have {show_width(width)}"
         )
     return fields
+
+
+def _typed_fields(row: RowType, kind: FileFormat) -> list[Field] | None:
+    """Numbers one by one, where formats have them and readers so many columns."""
+    count = math.prod(row.shape)
+    if row.name not in NUMBERS or count > MOST_COLUMNS:
+        return None
+    names = [f"value_{at}" for at in range(count)] if row.shape else ["value"]
+    return _value_fields(",".join(f"{name}:{row.name}" for name in names), row.numpy().itemsize * count, kind)
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -312,11 +325,13 @@ def export(
     result = JsonResult(json_file, overwrite, file, *read, force=force)
     # The pool stays open, and locked, until the file has its name.
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-        values = (
-            [_field("value", store.value_bytes, value_format, target.kind)]
-            if value_columns is None
-            else _value_fields(value_columns, store.value_bytes, target.kind)
-        )
+        row = row_type(store)
+        values = None
+        if value_columns is not None:
+            values = _value_fields(value_columns, store.value_bytes, target.kind)
+        elif row is not None and value_format is TextFormat.auto:
+            values = _typed_fields(row, target.kind)
+        values = values or [_field("value", store.value_bytes, value_format, target.kind)]
         fields = [_field("key", store.key_bytes, key_format, target.kind), *values]
         piped = target.output is None or file.endswith(".arrows")
         with target.writing() as sink:

@@ -17,6 +17,7 @@ import typer
 
 import perdure
 from perdure._outputs import files_of
+from perdure._typed_text import row_type
 from perdure.cli_support import (
     FAULTS,
     DeviceChoice,
@@ -68,7 +69,11 @@ def _store_piece(store: perdure.Store, plan: Plan, piece: Piece, source: Source,
         why = f"key: {keys.why(row)}" if keys.bad[row] else f"value: {values.why(row)}"
         rejected.add(int(piece.numbers[row]), why, text=piece.text(int(row)))
     kept = np.flatnonzero(~bad)
-    _, statuses = store.put(_select(keys, kept), _select(values, kept), check=False)
+    row = row_type(store)
+    rows = _select(values, kept)
+    if row is not None:
+        rows = rows.view(row.numpy()).reshape(len(rows), *row.shape)
+    _, statuses = store.put(_select(keys, kept), rows, check=False)
     return _count_stored(statuses, kept, piece, rejected)
 
 

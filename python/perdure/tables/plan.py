@@ -6,6 +6,7 @@ names the column and its size, and the pool that would fit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 
 import perdure
 from perdure._text import INTEGER_WIDTHS
+from perdure._typed_text import show_values
 from perdure.cli_support import Failure, plural, show_width
 from perdure.tables.cells import (
     NUMBERS,
@@ -116,6 +118,16 @@ def _check_widths(values: list[ColumnSpec], store: perdure.Store) -> None:
         )
 
 
+def _check_type(values: list[ColumnSpec], store: perdure.Store) -> None:
+    """A pool that knows its values' type takes columns of it, or their bytes as hex."""
+    wrong = [f"{spec.name} {spec.type}" for spec in values if spec.type not in (store.dtype, "hex")]
+    if store.dtype is not None and wrong:
+        raise Failure(
+            f"--value-columns: {', '.join(wrong)}, but this pool's values are {show_values(store)}; name"
+            f" {math.prod(store.row_shape or ())} columns of {store.dtype}"
+        )
+
+
 def _key_type(name: str, choice: Choice, given: str | None, store: perdure.Store, source: Source) -> str:
     """int, hex or text: as the user says, else as the file says, else as the pool's width suggests."""
     width, wanted = store.key_bytes, choice.key_format
@@ -194,7 +206,11 @@ def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
     rows = _row_format(choice.rows, values, store, source)
     if rows is RowFormat.packed:
         width = store.value_bytes
-        values = [ColumnSpec(one.name, one.type or source.value_type(one.name, width)) for one in values]
+        kept = store.dtype if store.dtype in NUMBERS else None
+        values = [
+            ColumnSpec(one.name, one.type or kept or source.value_type(one.name, width)) for one in values
+        ]
+        _check_type(values, store)
         _check_widths(values, store)
     else:
         values = [

@@ -1,0 +1,276 @@
+"""Signals while a long call is under way: Python's handlers run, those that raise end the call, and what has
+been done by then is said, and is a prefix of the batch. The signals are real, and come 0.1 s or less into
+calls of one worker thread that take a second."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+N = 3_000_000
+KEYS = np.random.default_rng(7).permutation(N).astype(np.uint64)
+VALUES = KEYS * np.uint64(3)
+FEW = 1_000_000  # of calls that run to their end
+PIECE = 1 << 16
+PROMPT_S = 1.0  # some 100 ms on an idle machine; the calls take several times as long as this
+
+KINDS: dict[str, dict[str, Any]] = {
+    "word": {},
+    "none": {"durability": "none"},
+    "in_place": {"index": perdure.GPHash(layout="in_place")},
+    "dash-eh": {"index": "dash-eh"},
+    "dash-lh": {"index": "dash-lh"},
+}
+
+
+def created(pool: str, **more: Any) -> perdure.Store:
+    return perdure.create(pool, value_bytes=8, **({"expected_records": N, "threads": 1} | more))
+
+
+class Late:
+    """Sends a signal to this process, from another thread, once."""
+
+    def __init__(self, after_s: float, number: int = signal.SIGINT) -> None:
+        self.sent_at = 0.0
+        self._wanted = threading.Timer(after_s, self._send, (number,))
+
+    def _send(self, number: int) -> None:
+        self.sent_at = time.perf_counter()
+        os.kill(os.getpid(), number)
+
+    def __enter__(self) -> Late:
+        self._wanted.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wanted.cancel()
+        self._wanted.join()
+
+
+@contextmanager
+def handled(handler: Any, number: int = signal.SIGUSR1) -> Iterator[None]:
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def interrupted(call: Callable[[], object], after_s: float = 0.1) -> tuple[KeyboardInterrupt, float]:
+    """What a SIGINT in the midst of the call makes of it, and how long that took."""
+
+    def call_and_wait() -> None:
+        call()
+        time.sleep(5)  # the signal came after it
+
+    with pytest.raises(KeyboardInterrupt) as raised, Late(after_s) as late:
+        call_and_wait()
+    return raised.value, time.perf_counter() - late.sent_at
+
+
+def stored(store: perdure.Store, keys: Any = KEYS) -> Any:
+    values, found, _ = store.get(keys, dtype=np.uint64)
+    assert (values[found, 0] == np.asarray(keys)[found] * np.uint64(3)).all()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_ends_a_put_promptly_after_a_prefix_of_whole_pieces(kind: str, pool: str) -> None:
+    with created(pool, expected_records=1 << 16, **KINDS[kind]) as store:
+        error, took = interrupted(lambda: store.put(KEYS, VALUES))
+        done = error.operations_done
+        assert took < PROMPT_S
+        assert 0 <= done < N and done % PIECE == 0
+        assert f"the first {done} of {N} operations have been done, the others have not" in error.__notes__[0]
+        assert len(store) == done
+        found = stored(store)
+        assert found[:done].all() and not found[done:].any()
+        store.put(KEYS[done : done + PIECE], VALUES[done : done + PIECE])
+        assert store.verify().fault_count == 0
+
+
+def test_ctrl_c_ends_gets_erasures_scans_and_verify(pool: str) -> None:
+    with created(pool) as store:
+        store.put(KEYS, VALUES)
+        page = iter(store.scan(page_size=N))
+        for call in (lambda: store.get(KEYS), lambda: next(page), store.verify):
+            error, took = interrupted(call, 0.05)
+            assert took < PROMPT_S
+            assert "stopped" in error.__notes__[0]
+        error, took = interrupted(lambda: store.erase(KEYS), 0.05)
+        assert took < PROMPT_S
+        found = stored(store)
+        done = error.operations_done
+        assert 0 <= done < N and not found[:done].any() and found[done:].all()
+
+
+def test_ctrl_c_ends_gets_of_varying_length(pool: str) -> None:
+    words = [b"%d" % key for key in range(300_000)]
+    with perdure.create(pool, value_bytes=None, threads=1) as store:
+        store.put(KEYS[:300_000], words)
+        again = np.tile(KEYS[:300_000], 10)
+        error, took = interrupted(lambda: store.get(again), 0.05)
+        assert took < PROMPT_S
+        assert "stopped" in error.__notes__[0]
+        assert store.get(KEYS[:300_000]).values.to_pylist() == words
+
+
+def test_an_atomic_batch_is_there_whole_when_ctrl_c_comes(pool: str) -> None:
+    with created(pool) as store:
+        error, _ = interrupted(lambda: store.put(KEYS[:FEW], VALUES[:FEW], atomic=True))
+        assert error.operations_done == FEW
+        assert "all of it has been done" in error.__notes__[0]
+        assert len(store) == FEW and stored(store, KEYS[:FEW]).all()
+
+
+def test_a_transaction_that_ctrl_c_leaves_has_no_effect(pool: str) -> None:
+    with created(pool) as store:
+
+        def write() -> None:
+            with store.transaction(max_operations=FEW + 1):
+                store.put([N], [1])
+                store.put(KEYS[:FEW], VALUES[:FEW])
+
+        interrupted(write, 0.3)
+        assert len(store) == 0
+        store.put(KEYS[:10], VALUES[:10])
+        assert stored(store, KEYS[:10]).all()
+
+
+def test_a_batch_of_durability_power_is_there_whole_and_in_the_log(pool: str, log_dir: str) -> None:
+    options = {"durability": "power", "log_dir": log_dir}
+    with created(pool, **options) as store:
+        error, _ = interrupted(lambda: store.put(KEYS[:FEW], VALUES[:FEW]))
+        assert error.operations_done == FEW
+        Path(pool).unlink()  # as a power loss would
+        assert len(store) == FEW
+    with perdure.open(pool, log_dir=log_dir) as store:
+        assert stored(store, KEYS[:FEW]).all()
+
+
+def test_a_handler_that_does_not_raise_runs_during_the_call_which_goes_on(pool: str) -> None:
+    seen: list[float] = []
+    with (
+        created(pool) as store,
+        handled(lambda *_: seen.append(time.perf_counter())),
+        Late(0.1, signal.SIGUSR1) as late,
+    ):
+        store.put(KEYS[:FEW], VALUES[:FEW], atomic=True)
+        end = time.perf_counter()
+        assert len(seen) == 1
+        assert seen[0] - late.sent_at < PROMPT_S and seen[0] < end - 0.1
+        assert stored(store, KEYS[:FEW]).all()
+
+
+def test_a_handler_may_use_the_store(pool: str) -> None:
+    seen: list[int] = []
+
+    def look(*_: object) -> None:
+        seen.append(int(store.get(KEYS[[0, FEW - 1]]).found.sum()))
+        store[N] = VALUES[0]
+
+    with (
+        created(pool) as store,
+        handled(look),
+        Late(0.1, signal.SIGUSR1),
+    ):
+        store.put(KEYS[:FEW], VALUES[:FEW])
+        assert seen == [2]  # it waited for the batch's end
+        assert len(store) == FEW + 1
+
+
+def test_another_thread_sees_all_of_a_long_put_or_nothing(pool: str) -> None:
+    ends = KEYS[[0, FEW // 2, FEW - 1]]
+    with created(pool, threads=2) as store:
+        store.put(KEYS[:FEW], VALUES[:FEW])
+        seen: set[tuple[int, ...]] = set()
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.is_set():
+                values = store.get(ends, dtype=np.uint64).values
+                seen.add(tuple(int(value) for value in values[:, 0]))
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        store.put(KEYS[:FEW], VALUES[:FEW] + np.uint64(1))
+        over.set()
+        reader.join()
+        old = tuple(int(key) * 3 for key in ends)
+        assert seen <= {old, tuple(value + 1 for value in old)}
+
+
+def test_a_call_of_another_thread_goes_on(pool: str) -> None:
+    with created(pool) as store:
+        writer = threading.Thread(target=lambda: store.put(KEYS[:FEW], VALUES[:FEW]))
+        writer.start()
+        with pytest.raises(KeyboardInterrupt) as raised, Late(0.1):
+            time.sleep(5)
+        assert not hasattr(raised.value, "operations_done")
+        writer.join()
+        assert len(store) == FEW
+
+
+def test_a_child_that_a_handler_forks_is_refused_and_its_parent_goes_on(pool: str) -> None:
+    children: list[int] = []
+    parent = os.getpid()
+
+    def fork(*_: object) -> None:
+        children.append(os.fork())
+
+    with created(pool) as store, handled(fork), Late(0.1, signal.SIGUSR1):
+        code = 1
+        try:
+            store.put(KEYS[:FEW], VALUES[:FEW])
+        except perdure.errors.Closed as error:
+            code = 7 if "forked" in error.message else 2
+        finally:
+            if os.getpid() != parent:
+                os._exit(code)
+        _, status = os.waitpid(children[0], 0)
+        assert os.waitstatus_to_exitcode(status) == 7
+        assert len(store) == FEW
+
+
+def test_ctrl_c_ends_load_and_scan_and_the_pool_is_sound(pool: str, tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    csv.write_csv(pa.table({"key": KEYS[:FEW], "value": VALUES[:FEW]}), table)
+    perdure.create(pool, value_bytes=8).close()
+    command = [sys.executable, "-m", "perdure.cli"]
+    for words in (["load", pool, str(table)], ["scan", pool]):
+        process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if words[0] == "scan":
+            assert process.stdout is not None
+            process.stdout.read(1000)
+        else:
+            wait_for(lambda: Path(pool).stat().st_size > 8 << 20)
+        sent = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert time.perf_counter() - sent < 3 * PROMPT_S
+        assert process.returncode in (1, 130, -signal.SIGINT)
+        with perdure.open(pool) as store:
+            assert store.recovery().clean
+            assert 0 < len(store) < FEW
+            assert store.verify().fault_count == 0
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
