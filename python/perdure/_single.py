@@ -12,6 +12,7 @@ from typing import Any
 from perdure import _native, errors
 
 INTEGER_WIDTHS = (1, 2, 4, 8)
+_SHOWN = 80  # characters of a key in an error
 _OK, _ABSENT, _TOO_LARGE = map(
     int, (_native.KeyStatus.ok, _native.KeyStatus.not_found, _native.KeyStatus.too_large)
 )
@@ -123,7 +124,9 @@ class SingleKeys:
         kind, why = errors.of_status(_native.KeyStatus(status))
         if status == _TOO_LARGE:
             why = self._too_long(key_bytes, value_bytes)
-        return kind(f"{call}: key {key!r}: {why}")
+        shown = repr(key)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        return kind(f"{call}: key {shown}: {why}")
 
     def _too_long(self, key_bytes: int, value_bytes: int = 0) -> str:
         limits = self._engine.stats()

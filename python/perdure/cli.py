@@ -6,6 +6,7 @@ perdure.tables; `replay` and `demo` come from their own modules.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,10 +21,11 @@ import typer
 
 import perdure
 from perdure import _text, cli_support
-from perdure._outputs import files_of
+from perdure._outputs import files_of, why_failed
 from perdure._records import as_dict
 from perdure.cli_support import (
     FAULTS,
+    UNABLE,
     Commands,
     DeviceChoice,
     DeviceOption,
@@ -36,6 +38,7 @@ from perdure.cli_support import (
     ModeOption,
     OverwriteOption,
     PoolArgument,
+    WithNumbers,
     log_size,
     open_pool,
     parse_mode,
@@ -80,7 +83,8 @@ KeyArgument = Annotated[
     str,
     typer.Argument(
         metavar="KEY",
-        help="A whole number for 1, 2, 4 and 8-byte keys, text otherwise; or hex:..., text:..., int:...",
+        help="A whole number (42, -5, 0x2a) for 1, 2, 4 and 8-byte keys, text otherwise;"
+        " or hex:..., text:..., int:...",
     ),
 ]
 
@@ -271,7 +275,7 @@ class ValueFormat(StrEnum):
     raw = "raw"
 
 
-@app.command()
+@app.command(cls=WithNumbers)
 def get(
     pool: PoolArgument,
     key: KeyArgument,
@@ -291,6 +295,9 @@ def get(
             octets = store[sought]
         except KeyError:
             octets = None
+        except perdure.Corrupt as error:
+            why = error.message.rpartition(": ")[2]
+            raise Failure(f"{pool}: key {key}: {why}", FAULTS) from None
     if octets is None:
         _report_absent(pool, key, result)
     elif value_format is ValueFormat.raw and not result.to_stdout:
@@ -309,7 +316,7 @@ def _report_absent(pool: str, key: str, result: JsonResult) -> None:
     raise typer.Exit(FAULTS)
 
 
-@app.command()
+@app.command(cls=WithNumbers)
 def put(
     pool: PoolArgument,
     key: KeyArgument,
@@ -334,7 +341,7 @@ def put(
     )
 
 
-@app.command("del")
+@app.command("del", cls=WithNumbers)
 def delete(
     pool: PoolArgument,
     key: KeyArgument,
@@ -509,18 +516,20 @@ def restore(
 )
 def bench(context: typer.Context) -> None:
     """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's figures with it
-    (perdure bench figure --help)."""
+    (perdure bench figure --help; perdure bench --list lists them)."""
     if context.args[:1] == ["figure"]:
-        _run_figures(context)
+        _run_figures(context, context.args[1:])
+    elif context.args[:1] == ["--list"]:
+        _run_figures(context, context.args)
     else:
         _run_program(cli_support.bench_program(), context.args)
 
 
-def _run_figures(context: typer.Context) -> None:
+def _run_figures(context: typer.Context, arguments: list[str]) -> None:
     from perdure.figures.command import app as figures
 
     command = typer.main.get_command(figures)
-    with command.make_context("figure", context.args[1:], parent=context) as inner:
+    with command.make_context("figure", arguments, parent=context) as inner:
         command.invoke(inner)
 
 
@@ -541,7 +550,21 @@ def _run_program(program: Path, arguments: list[str]) -> None:
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    finally:
+        _finish_output()
+
+
+def _finish_output() -> None:
+    """What is still to be written may find no room; Python by itself would say so in a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        if not isinstance(error, BrokenPipeError):  # else whoever read it has gone, and needs no word
+            cli_support.fail(f"standard output: {why_failed(error)}")
+        raise SystemExit(UNABLE) from None
 
 
 if __name__ == "__main__":
