@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Generator
@@ -543,7 +542,9 @@ def explore(context: typer.Context) -> None:
 
 
 def _run_program(program: Path, arguments: list[str]) -> None:
-    status = subprocess.run([program, *arguments], check=False).returncode
+    from perdure._ending import run_program
+
+    status = run_program([program, *arguments]).returncode
     status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
     print(f"{program.name}: exit status {status}", file=sys.stderr)
     raise typer.Exit(status)

@@ -28,6 +28,7 @@ import typer
 
 import perdure
 from perdure import _contents, _player, crash
+from perdure._ending import temporary_folder
 from perdure._outputs import PNG, Output
 from perdure._player import Plan
 from perdure.cli_support import (
@@ -86,8 +87,8 @@ def pool_folder(given: Path | None) -> Iterator[Path]:
     parent = given or Path("/dev/shm")
     if given is None and (not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < _POOLS_BYTES):
         parent = Path(tempfile.gettempdir())
-    with tempfile.TemporaryDirectory(prefix="perdure-demo-", dir=parent) as folder:
-        yield Path(folder)
+    with temporary_folder("perdure-demo-", parent) as folder:
+        yield folder
 
 
 # --- the table of rows --------------------------------------------------------------------------
