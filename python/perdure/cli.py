@@ -53,7 +53,6 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Perdure: a durable key-value store read and written by CPU SIMD warps and GPU kernels. "

@@ -71,6 +71,31 @@ def test_the_list_says_of_each_command_what_it_says_of_itself():
         assert listed.help == group.resolve_command(context, [name])[1].help
 
 
+def test_man_pages_and_completions_are_those_of_the_commands():
+    """They are written by scripts/share.py, and installed as they are."""
+    script = Path(__file__).parents[2] / "scripts" / "share.py"
+    checked = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_completion_knows_commands_options_and_choices():
+    def complete(line: str) -> list[str]:
+        words = line.split(" ")
+        environment = os.environ | {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+        environment["_PERDURE_COMPLETE"] = "complete_bash"
+        code = "import sys; sys.argv = ['perdure']; from perdure.cli import main; main()"
+        run = [sys.executable, "-c", code]
+        return subprocess.run(
+            run, env=environment, capture_output=True, text=True, check=False
+        ).stdout.split()
+
+    assert complete("perdure st") == ["stats"]
+    assert set(complete("perdure ")) >= set(COMMANDS)
+    assert complete("perdure get /dev/shm/x --dev") == ["--device"]
+    assert complete("perdure create /dev/shm/x --layout ") == ["word", "in_place"]
+    assert "--rejects" in complete("perdure load --r")
+
+
 QUICK = [
     ("-h",),
     ("get", "-h"),
