@@ -143,7 +143,6 @@ def _files(out: Path, name: str, plot: bool, overwrite: bool, force: bool) -> tu
 def _write(measured: Measured, numbers: Output, drawing: Output | None) -> None:
     if drawing is not None:
         measured.plot = drawing.path
-        title = f"{measured.figure.name}: {measured.figure.title}\n{measured.description}; {measured.sizes}"
         with drawing.writing() as path:
-            plots.draw(title, measured.drawn.panels, path)
+            plots.draw(measured.title, measured.drawn.panels, path)
     numbers.write_text(json.dumps(measured.with_runs(), indent=2) + "\n")
