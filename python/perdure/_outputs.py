@@ -14,11 +14,12 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 LOG_FILES = ("redo.log", "checkpoint", "image-a", "image-b")
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FIRST_BYTES = 64
 _KINDS = {
     stat.S_ISLNK: "a symbolic link, which is not followed",
@@ -61,6 +62,14 @@ def files_of(pool: str | os.PathLike[str], log_dir: str | os.PathLike[str] | Non
     return [Path(pool)] + ([] if log_dir is None else [Path(log_dir) / name for name in LOG_FILES])
 
 
+def why_failed(error: OSError) -> str:
+    """What the system says, and what to do about it."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in NO_ROOM:
+        return f"{why} (free some, or name another place)"
+    return why
+
+
 class Output:
     """A file that a command is to write. Making one raises Refused if it may not be."""
 
@@ -87,13 +96,18 @@ class Output:
     def writing(self) -> Iterator[Path]:
         """A path to write to. The file has its own name once the block ends; where it raised none is left."""
         unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}.unfinished")
-        unfinished.unlink(missing_ok=True)  # of a process that died with this one's number
         try:
+            unfinished.unlink(missing_ok=True)  # of a process that died with this one's number
             os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
             yield unfinished
             self._give_name(unfinished)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) or str(error.filename or unfinished) != str(unfinished):
+                raise  # of another file
+            raise Refused(f"{self._named}: {why_failed(error)}; nothing was written") from error
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):  # it may not even have begun
+                unfinished.unlink(missing_ok=True)
 
     def write_text(self, text: str) -> None:
         with self.writing() as unfinished:

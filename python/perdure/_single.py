@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perdure.typing import Octets, Values
 
 INTEGER_WIDTHS = (1, 2, 4, 8)
+_SHOWN = 80  # characters of a key in an error
 _OK, _ABSENT, _TOO_LARGE = map(
     int, (_native.KeyStatus.ok, _native.KeyStatus.not_found, _native.KeyStatus.too_large)
 )
@@ -229,6 +230,8 @@ class SingleKeys(Handle):
         kind, why = errors.of_status(_native.KeyStatus(status))
         if status == _TOO_LARGE:
             why = self._too_long(key_bytes, value_bytes)
-        what = f"{call}: key {key!r}: {why}"
+        shown = repr(key)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        what = f"{call}: key {shown}: {why}"
         _events.failed_keys(self._path, what, damaged=kind is errors.Corrupt)
         return kind(what)

@@ -6,8 +6,8 @@ perdure.tables; `replay` and `demo` come from their own modules.
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Generator
@@ -20,9 +20,10 @@ import typer
 
 import perdure
 from perdure import _text, _typed_text, cli_support
-from perdure._outputs import files_of
+from perdure._outputs import files_of, why_failed
 from perdure.cli_support import (
     FAULTS,
+    UNABLE,
     Commands,
     DeviceChoice,
     DeviceOption,
@@ -35,6 +36,7 @@ from perdure.cli_support import (
     ModeOption,
     OverwriteOption,
     PoolArgument,
+    WithNumbers,
     log_size,
     open_pool,
     parse_mode,
@@ -50,7 +52,6 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Perdure: a durable key-value store read and written by CPU SIMD warps and GPU kernels. "
@@ -79,7 +80,8 @@ KeyArgument = Annotated[
     str,
     typer.Argument(
         metavar="KEY",
-        help="A whole number for 1, 2, 4 and 8-byte keys, text otherwise; or hex:..., text:..., int:...",
+        help="A whole number (42, -5, 0x2a) for 1, 2, 4 and 8-byte keys, text otherwise;"
+        " or hex:..., text:..., int:...",
     ),
 ]
 
@@ -294,7 +296,7 @@ class ValueFormat(StrEnum):
     raw = "raw"
 
 
-@app.command()
+@app.command(cls=WithNumbers)
 def get(
     pool: PoolArgument,
     key: KeyArgument,
@@ -314,6 +316,9 @@ def get(
             octets, shown = _shown_value(store, store[sought], value_format)
         except KeyError:
             octets = shown = None
+        except perdure.Corrupt as error:
+            why = error.message.rpartition(": ")[2]
+            raise Failure(f"{pool}: key {key}: {why}", FAULTS) from None
     if octets is None or shown is None:
         _report_absent(pool, key, result)
     elif value_format is ValueFormat.raw and not result.to_stdout:
@@ -342,7 +347,7 @@ def _report_absent(pool: str, key: str, result: JsonResult) -> None:
     raise typer.Exit(FAULTS)
 
 
-@app.command()
+@app.command(cls=WithNumbers)
 def put(
     pool: PoolArgument,
     key: KeyArgument,
@@ -370,7 +375,7 @@ def put(
     )
 
 
-@app.command("del")
+@app.command("del", cls=WithNumbers)
 def delete(
     pool: PoolArgument,
     key: KeyArgument,
@@ -549,18 +554,20 @@ def restore(
 )
 def bench(context: typer.Context) -> None:
     """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's figures with it
-    (perdure bench figure --help)."""
+    (perdure bench figure --help; perdure bench --list lists them)."""
     if context.args[:1] == ["figure"]:
-        _run_figures(context)
+        _run_figures(context, context.args[1:])
+    elif context.args[:1] == ["--list"]:
+        _run_figures(context, context.args)
     else:
         _run_program(cli_support.bench_program(), context.args)
 
 
-def _run_figures(context: typer.Context) -> None:
+def _run_figures(context: typer.Context, arguments: list[str]) -> None:
     from perdure.figures.command import app as figures
 
     command = typer.main.get_command(figures)
-    with command.make_context("figure", context.args[1:], parent=context) as inner:
+    with command.make_context("figure", arguments, parent=context) as inner:
         command.invoke(inner)
 
 
@@ -574,14 +581,30 @@ def explore(context: typer.Context) -> None:
 
 
 def _run_program(program: Path, arguments: list[str]) -> None:
-    status = subprocess.run([program, *arguments], check=False).returncode
+    from perdure._ending import run_program
+
+    status = run_program([program, *arguments]).returncode
     status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
     print(f"{program.name}: exit status {status}", file=sys.stderr)
     raise typer.Exit(status)
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    finally:
+        _finish_output()
+
+
+def _finish_output() -> None:
+    """What is still to be written may find no room; Python by itself would say so in a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        if not isinstance(error, BrokenPipeError):  # else whoever read it has gone, and needs no word
+            cli_support.fail(f"standard output: {why_failed(error)}")
+        raise SystemExit(UNABLE) from None
 
 
 if __name__ == "__main__":

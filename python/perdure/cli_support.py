@@ -19,20 +19,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import perdure
 from perdure import _native, errors
-from perdure._outputs import JSON, Output, Refused
+from perdure._outputs import JSON, NO_ROOM, Output, Refused, why_failed
 
 GOOD, FAULTS, UNABLE = 0, 1, 2
 _ELSEWHERE = {
-    "load": "perdure.tables",
-    "export": "perdure.tables",
-    "doctor": "perdure.doctor",
-    "replay": "perdure.replay",
-    "demo": "perdure.demo",
+    # The module, and its command's help, which the list of commands has without importing it.
+    "load": (
+        "perdure.tables",
+        "Put the rows of files into a pool; exit status 1 if some were rejected, 2 if it could not go on.",
+    ),
+    "export": ("perdure.tables", "Write every record of a pool to a file, which `load` reads back."),
+    "doctor": (
+        "perdure.doctor",
+        "Tell what this machine offers: devices, media and what survives on them, limits.",
+    ),
+    "replay": (
+        "perdure.replay",
+        "Replay a cache trace: throughput, hit rate, latency; or crash in the middle and check.",
+    ),
+    "demo": (
+        "perdure.demo",
+        "Run the main job on real input: replay, crash and check, look rows up, verify.",
+    ),
 }
+
+_NEGATIVE = re.compile(r"-(?:0[xX][0-9a-fA-F]+|[0-9]+)")
+_NO_OPTION = "\0"  # which no argument of a process has in it
 
 JsonOption = Annotated[
     str | None,
@@ -89,18 +105,28 @@ def fail(message: str) -> None:
 class Commands(TyperGroup):
     """The command group; whatever a command raises becomes one line and an exit status.
 
-    The modules of the larger commands are imported when such a command runs, or when all are listed.
+    The modules of the larger commands are imported when such a command is resolved, not when all are listed.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *(name for name in _ELSEWHERE if name not in self.commands)]
+        """Those that this package can run: perdure-explore is for developers, and wheels are without it."""
+        names = [*super().list_commands(ctx), *(name for name in _ELSEWHERE if name not in self.commands)]
+        return [name for name in names if name != "explore" or program_path("perdure-explore").is_file()]
 
     def get_command(self, ctx: Any, name: str) -> Any:
+        """To be listed: of a module that is not imported yet, a command that has its help alone."""
+        if name in _ELSEWHERE and name not in self.commands:
+            return TyperCommand(name, help=_ELSEWHERE[name][1], rich_markup_mode=None)
+        return super().get_command(ctx, name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """To be run."""
+        name = args[0]
         if name in _ELSEWHERE and name not in self.commands:
             module = typer.Typer()
-            importlib.import_module(_ELSEWHERE[name]).register(module)
+            importlib.import_module(_ELSEWHERE[name][0]).register(module)
             self.commands.update(typer.main.get_group(module).commands)
-        return super().get_command(ctx, name)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -117,12 +143,30 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise  # the reader of our output went away; Typer ends quietly
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            fail(f"{where}{error.strerror or error}")
+            # What is full and has no name is where the answer goes: other files are told by their own.
+            where = error.filename or ("standard output" if error.errno in NO_ROOM else None)
+            fail(f"{where}: {why_failed(error)}" if where else why_failed(error))
             raise typer.Exit(UNABLE) from None
         except ValueError as error:  # an option the library refuses, or a file that is not what it says
             fail(str(error))
             raise typer.Exit(UNABLE) from None
+
+
+class WithNumbers(TyperCommand):
+    """A command whose arguments may be numbers with a sign: what looks like -5 or -0x5 is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        marked = [f"{_NO_OPTION}{one}" if _NEGATIVE.fullmatch(one) else one for one in args]
+        try:
+            rest = super().parse_args(ctx, marked)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = message.replace(_NO_OPTION, "").replace("\\x00", "")  # type: ignore[attr-defined]
+            raise
+        for name, value in ctx.params.items():
+            if isinstance(value, str):
+                ctx.params[name] = value.removeprefix(_NO_OPTION)
+        return rest
 
 
 def open_pool(
@@ -191,9 +235,13 @@ def explore_program() -> Path:
     )
 
 
+def program_path(name: str) -> Path:
+    return Path(_native.__file__).parent / "bin" / name
+
+
 def _installed_program(name: str, way_out: str) -> Path:
     """A program of ours, which lies beside the native module."""
-    program = Path(_native.__file__).parent / "bin" / name
+    program = program_path(name)
     if not program.is_file():
         raise Failure(f"{program} is not there; this package was built without it ({way_out})")
     return program
@@ -221,10 +269,7 @@ class JsonResult:
     def write(self, data: dict[str, Any]) -> None:
         if self._output is None:
             return
-        try:
-            self._output.write_text(json.dumps(data, indent=2) + "\n")
-        except OSError as error:
-            raise Failure(f"--json {self._output.path}: {error.strerror}") from error
+        self._output.write_text(json.dumps(data, indent=2) + "\n")
 
 
 def report(result: JsonResult, data: dict[str, Any], summary: str) -> None:

@@ -28,6 +28,7 @@ import typer
 
 import perdure
 from perdure import _contents, _player, crash
+from perdure._ending import temporary_folder
 from perdure._outputs import PNG, Output
 from perdure._player import Plan
 from perdure.cli_support import (
@@ -86,8 +87,8 @@ def pool_folder(given: Path | None) -> Iterator[Path]:
     parent = given or Path("/dev/shm")
     if given is None and (not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < _POOLS_BYTES):
         parent = Path(tempfile.gettempdir())
-    with tempfile.TemporaryDirectory(prefix="perdure-demo-", dir=parent) as folder:
-        yield Path(folder)
+    with temporary_folder("perdure-demo-", parent) as folder:
+        yield folder
 
 
 # --- the table of rows --------------------------------------------------------------------------
@@ -199,7 +200,8 @@ def draw(done: _player.Report, to: Output) -> None:
     played = np.cumsum(requests) / 1e3
     figure, (top, middle, bottom) = pyplot.subplots(3, 1, sharex=True, figsize=(8, 8), layout="constrained")
     figure.suptitle(
-        f"{Path(done.plan.trace).name}, batches of {done.plan.batch:,}, on {done.stats['machine']}"
+        f"{Path(done.plan.trace).name}, batches of {done.plan.batch:,}, on"
+        f" {'GPU' if done.plan.device == 'cuda' else 'CPU'} ({done.stats['machine']})"
     )
     _panel(top, played, requests / seconds / 1e6, "M requests/s in the store", "tab:blue")
     _panel(middle, played, seconds * 1e6, "batch latency (us)", "tab:orange")
@@ -210,7 +212,7 @@ def draw(done: _player.Report, to: Output) -> None:
     middle.set_yscale("log")  # growing the pool takes a batch far longer than the others
     top.set_ylim(bottom=0)
     bottom.set_ylim(0, 100)
-    middle.legend(loc="upper right")
+    middle.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     _panel(bottom, played, 100 * hits / requests, "hit rate (%)", "tab:green")
     bottom.set_xlabel("requests (thousands)")
     with to.writing() as path:

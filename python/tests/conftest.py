@@ -72,7 +72,7 @@ def cli():
     from perdure.cli import app
 
     def run(*arguments: object) -> Answer:
-        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        result = CliRunner().invoke(app, [str(one) for one in arguments], prog_name="perdure")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Answer(result.exit_code, result.stdout, result.stderr)

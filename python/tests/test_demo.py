@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +74,60 @@ def test_an_impossible_plot_is_refused_before_the_run(tmp_path):
     status, said, complained = run_demo("--plot", tmp_path / "no" / "plot.png")
     assert (status, said) == (2, "")
     assert "--plot" in complained and "no folder" in complained
+
+
+# --- how it ends before its end -----------------------------------------------------------------
+
+
+def wait_for(happened: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 60
+    while not happened():
+        assert process.poll() is None and time.monotonic() < until, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize("pool", ["replay.pool", "crash.pool"])
+def test_an_interrupted_demo_leaves_no_pools(tmp_path, number, pool):
+    """The signal comes while the demo itself replays, and while its child does."""
+    command = [sys.executable, "-m", "perdure.cli", "demo", "--plot", "none", "--pool-dir", tmp_path]
+    command += ["--data", DATA, "--limit", "200000" if pool == "crash.pool" else "1000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: list(tmp_path.glob(f"perdure-demo-*/{pool}*")), process)
+        process.send_signal(number)
+        _, complained = process.communicate(timeout=60)
+    assert process.returncode not in (0, -number), "it ended in order, and not well"
+    assert list(tmp_path.iterdir()) == [] and "Traceback" not in complained
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(tmp_path, number):
+    made, program = tmp_path / "made", tmp_path / "program"
+    program.write_text(
+        f"#!/bin/sh\ntrap 'rm {made}; exit 3' TERM\ntouch {made}\nwhile :; do sleep 0.05; done\n"
+    )
+    program.chmod(0o755)
+    code = f"from perdure._ending import run_program; run_program([{str(program)!r}])"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+        wait_for(made.exists, process)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode != 0 and not made.exists()
+
+
+def test_a_folder_goes_though_a_second_signal_comes(tmp_path):
+    code = f"""
+import os, shutil, signal
+from pathlib import Path
+from perdure import _ending
+remove = shutil.rmtree
+def slowly(folder, **how):
+    os.kill(os.getpid(), signal.SIGTERM)
+    remove(folder, **how)
+shutil.rmtree = slowly
+with _ending.temporary_folder("x-", Path({str(tmp_path)!r})) as folder:
+    (folder / "file").touch()
+    os.kill(os.getpid(), signal.SIGHUP)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == 128 + signal.SIGTERM and not os.listdir(tmp_path)

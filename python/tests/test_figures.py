@@ -14,7 +14,8 @@ from perdure import _native
 from perdure.cli_support import Failure
 from perdure.figures import cache, dash, gpm, plots, real_world, runner, throughput
 from perdure.figures.catalogue import FIGURES
-from perdure.figures.model import Run
+from perdure.figures.model import Claim, Drawn, Kind, Panel, Run
+from perdure.figures.report import Measured
 from perdure.figures.setting import Setting, scale_for
 
 BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
@@ -110,6 +111,85 @@ def test_each_index_of_the_cpu_has_its_share_of_moving_data(tmp_path):
 def test_every_subject_has_a_colour_of_its_own():
     colours = [plots._COLOURS[subject] for subject in throughput.SUBJECTS]
     assert len(set(colours)) == len(colours)
+
+
+# --- plots and verdicts -------------------------------------------------------------------------
+
+
+def drawn_axes(panels: list[Panel]):
+    """The axes of the panels, laid out as they are written."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure = plots.figure_of("CPU: a title", panels)
+    figure.canvas.draw()
+    pyplot.close(figure)
+    return figure.axes[: len(panels)]
+
+
+def of_each_kind() -> list[Panel]:
+    panels = []
+    for kind in Kind:
+        names = ["here", "there"] if kind in (Kind.bar, Kind.stack) else []
+        panel = Panel(kind.value, "x", "y", kind=kind, names=names)
+        for subject in ("word", "in_place", "slabhash-gpm"):
+            panel.add(subject, 0, 2.0)
+            panel.add(subject, 1, 3.0)
+        panels.append(panel)
+    return panels
+
+
+@needs_plots
+def test_legends_stand_beside_the_data():
+    for axes in drawn_axes(of_each_kind()):
+        legend = axes.get_legend()
+        if axes.get_title() == "scatter":
+            assert legend is None, "its points have their names beside them"
+            continue
+        assert legend.get_window_extent().x0 >= axes.get_window_extent().x1
+        assert legend.get_window_extent().x1 <= axes.figure.bbox.x1, "and are not cut off"
+
+
+@needs_plots
+def test_ratios_have_a_line_where_both_are_alike(tmp_path):
+    times = {path: dict.fromkeys(gpm.APPS, seconds) for path, seconds in (("cap-fs", 2.0), ("gpm", 1.0))}
+    (axes,) = drawn_axes([gpm._over_cap_fs(times)])
+    assert [list(line.get_ydata()) for line in axes.get_lines()] == [[1.0, 1.0]]
+    (axes,) = drawn_axes([Panel("no ratio", "x", "Mop/s", {"word": [(1, 2)]})])
+    assert [1.0, 1.0] not in [list(line.get_ydata()) for line in axes.get_lines()]
+
+
+@needs_plots
+def test_batch_sizes_are_labelled_where_a_curve_runs_through_them(tmp_path):
+    results = {name: one for subject in throughput.SUBJECTS for name, one in curve(subject, 4.0).items()}
+    panels = throughput.curves(throughput.speeds_of(results))
+    for panel, axes in zip(panels, drawn_axes(panels), strict=True):
+        batches = {round(x * y) for points in panel.series.values() for x, y in points}
+        assert batches and {text.get_text() for text in axes.texts} >= {f"{one:,}" for one in batches}
+
+
+def measured(folder: Path, claims: list[Claim], device: str = "cpu", quick: bool = True) -> Measured:
+    of = Setting(scale_for(device, quick=quick), device, folder, DATA)
+    return Measured(FIGURES["dash-7"], of, [], {}, Drawn([], claims), "Some Processor")
+
+
+def test_titles_say_on_which_processor(tmp_path):
+    assert "\nCPU: Some Processor; " in measured(tmp_path, []).title
+    assert "\nGPU: Some Processor; " in measured(tmp_path, [], "cuda").title
+
+
+def test_times_of_one_repeat_get_no_verdict(tmp_path):
+    claims = [
+        Claim("a ratio of times", 2.0, {"word": 1.9}, reached=False),
+        Claim("counted lines", 2.0, {"word": 1.9}, "lines", reached=True, exact=True),
+    ]
+    once, often = measured(tmp_path, claims), measured(tmp_path, claims, quick=False)
+    assert [line.split()[-1] for line in often.lines()[3:5]] == ["reached", "reached"]
+    assert not once.lines()[3].endswith("reached") and once.lines()[4].endswith("  reached")
+    assert "reached" not in once.as_dict()["claims"][0] and "few for a verdict" in once.lines()[-1]
+    assert "few for a verdict" not in "".join(often.lines())
 
 
 def test_a_breakdown_adds_up_to_the_call():

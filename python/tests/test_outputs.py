@@ -78,7 +78,7 @@ def all_commands() -> dict[str, typer.core.TyperCommand]:
 
     group = typer.main.get_command(app)
     context = typer.Context(group)
-    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    found = {name: group.resolve_command(context, [name])[1] for name in group.list_commands(context)}
     return found | {"bench figure": typer.main.get_command(figures)}
 
 

@@ -212,8 +212,9 @@ def test_a_snapshot_that_is_there(pool, tmp_path):
             store.snapshot(tmp_path / "s")
         store.put(np.arange(5), rows(5))
         store.snapshot(tmp_path / "s", overwrite=True)
-        with pytest.raises(perdure.AlreadyExists, match="no snapshot"):
-            store.snapshot(pool, overwrite=True)
+        for how in ({}, {"overwrite": True}, {"force": True}):
+            with pytest.raises(perdure.InvalidArgument, match="is the pool itself; name another file"):
+                store.snapshot(pool, **how)
     with pytest.raises(perdure.AlreadyExists, match=pool):
         perdure.restore(tmp_path / "s", pool)
     with perdure.restore(tmp_path / "s", pool, overwrite=True) as store:

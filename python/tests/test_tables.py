@@ -254,7 +254,7 @@ def test_hex_cells(cli, pool, tmp_path):
     ("options", "message"),
     [
         (["--value-columns", "zz"], "--value-columns zz: no such column; the file has id, a, b"),
-        (["--key-column", "zz"], "--key-column zz: no such column"),
+        (["--key-column", "zz"], "--key zz: no such column"),
         (["--value-columns", "a"], "--value-columns: a int64 have 8 bytes, but this pool's values have 16"),
         (["--value-columns", "a:text,b"], "--value-columns: cannot pack text or hex"),
         (["--key-format", "decimal"], "--key-format"),

@@ -69,7 +69,7 @@ Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::ui
   return m;
 }
 
-Result<Mapping> Mapping::open(std::string const&, MapOptions const& options) {
+Result<Mapping> Mapping::open(std::string const&, MapOptions const& options, FileCheck const&) {
   Mapping m;
   m.data_ = explore::arena->data();
   m.size_ = explore::arena->file_bytes;

@@ -83,8 +83,10 @@ Result<std::pair<std::unique_ptr<BlockFile>, std::unique_ptr<NewName>>> BlockFil
 }
 
 Status BlockFile::error(char const* what, std::uint64_t offset, int error) const {
-  Code const code = error == ENOSPC || error == EDQUOT ? Code::no_space : Code::io_error;
-  return {code, "file " + name_ + ": " + what + " at byte " + std::to_string(offset) + ": " + std::strerror(error)};
+  bool const full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return {full ? Code::no_space : Code::io_error, "file " + name_ + ": " + what + " at byte " + std::to_string(offset) +
+                                                      ": " + std::strerror(error) +
+                                                      (full ? " (free some, or name another place)" : "")};
 }
 
 Status BlockFile::start(Request const& request) {

@@ -239,7 +239,7 @@ Status Mapping::sync(void const* at, std::size_t bytes) const {
   return {};
 }
 
-Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options) {
+Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options, FileCheck const& check) {
   if (path.starts_with(kMemfdPrefix))
     return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
   Mapping m;
@@ -256,6 +256,9 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   auto const limit = m.detect_medium();
   if (!limit) return limit.status();
   auto const bytes = static_cast<std::uint64_t>(st.st_size);
+  if (check) {
+    if (Status s = check(m.fd_, bytes); !s.ok()) return s;
+  }
   if (bytes < 3 * 4096 || bytes % 4096 != 0) {
     return Status{Code::corrupt, "pool " + path + " is truncated: " + std::to_string(bytes) +
                                      " bytes hold no pool header; restore it from a copy"};

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,9 @@ class Mapping {
   Status keep();
   /// Takes a file away again that was made and kept, because something else failed; if the name still is its.
   void take_away() { new_file_.remove(); }
-  static Result<Mapping> open(std::string const& path, MapOptions const& options);
+  /// `check`, if there is one, is asked about the file and its size before anything is mapped.
+  using FileCheck = std::function<Status(int fd, std::uint64_t bytes)>;
+  static Result<Mapping> open(std::string const& path, MapOptions const& options, FileCheck const& check = {});
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;

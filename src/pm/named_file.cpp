@@ -24,6 +24,11 @@ std::string name(std::string_view what, std::string const& path) { return std::s
 Status system_failed(std::string const& named, int error) {
   switch (error) {
     case ENOENT: return {Code::not_found, named + ": no such file or directory"};
+    case ENOTDIR: return {Code::invalid_argument, named + ": part of its path is not a directory"};
+    case EACCES:
+      return {Code::io_error, named +
+                                  ": permission denied; ask the owner of the file, or of its directory, for rights "
+                                  "(chmod, chown)"};
     case ENOSPC:
     case EDQUOT: return {Code::no_space, named + ": its file system is full"};
     case EWOULDBLOCK: return {Code::busy, named + " is open elsewhere; close it there first"};
@@ -108,7 +113,7 @@ Result<Fd> make_partial(std::string const& named, std::string const& partial, st
       bool const ours = locked.ok() && id_of(partial) == id_of(fd.get());
       return ours ? Result<Fd>(std::move(fd)) : made_elsewhere(named);
     }
-    if (errno == ENOENT) return Status{Code::not_found, named + ": no such directory"};
+    if (errno == ENOENT) return Status{Code::not_found, named + ": no such directory; make it first"};
     if (errno != EEXIST) return system_failed(named, errno);
     if (Status s = remove_abandoned(named, partial); !s.ok()) return s;
   }

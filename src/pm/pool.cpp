@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <random>
@@ -31,6 +32,28 @@ std::array<std::uint8_t, 16> random_id() {
 
 Status corrupt(std::string const& path, std::string const& what) {
   return {Code::corrupt, "pool " + path + ": " + what + "; nothing was changed: restore it from a copy or an export"};
+}
+
+Status not_a_pool(std::string const& path) {
+  return {Code::corrupt,
+          "pool " + path +
+              ": not a Perdure pool, for it does not begin like one; nothing was changed: name the pool's own file "
+              "(uncompress it, or restore a snapshot, first), or make a pool whose creation was cut short again, with "
+              "force"};
+}
+
+/// Before it is mapped: another file is told from a pool that was cut short, however short it is.
+Status begins_like_a_pool(std::string const& path, int fd, std::uint64_t bytes) {
+  std::array<char, sizeof kPoolMagic> first{};
+  ssize_t const n = ::pread(fd, first.data(), first.size(), 0);
+  if (n < 0) return {Code::io_error, "pool " + path + ": cannot read it: " + std::strerror(errno)};
+  if (!std::equal(first.begin(), first.begin() + n, kPoolMagic.begin())) return not_a_pool(path);
+  if (bytes < kHeadBytes)
+    return corrupt(path, "truncated: " + std::to_string(bytes) + " bytes are left, its head alone has " +
+                             std::to_string(kHeadBytes));
+  if (bytes % 4096 != 0)
+    return corrupt(path, "truncated: " + std::to_string(bytes) + " bytes are left, which are no whole pages of 4096");
+  return {};
 }
 
 MakeOptions pool_file(std::string const& path, MakeOptions make) {
@@ -83,7 +106,8 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 }
 
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
-  auto mapping = Mapping::open(path, options);
+  auto mapping =
+      Mapping::open(path, options, [&](int fd, std::uint64_t bytes) { return begins_like_a_pool(path, fd, bytes); });
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
   if (Status s = pool.check(path); !s.ok()) return s;
@@ -145,7 +169,7 @@ Status Pool::check(std::string const& path) {
 
 Status Pool::check_header(std::string const& path) {
   read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
-  if (header_.magic != kPoolMagic) return corrupt(path, "not a Perdure pool (or its creation was cut short)");
+  if (header_.magic != kPoolMagic) return not_a_pool(path);
   if (header_.format_version != kFormatVersion && header_.format_version != kDashFormatVersion) {
     return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) +
                                "; this build reads versions " + std::to_string(kFormatVersion) + " and " +

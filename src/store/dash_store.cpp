@@ -31,7 +31,8 @@ Status DashStore::check_open(bool writing) const {
     return {Code::closed, "pool " + path + " was left in the middle of a change by an earlier failure (" +
                               failed_.message() + "); close and reopen it"};
   }
-  if (writing && pool_.read_only()) return bad("pool " + path + " is open read-only");
+  if (writing && pool_.read_only())
+    return bad("pool " + path + " is open read-only; open it without read_only to write");
   return {};
 }
 

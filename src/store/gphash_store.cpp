@@ -307,7 +307,7 @@ Status GphashStore::check_open(bool writing) const {
   if (power_ && !power_->log().failure().ok())
     return {Code::closed, "pool " + path + " refuses writes since its log failed (" +
                               power_->log().failure().message() + "); close and reopen it"};
-  if (pool_.read_only()) return bad("pool " + path + " is open read-only");
+  if (pool_.read_only()) return bad("pool " + path + " is open read-only; open it without read_only to write");
   return {};
 }
 

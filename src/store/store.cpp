@@ -205,7 +205,11 @@ Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit, std::ato
 }
 Status Store::snapshot(std::string const& path, SnapshotOptions const& options) {
   exec::Range const range("snapshot");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.snapshot(path, options); });
+  return answer(impl_.get(), [&](Impl& impl) -> Status {
+    if (auto const id = pm::id_of(path); id != pm::FileId{} && id == pm::id_of(impl.path))
+      return {Code::invalid_argument, "snapshot " + path + " is the pool itself; name another file"};
+    return impl.snapshot(path, options);
+  });
 }
 Result<VerifyReport> Store::verify(std::atomic<bool> const* stop) {
   exec::Range const range("verify");

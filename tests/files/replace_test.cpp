@@ -89,12 +89,15 @@ std::vector<std::string> other_names(ScratchDir const& dir, std::string const& p
 // Neither the pool that it is taken of nor any other that is open.
 TEST_F(Replace, ASnapshotNeverTakesAnOpenPoolsPlace) {
   auto store = create(pool_, small_options());
-  ASSERT_TRUE(store.ok() && write_mark(*store, 3).ok());
+  auto other = create(dir_.file("other"), small_options());
+  ASSERT_TRUE(store.ok() && write_mark(*store, 3).ok() && other.ok());
   for (std::string const& name : other_names(dir_, pool_)) {
-    Status const s = store->snapshot(name, {.force = true});
+    Status const own = store->snapshot(name, {.force = true});
+    EXPECT_EQ(own.code(), Code::invalid_argument) << name << ": " << own.message();
+    Status const s = other->snapshot(name, {.force = true});
     EXPECT_EQ(s.code(), Code::busy) << name << ": " << s.message();
   }
-  ASSERT_TRUE(store->close().ok());
+  ASSERT_TRUE(store->close().ok() && other->close().ok());
   EXPECT_EQ(mark_at(pool_), 3u);
 }
 

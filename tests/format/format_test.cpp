@@ -129,6 +129,12 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
       {"all zeros", [](Image& i) { std::fill(i.bytes.begin(), i.bytes.end(), std::byte{0}); }, "not a Perdure pool"},
       {"some other file", [](Image& i) { i.set(0, std::array{'S', 'Q', 'L', 'i', 't', 'e', ' ', '3'}); },
        "not a Perdure pool"},
+      {"a short text",
+       [](Image& i) {
+         i.set(0, std::array{'D', 'e', 'a', 'r', ' ', 'S', 'i', 'r'});
+         i.bytes.resize(100);
+       },
+       "not a Perdure pool"},
       {"format version 1",
        [](Image& i) {
          i.set(8, std::uint32_t{1});

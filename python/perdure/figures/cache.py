@@ -201,7 +201,7 @@ def read_loading(setting: Setting, results: Results) -> Drawn:
             timeline.add("beside a load" if loading else "no load", end, batch / seconds * 1e-6)
         timelines.append(timeline)
     took = Panel("loading", "cache (%)", "ms")
-    kept = Panel("throughput beside a load", "cache (%)", "share of that before it (%)")
+    kept = Panel("throughput beside a load", "cache (%)", "share of that before it (%)", baseline=100.0)
     for name, result in results.items():
         layout, size = name.split()
         took.add(layout, 100 * float(size), 1e3 * result["load_seconds"])

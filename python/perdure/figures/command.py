@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import perdure
+from perdure._ending import temporary_folder
 from perdure._outputs import JSON, PNG, Output
 from perdure.cli_support import (
     DeviceChoice,
@@ -73,8 +73,8 @@ def figure(
     say = answers_to(result)
     done = []
     known: runner.Known = {}
-    with tempfile.TemporaryDirectory(prefix="perdure-figure-") as folder:
-        setting = Setting(scale_for(device.value, quick, records), device.value, Path(folder), data)
+    with temporary_folder("perdure-figure-") as folder:
+        setting = Setting(scale_for(device.value, quick, records), device.value, folder, data)
         for one in wanted:
             measured = _measure(one, setting, description, known)
             _write(measured, *files[one.name])
@@ -143,7 +143,6 @@ def _files(out: Path, name: str, plot: bool, overwrite: bool, force: bool) -> tu
 def _write(measured: Measured, numbers: Output, drawing: Output | None) -> None:
     if drawing is not None:
         measured.plot = drawing.path
-        title = f"{measured.figure.name}: {measured.figure.title}\n{measured.description}; {measured.sizes}"
         with drawing.writing() as path:
-            plots.draw(title, measured.drawn.panels, path)
+            plots.draw(measured.title, measured.drawn.panels, path)
     numbers.write_text(json.dumps(measured.with_runs(), indent=2) + "\n")

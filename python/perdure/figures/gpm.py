@@ -121,9 +121,12 @@ def _over(
     return {app: times[other][app] / times[path][app] for app in apps}
 
 
+_RATIO = "times"  # the unit of how much faster one is than another
+
+
 def _bars(title: str, y: str, series: dict[str, dict[str, float]], log_y: bool = True) -> Panel:
     apps = list(next(iter(series.values())))
-    panel = Panel(title, "", y, kind=Kind.bar, log_y=log_y, names=apps)
+    panel = Panel(title, "", y, kind=Kind.bar, log_y=log_y, names=apps, baseline=1.0 if y == _RATIO else None)
     for name, values in series.items():
         for at, app in enumerate(apps):
             panel.add(name, at, values[app])
@@ -136,7 +139,7 @@ def _over_cap_fs(times: dict[str, dict[str, float]]) -> Panel:
         for path, seconds in times.items()
         if path != "cap-fs"
     }
-    return _bars("speedup over cap-fs on tmpfs", "times", shown)
+    return _bars("speedup over cap-fs on tmpfs", _RATIO, shown)
 
 
 # --- figure 9: GPM against CPU-assisted persistence -------------------------------------------------
@@ -223,7 +226,7 @@ def read_cpu(setting: Setting, results: Results) -> Drawn:
         Claim(f"GPU over the CPU's cores, {app}", paper.get(app, "2.8 to 27"), {app: times[app]})
         for app in _ONE
     ]
-    return Drawn([_bars("GPU over the CPU's cores", "times", {"gpm": times})], claims)
+    return Drawn([_bars("GPU over the CPU's cores", _RATIO, {"gpm": times})], claims)
 
 
 # --- figure 3: how persisting scales ----------------------------------------------------------------
@@ -276,7 +279,7 @@ def read_logging(setting: Setting, results: Results) -> Drawn:
         for app in _LOGGING
     }
     return Drawn(
-        [_bars("HCL over conventional logging", "times", {"hcl": times}, log_y=False)],
+        [_bars("HCL over conventional logging", _RATIO, {"hcl": times}, log_y=False)],
         [
             Claim("HCL over conventional logging, gpKVS", 3.3, {"hcl": times["kvs"]}),
             Claim("HCL over conventional logging, gpDB update", 6.1, {"hcl": times["db-update"]}),
@@ -360,7 +363,7 @@ def read_amplification(setting: Setting, results: Results) -> Drawn:
         Claim(f"bytes that CAP persists over GPM's, {app}", paper.get(app, 1.0), {app: more[app]})
         for app in apps
     ]
-    return Drawn([_bars("write amplification of CAP", "times", {"cap-mm": more})], claims)
+    return Drawn([_bars("write amplification of CAP", _RATIO, {"cap-mm": more})], claims)
 
 
 _RESTORATION = {

@@ -45,6 +45,8 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     names: list[str] = field(default_factory=list)
+    baseline: float | None = None  # of ratios: where both are alike; a line is drawn there
+    guides: dict[str, Points] = field(default_factory=dict)  # thin lines behind the data, by their labels
 
     def add(self, series: str, x: float, y: float | None) -> None:
         if y is not None:
@@ -58,6 +60,7 @@ class Panel:
             "kind": self.kind.value,
             "names": self.names,
             "series": self.series,
+            "baseline": self.baseline,
         }
 
 
@@ -73,7 +76,8 @@ class Claim:
     paper: float | str
     ours: dict[str, float | None]
     unit: str = "x"
-    reached: bool | None = None  # None: nobody asked for it
+    reached: bool | None = None  # None: nobody asked for it, or it cannot be told
+    exact: bool = False  # counts, which are the same in every repeat: no times
 
     def as_dict(self) -> dict[str, Any]:
         told = {"what": self.what, "paper": self.paper, "unit": self.unit, "ours": self.ours}

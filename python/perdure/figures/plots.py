@@ -13,6 +13,7 @@ from perdure.figures.model import Kind, Panel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 _COLUMNS = 3  # of panels, at most
 _FEW_POWERS = 100.0  # the span of a log axis that has labels between powers of ten
@@ -46,18 +47,25 @@ def draw(title: str, panels: Sequence[Panel], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    figure = figure_of(title, panels)
+    figure.savefig(path, dpi=110, format="png")
+    pyplot.close(figure)
+
+
+def figure_of(title: str, panels: Sequence[Panel]) -> Figure:
+    from matplotlib import pyplot
+
     columns = 2 if len(panels) == 4 else min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(7.0, 4.6 * columns), 3.6 * rows), layout="constrained", squeeze=False
+        rows, columns, figsize=(max(7.0, 5.8 * columns), 3.6 * rows), layout="constrained", squeeze=False
     )
     figure.suptitle(title, fontsize="medium", wrap=True)
     for place, panel in zip(axes.flat, panels, strict=False):
         _draw_panel(place, panel)
     for place in axes.flat[len(panels) :]:
         place.set_axis_off()
-    figure.savefig(path, dpi=110, format="png")
-    pyplot.close(figure)
+    return figure
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
@@ -72,8 +80,20 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     elif panel.kind is not Kind.scatter:
         axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    if panel.kind is not Kind.scatter:
-        axes.legend(fontsize="x-small")
+    if panel.baseline is not None:
+        axes.axhline(panel.baseline, color="black", linewidth=1, linestyle="--", zorder=1)
+    _draw_guides(axes, panel)
+    if panel.kind is not Kind.scatter:  # beside the data, which it would hide
+        axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
+def _draw_guides(axes: Axes, panel: Panel) -> None:
+    for label, points in panel.guides.items():
+        x, y = _columns(points)
+        axes.plot(x, y, color="0.75", linewidth=0.8, linestyle=":", zorder=0)
+        axes.annotate(
+            label, (x[0], y[0]), xytext=(3, 3), textcoords="offset points", fontsize="xx-small", color="0.4"
+        )
 
 
 def _label_log(axis: Axis) -> None:

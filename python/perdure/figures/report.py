@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ _WITHOUT_GPU = (
     "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a GPU, or from"
     " the link to it, are not to be expected"
 )
+
+
+_SIZES = (("records", "records"), ("ops", "operations a repeat"), ("batch", "operations a batch"))
+_WHERE = {"cpu": "CPU", "cuda": "GPU"}
+_ONE_REPEAT = "times of one repeat are too few for a verdict; measure without --quick"
 
 
 @dataclass
@@ -44,7 +49,7 @@ class Measured:
             "setting": self.setting.as_dict(),
             "records": self.of_runs("records"),
             "ops": self.of_runs("ops"),
-            "claims": [claim.as_dict() for claim in self.drawn.claims],
+            "claims": [claim.as_dict() for claim in self.claims],
             "panels": [panel.as_dict() for panel in self.drawn.panels],
             "checked": self.checked,
             "faults": 0,  # a run with a fault ends the command
@@ -60,6 +65,23 @@ class Measured:
         return self.as_dict() | {"runs": runs}
 
     @property
+    def claims(self) -> list[Claim]:
+        """Without a verdict on times that were measured once."""
+        if self.setting.scale.repeats > 1:
+            return self.drawn.claims
+        return [claim if claim.exact else replace(claim, reached=None) for claim in self.drawn.claims]
+
+    @property
+    def doubt(self) -> str:
+        return _ONE_REPEAT if self.claims != self.drawn.claims else ""
+
+    @property
+    def title(self) -> str:
+        """Of the plot: what, on which processor, and at what sizes."""
+        where = _WHERE[self.setting.device]
+        return f"{self.figure.name}: {self.figure.title}\n{where}: {self.description}; {self.sizes}"
+
+    @property
     def checked(self) -> int:
         return sum(checked_answers(result) for result in self.results.values())
 
@@ -73,20 +95,16 @@ class Measured:
 
     @property
     def sizes(self) -> str:
-        parts = [
-            f"{_range(self.of_runs(what))} {noun}"
-            for what, noun in (("records", "records"), ("ops", "operations a repeat"))
-            if self.of_runs(what)
-        ]
+        parts = [f"{_range(self.of_runs(what))} {noun}" for what, noun in _SIZES if self.of_runs(what)]
         return ", ".join([*parts, plural(self.setting.scale.repeats, "repeat")])
 
     def lines(self) -> list[str]:
         lines = [
             f"{self.figure.name}: {self.figure.title} (section {self.figure.section})",
             f"  measured on {self.description}; {self.sizes}; {self.checked:,} answers checked, none wrong",
-            *_table(self.drawn.claims),
+            *_table(self.claims),
         ]
-        notes = (("differs", self.figure.differs), ("note", self.note))
+        notes = (("differs", self.figure.differs), ("note", self.note), ("note", self.doubt))
         return lines + [f"  {kind}: {text}" for kind, text in notes if text]
 
 

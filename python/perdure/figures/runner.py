@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from perdure._ending import run_program
 from perdure.cli_support import FAULTS, Failure, bench_program
 from perdure.figures.model import Results, Run
 
@@ -35,7 +36,7 @@ def run_all(runs: Iterable[Run], folder: Path, show: Callable[[float], None], kn
 def run_one(run: Run, result: Path) -> Any:
     result.unlink(missing_ok=True)  # of the run before: programs replace no file
     command = [str(bench_program(run.program)), *run.command(), "--json", str(result)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode == 0:
         return json.loads(result.read_text())
     said = " ".join((done.stderr or done.stdout).strip().splitlines()[-_SAID_LINES:])

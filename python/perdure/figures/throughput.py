@@ -96,7 +96,16 @@ def curves(speeds: Speeds) -> list[Panel]:
         )
         for batch, mops in sorted(by_batch.items()):
             panel.add(subject, mops, batch / mops)
+    for panel in panels.values():
+        _add_batches(panel, sorted({batch for by_batch in speeds.values() for batch in by_batch}))
     return list(panels.values())
+
+
+def _add_batches(panel: Panel, batches: Iterable[int]) -> None:
+    """All points of one batch size lie on a line, latency times throughput: it is drawn with the size."""
+    speeds = [x for points in panel.series.values() for x, _ in points]
+    for batch in batches:
+        panel.guides[f"{batch:,}"] = [(mops, batch / mops) for mops in (min(speeds), max(speeds))]
 
 
 def read(setting: Setting, results: Results) -> Drawn:

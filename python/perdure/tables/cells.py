@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perdure._arrow import offsets_and_data
+from perdure.cli_support import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -213,7 +214,7 @@ def of_width(encoded: Encoded, width: int | None) -> Encoded:
         return (
             encoded.why(row)
             if encoded.bad[row]
-            else f"{int(ends[row + 1] - ends[row])} bytes instead of {width}"
+            else f"{plural(int(ends[row + 1] - ends[row]), 'byte')} instead of {width}"
         )
 
     return Encoded(rows, None, wrong, why)

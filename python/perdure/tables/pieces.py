@@ -47,7 +47,7 @@ def key_type_of(kind: pa.DataType, column: str) -> str | None:
     import pyarrow as pa
 
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return None if text else value_type_of("--key-column", column, kind)
+    return None if text else value_type_of("--key", column, kind)
 
 
 def value_type_of(option: str, column: str, kind: pa.DataType) -> str:

@@ -7,6 +7,7 @@ names the column and its size, and the pool that would fit.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from perdure.tables.cells import (
 )
 from perdure.tables.pieces import Source
 from perdure.tables.records import RowFormat, encode_rows
+
+_LIKE_A_TYPE = re.compile(r"(u?int|float|double|str|string|bytes?|bool)\d*")
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,14 +140,14 @@ def _key_type(name: str, choice: Choice, given: str | None, store: perdure.Store
         return chosen
     if chosen.startswith("float"):
         raise Failure(
-            f"--key-column {name}: keys are integers or bytes, not {chosen}; choose another column of"
+            f"--key {name}: keys are integers or bytes, not {chosen}; choose another column of"
             f" {list_columns(source)}"
         )
     if width not in INTEGER_WIDTHS:
         raise Failure(
             "--key-format: integers are keys of 1, 2, 4 or 8 bytes, but this pool's have"
             f" {show_width(width)};"
-            f" choose hex or text, or another --key-column, or make a pool for them:"
+            f" choose hex or text, or another --key, or make a pool for them:"
             f" {create_command(8, store.value_bytes)}"
         )
     return "int"
@@ -192,15 +195,27 @@ def _pick(options: str, name: str, header: list[str]) -> ColumnSpec:
     )
 
 
+def _check_types(header: list[str]) -> None:
+    """A type that is misspelt must not become part of the column's name unseen."""
+    for column in header:
+        kind = column.rpartition(":")[2]
+        if ":" in column and kind not in TYPES and _LIKE_A_TYPE.fullmatch(kind):
+            raise Failure(
+                f"column {column}: {kind} is no type of a column (types are {', '.join(TYPES)}); correct"
+                " it in the header, or name the column otherwise"
+            )
+
+
 def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
     header = source.header
+    _check_types(header)
     if not header or (len(header) == 1 and store.value_bytes is not None):
         raise Failure(
             f"the file has {plural(len(header), 'column')}; it needs one for keys and at least one for"
             f" values, which have {show_width(store.value_bytes)} in this pool; with keys alone it fits:"
             f" {create_command(store.key_bytes, None)}"
         )
-    key = _pick("--key-column", choice.key or header[0], header)
+    key = _pick("--key", choice.key or header[0], header)
     chosen = choice.values.split(",") if choice.values else [name for name in header if name != key.name]
     values = [_pick("--value-columns", name.strip(), header) for name in chosen]
     rows = _row_format(choice.rows, values, store, source)

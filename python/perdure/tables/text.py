@@ -148,6 +148,9 @@ class CsvSource(TextSource):
         if width is None:
             return "text"
         if not len(self._samples[column]):
+            assert self._first is not None
+            for line, why, _ in self._first.bad:
+                raise Failure(f"none of its first rows can be read: line {line}: {why}")
             raise Failure(f"no rows to tell the type of {column} from; name it {column}:TYPE")
         return cells.looks_like(self._samples[column])
 
@@ -237,6 +240,8 @@ class JsonSource(TextSource):
                     continue
                 return pa.schema([(one.name, _storable(one)) for one in found.schema])
             step = 0 if step == 1 else max(1, step // 8)
+        if len(block):
+            raise Failure("none of its first lines is a JSON object; say what the file is with --format")
         return pa.schema([])
 
     def describe(self) -> str:

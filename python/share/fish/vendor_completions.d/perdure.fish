@@ -1,0 +1,1 @@
+complete --command perdure --no-files --arguments "(env _PERDURE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) perdure)" --condition "env _PERDURE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) perdure"
