@@ -43,10 +43,10 @@ std::span<OpKind const> span_of(Kinds const& kinds) {
   return {reinterpret_cast<OpKind const*>(kinds.data()), kinds.size()};
 }
 
-CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cast<void*>(stream)}; }
+CallOptions on_stream(std::uintptr_t stream) { return {.stream = reinterpret_cast<CUstream_st*>(stream)}; }
 
 CallOptions write_as(std::uintptr_t stream, bool atomic, Transaction* transaction) {
-  return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction};
+  return {.stream = reinterpret_cast<CUstream_st*>(stream), .atomic = atomic, .transaction = transaction};
 }
 
 Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
@@ -124,11 +124,11 @@ void register_dense(Store& store, nb::list const& named) {
 }
 
 std::optional<std::uint64_t> restore_step(Store& store, std::uintptr_t stream) {
-  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<void*>(stream)); }));
+  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void write_step(Transaction& transaction, std::uint64_t step, std::uintptr_t stream) {
-  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<void*>(stream)); }));
+  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void commit(Transaction& transaction) {
