@@ -9,6 +9,7 @@
 #   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60) each
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap kernels too
+#   make wheels     the Python wheels perdure and perdure-cu13, in dist/
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
 #   make clean      remove what was built (virtual environments stay; `make distclean` removes them too)
@@ -22,7 +23,7 @@ SOAK_KILLS ?= 1000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak format build setup clean distclean
+.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak wheels format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -63,6 +64,10 @@ explore: setup
 
 soak: setup
 	scripts/soak.sh $(SOAK_KILLS)
+
+wheels:
+	@PERDURE_CUDA=ON scripts/setup.sh
+	scripts/wheels.sh
 
 format: setup
 	scripts/format.sh --fix

@@ -58,9 +58,9 @@ class Bench {
     return {{"layout", name(layout_)},
             {"records", full.records},
             {"load_factor", full.load_factor},
-            {"used_bytes", full.used_bytes},
-            {"pool_bytes", full.pool_bytes},
-            {"bytes_per_record", static_cast<double>(full.used_bytes) / static_cast<double>(full.records)},
+            {"used_bytes", full.space.used_bytes},
+            {"pool_bytes", full.space.pool_bytes},
+            {"bytes_per_record", static_cast<double>(full.space.used_bytes) / static_cast<double>(full.records)},
             {"rows", rows}};
   }
 

@@ -109,11 +109,11 @@ class Bench {
     open.device = device_named(o_.device);
     open.threads = o_.threads;
     open.verify_reads = o_.verify_reads;
-    open.residency = residency_named(o_.residency);
-    open.gather = gather_named(o_.gather);
-    open.memory_budget = o_.memory_budget;
-    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, make);
-    open.cache_policy = cache_policy_named(o_.cache_policy);
+    open.memory.residency = residency_named(o_.residency);
+    open.memory.gather = gather_named(o_.gather);
+    open.memory.budget_bytes = o_.memory_budget;
+    if (o_.cache > 0) open.memory.cache_bytes = cache_bytes(o_.cache, o_.records, make);
+    open.memory.cache_policy = cache_policy_named(o_.cache_policy);
     return require(Store::create(pool_.path(), make, open), "create " + pool_.path());
   }
 
@@ -273,8 +273,8 @@ class Bench {
     std::printf("%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
                 stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes, o_.value_bytes,
                 place_ == Place::device ? "GPU" : "host", o_.layout.c_str(),
-                static_cast<double>(stats.mirror_bytes) * 1e-6, stats.residency_note.empty() ? "" : ", without ",
-                stats.residency_note.c_str());
+                static_cast<double>(stats.memory.mirror_bytes) * 1e-6, stats.memory.note.empty() ? "" : ", without ",
+                stats.memory.note.c_str());
     Json list = Json::array();
     for (Row const& row : rows_) {
       double const middle = median(row.mops);
@@ -292,9 +292,9 @@ class Bench {
                          {"gather", o_.gather},
                          {"in_flight", o_.in_flight},
                          {"cache", o_.cache},
-                         {"cache_records", stats.cache_records},
+                         {"cache_records", stats.memory.cache_records},
                          {"place", place_ == Place::device ? "device" : "host"},
-                         {"mirror_bytes", stats.mirror_bytes},
+                         {"mirror_bytes", stats.memory.mirror_bytes},
                          {"load_factor", stats.load_factor},
                          {"rows", list}});
   }

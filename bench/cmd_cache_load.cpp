@@ -62,9 +62,9 @@ Store create(Options const& o, std::string const& path) {
   open.threads = o.threads;
   open.verify_reads = o.verify_reads;
   bool const of_records = create.layout == Layout::word;  // which stand beside a mirror alone
-  open.residency = of_records ? Residency::mirrored : Residency::pm;
-  open.cache_bytes = cache_bytes(o.cache, o.records, create);
-  open.cache_policy = cache_policy_named(o.cache_policy);
+  open.memory.residency = of_records ? Residency::mirrored : Residency::pm;
+  open.memory.cache_bytes = cache_bytes(o.cache, o.records, create);
+  open.memory.cache_policy = cache_policy_named(o.cache_policy);
   return require(Store::create(path, create, open), "create " + path);
 }
 

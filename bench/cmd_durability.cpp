@@ -20,7 +20,7 @@ struct Options {
   std::size_t batch = 1u << 14;
   std::uint32_t key_bytes = 8;
   std::uint32_t value_bytes = 128;
-  std::uint64_t log_bytes = CreateOptions{}.log_bytes;
+  std::uint64_t log_bytes = CreateOptions{}.log.bytes;
   std::string layout = "word";
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
@@ -49,8 +49,8 @@ Contender contender(Options const& o, Durability durability, std::string const& 
   create.layout = layout_named(o.layout);
   create.durability = durability;
   if (durability == Durability::power) {
-    create.log_dir = o.log_dir;
-    create.log_bytes = o.log_bytes;
+    create.log.dir = o.log_dir;
+    create.log.bytes = o.log_bytes;
   }
   OpenOptions open;
   open.threads = o.threads;
@@ -92,8 +92,8 @@ Json speed(Contender const& c, Options const& o) {
           {"p99_us", percentile(c.measured.batch_us, 0.99)},
           {"max_us", percentile(c.measured.batch_us, 1)},
           {"survives", c.store.survives().describe()},
-          {"checkpoints", stats.checkpoints},
-          {"log_method", stats.log_method},
+          {"checkpoints", stats.log.checkpoints},
+          {"log_method", stats.log.method},
           {"medium", name(stats.medium)},
           {"machine", stats.machine},
           {"faults", c.faults}};

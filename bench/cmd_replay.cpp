@@ -66,14 +66,14 @@ std::unique_ptr<Store> load(Options const& o, std::string const& path) {
   create.expected_records = o.expected_records != 0 ? o.expected_records : o.operations;
   create.layout = layout_named(o.layout);
   create.durability = Durability::power;
-  create.log_dir = o.log_dir;
-  create.log_bytes = log_bytes(o);
+  create.log.dir = o.log_dir;
+  create.log.bytes = log_bytes(o);
   auto store = std::make_unique<Store>(require(Store::create(path, create, open_options(o)), "create " + path));
   RequestStream load(Workload::load, o.operations, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
   Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.operations);
   if (pass.faults > 0) throw Failure(pass.first_fault);
-  if (store->stats().checkpoints != 1) throw Failure("a checkpoint came in between: not all would be replayed");
+  if (store->stats().log.checkpoints != 1) throw Failure("a checkpoint came in between: not all would be replayed");
   return store;
 }
 
@@ -111,7 +111,7 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
   double const operations = static_cast<double>(o.operations);
   double const cores = o.cores();
   double const reading = std::max(read_before, read_after);
-  double const bytes = static_cast<double>(r.stats.log_used_bytes);
+  double const bytes = static_cast<double>(r.stats.log.used_bytes);
   double const speed = bytes / r.recovery.replay_seconds;
   double const wanted = std::min(kWantedOfReading * reading, kWantedPerCore * cores * bytes / operations);
   return {{"command", "replay"},
@@ -124,10 +124,10 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
           {"layout", o.layout},
           {"machine", r.stats.machine},
           {"cores", o.cores()},
-          {"log_method", r.stats.log_method},
+          {"log_method", r.stats.log.method},
           {"medium", name(r.stats.medium)},
           {"survives", r.survives},
-          {"log_bytes", r.stats.log_used_bytes},
+          {"log_bytes", r.stats.log.used_bytes},
           {"batches_replayed", r.recovery.replayed},
           {"growths", r.stats.growths},
           {"open_seconds", r.open_seconds},

@@ -106,12 +106,12 @@ class Run {
     open.threads = o_.threads;
     open.verify_reads = o_.verify_reads;
     open.count_accesses = counting;
-    open.residency = residency_named(o_.residency);
-    if (o_.cache > 0) open.cache_bytes = cache_bytes(o_.cache, o_.records, create_options());
-    open.cache_policy = cache_policy_named(o_.cache_policy);
+    open.memory.residency = residency_named(o_.residency);
+    if (o_.cache > 0) open.memory.cache_bytes = cache_bytes(o_.cache, o_.records, create_options());
+    open.memory.cache_policy = cache_policy_named(o_.cache_policy);
     // Gathering in order fetches a record that a batch names twice but once, and choosing how to gather takes
     // its time: as they come, counts are a record's.
-    if (counting && o_.cache > 0) open.gather = Gather::at_once;
+    if (counting && o_.cache > 0) open.memory.gather = Gather::at_once;
     return open;
   }
 

@@ -38,7 +38,8 @@ function(perdure_cpu_object target name instructions sources)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE perdure_warnings perdure_dep_hwy)
   target_compile_definitions(${name} PRIVATE PERDURE_CPU_FACTORY=${name})
-  target_compile_options(${name} PRIVATE ${instructions} -maes -mpclmul
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${name} PRIVATE ${instructions} -maes -mpclmul -ffunction-sections -fdata-sections
     $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)  # unique symbols cannot be made local
   if(PERDURE_SANITIZE)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${name}>)
@@ -53,4 +54,5 @@ function(perdure_cpu_object target name instructions sources)
     COMMAND_EXPAND_LISTS VERBATIM)
   set_source_files_properties(${sealed} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   target_sources(${target} PRIVATE ${sealed})
+  set_property(TARGET ${target} APPEND PROPERTY perdure_sealed ${sealed})
 endfunction()

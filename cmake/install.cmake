@@ -1,10 +1,15 @@
 # What `cmake --install` lays down for a C++ user: headers, the library and a package for
-# find_package(perdure). Component `cpp`; the Python module is component `python`.
+# find_package(perdure) and pkg-config. Component `cpp`; the Python module is component `python`, which is installed where it
+# is named and else left out.
 include(CMakePackageConfigHelpers)
 
 set(perdure_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/perdure")
 
-install(TARGETS perdure EXPORT perdureTargets
+set(perdure_libraries perdure)
+if(PERDURE_SHARED)
+  list(APPEND perdure_libraries perdure_shared)
+endif()
+install(TARGETS ${perdure_libraries} EXPORT perdureTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -54,5 +59,6 @@ install(FILES
   "${PROJECT_BINARY_DIR}/perdureConfigVersion.cmake"
   "${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake"
   DESTINATION "${perdure_package_dir}" COMPONENT cpp)
+include(pkgconfig)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/perdure" COMPONENT cpp)

@@ -10,6 +10,7 @@ endif()
 set(PERDURE_CUDA "AUTO" CACHE STRING "Build the GPU code: AUTO (where an nvcc is found), ON or OFF")
 set_property(CACHE PERDURE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PERDURE_CPU_ENGINES "avx2;avx512" CACHE STRING "Instruction sets of the CPU engines; the processor's best is used")
+option(PERDURE_SHARED "Build libperdure.so beside libperdure.a (BUILD_SHARED_LIBS turns this on)" ${perdure_is_main})
 option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
@@ -27,13 +28,25 @@ if(NOT PERDURE_SANITIZE MATCHES "^(|address;undefined|undefined;address|address|
   message(FATAL_ERROR "PERDURE_SANITIZE is '${PERDURE_SANITIZE}': give nothing, 'address;undefined' or 'thread'")
 endif()
 
+# In another's project that names no build type, ours alone is Release: this scope ends with our folder.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   if(PERDURE_SANITIZE)
     set(default_build_type Debug)
   else()
     set(default_build_type Release)
   endif()
-  set(CMAKE_BUILD_TYPE ${default_build_type} CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE ${default_build_type} CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+  else()
+    set(CMAKE_BUILD_TYPE ${default_build_type})
+  endif()
+endif()
+
+if(BUILD_SHARED_LIBS)
+  set(PERDURE_SHARED ON)
+endif()
+if(PERDURE_SANITIZE)
+  set(PERDURE_SHARED OFF)  # for sanitizers look into what it hides
 endif()
 
 # Packages unpacked by scripts/offline.sh on a machine without apt. What is built must find their shared

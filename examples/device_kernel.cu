@@ -88,7 +88,7 @@ int run(std::string const& path) {
   perdure::CreateOptions create;
   create.key_bytes = sizeof(Word);
   create.value_bytes = 8;
-  create.overwrite = true;
+  create.file.overwrite = true;
   perdure::OpenOptions open;
   open.device = perdure::Device::cuda;
   auto store = perdure::Store::create(path, create, open);

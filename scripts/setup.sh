@@ -51,7 +51,7 @@ is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" 
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
   printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev liburing-dev libgtest-dev librapidcheck-dev \
-    libcli11-dev nlohmann-json3-dev
+    libcli11-dev nlohmann-json3-dev pkg-config
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip fio ;; esac
@@ -75,6 +75,7 @@ has_command() {
     g++ | make | cmake) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     binutils) command -v nm >/dev/null ;;
+    pkg-config) command -v pkg-config >/dev/null ;;
     maven) command -v mvn >/dev/null ;;
     fio) command -v fio >/dev/null ;;
     unzip) command -v unzip >/dev/null ;;

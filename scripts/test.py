@@ -288,13 +288,13 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         Suite("cpp", "C++ tests, explorer", cpp("-LE")),
         Suite("layering", "who includes whom, what documents claim, build options", on_release(layering)),
         Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
-        Suite("package", "installed C++ package, README's C++, examples", on_release(package)),
+        Suite("package", "installed C++ package, symbols, README's C++, examples", on_release(package)),
         Suite("asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)),
         Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
     ]
     more = [
         Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp("-L")),
-        Suite("wheel", "wheel without CUDA, away from the sources", checks(["scripts/check_wheel.sh"])),
+        Suite("wheel", "wheels without CUDA, in clean venvs", checks(["scripts/check_wheel.sh"])),
         Suite("shared", "shared library, no precompiled headers", shared_library),
         Suite("frameworks", "arrays of PyTorch, JAX, CuPy; tables of pandas, polars", on_release(frameworks)),
         Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),

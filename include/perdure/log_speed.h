@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "perdure/export.h"
 #include "perdure/status.h"
 
 namespace perdure {
@@ -38,10 +39,10 @@ struct LogSpeed {
   double replay_operations_per_second = 0;
 };
 
-[[nodiscard]] Result<LogSpeed> measure_log(LogSpeedOptions const& options);
+[[nodiscard]] PERDURE_API Result<LogSpeed> measure_log(LogSpeedOptions const& options);
 
 /// Bytes a second at which the first `bytes` of a file are read in order, past the page cache where the
 /// file system can, with as many reads in flight as keep a disk busy. What replay is held against.
-[[nodiscard]] Result<double> measure_reading(std::string const& path, std::uint64_t bytes);
+[[nodiscard]] PERDURE_API Result<double> measure_reading(std::string const& path, std::uint64_t bytes);
 
 }  // namespace perdure

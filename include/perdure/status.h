@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "perdure/export.h"
+
 namespace perdure {
 
 enum class Code : std::uint8_t {
@@ -27,7 +29,7 @@ enum class Code : std::uint8_t {
 };
 
 /// The name of a code as the command line and Python print it, for example "no_space".
-[[nodiscard]] std::string_view name(Code code);
+[[nodiscard]] PERDURE_API std::string_view name(Code code);
 
 class [[nodiscard]] Status {
  public:

@@ -1,5 +1,6 @@
 // The store: a durable table of key-value records in one pool file, served by CPU warps or by a GPU.
 //
+// Arrays of a call (alignment, aliasing, streams, and whose they are meanwhile): perdure/batch.h.
 // Thread safety: every method may be called from any number of threads. With index gphash read batches
 // run side by side; a write batch is alone, so each batch sees all or nothing of every other batch. With a
 // Dash index batches of several threads, reads and writes, run beside each other, and each operation takes
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "perdure/batch.h"
+#include "perdure/export.h"
 #include "perdure/status.h"
 #include "perdure/survival.h"
 
@@ -64,6 +66,19 @@ struct ValueType {
   std::uint32_t extents[kMostExtents] = {};  // the first `rank` count, each at least 1; the others are 0
 };
 
+/// A file that a call makes: what it may replace, and whose it is. See Store::create.
+struct FileOptions {
+  bool overwrite = false;  // replace a file of the same kind (of durability power, the log's files too)
+  bool force = false;      // replace whatever file is there
+  std::uint32_t mode = 0;  // permission bits; 0 = not given
+};
+
+/// Durability power: the log and two images of the pool.
+struct LogOptions {
+  std::string dir = {};              // a directory on a disk
+  std::uint64_t bytes = 256u << 20;  // size of the log
+};
+
 struct CreateOptions {
   std::uint32_t key_bytes = 8;       // fixed, 1..128; 0 = variable length
   std::uint32_t value_bytes = 0;     // fixed, 1..max; 0 = variable length
@@ -71,46 +86,51 @@ struct CreateOptions {
   std::uint64_t max_bytes = 0;       // the pool file never grows past this; 0 = as the medium allows
   Index index = Index::gphash;
   Layout layout = Layout::word;
-  Shape shape;
+  Shape shape = {};
   Durability durability = Durability::process;
-  bool overwrite = false;            // replace an existing pool (and, with `power`, the log's files in log_dir)
-  bool force = false;                // replace whatever file is there
-  std::uint32_t mode = 0;            // permission bits of the files: see Store::create
-  std::string log_dir = {};  // durability power: a directory on a disk for the log and two images of the pool
-  std::uint64_t log_bytes = 256u << 20;  // size of that log
+  FileOptions file = {};
+  LogOptions log = {};
   ValueType value_type = {};  // of fixed-size values; value_bytes is then as many as a row has, or 0, and follows
 };
 
 /// What a pool made from a snapshot is to be. Sizes, layout and shape are the snapshot's.
 struct RestoreOptions {
   std::optional<Durability> durability = {};  // none: as the snapshot's pool had it
-  bool overwrite = false;                     // this and the next two: as in CreateOptions
-  bool force = false;
-  std::uint32_t mode = 0;
-  std::string log_dir = {};                   // durability power, as in CreateOptions
-  std::uint64_t log_bytes = 256u << 20;
+  FileOptions file = {};
+  LogOptions log = {};
 };
 
-struct SnapshotOptions {
-  bool overwrite = false;  // replace an older snapshot
-  bool force = false;      // replace whatever file is there
-  std::uint32_t mode = 0;  // permission bits of the file: see Store::create
-};
+using SnapshotOptions = FileOptions;
 
 /// Where probes go. `mirrored`: the slots' words, a tag of each, and keys and checksums of the records are
 /// held in the device's own memory as well, so that a probe or a miss touches no pool memory and a hit only
-/// its value. Layout `word` only. `automatic`: mirrored on a GPU, as far as memory_budget goes; else pm.
+/// its value. Layout `word` only. `automatic`: mirrored on a GPU, as far as MemoryOptions::budget_bytes goes; else pm.
 enum class Residency : std::uint8_t { automatic, pm, mirrored };
 
 /// How gets of a mirrored store fetch values: as they come, in the order of their addresses, by the host's threads
 /// into memory that the device reads in one go, or some in order and some by the host at the same time (`shared`).
 /// `automatic`: whatever is fastest here for so many, measured while running. The host takes part for pools up to
-/// 64 GiB; beyond, values are gathered in order, and Stats::residency_note says so if the host was asked for.
+/// 64 GiB; beyond, values are gathered in order, and MemoryStats::note says so if the host was asked for.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one, or any. Of layout
 /// `in_place` it takes buckets, by the gets that found their key there, or looked there in vain.
 enum class CachePolicy : std::uint8_t { lfu, lru, random };
+
+/// What is held of a pool in the device's own memory.
+struct MemoryOptions {
+  Residency residency = Residency::automatic;
+  Gather gather = Gather::automatic;
+  std::uint64_t budget_bytes = 0;  // for mirror and cache; 0 = 7/8 of what is free
+  std::uint64_t cache_bytes = 0;   // of it, for whole records (fixed sizes only), or buckets; filled by load_cache()
+  CachePolicy cache_policy = CachePolicy::lfu;
+};
+
+/// Sizes in bytes that a pool must have been made with, or it does not open; 0 = any.
+struct ExpectedSizes {
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+};
 
 struct OpenOptions {
   bool read_only = false;
@@ -122,14 +142,9 @@ struct OpenOptions {
   bool lock_memory = false;  // mlock the pool, so that it is never swapped out
   bool displacement = true;  // layout word: move one word when every candidate is full
   bool grow = true;  // false: a full table reports no_space instead of growing
-  std::uint32_t expect_key_bytes = 0;  // refuse a pool made with another key size; 0 = any
-  std::uint32_t expect_value_bytes = 0;  // likewise for values
   std::string log_dir = {};  // of a pool of durability power: it is made anew from there
-  Residency residency = Residency::automatic;
-  Gather gather = Gather::automatic;
-  std::uint64_t memory_budget = 0;  // bytes of the device's memory for mirror and cache; 0 = 7/8 of what is free
-  std::uint64_t cache_bytes = 0;  // of it, for whole records (fixed sizes only), or buckets; filled by load_cache()
-  CachePolicy cache_policy = CachePolicy::lfu;
+  ExpectedSizes expect = {};
+  MemoryOptions memory = {};
 };
 
 struct RecoveryReport {
@@ -161,6 +176,29 @@ struct AccessCounts {
   std::uint64_t cache_hits = 0;  // gets that the record cache answered, or whose key the bucket cache found
 };
 
+/// Bytes of the pool's file.
+struct SpaceStats {
+  std::uint64_t pool_bytes = 0;   // its size
+  std::uint64_t used_bytes = 0;   // header, live levels, heap superblocks in use, and room for dense buffers
+  std::uint64_t dense_bytes = 0;  // of it, for dense buffers: two copies of each
+};
+
+/// What is held in the device's own memory.
+struct MemoryStats {
+  Residency residency = Residency::pm;
+  std::uint64_t mirror_bytes = 0;
+  std::string note;                 // what the mirror lacks, and why; empty when it lacks nothing
+  std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
+  std::uint64_t cache_bytes = 0;    // of a bucket cache, with what buckets are chosen by
+};
+
+/// Of durability power.
+struct LogStats {
+  std::uint64_t used_bytes = 0;   // not yet covered by both checkpoints
+  std::uint64_t checkpoints = 0;  // since open
+  std::string method;             // for example "io_uring, O_DIRECT, registered buffers"
+};
+
 struct Stats {
   std::uint64_t records = 0;  // of a Dash index that was not closed in order: counted when first asked for
   std::string damage;  // of a Dash index: what the counting met, so that `records` lacks some; empty: nothing
@@ -170,30 +208,23 @@ struct Stats {
   std::uint64_t units_left = 0;  // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t displacements = 0;  // words moved aside since open
   std::uint64_t batches = 0;  // batches since open
-  std::uint64_t pool_bytes = 0;  // size of the file
-  std::uint64_t used_bytes = 0;  // header, live levels, heap superblocks in use, and room for dense buffers
-  std::uint64_t dense_bytes = 0;  // of it, for dense buffers: two copies of each
   AccessCounts accesses;
+  SpaceStats space;
+  MemoryStats memory;
+  LogStats log;
+  // What the pool is.
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
   ValueType value_type;
   std::uint32_t max_key_bytes = 0;
   std::uint32_t max_value_bytes = 0;
   std::uint32_t top_level = 0;  // log2 of its buckets
-  Shape shape;
+  Shape shape = {};
   Index index = Index::gphash;
   std::uint64_t segments = 0;  // of a Dash index
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
-  Residency residency = Residency::pm;
-  std::uint64_t mirror_bytes = 0;  // of the device's memory
-  std::string residency_note;  // what the mirror lacks, and why; empty when it lacks nothing
-  std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
-  std::uint64_t cache_bytes = 0;  // of the device's memory; of a bucket cache, with what buckets are chosen by
-  std::uint64_t log_used_bytes = 0;  // durability power; not yet covered by both checkpoints
-  std::uint64_t checkpoints = 0;  // durability power; since open
-  std::string log_method;  // durability power, for example "io_uring, O_DIRECT, registered buffers"
   std::string machine;  // for example "cpu avx512 x2" or "cuda NVIDIA H200"
 };
 
@@ -242,9 +273,9 @@ struct TransactionOptions {
 
 /// Batches that take effect together or not at all, whatever happens: see Store::begin. Any thread may use, end or
 /// destroy it, one at a time. Destroying one that has not ended aborts it.
-class Transaction {
+class PERDURE_API Transaction {
  public:
-  struct State;  // the library's own
+  struct PERDURE_INTERNAL State;  // the library's own
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
   ~Transaction();
@@ -252,7 +283,7 @@ class Transaction {
   /// The registered dense buffers, as they are now (device arrays: once `stream`, a cudaStream_t, has come here), and
   /// this number, 2^63 - 2 at most, are part of the transaction: they take effect with its batches or not at all. Once
   /// a transaction, and as one of its operations.
-  Status write_step(std::uint64_t step, void* stream = nullptr);
+  Status write_step(std::uint64_t step, CUstream_st* stream = nullptr);
 
   /// With this one store all its batches stay, and survive what the pool's durability survives.
   Status commit();
@@ -274,9 +305,9 @@ struct DeviceView;
 
 /// A store in the hands of the user's own kernels: see Store::device_session. Any thread may end or destroy it.
 /// Destroying one that has not ended ends it.
-class DeviceSession {
+class PERDURE_API DeviceSession {
  public:
-  struct State;  // the library's own
+  struct PERDURE_INTERNAL State;  // the library's own
   DeviceSession(DeviceSession&&) noexcept;
   DeviceSession& operator=(DeviceSession&&) noexcept;
   ~DeviceSession();
@@ -294,9 +325,9 @@ class DeviceSession {
   std::shared_ptr<State> state_;
 };
 
-class Store {
+class PERDURE_API Store {
  public:
-  struct Impl;  // the library's own
+  struct PERDURE_INTERNAL Impl;  // the library's own
   /// Makes a pool and opens it. The path's file system decides the medium: tmpfs (/dev/shm),
   /// hugetlbfs, or a file (CPU only); "memfd:NAME" is anonymous memory that dies with the process (not with durability
   /// power).
@@ -353,7 +384,7 @@ class Store {
   Status register_dense(std::vector<DenseBuffer> const& buffers);
   /// Fills the registered buffers with what the last step that committed saved of them, and answers its number; none
   /// where there has been no step yet, and the buffers are as they were.
-  Result<std::optional<std::uint64_t>> restore_step(void* stream = nullptr);
+  Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream = nullptr);
 
   /// Hands the store to kernels of the user's own, which find, put, update and erase keys warp by warp, each durably
   /// when it returns (perdure/device.cuh). Until the session ends other threads wait, and calls of the thread that
@@ -364,7 +395,7 @@ class Store {
 
   /// Fills the record cache anew, with what was got since the last time and cache_policy says. Until the next
   /// load its contents are frozen (GPHash, section 3.3); a record that is changed leaves it. Gets go on
-  /// meanwhile, writers wait. Code::unsupported without cache_bytes or without a mirror.
+  /// meanwhile, writers wait. Code::unsupported without MemoryOptions::cache_bytes or without a mirror.
   /// Layout `in_place` caches buckets, as GPHash does, and has no mirror: a key that is found there costs its record
   /// alone. A bucket that is changed stays, and its copy is changed with it; a resize empties the cache.
   Result<CacheReport> load_cache();
@@ -417,8 +448,8 @@ struct DeviceInfo {
   std::string description;  // "Intel ... 2 cores, avx512", "NVIDIA H200, 139 GiB, driver 580"
   std::string why_not;  // when not available
 };
-[[nodiscard]] std::vector<DeviceInfo> devices();
+[[nodiscard]] PERDURE_API std::vector<DeviceInfo> devices();
 
-[[nodiscard]] std::string_view version();
+[[nodiscard]] PERDURE_API std::string_view version();
 
 }  // namespace perdure

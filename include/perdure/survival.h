@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "perdure/export.h"
+
 namespace perdure {
 
 enum class Event : std::uint8_t { kernel_abort, process_kill, gpu_reset, os_crash, power_loss };
@@ -12,7 +14,7 @@ enum class Basis : std::uint8_t { none, declared, asserted, emulated };  // by t
 enum class Medium : std::uint8_t { tmpfs, hugetlbfs, memfd, file };
 enum class Durability : std::uint8_t { none, process, power };
 
-struct Survival {
+struct PERDURE_API Survival {
   bool kernel_abort = false;
   bool process_kill = false;
   bool gpu_reset = false;
@@ -24,7 +26,7 @@ struct Survival {
   [[nodiscard]] std::string describe() const;
 };
 
-[[nodiscard]] Survival survives(Medium medium);
-[[nodiscard]] std::string name(Medium medium);
+[[nodiscard]] PERDURE_API Survival survives(Medium medium);
+[[nodiscard]] PERDURE_API std::string name(Medium medium);
 
 }  // namespace perdure

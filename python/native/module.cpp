@@ -47,7 +47,7 @@ std::span<OpKind const> span_of(Kinds const& kinds) {
 }
 
 CallOptions call_as(std::uintptr_t stream, bool atomic, Transaction* transaction, Stop stop) {
-  return {.stream = reinterpret_cast<void*>(stream), .atomic = atomic, .transaction = transaction, .stop = stop};
+  return {.stream = reinterpret_cast<CUstream_st*>(stream), .atomic = atomic, .transaction = transaction, .stop = stop};
 }
 
 Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
@@ -135,11 +135,11 @@ void register_dense(Store& store, nb::list const& named) {
 }
 
 std::optional<std::uint64_t> restore_step(Store& store, std::uintptr_t stream) {
-  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<void*>(stream)); }));
+  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void write_step(Transaction& transaction, std::uint64_t step, std::uintptr_t stream) {
-  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<void*>(stream)); }));
+  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void commit(Transaction& transaction) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "perdure/batch.h"
@@ -190,6 +191,16 @@ void bind_value_type(nb::module_& module) {
   type.attr("dtypes") = nb::tuple(names);
 }
 
+/// Options that C++ has in groups are one flat list in Python.
+template <class T, class Group, class Field>
+auto from(Group T::* group, Field Group::* member) {
+  return [group, member](T const& self) { return self.*group.*member; };
+}
+template <class T, class Group, class Field>
+auto into(Group T::* group, Field Group::* member) {
+  return [group, member](T& self, Field value) { self.*group.*member = std::move(value); };
+}
+
 void bind_options(nb::module_& module) {
   nb::class_<CreateOptions>(module, "CreateOptions")
       .def(nb::init<>())
@@ -201,20 +212,29 @@ void bind_options(nb::module_& module) {
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
-      .def_rw("overwrite", &CreateOptions::overwrite)
-      .def_rw("force", &CreateOptions::force)
-      .def_rw("mode", &CreateOptions::mode)
-      .def_rw("log_dir", &CreateOptions::log_dir)
-      .def_rw("log_bytes", &CreateOptions::log_bytes)
+      .def_prop_rw("overwrite", from(&CreateOptions::file, &FileOptions::overwrite),
+                   into(&CreateOptions::file, &FileOptions::overwrite))
+      .def_prop_rw("force", from(&CreateOptions::file, &FileOptions::force),
+                   into(&CreateOptions::file, &FileOptions::force))
+      .def_prop_rw("mode", from(&CreateOptions::file, &FileOptions::mode),
+                   into(&CreateOptions::file, &FileOptions::mode))
+      .def_prop_rw("log_dir", from(&CreateOptions::log, &LogOptions::dir), into(&CreateOptions::log, &LogOptions::dir))
+      .def_prop_rw("log_bytes", from(&CreateOptions::log, &LogOptions::bytes),
+                   into(&CreateOptions::log, &LogOptions::bytes))
       .def_rw("value_type", &CreateOptions::value_type);
   nb::class_<RestoreOptions>(module, "RestoreOptions")
       .def(nb::init<>())
       .def_rw("durability", &RestoreOptions::durability, nb::arg().none())
-      .def_rw("overwrite", &RestoreOptions::overwrite)
-      .def_rw("force", &RestoreOptions::force)
-      .def_rw("mode", &RestoreOptions::mode)
-      .def_rw("log_dir", &RestoreOptions::log_dir)
-      .def_rw("log_bytes", &RestoreOptions::log_bytes);
+      .def_prop_rw("overwrite", from(&RestoreOptions::file, &FileOptions::overwrite),
+                   into(&RestoreOptions::file, &FileOptions::overwrite))
+      .def_prop_rw("force", from(&RestoreOptions::file, &FileOptions::force),
+                   into(&RestoreOptions::file, &FileOptions::force))
+      .def_prop_rw("mode", from(&RestoreOptions::file, &FileOptions::mode),
+                   into(&RestoreOptions::file, &FileOptions::mode))
+      .def_prop_rw("log_dir", from(&RestoreOptions::log, &LogOptions::dir),
+                   into(&RestoreOptions::log, &LogOptions::dir))
+      .def_prop_rw("log_bytes", from(&RestoreOptions::log, &LogOptions::bytes),
+                   into(&RestoreOptions::log, &LogOptions::bytes));
   nb::class_<SnapshotOptions>(module, "SnapshotOptions")
       .def(nb::init<>())
       .def_rw("overwrite", &SnapshotOptions::overwrite)
@@ -231,14 +251,21 @@ void bind_options(nb::module_& module) {
       .def_rw("lock_memory", &OpenOptions::lock_memory)
       .def_rw("displacement", &OpenOptions::displacement)
       .def_rw("grow", &OpenOptions::grow)
-      .def_rw("expect_key_bytes", &OpenOptions::expect_key_bytes)
-      .def_rw("expect_value_bytes", &OpenOptions::expect_value_bytes)
+      .def_prop_rw("expect_key_bytes", from(&OpenOptions::expect, &ExpectedSizes::key_bytes),
+                   into(&OpenOptions::expect, &ExpectedSizes::key_bytes))
+      .def_prop_rw("expect_value_bytes", from(&OpenOptions::expect, &ExpectedSizes::value_bytes),
+                   into(&OpenOptions::expect, &ExpectedSizes::value_bytes))
       .def_rw("log_dir", &OpenOptions::log_dir)
-      .def_rw("residency", &OpenOptions::residency)
-      .def_rw("gather", &OpenOptions::gather)
-      .def_rw("memory_budget", &OpenOptions::memory_budget)
-      .def_rw("cache_bytes", &OpenOptions::cache_bytes)
-      .def_rw("cache_policy", &OpenOptions::cache_policy);
+      .def_prop_rw("residency", from(&OpenOptions::memory, &MemoryOptions::residency),
+                   into(&OpenOptions::memory, &MemoryOptions::residency))
+      .def_prop_rw("gather", from(&OpenOptions::memory, &MemoryOptions::gather),
+                   into(&OpenOptions::memory, &MemoryOptions::gather))
+      .def_prop_rw("memory_budget", from(&OpenOptions::memory, &MemoryOptions::budget_bytes),
+                   into(&OpenOptions::memory, &MemoryOptions::budget_bytes))
+      .def_prop_rw("cache_bytes", from(&OpenOptions::memory, &MemoryOptions::cache_bytes),
+                   into(&OpenOptions::memory, &MemoryOptions::cache_bytes))
+      .def_prop_rw("cache_policy", from(&OpenOptions::memory, &MemoryOptions::cache_policy),
+                   into(&OpenOptions::memory, &MemoryOptions::cache_policy));
 }
 
 void bind_shape(nb::module_& module) {
@@ -322,9 +349,9 @@ void bind_stats(nb::module_& module) {
       .field("units_left", &Stats::units_left)
       .field("displacements", &Stats::displacements)
       .field("batches", &Stats::batches)
-      .field("pool_bytes", &Stats::pool_bytes)
-      .field("used_bytes", &Stats::used_bytes)
-      .field("dense_bytes", &Stats::dense_bytes)
+      .field("pool_bytes", &Stats::space, &SpaceStats::pool_bytes)
+      .field("used_bytes", &Stats::space, &SpaceStats::used_bytes)
+      .field("dense_bytes", &Stats::space, &SpaceStats::dense_bytes)
       .field("accesses", &Stats::accesses)
       .field("key_bytes", &Stats::key_bytes)
       .field("value_bytes", &Stats::value_bytes)
@@ -339,15 +366,15 @@ void bind_stats(nb::module_& module) {
       .field("layout", &Stats::layout)
       .field("device", &Stats::device)
       .field("medium", &Stats::medium)
-      .field("residency", &Stats::residency)
-      .field("mirror_bytes", &Stats::mirror_bytes)
-      .field("residency_note", &Stats::residency_note)
+      .field("residency", &Stats::memory, &MemoryStats::residency)
+      .field("mirror_bytes", &Stats::memory, &MemoryStats::mirror_bytes)
+      .field("residency_note", &Stats::memory, &MemoryStats::note)
       .field("damage", &Stats::damage)
-      .field("cache_records", &Stats::cache_records)
-      .field("cache_bytes", &Stats::cache_bytes)
-      .field("log_used_bytes", &Stats::log_used_bytes)
-      .field("checkpoints", &Stats::checkpoints)
-      .field("log_method", &Stats::log_method)
+      .field("cache_records", &Stats::memory, &MemoryStats::cache_records)
+      .field("cache_bytes", &Stats::memory, &MemoryStats::cache_bytes)
+      .field("log_used_bytes", &Stats::log, &LogStats::used_bytes)
+      .field("checkpoints", &Stats::log, &LogStats::checkpoints)
+      .field("log_method", &Stats::log, &LogStats::method)
       .field("machine", &Stats::machine)
       .done();
 }

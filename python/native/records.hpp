@@ -34,6 +34,12 @@ class Record {
     return *this;
   }
 
+  /// A field of a group, as one of the record's own.
+  template <class Group, class Field>
+  Record& field(char const* name, Group T::* group, Field Group::* member) {
+    return computed(name, [group, member](T const& self) { return self.*group.*member; });
+  }
+
   template <class Get>
   Record& computed(char const* name, Get get) {
     class_.def_prop_ro(name, get);

@@ -224,7 +224,11 @@ def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
 
 
 def bench_program(name: str = "perdure-bench") -> Path:
-    return _installed_program(name, "configure with -DPERDURE_BENCH=ON")
+    return _installed_program(
+        name,
+        "in a checkout, scripts/build.sh PERDURE_BENCH=ON installs it; elsewhere pip install with"
+        " -C cmake.define.PERDURE_BENCH=ON",
+    )
 
 
 def explore_program() -> Path:

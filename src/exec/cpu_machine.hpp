@@ -78,7 +78,7 @@ class CpuMachine {
 
   explicit CpuMachine(Shared& shared) : workers_(shared.workers) {}
 
-  Status begin(void*) { return {}; }
+  Status begin(CUstream_st*) { return {}; }
 
   Status bring(Column const& column, ByteColumn& here, int) {
     if (column.place != Place::host) {

@@ -162,7 +162,7 @@ class CudaMachine {
   }
 
   /// Work begins after what the caller has put on `stream`.
-  Status begin(void* stream) {
+  Status begin(CUstream_st* stream) {
     if (Status s = cuda_status(cudaSetDevice(shared_->device), "choosing the device"); !s.ok()) return s;
     if (stream_ == nullptr) {
       if (Status s = cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
@@ -177,10 +177,7 @@ class CudaMachine {
       if (Status s = cuda_status(cudaStreamSynchronize(copies_), "copying a batch to the host"); !s.ok()) return s;
     }
     // A null stream is the legacy default stream: arrays without a stream of their own are ready there.
-    if (Status s =
-            cuda_status(cudaEventRecord(ready_, static_cast<cudaStream_t>(stream)), "waiting for the caller's stream");
-        !s.ok())
-      return s;
+    if (Status s = cuda_status(cudaEventRecord(ready_, stream), "waiting for the caller's stream"); !s.ok()) return s;
     return cuda_status(cudaStreamWaitEvent(stream_, ready_), "waiting for the caller's stream");
   }
 

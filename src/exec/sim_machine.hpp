@@ -50,7 +50,7 @@ class SimMachine {
 
   explicit SimMachine(Shared& shared) : shared_(&shared) {}
 
-  Status begin(void*) { return {}; }
+  Status begin(CUstream_st*) { return {}; }
   Status bring(Column const& column, ByteColumn& here, int) {
     here = {column.data, column.offsets, column.width};
     return {};

@@ -31,7 +31,7 @@ class Scheduled {
 OpenOptions open_options(char const* log_dir) {
   OpenOptions o;
   o.threads = 1;
-  o.residency = Residency::pm;
+  o.memory.residency = Residency::pm;
   o.log_dir = log_dir;
   return o;
 }
@@ -106,8 +106,8 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   create.layout = scenario_->layout;
   create.shape = scenario_->shape;
   create.durability = Durability::power;
-  create.log_dir = kLog;
-  create.log_bytes = kRing;
+  create.log.dir = kLog;
+  create.log.bytes = kRing;
   std::memset(arena_.data(), 0, arena_.file_bytes);
   start_recording({});
   Expected half_made;
@@ -205,7 +205,7 @@ PowerRunner::Wrong PowerRunner::live(Contents& contents) {
   }
   if (auto wrong = check_gets(*store, *scenario_, contents)) return "after the last batch, " + *wrong;
   if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
-  if (!quiet_) totals_->checkpoints += store->stats().checkpoints;
+  if (!quiet_) totals_->checkpoints += store->stats().log.checkpoints;
   if (!quiet_) totals_->growths += store->stats().growths;
   Status const s = store->close();
   return s.ok() ? std::nullopt : Wrong("close: " + s.message());
@@ -367,7 +367,7 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
   std::memset(arena_.data(), 0, arena_.file_bytes);
   RestoreOptions o;
   o.durability = Durability::process;
-  o.overwrite = true;
+  o.file.overwrite = true;
   auto restored = Store::restore(kSnapshot, kPath, o, open_options(""));
   if (!restored && restored.status().code() == Code::not_found && !expected.snapshot) return std::nullopt;
   if (!restored) return "a snapshot is lost: " + restored.status().message();

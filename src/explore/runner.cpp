@@ -25,10 +25,10 @@ OpenOptions open_options(bool grows = true) {
   OpenOptions o;
   o.threads = 1;
   o.grow = grows;
-  o.residency = machine.mirrored ? Residency::mirrored : Residency::pm;
+  o.memory.residency = machine.mirrored ? Residency::mirrored : Residency::pm;
   if (machine.cached) {
-    o.cache_bytes = kCacheBytes;
-    o.cache_policy = CachePolicy::random;  // loads evict, though nobody gets
+    o.memory.cache_bytes = kCacheBytes;
+    o.memory.cache_policy = CachePolicy::random;  // loads evict, though nobody gets
   }
   return o;
 }

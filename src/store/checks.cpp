@@ -92,8 +92,8 @@ Status check_expected(std::string const& path, OpenOptions const& options, pm::P
     return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
                ", not " + std::to_string(wanted));
   };
-  if (Status s = expect("key_bytes", options.expect_key_bytes, h.key_bytes); !s.ok()) return s;
-  return expect("value_bytes", options.expect_value_bytes, h.value_bytes);
+  if (Status s = expect("key_bytes", options.expect.key_bytes, h.key_bytes); !s.ok()) return s;
+  return expect("value_bytes", options.expect.value_bytes, h.value_bytes);
 }
 
 Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call, std::span<KeyStatus> statuses) {

@@ -13,9 +13,8 @@
 
 namespace perdure {
 
-/// How a file is made, of CreateOptions, RestoreOptions or SnapshotOptions.
-template <class Options>
-[[nodiscard]] pm::MakeOptions make_options(Options const& o) {
+/// How a file is made.
+[[nodiscard]] inline pm::MakeOptions make_options(FileOptions const& o) {
   return {.overwrite = o.overwrite, .force = o.force, .mode = o.mode};
 }
 /// Sizes of keys, values, superblocks and the pool, as far as they are possible.

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path, 
   header.levels = header.hashes = header.slots = 1;
   if (Status s = set_sizes(header, create); !s.ok()) return s;
   std::uint64_t const superblocks = superblocks_for(header, {}, create.expected_records);
-  auto pool = pm::Pool::create(path, header, superblocks, make_options(create), {false, open.lock_memory, false});
+  auto pool = pm::Pool::create(path, header, superblocks, make_options(create.file), {false, open.lock_memory, false});
   if (!pool) return pool.status();
   auto store = std::make_unique<DashStore>(path, open, std::move(*pool));
   if (Status s = store->make_table(create.expected_records); !s.ok()) return s;
@@ -297,7 +297,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
   CreateOptions create;
   create.index = static_cast<Index>(pool.header().index);
   create.durability = restore.durability.value_or(static_cast<Durability>(pool.header().durability));
-  create.log_dir = restore.log_dir;
+  create.log.dir = restore.log.dir;
   if (Status s = check_create(path, create); !s.ok()) return s;
   // Before anything is claimed: headers of blocks and records carry the pool's identity.
   pool.take_identity(static_cast<std::uint8_t>(create.durability));

@@ -28,16 +28,16 @@ Status DashStore::check_create(std::string const& path, CreateOptions const& cre
     return bad(with + " has no shape of levels, hashes and slots; leave shape out, or choose index gphash");
   if (create.durability == Durability::power)
     return unsupported(with + " has no redo log for durability power; choose durability process, or index gphash");
-  return check_log_dir(path, create.durability, create.log_dir);
+  return check_log_dir(path, create.durability, create.log.dir);
 }
 
 Status DashStore::check_open_options(std::string const& path, Index index, OpenOptions const& options) {
   std::string const with = "pool " + path + ": index " + name(index);
   if (options.device == Device::cuda)
     return unsupported(with + " is for threads of the host; use device cpu, or a pool of index gphash");
-  if (options.residency == Residency::mirrored)
+  if (options.memory.residency == Residency::mirrored)
     return bad(with + " is never mirrored; use residency pm, or a pool of index gphash");
-  if (options.cache_bytes != 0)
+  if (options.memory.cache_bytes != 0)
     return unsupported(with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
   if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
   if (!options.grow)
@@ -57,7 +57,7 @@ Result<std::shared_ptr<Transaction::State>> DashStore::begin(TransactionOptions 
 Status DashStore::register_dense(std::vector<DenseBuffer> const&) {
   return lacks("steps", "use a pool of index gphash for dense buffers");
 }
-Result<std::optional<std::uint64_t>> DashStore::restore_step(void*) {
+Result<std::optional<std::uint64_t>> DashStore::restore_step(CUstream_st*) {
   return lacks("steps", "use a pool of index gphash for dense buffers");
 }
 Result<std::shared_ptr<DeviceSession::State>> DashStore::device_session(DeviceSessionOptions const&, bool) {

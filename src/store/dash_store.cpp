@@ -344,8 +344,8 @@ Stats DashStore::stats_open() {
   s.medium = pool_.medium();
   s.machine = "cpu x" + std::to_string(workers_.threads());
   std::lock_guard const lock(memory_);
-  s.pool_bytes = pool_.bytes();
-  s.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
+  s.space.pool_bytes = pool_.bytes();
+  s.space.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
   return s;
 }
 

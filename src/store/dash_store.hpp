@@ -51,7 +51,7 @@ class DashStore final : public Store::Impl {
   // What a Dash index lacks: see dash_refusals.cpp.
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) override;
   Status register_dense(std::vector<DenseBuffer> const& buffers) override;
-  Result<std::optional<std::uint64_t>> restore_step(void* stream) override;
+  Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) override;
   Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
                                                                bool anywhere) override;
   Result<CacheReport> load_cache() override;

@@ -31,7 +31,7 @@ struct Call {
   std::span<OpKind const> kinds;  // empty = all `kind`
   Rmw rmw = Rmw::replace;
   Element element = Element::u8;
-  void* stream = nullptr;
+  CUstream_st* stream = nullptr;
   KeyStatus* device_statuses = nullptr;
   bool keep = false;  // its columns are wanted in host memory: see Session::kept
 };
@@ -152,8 +152,8 @@ class Engine {
   virtual Result<std::vector<std::uint32_t>> take_refused() = 0;
   /// From the arrays into the pool, after what the caller has put on `stream`: all is there when it returns, and the
   /// caller orders it. Then the other way.
-  virtual Status save(std::span<PoolCopy const> copies, void* stream) = 0;
-  virtual Status load(std::span<PoolCopy const> copies, void* stream) = 0;
+  virtual Status save(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
+  virtual Status load(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual exec::Counts get_counts() = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
   [[nodiscard]] virtual MirrorReport mirror() = 0;

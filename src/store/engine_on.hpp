@@ -698,7 +698,7 @@ class EngineOn final : public Engine {
     return units;
   }
 
-  Status save(std::span<PoolCopy const> copies, void* stream) override {
+  Status save(std::span<PoolCopy const> copies, CUstream_st* stream) override {
     return copy_each(copies, stream, [](Machine& machine, PoolCopy const& copy) {
       Status const sent = machine.return_bytes(copy.pool, copy.array, copy.bytes);
       pm::wrote(copy.pool, copy.bytes);
@@ -706,7 +706,7 @@ class EngineOn final : public Engine {
     });
   }
 
-  Status load(std::span<PoolCopy const> copies, void* stream) override {
+  Status load(std::span<PoolCopy const> copies, CUstream_st* stream) override {
     return copy_each(copies, stream, [](Machine& machine, PoolCopy const& copy) {
       pm::will_read(copy.pool, copy.bytes);
       return machine.send(copy.array, copy.pool, copy.bytes);
@@ -723,7 +723,7 @@ class EngineOn final : public Engine {
  private:
   /// By the machine's own copying, so that arrays in its memory need no way round.
   template <class F>
-  Status copy_each(std::span<PoolCopy const> copies, void* stream, F one) {
+  Status copy_each(std::span<PoolCopy const> copies, CUstream_st* stream, F one) {
     if constexpr (Machine::kPoolIsFar) {
       Machine machine(state_.machines);
       if (Status s = machine.begin(stream); !s.ok()) return s;

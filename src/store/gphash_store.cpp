@@ -34,7 +34,7 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
     return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" + std::to_string(s.slots) +
                "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
-  if (Status fits = check_log_dir(path, o.durability, o.log_dir); !fits.ok()) return fits;
+  if (Status fits = check_log_dir(path, o.durability, o.log.dir); !fits.ok()) return fits;
   pm::PoolHeader h{};
   h.layout = static_cast<std::uint8_t>(o.layout);
   h.durability = static_cast<std::uint8_t>(o.durability);
@@ -91,7 +91,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
       gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
   pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
   auto pool = pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records),
-                               make_options(create), map);
+                               make_options(create.file), map);
   if (!pool) return pool.status();
   auto impl = std::make_unique<GphashStore>(path, open, std::move(*pool));
   if (Status s = impl->table_.create(top, impl->workers_); !s.ok()) return s;
@@ -161,12 +161,12 @@ Status GphashStore::start() {
   e.verify_reads = options.verify_reads;
   e.displacement = options.displacement;
   e.workers = &workers_;
-  e.gather = options.gather;
-  e.memory_budget = options.memory_budget;
-  e.cache_bytes = options.cache_bytes;
-  e.cache_policy = options.cache_policy;
-  e.mirrored = options.residency == Residency::mirrored ||
-               (options.residency == Residency::automatic && options.device == Device::cuda && !e.in_place);
+  e.gather = options.memory.gather;
+  e.memory_budget = options.memory.budget_bytes;
+  e.cache_bytes = options.memory.cache_bytes;
+  e.cache_policy = options.memory.cache_policy;
+  e.mirrored = options.memory.residency == Residency::mirrored ||
+               (options.memory.residency == Residency::automatic && options.device == Device::cuda && !e.in_place);
   if (e.in_place && e.mirrored)
     return bad("pool " + path + " has layout in_place, which is never mirrored; open it with residency pm");
   if (options.device == Device::cuda) {
@@ -494,11 +494,11 @@ Stats GphashStore::stats() {
     add(engine_->get_counts());
     s.machine = engine_->describe();
     MirrorReport const mirror = engine_->mirror();
-    s.mirror_bytes = mirror.bytes;
-    s.residency = mirror.bytes > 0 ? Residency::mirrored : Residency::pm;
-    s.residency_note = mirror.lacks;
-    s.cache_records = mirror.cache_records;
-    s.cache_bytes = mirror.cache_bytes;
+    s.memory.mirror_bytes = mirror.bytes;
+    s.memory.residency = mirror.bytes > 0 ? Residency::mirrored : Residency::pm;
+    s.memory.note = mirror.lacks;
+    s.memory.cache_records = mirror.cache_records;
+    s.memory.cache_bytes = mirror.cache_bytes;
   }
   std::lock_guard const lock(stats_mutex_);
   s.records = records_;
@@ -507,9 +507,9 @@ Stats GphashStore::stats() {
   s.growths = growths_;
   s.displacements = displacements_;
   s.batches = batches_;
-  s.pool_bytes = pool_.bytes();
-  s.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
-  s.dense_bytes = dense_.bytes();
+  s.space.pool_bytes = pool_.bytes();
+  s.space.used_bytes = pool_.superblocks_in_use() * pool_.superblock_bytes();
+  s.space.dense_bytes = dense_.bytes();
   s.accesses = accesses_;
   s.key_bytes = h.key_bytes;
   s.value_bytes = h.value_bytes;
@@ -523,9 +523,9 @@ Stats GphashStore::stats() {
   s.device = options.device;
   s.medium = pool_.medium();
   if (power_) {
-    s.log_used_bytes = power_->log().used_bytes();
-    s.checkpoints = power_->checkpoints_written();
-    s.log_method = power_->log().method().describe();
+    s.log.used_bytes = power_->log().used_bytes();
+    s.log.checkpoints = power_->checkpoints_written();
+    s.log.method = power_->log().method().describe();
   }
   return s;
 }
@@ -540,7 +540,7 @@ void GphashStore::reset_counts() {
 /// Emptied alone, so that no get that saw the old contents still reads them; chosen and filled while gets go on, and
 /// no writer changes what is being copied.
 Result<CacheReport> GphashStore::load_cache() {
-  if (options.cache_bytes == 0)
+  if (options.memory.cache_bytes == 0)
     return Status{Code::unsupported, "pool " + path + " was opened without a record cache: set cache_bytes"};
   bool const of_buckets = pool_.header().layout == static_cast<std::uint8_t>(Layout::in_place);
   if (!of_buckets && (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0))

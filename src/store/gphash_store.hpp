@@ -57,8 +57,8 @@ class GphashStore final : public Store::Impl {
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) override;
   static Status end(Transaction::State* transaction, bool commit);
   Status register_dense(std::vector<DenseBuffer> const& buffers) override;
-  static Status write_step(Transaction::State* transaction, std::uint64_t step, void* stream);
-  Result<std::optional<std::uint64_t>> restore_step(void* stream) override;
+  static Status write_step(Transaction::State* transaction, std::uint64_t step, CUstream_st* stream);
+  Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) override;
   Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
                                                                bool anywhere) override;
   static Status end(DeviceSession::State* session);
@@ -178,9 +178,9 @@ class GphashStore final : public Store::Impl {
   [[nodiscard]] std::vector<Offset> dense_copies(bool counting) const;
   template <class F>
   std::vector<PoolCopy> copy_buffers(std::vector<Offset> const& places, F host);
-  Status save_buffers(std::vector<Offset> const& to, void* stream);
-  Status load_buffers(std::vector<Offset> const& from, void* stream);
-  Status write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream);
+  Status save_buffers(std::vector<Offset> const& to, CUstream_st* stream);
+  Status load_buffers(std::vector<Offset> const& from, CUstream_st* stream);
+  Status write_step_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream);
   // Device sessions.
   Status check_device_session(bool anywhere) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself

@@ -35,12 +35,12 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& pat
   if (Status s = can_run(open.device); !s.ok()) return s;
   CreateOptions create;
   create.durability = restore.durability.value_or(static_cast<Durability>(pool.header().durability));
-  create.overwrite = restore.overwrite;
-  create.force = restore.force;
-  create.mode = restore.mode;
-  create.log_dir = restore.log_dir;
-  create.log_bytes = restore.log_bytes;
-  if (Status s = check_log_dir(path, create.durability, create.log_dir); !s.ok()) return s;
+  create.file.overwrite = restore.file.overwrite;
+  create.file.force = restore.file.force;
+  create.file.mode = restore.file.mode;
+  create.log.dir = restore.log.dir;
+  create.log.bytes = restore.log.bytes;
+  if (Status s = check_log_dir(path, create.durability, create.log.dir); !s.ok()) return s;
   if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
   if (Status s = store->open_restored(create); !s.ok()) return s;

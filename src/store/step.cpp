@@ -151,13 +151,13 @@ std::vector<PoolCopy> GphashStore::copy_buffers(std::vector<Offset> const& place
   return on_device;
 }
 
-Status GphashStore::save_buffers(std::vector<Offset> const& to, void* stream) {
+Status GphashStore::save_buffers(std::vector<Offset> const& to, CUstream_st* stream) {
   auto const left = copy_buffers(
       to, [](std::byte* pool, std::byte const* array, std::size_t bytes) { pm::stream_bytes(pool, array, bytes); });
   return left.empty() ? Status{} : engine_->save(left, stream);
 }
 
-Status GphashStore::load_buffers(std::vector<Offset> const& from, void* stream) {
+Status GphashStore::load_buffers(std::vector<Offset> const& from, CUstream_st* stream) {
   auto const left = copy_buffers(
       from, [](std::byte const* pool, std::byte* array, std::size_t bytes) { pm::read_bytes(array, pool, bytes); });
   return left.empty() ? Status{} : engine_->load(left, stream);
@@ -174,7 +174,7 @@ Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) co
   return check_undo_room(tx, 1);
 }
 
-Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step, void* stream) {
+Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step, CUstream_st* stream) {
   GphashStore* const store = transaction != nullptr ? transaction->store.load() : nullptr;
   if (store == nullptr) return {Code::closed, "this transaction has ended already"};
   WorldAlone const world(store->world_, transaction);
@@ -185,7 +185,7 @@ Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t st
 }
 
 /// Where saving fails nothing has happened: what was written there does not count.
-Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, void* stream) {
+Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
   bool const late = mutated(Mutant::dense_written_after_step_word);
   auto const places = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
@@ -207,7 +207,7 @@ Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, void*
   return {};
 }
 
-Result<std::optional<std::uint64_t>> GphashStore::restore_step(void* stream) {
+Result<std::optional<std::uint64_t>> GphashStore::restore_step(CUstream_st* stream) {
   WorldShared const world(world_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (registered_.empty())

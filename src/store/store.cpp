@@ -171,7 +171,7 @@ Transaction& Transaction::operator=(Transaction&& other) noexcept {
   return *this;
 }
 Transaction::~Transaction() { let_go(state_); }
-Status Transaction::write_step(std::uint64_t step, void* stream) {
+Status Transaction::write_step(std::uint64_t step, CUstream_st* stream) {
   exec::Range const range("write_step");
   return inside(state_.get(), [&](State* state) { return GphashStore::write_step(state, step, stream); });
 }
@@ -189,7 +189,7 @@ Status Store::register_dense(std::vector<DenseBuffer> const& buffers) {
   return answer(impl_.get(), [&](Impl& impl) { return impl.register_dense(buffers); });
 }
 
-Result<std::optional<std::uint64_t>> Store::restore_step(void* stream) {
+Result<std::optional<std::uint64_t>> Store::restore_step(CUstream_st* stream) {
   exec::Range const range("restore_step");
   return answer(impl_.get(), [&](Impl& impl) { return impl.restore_step(stream); });
 }

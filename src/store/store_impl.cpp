@@ -103,7 +103,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
   if (open.read_only) return bad("a restored pool cannot be opened read-only");
   if (!open.log_dir.empty()) return bad("log_dir " + open.log_dir + ": to restore, name it in RestoreOptions");
   if (Status s = check_device(open.device); !s.ok()) return s;
-  auto pool = load(snapshot, path, make_options(restore), map_options(open));
+  auto pool = load(snapshot, path, make_options(restore.file), map_options(open));
   if (!pool) return nothing_made(pool.status());
   auto impl = is_dash(*pool) ? DashStore::restore(path, restore, open, std::move(*pool))
                              : GphashStore::restore(path, restore, open, std::move(*pool));

@@ -43,7 +43,7 @@ struct Store::Impl {
   virtual Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
   virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
   virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;
-  virtual Result<std::optional<std::uint64_t>> restore_step(void* stream) = 0;
+  virtual Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) = 0;
   /// `anywhere`: on any machine and shape, for the engine's own warps (store/device_session.hpp).
   virtual Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
                                                                        bool anywhere) = 0;

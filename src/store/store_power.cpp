@@ -13,7 +13,7 @@ namespace perdure {
 
 Status GphashStore::create_log(CreateOptions const& create) {
   if (create.durability != Durability::power) return {};
-  auto power = log::LogDir::create(create.log_dir, pool_.header().pool_id, create.log_bytes, make_options(create));
+  auto power = log::LogDir::create(create.log.dir, pool_.header().pool_id, create.log.bytes, make_options(create.file));
   if (!power) return power.status();
   return caught([&]() -> Status {
     power_ = std::move(*power);

@@ -242,7 +242,7 @@ TEST_P(Conformance, StatsSayWhatIsThere) {
   EXPECT_EQ(s.device, GetParam().device);
   EXPECT_GE(s.slots, 90u);
   EXPECT_DOUBLE_EQ(s.load_factor, 90.0 / static_cast<double>(s.slots));
-  EXPECT_LE(s.used_bytes, s.pool_bytes);
+  EXPECT_LE(s.space.used_bytes, s.space.pool_bytes);
   EXPECT_EQ(s.accesses.pm_writes > 0, GetParam().count_accesses);
   EXPECT_EQ(s.accesses.orders > 0, GetParam().count_accesses);
   driver_->store().reset_counts();

@@ -104,7 +104,7 @@ void Conformance::SetUp() {
 void Conformance::make(Config const& config, CreateOptions const& create, OpenOptions const& open) {
   driver_.reset();
   CreateOptions fresh = create;
-  fresh.overwrite = true;
+  fresh.file.overwrite = true;
   auto store = Store::create(pool(), fresh, open);
   ASSERT_TRUE(store.ok()) << store.status().message();
   driver_ = std::make_unique<Driver>(config, std::move(*store));

@@ -97,7 +97,7 @@ TEST_P(Conformance, AFullPoolRefusesNewKeysAndLosesNone) {
   ASSERT_NO_FATAL_FAILURE(make(config, create, config.open()));
   ASSERT_NO_FATAL_FAILURE(fill_until_full(*driver_, 0, batch, 200000));
   ASSERT_GE(driver_->model.held.size(), 10u);
-  EXPECT_LE(driver_->store().stats().pool_bytes, create.max_bytes);
+  EXPECT_LE(driver_->store().stats().space.pool_bytes, create.max_bytes);
   ASSERT_NO_FATAL_FAILURE(driver_->check_all());
 
   std::vector<Bytes> half;
@@ -112,7 +112,7 @@ TEST_P(Conformance, AFullPoolRefusesNewKeysAndLosesNone) {
   ASSERT_NO_FATAL_FAILURE(reopen_killed(config.open()));
   ASSERT_NO_FATAL_FAILURE(driver_->check_all());
   ASSERT_NO_FATAL_FAILURE(fill_until_full(*driver_, 500000, batch, 200000));
-  EXPECT_LE(driver_->store().stats().pool_bytes, create.max_bytes) << "max_bytes holds after an open, too";
+  EXPECT_LE(driver_->store().stats().space.pool_bytes, create.max_bytes) << "max_bytes holds after an open, too";
   driver_->check_all();
 }
 
@@ -121,7 +121,7 @@ TEST_P(Conformance, NoRecordIsEverLeaked) {
   Config config = GetParam();
   config.value_bytes = fixed_values() ? 20000 : 0;
   CreateOptions create = config.create(60);
-  create.overwrite = true;
+  create.file.overwrite = true;
   create.max_bytes = std::uint64_t{config.shape.levels + 5} << 20;
   driver_.reset();
   auto store = Store::create(pool(), create, config.open());
@@ -175,14 +175,14 @@ TEST_P(Conformance, NoRecordIsEverLeaked) {
 TEST_P(Conformance, EndlessOverwritingTakesNoMoreRoom) {
   ASSERT_NO_FATAL_FAILURE(fill(0, 400));
   ASSERT_NO_FATAL_FAILURE(fill(0, 400, 1));
-  std::uint64_t const settled = driver_->store().stats().used_bytes;
+  std::uint64_t const settled = driver_->store().stats().space.used_bytes;
   for (std::uint64_t round = 2; round < 40; ++round) {
     ASSERT_NO_FATAL_FAILURE(fill(0, 400, round));
     ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 100)));
     ASSERT_NO_FATAL_FAILURE(fill(0, 100, round));
   }
   // Sizes that vary may need a superblock of a stride not met before.
-  EXPECT_LE(driver_->store().stats().used_bytes, settled + (fixed_values() && fixed_keys() ? 0u : 2u << 20));
+  EXPECT_LE(driver_->store().stats().space.used_bytes, settled + (fixed_values() && fixed_keys() ? 0u : 2u << 20));
   driver_->check_all();
 }
 

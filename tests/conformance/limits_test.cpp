@@ -146,7 +146,7 @@ TEST_P(Conformance, APoolIsReplacedOnlyOnRequest) {
       pool(),
       [&] {
         auto create = GetParam().create();
-        create.overwrite = true;
+        create.file.overwrite = true;
         return create;
       }(),
       GetParam().open());

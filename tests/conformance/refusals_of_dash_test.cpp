@@ -31,8 +31,8 @@ TEST_P(DashRefusals, MakingAPoolOfWhatItLacks) {
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "shape");
   create([](auto& c, auto&) { c.durability = Durability::power; }, Code::unsupported, "durability process");
   create([](auto&, auto& o) { o.device = Device::cuda; }, Code::unsupported, "device cpu");
-  create([](auto&, auto& o) { o.residency = Residency::mirrored; }, Code::invalid_argument, "residency pm");
-  create([](auto&, auto& o) { o.cache_bytes = 1 << 20; }, Code::unsupported, "cache_bytes");
+  create([](auto&, auto& o) { o.memory.residency = Residency::mirrored; }, Code::invalid_argument, "residency pm");
+  create([](auto&, auto& o) { o.memory.cache_bytes = 1 << 20; }, Code::unsupported, "cache_bytes");
   create([](auto&, auto& o) { o.grow = false; }, Code::unsupported, "max_bytes");
   create([](auto&, auto& o) { o.displacement = false; }, Code::unsupported, "displacement");
 }

@@ -334,8 +334,8 @@ TEST_P(Crash, RefusesAPoolWithoutRootOrHeader) {
     EXPECT_EQ(read_file(path.str()), image.bytes) << "a refused pool was changed";
     // Without its header nothing says that it was a pool.
     auto again = small(GetParam().first, GetParam().second);
-    again.overwrite = true;
-    again.force = !root;
+    again.file.overwrite = true;
+    again.file.force = !root;
     EXPECT_TRUE(Store::create(path.str(), again).ok());
   }
 }

@@ -43,7 +43,7 @@ class DeviceStore : public testing::TestWithParam<Device> {
     config_.value_bytes = value_bytes;
     config_.shape = shape;
     CreateOptions create = config_.create(expected_records);
-    create.overwrite = true;
+    create.file.overwrite = true;
     driver_.reset();
     auto store = Store::create(path(), create, options(more));
     ASSERT_TRUE(store.ok()) << store.status().message();
@@ -52,8 +52,8 @@ class DeviceStore : public testing::TestWithParam<Device> {
   [[nodiscard]] OpenOptions options(OpenOptions const& more = {}) const {
     OpenOptions o = config_.open();
     o.grow = more.grow;
-    o.cache_bytes = more.cache_bytes;
-    o.cache_policy = more.cache_policy;
+    o.memory.cache_bytes = more.memory.cache_bytes;
+    o.memory.cache_policy = more.memory.cache_policy;
     return o;
   }
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
@@ -245,9 +245,9 @@ TEST_P(DeviceStore, RecordsComeBackWhenASessionEnds) {
       ops.push_back({OpKind::erase, config_.key(i), Bytes(64, 0)});
     run_in_turn(session, ops);
     ASSERT_TRUE(session.end().ok());
-    if (round == 2) used = store().stats().used_bytes;
+    if (round == 2) used = store().stats().space.used_bytes;
   }
-  EXPECT_EQ(store().stats().used_bytes, used);
+  EXPECT_EQ(store().stats().space.used_bytes, used);
   driver_->check_all();
 }
 
@@ -279,8 +279,8 @@ TEST_P(DeviceStore, ACrashInASessionLosesNothingAcknowledged) {
 
 TEST_P(DeviceStore, CachedRecordsAreFoundAndReplaced) {
   OpenOptions cached;
-  cached.cache_bytes = 64 << 10;
-  cached.cache_policy = CachePolicy::random;
+  cached.memory.cache_bytes = 64 << 10;
+  cached.memory.cache_policy = CachePolicy::random;
   make(8, 32, cached);
   std::vector<Bytes> keys, values;
   for (std::uint64_t i = 0; i < 800; ++i) {
@@ -417,7 +417,7 @@ TEST_P(DeviceStore, OnlyWhereItCan) {
   EXPECT_EQ(here.code(), GetParam() == Device::cpu ? Code::unsupported : Code::ok) << here.message();
   ASSERT_TRUE(store().close().ok());
   OpenOptions on_pm = options();
-  on_pm.residency = Residency::pm;
+  on_pm.memory.residency = Residency::pm;
   auto again = Store::open(path(), on_pm);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(DeviceAccess::open(*again, {1}).status().code(), Code::unsupported);
@@ -431,7 +431,7 @@ TEST_P(DeviceStore, OnlyWhereItCan) {
   for (bool const variable : {false, true}) {
     CreateOptions create;
     create.value_bytes = variable ? 0 : 8;
-    create.overwrite = true;
+    create.file.overwrite = true;
     create.layout = variable ? Layout::word : Layout::in_place;
     OpenOptions open;
     open.device = GetParam();
@@ -443,8 +443,8 @@ TEST_P(DeviceStore, OnlyWhereItCan) {
   logged.value_bytes = 8;
   logged.durability = Durability::power;
   DiskDir const disk("device-log");
-  logged.log_dir = disk.path;
-  logged.log_bytes = 1 << 20;
+  logged.log.dir = disk.path;
+  logged.log.bytes = 1 << 20;
   auto power = Store::create(scratch_.file("power"), logged, options());
   ASSERT_TRUE(power.ok()) << power.status().message();
   EXPECT_EQ(DeviceAccess::open(*power, {1}).status().code(), Code::unsupported);
@@ -457,7 +457,7 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
   std::string const path = scratch.file("pool");
   constexpr std::uint64_t kSequences = 2048, kEach = 64, kOps = kSequences * kEach;
   OpenOptions open;
-  open.residency = Residency::mirrored;
+  open.memory.residency = Residency::mirrored;
   open.threads = 2;
   auto* const done = static_cast<std::uint64_t*>(
       ::mmap(nullptr, kSequences * sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -480,7 +480,7 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
     if (child == 0) {
       CreateOptions create;
       create.value_bytes = 8;
-      create.overwrite = true;
+      create.file.overwrite = true;
       auto store = Store::create(path, create, open);
       auto session = store ? DeviceAccess::open(*store, {kOps}) : Result<DeviceSession>(store.status());
       if (!session) ::_exit(1);

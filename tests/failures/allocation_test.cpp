@@ -31,8 +31,8 @@ class Allocation : public FailingStore {
   /// What a store without a part of its mirror says of it.
   void expect_noted() {
     Stats const stats = store().stats();
-    bool const lacks = config().residency == Residency::mirrored && stats.residency != Residency::mirrored;
-    EXPECT_TRUE(!lacks || stats.residency_note.find("out of memory") != std::string::npos) << stats.residency_note;
+    bool const lacks = config().residency == Residency::mirrored && stats.memory.residency != Residency::mirrored;
+    EXPECT_TRUE(!lacks || stats.memory.note.find("out of memory") != std::string::npos) << stats.memory.note;
   }
 
   void check_all() {

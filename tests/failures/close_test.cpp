@@ -68,7 +68,7 @@ TEST_P(Closing, SaysWhatFailedInIt) {
       }
       EXPECT_TRUE(store().close().ok()) << "it is closed";
       OpenOptions cpu;
-      cpu.residency = Residency::pm;
+      cpu.memory.residency = Residency::pm;
       reopen(cpu);
       EXPECT_EQ(store().recovery().clean, !struck);
       driver_->check_all();

@@ -61,12 +61,12 @@ class FailingStore : public testing::TestWithParam<Kind> {
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   [[nodiscard]] OpenOptions options() const {
     OpenOptions o = config().open();
-    o.cache_bytes = GetParam().cache_bytes;
+    o.memory.cache_bytes = GetParam().cache_bytes;
     return o;
   }
   [[nodiscard]] Result<Store> create() const {
     CreateOptions create = config().create(2 * kHeld);
-    create.overwrite = true;
+    create.file.overwrite = true;
     return Store::create(path(), create, options());
   }
   void make() {

@@ -166,8 +166,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     o.layout = GetParam().layout;
     if (GetParam().power) {
       o.durability = Durability::power;
-      o.log_dir = log_;
-      o.log_bytes = 1u << 20;
+      o.log.dir = log_;
+      o.log.bytes = 1u << 20;
     }
     std::string const pool = path();
     OpenOptions const plain = options("");
@@ -309,8 +309,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     over.overwrite = true;
     if (Status s = store.snapshot(from, over); !s.ok()) return s;
     RestoreOptions how;
-    how.log_bytes = 1u << 20;
-    if (GetParam().power) how.log_dir = restored_log_;
+    how.log.bytes = 1u << 20;
+    if (GetParam().power) how.log.dir = restored_log_;
     OpenOptions const plain = options("");
     auto restored = counted([&] { return Store::restore(from, to, how, plain); });
     if (!restored) {

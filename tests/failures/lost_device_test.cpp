@@ -32,7 +32,7 @@ class LostDevice : public FailingStore {
 
   [[nodiscard]] OpenOptions on_cpu() const {
     OpenOptions o;
-    o.residency = Residency::pm;
+    o.memory.residency = Residency::pm;
     return o;
   }
 };

@@ -186,7 +186,7 @@ TEST_F(AtOnce, OneThatRestoresAndOneThatReplaces) {
     ASSERT_TRUE(store->snapshot(dir.file("snapshot")).ok());
   }
   Act const restore{"restore with overwrite", [&](std::string const& path) {
-                      return Store::restore(dir.file("snapshot"), path, {.overwrite = true}, one_thread());
+                      return Store::restore(dir.file("snapshot"), path, {.file = {.overwrite = true}}, one_thread());
                     }};
   for (Act const& second : {kReplace, kReplaceThenOpen, kOpen}) at_each_call(restore, second, true);
 }

@@ -85,7 +85,8 @@ TEST_P(Kinds, IsNoPoolNorSnapshotNorLog) {
   refused(Store::restore(path_, dir_.file("new")).status(), "restore from it");
   auto store = create(pool_, small_options());
   ASSERT_TRUE(store.ok() && store->snapshot(dir_.file("snapshot")).ok());
-  refused(Store::restore(dir_.file("snapshot"), path_, {.overwrite = true, .force = true}).status(), "restore to it");
+  refused(Store::restore(dir_.file("snapshot"), path_, {.file = {.overwrite = true, .force = true}}).status(),
+          "restore to it");
   refused(store->snapshot(path_, {.overwrite = true, .force = true}), "snapshot");
   refused(log::GpmFile::map(path_, 4096, true, false).status(), "gpm_map, created");
   refused(log::GpmFile::map(path_, 4096, false, false).status(), "gpm_map");
@@ -108,7 +109,7 @@ TEST_P(Kinds, IsNoFileOfALogDirectory) {
     fs::create_directory(log.path);
     if (!GetParam().make(log.file(name))) GTEST_SKIP() << "cannot be made there: " << std::strerror(errno);
     CreateOptions force = powered(log.path, true);
-    force.force = true;
+    force.file.force = true;
     for (CreateOptions const& options : {powered(log.path), powered(log.path, true), force}) {
       Status const s = create(pool_, options).status();
       EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
@@ -154,7 +155,7 @@ TEST(Memfd, HasNoDurabilityPower) {
   ASSERT_TRUE(plain.ok() && plain->snapshot(dir.file("snapshot")).ok());
   RestoreOptions restore;
   restore.durability = Durability::power;
-  restore.log_dir = log.path;
+  restore.log.dir = log.path;
   refused(Store::restore(dir.file("snapshot"), "memfd:x", restore, one_thread()).status());
   ASSERT_TRUE(make_marked(dir.file("pool"), 3, powered(log.path)).ok());
   Status const opened = open("memfd:x", log.path).status();

@@ -61,9 +61,9 @@ TEST_F(Replace, ARestoredPoolLikewise) {
   }
   write_file(file_, kLetter);
   refused(Store::restore(snapshot_, file_).status(), "pass overwrite");
-  refused(Store::restore(snapshot_, file_, {.overwrite = true}).status(), "is no Perdure pool");
+  refused(Store::restore(snapshot_, file_, {.file = {.overwrite = true}}).status(), "is no Perdure pool");
   EXPECT_EQ(read_file(file_), kLetter);
-  EXPECT_TRUE(Store::restore(snapshot_, file_, {.force = true}).ok());
+  EXPECT_TRUE(Store::restore(snapshot_, file_, {.file = {.force = true}}).ok());
   EXPECT_EQ(mark_at(file_), 9u);
 }
 
@@ -107,7 +107,7 @@ TEST_F(Replace, ARestoredPoolNeverTakesItsSnapshotsPlace) {
     ASSERT_TRUE(store.ok() && write_mark(*store, 3).ok() && store->snapshot(snapshot_).ok());
   }
   for (std::string const& name : other_names(dir_, snapshot_)) {
-    Status const s = Store::restore(snapshot_, name, {.force = true}).status();
+    Status const s = Store::restore(snapshot_, name, {.file = {.force = true}}).status();
     EXPECT_EQ(s.code(), Code::invalid_argument) << name << ": " << s.message();
     EXPECT_TRUE(says(s, "is the snapshot itself")) << s.message();
   }
@@ -126,7 +126,7 @@ TEST_F(Replace, ALogDirectoryTakesNoOthersFiles) {
     EXPECT_FALSE(fs::exists(pool_));
     EXPECT_EQ(std::distance(fs::directory_iterator(log.path), fs::directory_iterator()), 1) << "nothing else is left";
     CreateOptions force = powered(log.path);
-    force.force = true;
+    force.file.force = true;
     EXPECT_TRUE(make_marked(pool_, 6, force).ok());
     fs::remove(pool_);
     EXPECT_EQ(mark_at(pool_, log.path), 6u);
@@ -150,7 +150,7 @@ TEST_F(Replace, WhatFailsLeavesPoolAndLogThatWereThere) {
     rlimit const limit{32u << 20, 32u << 20};
     ::signal(SIGXFSZ, SIG_IGN);
     CreateOptions large = powered(log_.path, true);
-    large.log_bytes = 64u << 20;
+    large.log.bytes = 64u << 20;
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(100);
     ::_exit(create(pool_, large).ok() ? 101 : 0);
   }

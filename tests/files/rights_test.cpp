@@ -59,7 +59,7 @@ TEST_P(Rights, AreTheOwnersAlone) {
 
 TEST_P(Rights, AreWidenedByAMode) {
   CreateOptions options = powered(log_.path);
-  options.mode = 0640;
+  options.file.mode = 0640;
   auto store = create(pool_, options);
   ASSERT_TRUE(store.ok() && store->snapshot(snapshot_, {.mode = 0644}).ok()) << store.status().message();
   EXPECT_EQ(mode_of(pool_), less_umask(0640));
@@ -67,7 +67,7 @@ TEST_P(Rights, AreWidenedByAMode) {
   EXPECT_EQ(mode_of(log_.path), less_umask(0750)) << "who may read the log may go to it";
   for (char const* const name : kLogFiles) EXPECT_EQ(mode_of(log_.file(name)), less_umask(0640)) << name;
   RestoreOptions restore{.durability = Durability::process};
-  restore.mode = 0666;
+  restore.file.mode = 0666;
   ASSERT_TRUE(Store::restore(snapshot_, dir_.file("restored"), restore).ok());
   EXPECT_EQ(mode_of(dir_.file("restored")), less_umask(0666));
 }
@@ -75,7 +75,7 @@ TEST_P(Rights, AreWidenedByAMode) {
 TEST_P(Rights, WithoutThoseOfTheOwnerOrBeyondPermissionsAreRefused) {
   for (std::uint32_t const mode : {0400u, 0200u, 0100u, 0077u, 01600u, 04700u}) {
     CreateOptions options = small_options();
-    options.mode = mode;
+    options.file.mode = mode;
     EXPECT_EQ(create(pool_, options).status().code(), Code::invalid_argument) << mode;
     EXPECT_FALSE(fs::exists(pool_));
   }
@@ -94,10 +94,10 @@ TEST_P(Rights, AreHandedOnWhenAFileIsReplaced) {
     EXPECT_EQ(mode_of(snapshot_), 0640u);
   }
   EXPECT_EQ(mode_of(pool_), 0644u);
-  ASSERT_TRUE(Store::restore(snapshot_, pool_, {.overwrite = true}).ok());
+  ASSERT_TRUE(Store::restore(snapshot_, pool_, {.file = {.overwrite = true}}).ok());
   EXPECT_EQ(mode_of(pool_), 0644u);
   CreateOptions narrower = overwriting();
-  narrower.mode = 0600;
+  narrower.file.mode = 0600;
   ASSERT_TRUE(make_marked(pool_, 1, narrower).ok());
   EXPECT_EQ(mode_of(pool_), 0600u) << "a mode that is given counts";
   ASSERT_TRUE(log::GpmFile::map(dir_.file("mapped"), 4096, true, false).ok());
@@ -109,7 +109,7 @@ TEST_P(Rights, AreHandedOnWhenAFileIsReplaced) {
 // Whose pool is made anew at each opening.
 TEST_P(Rights, OfAPoolOfDurabilityPowerStayAtEachOpening) {
   CreateOptions options = powered(log_.path);
-  options.mode = 0640;
+  options.file.mode = 0640;
   ASSERT_TRUE(make_marked(pool_, 1, options).ok());
   ASSERT_EQ(::chmod(pool_.c_str(), 0604), 0);
   EXPECT_EQ(mark_at(pool_, log_.path), 1u);
@@ -126,7 +126,7 @@ TEST(Mode, ThatCannotBeIsRefused) {
   ScratchDir const dir;
   for (std::uint32_t const mode : {01u, 0400u, 0200u, 0066u, 01600u, 04755u}) {
     CreateOptions options = small_options();
-    options.mode = mode;
+    options.file.mode = mode;
     Status const s = create(dir.file("pool"), options).status();
     EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
     EXPECT_TRUE(says(s, "mode 0")) << s.message();

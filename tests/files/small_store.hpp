@@ -15,7 +15,7 @@ inline CreateOptions small_options() {
   CreateOptions o;
   o.key_bytes = o.value_bytes = 8;
   o.expected_records = 16;
-  o.log_bytes = 1u << 20;
+  o.log.bytes = 1u << 20;
   return o;
 }
 inline OpenOptions one_thread() {
@@ -28,15 +28,15 @@ inline Result<Store> create(std::string const& path, CreateOptions const& option
 }
 inline CreateOptions overwriting(bool force = false) {
   CreateOptions o = small_options();
-  o.overwrite = true;
-  o.force = force;
+  o.file.overwrite = true;
+  o.file.force = force;
   return o;
 }
 inline CreateOptions powered(std::string const& log_dir, bool overwrite = false) {
   CreateOptions o = small_options();
-  o.overwrite = overwrite;
+  o.file.overwrite = overwrite;
   o.durability = Durability::power;
-  o.log_dir = log_dir;
+  o.log.dir = log_dir;
   return o;
 }
 inline Result<Store> open(std::string const& path, std::string const& log_dir = {}, bool read_only = false) {

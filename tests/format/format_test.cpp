@@ -293,7 +293,7 @@ TEST_P(Format, OneWriterOrManyReaders) {
     refuse(Code::busy, "is open elsewhere");
     refuse(Code::busy, "open for writing elsewhere", reading);
     CreateOptions over;
-    over.overwrite = true;
+    over.file.overwrite = true;
     EXPECT_EQ(Store::create(path_.str(), over).status().code(), Code::busy);
   }
   auto one = Store::open(path_.str(), reading);
@@ -316,8 +316,8 @@ TEST_P(Format, RefusesToReadAnUncleanPoolThatItMayNotMend) {
 
 TEST_P(Format, RefusesOtherSizesThanExpected) {
   OpenOptions keys, values;
-  keys.expect_key_bytes = 12;
-  values.expect_value_bytes = 20;
+  keys.expect.key_bytes = 12;
+  values.expect.value_bytes = 20;
   refuse(Code::invalid_argument, "key_bytes", keys);
   refuse(Code::invalid_argument, "value_bytes", values);
 }

@@ -67,8 +67,8 @@ TEST(ValueType, GoesWithSnapshotsAndWithTheLog) {
   DiskDir log_dir("value-type");
   CreateOptions o = of_type(kMatrix);
   o.durability = Durability::power;
-  o.log_dir = log_dir.path;
-  o.log_bytes = 1u << 20;
+  o.log.dir = log_dir.path;
+  o.log.bytes = 1u << 20;
   {
     auto store = Store::create(path.str(), o);
     ASSERT_TRUE(store.ok()) << store.status().message();

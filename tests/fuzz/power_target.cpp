@@ -126,8 +126,8 @@ Whole make(PowerKind const& kind) {
   create.layout = kind.layout;
   create.expected_records = 64;
   create.durability = Durability::power;
-  create.log_dir = kDirectory;
-  create.log_bytes = 1u << 20;
+  create.log.dir = kDirectory;
+  create.log.bytes = 1u << 20;
   create.max_bytes = 24u << 20;
   OpenOptions options = one_thread();
   options.log_dir = kDirectory;

@@ -320,7 +320,7 @@ TEST_P(Growth, KeepsTheRecordCacheTrue) {
   auto driver = open_full();
   ASSERT_TRUE(driver->store().close().ok());
   OpenOptions open = GetParam().open();
-  open.cache_bytes = 64u << 20;
+  open.memory.cache_bytes = 64u << 20;
   auto store = Store::open(path_, open);
   ASSERT_TRUE(store.ok()) << store.status().message();
   driver->replace(std::move(*store));

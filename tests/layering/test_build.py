@@ -25,6 +25,11 @@ def compile_commands(build: Path) -> dict[str, list[str]]:
     return {Path(one["file"]).name: one["command"].split() for one in listed}
 
 
+def all_targets(build: Path) -> str:
+    command = ["ninja", "-C", build, "-t", "targets", "all"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def optimisation(words: list[str]) -> list[str]:
     return [word for word in words if re.fullmatch(r"-O\w+", word)]
 
@@ -45,10 +50,9 @@ def test_a_users_flags_and_kind_of_library_are_respected(tmp_path: Path) -> None
         assert optimisation(words) == ["-O2"], f"{source}: {words}"
         assert "-DMINE" in words and "-fno-plt" in words and "-g1" not in words, f"{source}: {words}"
         assert "ccache" not in " ".join(words), f"{source}: an empty launcher is a launcher that was named"
-    targets = subprocess.run(
-        ["ninja", "-C", tmp_path, "-t", "targets", "all"], capture_output=True, text=True
-    )
-    assert "src/libperdure.so" in targets.stdout and "src/libperdure.a" not in targets.stdout
+    assert "src/libperdure.so" in all_targets(tmp_path)
+    exported = (tmp_path / "CMakeFiles" / "Export").rglob("perdureTargets.cmake")
+    assert any("add_library(perdure::perdure SHARED IMPORTED)" in file.read_text() for file in exported)
 
 
 def test_a_parent_projects_flags_are_left_alone(tmp_path: Path) -> None:
@@ -65,6 +69,43 @@ def test_a_parent_projects_flags_are_left_alone(tmp_path: Path) -> None:
     commands = compile_commands(tmp_path / "build")
     assert optimisation(commands["store.cpp"]) == ["-O3"]
     assert "-g1" not in commands["store.cpp"], "the parent says what its objects hold"
+
+
+def test_a_build_that_names_no_type_is_a_release_with_both_libraries(tmp_path: Path) -> None:
+    done = configure(ROOT, tmp_path, *LEAST)
+    assert done.returncode == 0, done.stderr
+    words = compile_commands(tmp_path)["store.cpp"]
+    assert optimisation(words) == ["-O2"] and "-DNDEBUG" in words
+    assert not [word for word in words if word.startswith("-g")], "packages hold no debug information"
+    assert "-fvisibility=hidden" in words and "-ffunction-sections" in words
+    targets = all_targets(tmp_path)
+    assert "src/libperdure.a" in targets and "src/libperdure.so" in targets
+
+
+@pytest.mark.parametrize("build_type", ["", "Debug"])
+def test_a_project_that_fetches_us_keeps_its_own_build_type(tmp_path: Path, build_type: str) -> None:
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    (parent / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES CXX)\n"
+        "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\ninclude(FetchContent)\n"
+        f'FetchContent_Declare(perdure SOURCE_DIR "{ROOT}")\n'
+        "FetchContent_MakeAvailable(perdure)\nadd_executable(own own.cpp)\n"
+        "target_link_libraries(own PRIVATE perdure::perdure)\n"
+    )
+    (parent / "own.cpp").write_text("#include <perdure/store.h>\nint main() {}\n")
+    options = ["PERDURE_CUDA=OFF", *([f"CMAKE_BUILD_TYPE={build_type}"] if build_type else [])]
+    done = configure(parent, tmp_path / "build", *options)
+    assert done.returncode == 0, done.stderr
+    commands = compile_commands(tmp_path / "build")
+    assert optimisation(commands["own.cpp"]) == []
+    assert optimisation(commands["store.cpp"]) == ([] if build_type else ["-O3"])
+    targets = all_targets(tmp_path / "build")
+    assert (
+        "perdure_unit_tests" not in targets
+        and "perdure-bench" not in targets
+        and "libperdure.so" not in targets
+    )
 
 
 def test_an_unknown_instruction_set_is_refused_by_name(tmp_path: Path) -> None:

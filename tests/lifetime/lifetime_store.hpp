@@ -68,11 +68,11 @@ class PoolHome {
     o.expected_records = expected_records;
     o.index = kind_.index;
     o.layout = kind_.layout;
-    o.overwrite = true;
+    o.file.overwrite = true;
     if (kind_.power) {
       o.durability = Durability::power;
-      o.log_dir = log_dir.path;
-      o.log_bytes = 1u << 20;
+      o.log.dir = log_dir.path;
+      o.log.bytes = 1u << 20;
     }
     return Store::create(path, o, options());
   }

@@ -113,8 +113,8 @@ class HeldStore {
     o.value_bytes = kWords * 8;
     o.expected_records = 1;
     o.durability = Durability::power;
-    o.log_dir = "/log";
-    o.log_bytes = 1u << 20;
+    o.log.dir = "/log";
+    o.log.bytes = 1u << 20;
     OpenOptions open;
     open.threads = 1;
     return Store::create(scratch_.file("pool"), o, open);
@@ -179,7 +179,7 @@ inline Wrong a_snapshot_waits_for_the_log() {
 inline Wrong a_checkpoint_waits_for_its_log() {
   HeldStore held;
   std::uint64_t batches = 0;
-  while (held.store().stats().log_used_bytes <= (1u << 19) - (100u << 10)) {
+  while (held.store().stats().log.used_bytes <= (1u << 19) - (100u << 10)) {
     if (Status s = held.put(1, ++batches, 20); !s.ok()) return s.message();  // 44 KiB of log
   }
   std::size_t const images = held.image_writes();
@@ -262,7 +262,7 @@ inline Wrong either_image_serves() {
       ++batch;
       return held.put(batch % 100, batch, values);
     };
-    while (held.store().stats().checkpoints < 4)
+    while (held.store().stats().log.checkpoints < 4)
       if (Status s = put_next(20); !s.ok()) return s.message();
     // Nearly half of the log more, in which nothing is needed but what the older image lacks.
     for (int more = 0; more < 11; ++more)

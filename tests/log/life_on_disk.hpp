@@ -223,9 +223,9 @@ class Life {
     o.value_bytes = script_.value_bytes;
     o.expected_records = 1;
     o.durability = Durability::power;
-    o.log_dir = log_dir_;
-    o.log_bytes = 1u << 20;
-    o.overwrite = overwrite;
+    o.log.dir = log_dir_;
+    o.log.bytes = 1u << 20;
+    o.file.overwrite = overwrite;
     return Store::create(pool(), o, open_options(""));
   }
 
@@ -402,12 +402,12 @@ class Life {
     store.reset();
     if (auto wrong = closed.ok() ? std::nullopt : failed("close", closed)) return wrong;
     RestoreOptions o;
-    o.log_dir = "/restored";
-    o.log_bytes = 1u << 20;
-    o.overwrite = true;
+    o.log.dir = "/restored";
+    o.log.bytes = 1u << 20;
+    o.file.overwrite = true;
     auto restored = Store::restore(kSnapshot, pool(), o, open_options(""));
     if (!restored) return failed("a restore", restored.status());
-    log_dir_ = o.log_dir;
+    log_dir_ = o.log.dir;
     states_.clear();
     for (auto const& snapshot : snapshots_)
       if (snapshot) states_.push_back({*snapshot, batches_});

@@ -66,8 +66,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
     create.layout = GetParam().layout;
     create.expected_records = 32;
     create.durability = Durability::power;
-    create.log_dir = kDirectory;
-    create.log_bytes = 1u << 20;
+    create.log.dir = kDirectory;
+    create.log.bytes = 1u << 20;
     auto store = Store::create(pool_.str(), create, alone());
     must(store.status());
     after_.emplace_back();
@@ -234,7 +234,7 @@ class LogFlips : public testing::TestWithParam<Kind> {
     flip(flips);
     RestoreOptions options;
     options.durability = Durability::process;
-    options.overwrite = true;
+    options.file.overwrite = true;
     auto store = Store::restore(kSnapshot, restored_.str(), options, alone());
     if (!store) {
       EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();

@@ -33,8 +33,8 @@ Store create(Config const& config, std::string const& pool, std::string const& l
              std::uint64_t log_bytes = 1u << 20) {
   CreateOptions options = config.create(64);
   options.durability = Durability::power;
-  options.log_dir = log_dir;
-  options.log_bytes = log_bytes;
+  options.log.dir = log_dir;
+  options.log.bytes = log_bytes;
   auto store = Store::create(pool, options, config.open());
   if (!store.ok()) throw std::runtime_error(store.status().message());
   return std::move(*store);
@@ -160,7 +160,7 @@ TEST_P(PowerStore, BatchesOfEveryKindAreReplayedToWhatTheyWere) {
     if (run % 8 != 7) continue;
     ASSERT_NO_FATAL_FAILURE(check_after_power_loss(driver));
   }
-  EXPECT_EQ(driver.store().stats().checkpoints, 1u) << "all of it is to be replayed";
+  EXPECT_EQ(driver.store().stats().log.checkpoints, 1u) << "all of it is to be replayed";
 }
 
 TEST_P(PowerStore, ALogCutInsideABatchIsReplayedToTheBatchBefore) {
@@ -171,7 +171,7 @@ TEST_P(PowerStore, ALogCutInsideABatchIsReplayedToTheBatchBefore) {
   for (int batch = 0; batch < 40; ++batch) {
     run_batch(driver, some_ops(random), batch % 10 == 9 ? OpKind::erase : OpKind::put, Rmw::replace);
     models.push_back(driver.model);
-    ends.push_back(driver.store().stats().log_used_bytes);
+    ends.push_back(driver.store().stats().log.used_bytes);
   }
   for (std::size_t const kept : {0u, 1u, 20u, 39u}) {
     fs::remove_all(copy_.path);
@@ -215,7 +215,7 @@ TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
   std::mt19937_64 random(6);
   Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
   for (int i = 0; i < 400; ++i) driver.run_mixed(some_ops(random));
-  EXPECT_GE(driver.store().stats().checkpoints, 3u) << driver.store().stats().log_used_bytes;
+  EXPECT_GE(driver.store().stats().log.checkpoints, 3u) << driver.store().stats().log.used_bytes;
   check_after_power_loss(driver);
 }
 
@@ -244,7 +244,7 @@ class PowerStoreOne : public testing::Test {
 
 TEST_F(PowerStoreOne, ABatchLargerThanTheLogIsKeptByACheckpoint) {
   Driver driver = with_records(60'000);
-  EXPECT_GE(driver.store().stats().checkpoints, 2u);
+  EXPECT_GE(driver.store().stats().log.checkpoints, 2u);
   DiskDir const copy{"copy"};
   fs::copy(log_.path, copy.path);
   auto restored = open(config_, scratch_.file("restored"), copy.path);
@@ -270,8 +270,8 @@ TEST_F(PowerStoreOne, APoolWithoutRoomToSpareIsReplayedBatchByBatch) {
   Config const config = config_of(Layout::word, 8, kValueBytes);
   CreateOptions options = config.create(300);
   options.durability = Durability::power;
-  options.log_dir = log_.path;
-  options.log_bytes = 32u << 20;
+  options.log.dir = log_.path;
+  options.log.bytes = 32u << 20;
   options.max_bytes = 5u << 20;  // what it begins with
   auto made = Store::create(scratch_.file("pool"), options, config.open());
   ASSERT_TRUE(made.ok()) << made.status().message();
@@ -310,8 +310,8 @@ TEST_F(PowerStoreOne, AnEmptyValueBesideARefusedOneOutlivesAPowerLoss) {
 TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
   CreateOptions options = config_.create(1'000'000);  // tens of MiB to write
   options.durability = Durability::power;
-  options.log_dir = log_.path;
-  options.log_bytes = 1u << 20;
+  options.log.dir = log_.path;
+  options.log.bytes = 1u << 20;
   auto made = Store::create(scratch_.file("pool"), options, config_.open());
   ASSERT_TRUE(made.ok()) << made.status().message();
   Store& store = *made;
@@ -328,12 +328,12 @@ TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
   });
   int most = 0;  // gets during one put that brought a checkpoint about
   for (int i = 0; i < 1000 && most < 10; ++i) {
-    std::uint64_t const before = store.stats().checkpoints;
+    std::uint64_t const before = store.stats().log.checkpoints;
     reads = 0;
     inside = true;
     EXPECT_TRUE(store.put(key.column(), value.column()).ok());
     inside = false;
-    if (store.stats().checkpoints > before) most = std::max(most, reads.load());
+    if (store.stats().log.checkpoints > before) most = std::max(most, reads.load());
   }
   stop = true;
   reader.join();
@@ -379,13 +379,13 @@ TEST_F(PowerStoreOne, MisuseIsNamed) {
   CreateOptions options = config_.create();
   options.durability = Durability::power;
   EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::unsupported);
-  options.log_dir = scratch_.file("in-memory");  // tmpfs, if there is one
+  options.log.dir = scratch_.file("in-memory");  // tmpfs, if there is one
   if (scratch_.path().starts_with("/dev/shm")) {
     Status const s = Store::create(scratch_.file("a"), options).status();
     EXPECT_EQ(s.code(), Code::unsupported);
     EXPECT_NE(s.message().find("lies in memory"), std::string::npos) << s.message();
   }
-  options.log_dir = log_.path;
+  options.log.dir = log_.path;
   options.durability = Durability::process;
   EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::invalid_argument);
   {

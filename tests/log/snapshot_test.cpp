@@ -40,8 +40,8 @@ Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_byt
 Store create(Config const& config, std::string const& pool, Durability durability, std::string const& log_dir) {
   CreateOptions options = config.create(64);
   options.durability = durability;
-  if (durability == Durability::power) options.log_dir = log_dir;
-  options.log_bytes = 1u << 20;
+  if (durability == Durability::power) options.log.dir = log_dir;
+  options.log.bytes = 1u << 20;
   auto store = Store::create(pool, options, config.open());
   if (!store.ok()) throw std::runtime_error(store.status().message());
   return std::move(*store);
@@ -50,8 +50,8 @@ Store create(Config const& config, std::string const& pool, Durability durabilit
 RestoreOptions as(Durability durability, std::string const& log_dir) {
   RestoreOptions options;
   options.durability = durability;
-  if (durability == Durability::power) options.log_dir = log_dir;
-  options.log_bytes = 1u << 20;
+  if (durability == Durability::power) options.log.dir = log_dir;
+  options.log.bytes = 1u << 20;
   return options;
 }
 
@@ -94,7 +94,7 @@ TEST_P(Snapshots, HoldTheModelsRecordsAndLiveOnByThemselves) {
     driver.run_mixed(some_ops(config_, random));  // not in it
 
     RestoreOptions options = as(c.to, other_log_.path);
-    options.overwrite = round > 0;
+    options.file.overwrite = round > 0;
     auto restored = Store::restore(scratch_.file("snapshot"), scratch_.file("other"), options, config_.open());
     ASSERT_TRUE(restored.ok()) << restored.status().message();
     EXPECT_TRUE(restored->recovery().clean);
@@ -203,7 +203,7 @@ TEST_F(SnapshotOne, OfEveryMediumIsRestoredToEveryMedium) {
     for (int i = 0; i < 10; ++i) driver.run_mixed(some_ops(config_, random));
     ASSERT_TRUE(driver.store().snapshot(disk.file("snapshot"), {.overwrite = true}).ok());
     for (std::string const& to : {scratch_.file("to"), disk.file("to"), std::string("memfd:to")}) {
-      auto restored = Store::restore(disk.file("snapshot"), to, {.overwrite = true}, config_.open());
+      auto restored = Store::restore(disk.file("snapshot"), to, {.file = {.overwrite = true}}, config_.open());
       ASSERT_TRUE(restored.ok()) << restored.status().message();
       Driver other(config_, std::move(*restored));
       other.model = driver.model;
@@ -234,7 +234,7 @@ TEST_F(SnapshotOne, LiesBetweenTwoBatchesWhileOthersReadAndWrite) {
   for (int i = 0; i < 10; ++i) {
     Status const s = store.snapshot(snapshot_, {.overwrite = true});
     ASSERT_TRUE(s.ok()) << s.message();
-    auto restored = Store::restore(snapshot_, target_, {.overwrite = true}, config_.open());
+    auto restored = Store::restore(snapshot_, target_, {.file = {.overwrite = true}}, config_.open());
     ASSERT_TRUE(restored.ok()) << restored.status().message();
     auto const found = scan_all(*restored, 1000);
     EXPECT_EQ(found.size(), kKeys);
@@ -338,8 +338,8 @@ TEST_F(SnapshotOne, KeepsDurabilityUnlessToldOtherwise) {
   }
   expect_refused(Code::unsupported, "needs a log_dir");
   expect_refused(Code::invalid_argument, "of use with durability power only",
-                 {.durability = Durability::process, .log_dir = other_log_.path});
-  auto restored = Store::restore(snapshot_, target_, {.log_dir = other_log_.path, .log_bytes = 1u << 20});
+                 {.durability = Durability::process, .log = {.dir = other_log_.path}});
+  auto restored = Store::restore(snapshot_, target_, {.log = {.dir = other_log_.path, .bytes = 1u << 20}});
   ASSERT_TRUE(restored.ok()) << restored.status().message();
   EXPECT_TRUE(restored->survives().power_loss);
 }
@@ -486,7 +486,7 @@ TEST_F(SnapshotOne, MisuseIsNamed) {
   EXPECT_EQ(driver.store().snapshot(scratch_.file("nowhere/snapshot")).code(), Code::not_found);
   EXPECT_EQ(driver.store().snapshot(scratch_.path(), {.overwrite = true}).code(), Code::invalid_argument);
   OpenOptions open = config_.open();
-  open.expect_value_bytes = 99;
+  open.expect.value_bytes = 99;
   EXPECT_EQ(Store::restore(snapshot_, target_, {}, open).status().code(), Code::invalid_argument);
   EXPECT_FALSE(fs::exists(target_));
   open = config_.open();

@@ -18,8 +18,8 @@ class BucketCache : public MirroredStore {
     config_.residency = Residency::pm;
   }
   void make_cached(std::uint64_t buckets, CachePolicy policy = CachePolicy::lfu, std::uint64_t expected = kRecords) {
-    options_.cache_bytes = buckets * kBucket;
-    options_.cache_policy = policy;
+    options_.memory.cache_bytes = buckets * kBucket;
+    options_.memory.cache_policy = policy;
     make(expected, options_);
   }
   [[nodiscard]] std::uint64_t all_buckets() { return driver_->store().stats().slots / 8; }
@@ -50,7 +50,7 @@ TEST_P(BucketCache, OfAllBucketsLeavesAHitOneAccessAndAMissNone) {
   put(0, kRecords);
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 7 * kRecords) << "four rows, key, place, record";
   EXPECT_EQ(load().records, kRecords);
-  EXPECT_EQ(driver_->store().stats().cache_records, kRecords);
+  EXPECT_EQ(driver_->store().stats().memory.cache_records, kRecords);
   AccessCounts const hit = get(keys(0, kRecords));
   EXPECT_EQ(hit.pm_reads, kRecords);
   EXPECT_EQ(hit.cache_hits, kRecords);
@@ -94,7 +94,7 @@ TEST_P(BucketCache, TakesAnyBucketsAndCountsNothing) {
   make_cached(1, CachePolicy::random);
   make_cached(all_buckets() / 2, CachePolicy::random);
   put(0, kRecords);
-  EXPECT_EQ(driver_->store().stats().cache_bytes, all_buckets() * 4) << "its map, and no counters";
+  EXPECT_EQ(driver_->store().stats().memory.cache_bytes, all_buckets() * 4) << "its map, and no counters";
   std::uint64_t const records = load().records;
   EXPECT_EQ(hits(keys(0, kRecords)), records);
   EXPECT_NEAR(static_cast<double>(records), kRecords / 2.0, kRecords / 10.0);
@@ -154,7 +154,7 @@ TEST_P(BucketCache, AResizeEmptiesIt) {
     auto const n = driver_->model.held.size();
     put(n, n + 300);
   }
-  EXPECT_EQ(driver_->store().stats().cache_records, 0u);
+  EXPECT_EQ(driver_->store().stats().memory.cache_records, 0u);
   EXPECT_EQ(get(keys(0, 500)).cache_hits, 0u);
   driver_->check_all();
   gets(8, 0, 100);
@@ -176,8 +176,8 @@ TEST_P(BucketCache, WithAnyShapeAndSizesGivesTheModelsAnswers) {
       config_.shape = kind.shape;
       config_.key_bytes = kind.key_bytes;
       config_.value_bytes = kind.value_bytes;
-      options_.cache_bytes = 5000;
-      options_.cache_policy = policy;
+      options_.memory.cache_bytes = 5000;
+      options_.memory.cache_policy = policy;
       make(50, options_);
       std::mt19937_64 random(kind.key_bytes * 3 + static_cast<unsigned>(policy));
       for (std::uint64_t round = 0; round < volume(60); ++round) {
@@ -217,18 +217,18 @@ TEST_P(BucketCache, NeedsRoomForItsMapsAndOneBucket) {
     driver_->check_all();
   };
   expect(Code::unsupported, "set cache_bytes");
-  options_.cache_bytes = 100;
+  options_.memory.cache_bytes = 100;
   make(100, options_);
   expect(Code::invalid_argument, "hold no bucket");
-  options_.cache_bytes = 1u << 20;
-  options_.memory_budget = 1u << 19;
+  options_.memory.cache_bytes = 1u << 20;
+  options_.memory.budget_bytes = 1u << 19;
   make(100, options_);
-  EXPECT_TRUE(driver_->store().stats().residency_note.empty());
+  EXPECT_TRUE(driver_->store().stats().memory.note.empty());
   expect(Code::no_space, "exceed the memory budget of 524288");
-  options_.memory_budget = 100;
+  options_.memory.budget_bytes = 100;
   make(100, options_);
-  EXPECT_NE(driver_->store().stats().residency_note.find("bucket cache"), std::string::npos);
-  EXPECT_EQ(driver_->store().stats().cache_bytes, 0u);
+  EXPECT_NE(driver_->store().stats().memory.note.find("bucket cache"), std::string::npos);
+  EXPECT_EQ(driver_->store().stats().memory.cache_bytes, 0u);
   expect(Code::no_space, "the memory budget is 100");
 }
 

@@ -8,12 +8,12 @@ using Budget = MirroredStore;
 
 TEST_P(Budget, WithoutRoomForIdentitiesRecordsAreReadForTheirKeys) {
   OpenOptions small;
-  small.memory_budget = 6144 * 10;
+  small.memory.budget_bytes = 6144 * 10;
   make(3000, small);
   Stats const stats = driver_->store().stats();
-  EXPECT_EQ(stats.residency, Residency::mirrored);
-  EXPECT_NE(stats.residency_note.find("keys and checksums"), std::string::npos) << stats.residency_note;
-  EXPECT_LE(stats.mirror_bytes, small.memory_budget);
+  EXPECT_EQ(stats.memory.residency, Residency::mirrored);
+  EXPECT_NE(stats.memory.note.find("keys and checksums"), std::string::npos) << stats.memory.note;
+  EXPECT_LE(stats.memory.mirror_bytes, small.memory.budget_bytes);
   put(0, 2500);
   get(keys(0, 2500));
   EXPECT_LE(get(keys(2500, 5000)).pm_reads, 5u) << "misses hardly ever need a record";
@@ -22,11 +22,11 @@ TEST_P(Budget, WithoutRoomForIdentitiesRecordsAreReadForTheirKeys) {
 
 TEST_P(Budget, WithoutRoomForWordsProbesGoToTheMedium) {
   OpenOptions none;
-  none.memory_budget = 1000;
+  none.memory.budget_bytes = 1000;
   make(3000, none);
   Stats const stats = driver_->store().stats();
-  EXPECT_EQ(stats.residency, Residency::pm);
-  EXPECT_NE(stats.residency_note.find("1000"), std::string::npos) << stats.residency_note;
+  EXPECT_EQ(stats.memory.residency, Residency::pm);
+  EXPECT_NE(stats.memory.note.find("1000"), std::string::npos) << stats.memory.note;
   put(0, 2500);
   EXPECT_GE(get(keys(0, 2500)).pm_reads, 2500u * 5);
   driver_->check_all();
@@ -34,12 +34,12 @@ TEST_P(Budget, WithoutRoomForWordsProbesGoToTheMedium) {
 
 TEST_P(Budget, ATableThatOutgrowsItGoesOnWithoutAMirror) {
   OpenOptions some;
-  some.memory_budget = 200'000;
+  some.memory.budget_bytes = 200'000;
   make(1, some);
-  EXPECT_EQ(driver_->store().stats().residency, Residency::mirrored);
+  EXPECT_EQ(driver_->store().stats().memory.residency, Residency::mirrored);
   for (std::uint64_t at = 0; at < 40'000; at += 1000) put(at, at + 1000);
-  EXPECT_EQ(driver_->store().stats().residency, Residency::pm);
-  EXPECT_FALSE(driver_->store().stats().residency_note.empty());
+  EXPECT_EQ(driver_->store().stats().memory.residency, Residency::pm);
+  EXPECT_FALSE(driver_->store().stats().memory.note.empty());
   driver_->check_all();
 }
 

@@ -12,8 +12,8 @@ constexpr std::uint64_t kEntry = 160 + 8;  // header, key and value; and where i
 class Cache : public MirroredStore {
  protected:
   void make_cached(std::uint64_t records, CachePolicy policy = CachePolicy::lfu, std::uint64_t expected = kRecords) {
-    options_.cache_bytes = records * kEntry;
-    options_.cache_policy = policy;
+    options_.memory.cache_bytes = records * kEntry;
+    options_.memory.cache_policy = policy;
     make(expected, options_);
   }
   CacheReport load() {
@@ -30,7 +30,7 @@ TEST_P(Cache, ThatHoldsEverythingSavesEveryAccess) {
   CacheReport const report = load();
   EXPECT_EQ(report.records, kRecords);
   EXPECT_EQ(report.corrupt, 0u);
-  EXPECT_EQ(driver_->store().stats().cache_records, kRecords);
+  EXPECT_EQ(driver_->store().stats().memory.cache_records, kRecords);
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
 }
 
@@ -153,15 +153,15 @@ TEST_P(Cache, NeedsAMirrorRoomAndFixedSizes) {
     EXPECT_NE(report.status().message().find(part), std::string::npos) << report.status().message();
   };
   expect(Code::unsupported, "set cache_bytes");
-  options_.cache_bytes = 1u << 20;
+  options_.memory.cache_bytes = 1u << 20;
   config_.residency = Residency::pm;
   make(100, options_);
   expect(Code::unsupported, "needs residency mirrored");
   config_.residency = Residency::mirrored;
-  options_.memory_budget = 1u << 19;
+  options_.memory.budget_bytes = 1u << 19;
   make(100, options_);
   expect(Code::no_space, "memory budget");
-  options_.memory_budget = 0;
+  options_.memory.budget_bytes = 0;
   config_.value_bytes = 0;
   make(100, options_);
   expect(Code::unsupported, "varying sizes");

@@ -104,7 +104,7 @@ TEST_P(Mirrored, AnAbortedTransactionLeavesTheMirrorAsItWas) {
 TEST_P(Mirrored, RecordsThatWereReplacedAreUsedAgain) {
   CreateOptions create = config_.create(2000);
   create.max_bytes = 4u << 20;
-  create.overwrite = true;
+  create.file.overwrite = true;
   auto store = Store::create(path(), create, config_.open());
   ASSERT_TRUE(store.ok()) << store.status().message();
   driver_ = std::make_unique<Driver>(config_, std::move(*store));
@@ -115,13 +115,13 @@ TEST_P(Mirrored, RecordsThatWereReplacedAreUsedAgain) {
     put(0, 1000, round);
   }
   driver_->check_all();
-  EXPECT_LE(driver_->store().stats().pool_bytes, 4u << 20);
+  EXPECT_LE(driver_->store().stats().space.pool_bytes, 4u << 20);
 }
 
 TEST_P(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
   CreateOptions create = config_.create(1000);
   create.max_bytes = 5u << 20;
-  create.overwrite = true;
+  create.file.overwrite = true;
   auto store = Store::create(path(), create, config_.open());
   ASSERT_TRUE(store.ok()) << store.status().message();
   driver_ = std::make_unique<Driver>(config_, std::move(*store));

@@ -29,7 +29,7 @@ class MirroredStore : public testing::TestWithParam<Device> {
   }
   void make(std::uint64_t expected_records, OpenOptions const& more = {}) {
     CreateOptions create = config_.create(expected_records);
-    create.overwrite = true;
+    create.file.overwrite = true;
     driver_.reset();
     auto store = Store::create(path(), create, options(more));
     ASSERT_TRUE(store.ok()) << store.status().message();
@@ -127,9 +127,9 @@ class MirroredStore : public testing::TestWithParam<Device> {
   /// The configuration's, with what `more` says of mirror and cache.
   [[nodiscard]] OpenOptions options(OpenOptions const& more) const {
     OpenOptions o = config_.open();
-    o.memory_budget = more.memory_budget;
-    o.cache_bytes = more.cache_bytes;
-    o.cache_policy = more.cache_policy;
+    o.memory.budget_bytes = more.memory.budget_bytes;
+    o.memory.cache_bytes = more.memory.cache_bytes;
+    o.memory.cache_policy = more.memory.cache_policy;
     o.grow = more.grow;
     return o;
   }

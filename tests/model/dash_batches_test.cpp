@@ -48,9 +48,9 @@ TEST_P(DashBatches, RecordsThatWereNotUsedServeTheNextBatch) {
     std::vector<KeyStatus> statuses;
     ASSERT_TRUE(d.update(absent, values, Rmw::replace, Element::u8, statuses).ok());
     ASSERT_EQ(statuses[0], KeyStatus::not_found);
-    if (batch == 0) used = d.store().stats().used_bytes;
+    if (batch == 0) used = d.store().stats().space.used_bytes;
   }
-  EXPECT_EQ(d.store().stats().used_bytes, used) << "batches that wrote nothing took room";
+  EXPECT_EQ(d.store().stats().space.used_bytes, used) << "batches that wrote nothing took room";
 }
 
 /// Stores another number where the index has noted how many records there are.

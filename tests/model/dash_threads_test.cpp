@@ -246,7 +246,7 @@ TEST_P(DashThreads, AnOpenedTableIsUsedWhileItIsSwept) {
       }
       together.put(keys, values);
     }
-    ASSERT_GT(together.store().stats().pool_bytes, 16u << 20);
+    ASSERT_GT(together.store().stats().space.pool_bytes, 16u << 20);
     ASSERT_NO_FATAL_FAILURE(together.reopen(killed));
     EXPECT_EQ(together.store().recovery().clean, !killed);
     EXPECT_EQ(together.store().recovery().counted, !killed);
@@ -266,7 +266,7 @@ TEST_P(DashThreads, AnOpenedTableIsUsedWhileItIsSwept) {
     ASSERT_TRUE(report.ok());
     EXPECT_EQ(report.value().fault_count, 0u) << (report.value().faults.empty() ? "" : report.value().faults[0]);
     EXPECT_EQ(report.value().records, n + kCounters);
-    std::uint64_t const settled = together.store().stats().used_bytes;
+    std::uint64_t const settled = together.store().stats().space.used_bytes;
     for (int round = 0; round < 3; ++round) {  // what the sweep found free serves
       std::vector<Bytes> keys, values;
       for (std::uint64_t i = 0; i < 20'000; ++i) {
@@ -275,7 +275,7 @@ TEST_P(DashThreads, AnOpenedTableIsUsedWhileItIsSwept) {
       }
       together.put(keys, values);
     }
-    EXPECT_LE(together.store().stats().used_bytes, settled + (16u << 20));
+    EXPECT_LE(together.store().stats().space.used_bytes, settled + (16u << 20));
   }
 }
 

@@ -5,17 +5,10 @@
 #include <cstdint>
 #include <iostream>
 #include <numeric>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace {
-
-template <class T>
-perdure::Column column(std::vector<T> const& values) {
-  auto const bytes = std::as_bytes(std::span(values));
-  return {.data = bytes.data(), .width = sizeof(T), .count = values.size()};
-}
 
 int complain(char const* what, perdure::Status const& status) {
   std::cerr << what << ": " << perdure::name(status.code()) << ": " << status.message() << '\n';
@@ -27,11 +20,10 @@ perdure::Status write(std::string const& path, std::string const& log_dir, std::
   auto store = perdure::Store::create(path, {.key_bytes = 8,
                                              .value_bytes = 8,
                                              .durability = perdure::Durability::power,
-                                             .overwrite = true,
-                                             .log_dir = log_dir,
-                                             .log_bytes = 1 << 20});
+                                             .file = {.overwrite = true},
+                                             .log = {.dir = log_dir, .bytes = 1 << 20}});
   if (!store) return store.status();
-  if (auto const status = store->put(column(keys), column(values)); !status) return status;
+  if (auto const status = store->put(perdure::Column::of(keys), perdure::Column::of(values)); !status) return status;
   return store->close();
 }
 
@@ -40,8 +32,7 @@ perdure::Status read(std::string const& path, std::string const& log_dir, std::v
   auto store = perdure::Store::open(path, {.log_dir = log_dir});
   if (!store) return store.status();
   std::vector<perdure::KeyStatus> statuses(keys.size());
-  auto const bytes = std::as_writable_bytes(std::span(values));
-  return store->get(column(keys), {.data = bytes.data(), .width = 8, .count = values.size()}, statuses);
+  return store->get(perdure::Column::of(keys), perdure::MutableColumn::of(values), statuses);
 }
 
 }  // namespace

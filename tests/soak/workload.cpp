@@ -188,11 +188,11 @@ Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
     create.shape = kind.shape;
   }
   create.expected_records = 1;
-  create.overwrite = true;
+  create.file.overwrite = true;
   if (kind.power) {
     create.durability = Durability::power;
-    create.log_dir = files.log_dir;
-    create.log_bytes = kLogBytes;
+    create.log.dir = files.log_dir;
+    create.log.bytes = kLogBytes;
   }
   OpenOptions open = open_options(files, kind.device);
   open.log_dir.clear();  // create() names it

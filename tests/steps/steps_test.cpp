@@ -50,7 +50,7 @@ class Steps : public ::testing::TestWithParam<Residency> {
   Store make(CreateOptions create) const {
     create.value_bytes = 24;
     create.expected_records = std::min<std::uint64_t>(create.expected_records, 300);
-    create.overwrite = true;
+    create.file.overwrite = true;
     auto store = Store::create(path_.str(), create, options());
     if (!store.ok()) throw std::runtime_error(store.status().message());
     return std::move(*store);
@@ -58,7 +58,7 @@ class Steps : public ::testing::TestWithParam<Residency> {
   static OpenOptions options() {
     OpenOptions open;
     open.threads = 2;
-    open.residency = GetParam();
+    open.memory.residency = GetParam();
     return open;
   }
   static Store open(std::string const& path, OpenOptions const& how = options()) {
@@ -303,10 +303,10 @@ TEST_P(Steps, BuffersOfManySuperblocksAreCountedAndKept) {
   std::vector<DenseBuffer> const buffers{{"large", large.data(), large.size(), Place::host}};
   ASSERT_TRUE(store_->register_dense(buffers).ok());
   Stats const after = store_->stats();
-  EXPECT_GE(after.dense_bytes, 2 * large.size());
-  EXPECT_LE(after.dense_bytes, 2 * large.size() + (4u << 20));
-  EXPECT_EQ(after.used_bytes, before.used_bytes + after.dense_bytes);
-  EXPECT_LE(after.used_bytes, after.pool_bytes);
+  EXPECT_GE(after.space.dense_bytes, 2 * large.size());
+  EXPECT_LE(after.space.dense_bytes, 2 * large.size() + (4u << 20));
+  EXPECT_EQ(after.space.used_bytes, before.space.used_bytes + after.space.dense_bytes);
+  EXPECT_LE(after.space.used_bytes, after.space.pool_bytes);
   for (std::uint64_t step = 1; step < 4; ++step) {
     for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(step + i * 13 + i / 4096);
     Transaction t = begin(1);
@@ -513,8 +513,8 @@ TEST_P(Steps, LayoutInPlaceAndDurabilityPowerSayThatTheyCannot) {
   DiskDir const disk("steps-log");
   CreateOptions create;
   create.durability = Durability::power;
-  create.log_dir = disk.path;
-  create.log_bytes = 1u << 20;
+  create.log.dir = disk.path;
+  create.log.bytes = 1u << 20;
   store_.emplace(make(create));
   refuse(model_.buffers(), Code::unsupported, "whose log does not carry dense buffers");
   store_.reset();

@@ -172,8 +172,8 @@ OpenOptions Config::open() const {
   o.device = device;
   o.threads = threads;
   o.count_accesses = count_accesses;
-  o.residency = residency;
-  o.gather = gather;
+  o.memory.residency = residency;
+  o.memory.gather = gather;
   return o;
 }
 
