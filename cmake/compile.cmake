@@ -46,15 +46,11 @@ endif()
 
 # For a target whose own code takes little of its running time (tests, command lines, judges): half the time to compile.
 # A level of optimisation that the user named in CMAKE_CXX_FLAGS comes first and so gives way; the library's does not.
-# Line numbers for a debugger cost a tenth of that, and are in the presets that people debug with.
 function(perdure_compile_quickly target)
   if(PERDURE_SANITIZE MATCHES "address|undefined")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
   else()
     target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
-    if(CMAKE_CXX_FLAGS_RELEASE STREQUAL perdure_own_release_flags)
-      target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-g0>)
-    endif()
   endif()
 endfunction()
 

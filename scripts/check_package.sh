@@ -51,6 +51,7 @@ for kind in perdure "$other"; do
   "$work/build-$kind/consumer" "$pool" "$work/log"
   "$work/build-$kind/consumer_gpm" "$pool"
   "$work/build-$kind/readme"
+  "$work/build-$kind/readme" # once more, over the pool that it left
   [ -s "$pool-readme" ] || fail "the README's C++ left no pool"
 done
 

@@ -97,10 +97,10 @@ enum class KeyStatus : std::uint8_t {
   ok = 0,
   not_found = 1,  // get, update and erase: no such key
   size_mismatch = 2,  // update: operand and stored value differ in length
-  corrupt = 3,        // the stored record fails its checksum; it was left alone
-  no_space = 4,       // put and update: the pool could not grow; the old value stands
-  too_large = 5,      // key or value longer than the pool allows
-  not_tried = 6,      // the call was stopped, or failed, before it came to this key
+  corrupt = 3,  // the stored record fails its checksum; it was left alone
+  no_space = 4,  // put and update: the pool could not grow; the old value stands
+  too_large = 5,  // key or value longer than the pool allows
+  not_tried = 6,  // the call was stopped, or failed, before it came to this key
 };
 
 enum class OpKind : std::uint8_t { get = 0, put = 1, erase = 2, update = 3 };

@@ -134,7 +134,9 @@ struct ExpectedSizes {
 
 struct OpenOptions {
   bool read_only = false;
-  bool repair = false;  // mend a pool that is not as its last orderly close left it: else it does not open
+  // Mend a pool that is not as its last orderly close left it, or go on without acknowledged batches that a damaged log
+  // has lost: else it does not open. What it does is in RecoveryReport::changes.
+  bool repair = false;
   Device device = Device::cpu;
   std::uint32_t threads = 0;  // CPU workers; 0 = one a core
   bool verify_reads = true;  // check each record's CRC-32C on get
@@ -156,11 +158,11 @@ struct RecoveryReport {
   std::uint64_t undone = 0;  // slots set back, for a transaction that had not committed; its step counts as one
   std::uint64_t duplicates = 0;  // second copies of one record removed (a crash inside a displacement)
   std::string why_dropped;  // empty when nothing was dropped
-  bool repaired = false;  // by OpenOptions::repair, for it was damaged: see Store::acknowledge_repair
+  bool repaired = false;  // by OpenOptions::repair, for it or its log was damaged: see Store::acknowledge_repair
   std::vector<std::string>
       changes;  // what recovery or repair changed, one line each, naming slot and file offset; at most 100
   std::uint64_t replayed = 0;  // durability power: batches taken from the log
-  bool lost_acknowledged = false;  // durability power: the log is damaged before a place it once had reached
+  bool lost_acknowledged = false;  // durability power: by OpenOptions::repair, without what a damaged log had held
   std::string log_report;  // durability power: which image was used, where the log ended and why
   double replay_seconds = 0;
   double map_seconds = 0;
@@ -178,8 +180,8 @@ struct AccessCounts {
 
 /// Bytes of the pool's file.
 struct SpaceStats {
-  std::uint64_t pool_bytes = 0;   // its size
-  std::uint64_t used_bytes = 0;   // header, live levels, heap superblocks in use, and room for dense buffers
+  std::uint64_t pool_bytes = 0;  // its size
+  std::uint64_t used_bytes = 0;  // header, live levels, heap superblocks in use, and room for dense buffers
   std::uint64_t dense_bytes = 0;  // of it, for dense buffers: two copies of each
 };
 
@@ -187,16 +189,16 @@ struct SpaceStats {
 struct MemoryStats {
   Residency residency = Residency::pm;
   std::uint64_t mirror_bytes = 0;
-  std::string note;                 // what the mirror lacks, and why; empty when it lacks nothing
+  std::string note;  // what the mirror lacks, and why; empty when it lacks nothing
   std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
-  std::uint64_t cache_bytes = 0;    // of a bucket cache, with what buckets are chosen by
+  std::uint64_t cache_bytes = 0;  // of a bucket cache, with what buckets are chosen by
 };
 
 /// Of durability power.
 struct LogStats {
-  std::uint64_t used_bytes = 0;   // not yet covered by both checkpoints
+  std::uint64_t used_bytes = 0;  // not yet covered by both checkpoints
   std::uint64_t checkpoints = 0;  // since open
-  std::string method;             // for example "io_uring, O_DIRECT, registered buffers"
+  std::string method;  // for example "io_uring, O_DIRECT, registered buffers"
 };
 
 struct Stats {
@@ -411,8 +413,10 @@ class PERDURE_API Store {
   /// Looks at every record. After a repair it finds faults, which name what the repair changed, until that is
   /// acknowledged.
   [[nodiscard]] Result<VerifyReport> verify(std::atomic<bool> const* stop = nullptr);
-  /// What repairs changed (OpenOptions::repair) has been seen to: `verify` is silent about it from now on, durably.
+  /// What repairs changed (OpenOptions::repair) has been seen to: `verify` is silent about it from now on, durably;
+  /// with durability power that takes a checkpoint.
   Status acknowledge_repair();
+  /// Of a store that was moved elsewhere these are empty, or 0; calls that have a status answer Code::closed.
   [[nodiscard]] Stats stats() const;  // std::bad_alloc where memory lacks: the one call that has no other answer
   void reset_counts();
   [[nodiscard]] RecoveryReport const& recovery() const;

@@ -253,9 +253,6 @@ def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool) 
             if acknowledge:
                 store.acknowledge_repair()
             found, recovery = store.verify().as_dict(), store.recovery()
-        if recovery.lost_acknowledged:
-            found["faults"].insert(0, f"acknowledged batches are lost: {recovery.log_report}")
-            found["fault_count"] += 1
         return found | {"recovery": recovery.as_dict()}
     except perdure.Corrupt as error:
         return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}

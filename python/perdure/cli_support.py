@@ -210,8 +210,6 @@ def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
         print(f"perdure: {pool} was damaged and has been repaired:", file=sys.stderr)
     for change in found.changes:
         print(f"perdure: {pool}: {change}", file=sys.stderr)
-    if found.lost_acknowledged:
-        print(f"perdure: {pool}: ACKNOWLEDGED BATCHES ARE LOST: {found.log_report}", file=sys.stderr)
 
 
 def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:

@@ -153,9 +153,10 @@ def open(
     read_only : bool
         Several processes may have a pool open read-only, beside no writer.
     repair : bool
-        Mend what can be mended of a pool that is damaged: `Store.recovery().changes` says what was found,
-        mended and dropped, and `Store.verify` finds faults until `Store.acknowledge_repair`. Without,
-        a pool that was closed cleanly and is not as that close left it raises `Corrupt`.
+        Mend what can be mended of a pool that is damaged, and do without acknowledged batches that a damaged
+        log has lost: `Store.recovery().changes` says what was found, mended, dropped and lost, and
+        `Store.verify` finds faults until `Store.acknowledge_repair`. Without, a pool that was closed cleanly
+        and is not as that close left it, or whose log has lost such batches, raises `Corrupt`.
     log_dir : str or path-like, optional
         Of a pool of durability "power", which is made anew at `path` from there.
     expect_key_bytes, expect_value_bytes : int, optional

@@ -129,7 +129,11 @@ def test_lost_batches_are_an_error(pool: str, log_dir: str, tmp_path: Path, told
         shutil.copytree(kept, log_dir)
     flip(f"{log_dir}/redo.log", 8192 + 200)
     told()
-    perdure.open(pool, log_dir=log_dir).close()
+    with pytest.raises(perdure.Corrupt):
+        perdure.open(pool, log_dir=log_dir)
+    ((level, line),) = told()
+    assert level == "ERROR" and "acknowledged batches, number 1 and those after it, are lost: " in line
+    perdure.open(pool, log_dir=log_dir, repair=True).close()
     assert any(
         level == "ERROR" and line.startswith(f"{pool}: acknowledged batches are lost: ")
         for level, line in told()

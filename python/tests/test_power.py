@@ -127,10 +127,20 @@ def test_lost_batches_are_told(pool, log_dir, tmp_path, cli):
     with perdure.open(pool, log_dir=kept):  # knows now how far the log had come
         shutil.copytree(kept, log_dir)
     flip(f"{log_dir}/redo.log", 8192 + 200)
-    verified = cli("verify", pool, "--log-dir", log_dir, "--json", "-")
-    assert verified.status == 1 and verified.json()["recovery"]["lost_acknowledged"]
-    assert "acknowledged batches are lost" in verified.json()["faults"][0]
-    assert "bit 2 of byte 200" in verified.err
+    verify = ("verify", pool, "--log-dir", log_dir, "--json", "-")
+    for _ in range(2):
+        refused = cli(*verify)
+        assert refused.status == 1 and refused.json()["recovery"] is None
+        assert "acknowledged batches, number 1 and those after it, are lost" in refused.json()["faults"][0]
+        assert "bit 2 of byte 200" in refused.json()["faults"][0]
+        with pytest.raises(perdure.Corrupt, match="repair=True"):
+            perdure.open(pool, log_dir=log_dir)
+    repaired = cli(*verify, "--repair")
+    assert repaired.status == 1 and repaired.json()["recovery"]["lost_acknowledged"]
+    assert "lost: acknowledged batches, number 1" in repaired.err
+    assert cli(*verify).status == 1
+    assert cli(*verify, "--acknowledge").status == 0
+    assert cli(*verify).status == 0
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,7 @@ def test_the_command_line_makes_shows_loads_scans_and_exports_them(
     [
         (("put", "1", "1,2"), "values are float32 of shape (3,): 2 numbers instead of 3"),
         (("put", "1", "1,2,x"), "could not convert string to float: 'x'"),
-        (("put", "1", "hex:00"), "has 1 bytes, but this pool's have 12"),
+        (("put", "1", "hex:00"), "has 1 byte, but this pool's have 12"),
         (
             ("load", "--value-columns", "x,y"),
             "x float32, y float32 have 8 bytes, but this pool's values have 12",

@@ -10,6 +10,7 @@ namespace {
 using dash::Slot;
 
 constexpr char const* kPath = "arena";
+constexpr std::uint64_t kLater = std::uint64_t{1} << 40;  // keys from here on are of no scenario
 
 KeyStatus as_status(dash::Answer answer) {
   if (answer == dash::Answer::absent) return KeyStatus::not_found;
@@ -105,7 +106,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
 }
 
 template <class Table>
-auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong) -> std::unique_ptr<Opened> {
+auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong, bool summed) -> std::unique_ptr<Opened> {
   auto pool = pm::Pool::open(kPath, {});
   if (!pool) {
     wrong = "the pool does not open: " + pool.status().message();
@@ -114,7 +115,7 @@ auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong) -> s
   auto opened = std::make_unique<Opened>(std::move(*pool));
   opened->pool.claim_run(index_, 1);
   opened->make(scenario_.shape);
-  if (Status const s = opened->table->open(opened->host, index_, sound); !s.ok()) {
+  if (Status const s = opened->table->open(opened->host, index_, sound, summed); !s.ok()) {
     wrong = "the table does not open: " + s.message();
     return nullptr;
   }
@@ -185,6 +186,7 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     }
     if (!forward.wrong) forward.wrong = explain(oracles_[0], found, true);
     if (!forward.wrong) forward.wrong = opened->fault_of_heap(born_);
+    if (!forward.wrong) forward.wrong = close_twice(*opened, std::move(found));
     if (!quiet_) totals_->growths += opened->table->splits();
     if constexpr (Table::kKind == dash::Kind::extendible)
       if (!quiet_) totals_->merges += opened->table->merges();
@@ -266,6 +268,38 @@ std::optional<std::string> DashRunner<Table>::explain(Oracle const& oracle, Cont
   }
   if (known != found.size()) return "there are keys that nobody wrote";
   return std::nullopt;
+}
+
+/// A close, as a snapshot makes one, and further writes, of new keys until a segment is split; a second one, and an
+/// opening that compares each segment with the sum it was left with. Once for one in four of the contents there are.
+template <class Table>
+std::optional<std::string> DashRunner<Table>::close_twice(Opened& opened, Contents contents) {
+  std::uint64_t h = 0;
+  for (auto const& [key, value] : contents) h = mix(h, mix(key, value));
+  if (h % 4 != 0) return std::nullopt;
+  try {
+    if (!opened.table->store_sums(opened.host)) return "a close: " + opened.table->why_damaged().message();
+    for (std::size_t i = 0; i < scenario_.keys.size(); ++i) {
+      std::uint64_t const key = scenario_.keys[i];
+      if (opened.put(key, 7000 + i) != dash::Answer::done) return "a put after a close fails";
+      contents[key] = 7000 + i;
+    }
+    std::uint64_t const splits = opened.table->splits();
+    for (std::uint64_t key = kLater; opened.table->splits() == splits; ++key) {
+      if (opened.put(key, key) != dash::Answer::done) break;  // the pool is full
+      contents[key] = key;
+    }
+    if (!opened.table->store_sums(opened.host)) return "a second close: " + opened.table->why_damaged().message();
+    std::optional<std::string> wrong;
+    auto again = open(true, wrong, true);
+    if (wrong) return wrong;
+    Contents found;
+    if ((wrong = contents_of(*again, found))) return "after a second close, " + *wrong;
+    return found == contents ? std::nullopt
+                             : std::optional<std::string>("after a second close there is something else");
+  } catch (Stuck const& stuck) {
+    return stuck.what();
+  }
 }
 
 /// The table goes on: operations answer as a map does, and whether it is closed or its process killed, it opens as it

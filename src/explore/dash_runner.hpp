@@ -49,11 +49,13 @@ class DashRunner final : public Crasher {
   std::optional<std::string> recover(Oracle const& oracle, bool record_recovery, std::vector<Window>& recovery,
                                      std::uint64_t& logical);
   void soil(pm::Pool& pool) const;
-  std::unique_ptr<Opened> open(bool sound, std::optional<std::string>& wrong);
+  /// `sound`: after an orderly close; `summed`: which stored the sums of all segments.
+  std::unique_ptr<Opened> open(bool sound, std::optional<std::string>& wrong, bool summed = false);
   void operate(Opened& opened, std::size_t thread);
   [[nodiscard]] std::uint64_t* acknowledged(std::size_t thread);
   std::optional<std::string> contents_of(Opened& opened, Contents& found);
   std::optional<std::string> explain(Oracle const& oracle, Contents const& found, bool all);
+  std::optional<std::string> close_twice(Opened& opened, Contents contents);
   std::optional<std::string> go_on(Opened& opened, Contents contents);
 
   DashScenario scenario_;

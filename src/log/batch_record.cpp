@@ -105,10 +105,10 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
     return corrupt("it has version " + std::to_string(r.version) + "; this build reads version " +
                    std::to_string(kBatchVersion) + ": open it with the build that made it");
   }
-  bool const sane = (r.kind <= static_cast<std::uint8_t>(OpKind::update) || r.kind == kMixed) &&
-                    r.rmw <= static_cast<std::uint8_t>(Rmw::max) &&
-                    r.element <= static_cast<std::uint8_t>(Element::f64) && r.has_values <= 1 &&
-                    r.count < (std::uint64_t{1} << 31);
+  auto const changes = [](OpKind kind) { return kind > OpKind::get && kind <= OpKind::update; };  // gets are not logged
+  bool const sane =
+      (changes(static_cast<OpKind>(r.kind)) || r.kind == kMixed) && r.rmw <= static_cast<std::uint8_t>(Rmw::max) &&
+      r.element <= static_cast<std::uint8_t>(Element::f64) && r.has_values <= 1 && r.count < (std::uint64_t{1} << 31);
   if (!sane) return corrupt("its header describes no batch");
   DecodedBatch out;
   out.ops_.rmw = static_cast<Rmw>(r.rmw);
@@ -118,7 +118,7 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
     if (kinds == nullptr) return corrupt("its kinds are cut off");
     out.ops_.kinds = {reinterpret_cast<OpKind const*>(kinds), r.count};
     for (OpKind const kind : out.ops_.kinds) {
-      if (kind > OpKind::update) return corrupt("an operation of no known kind");
+      if (!changes(kind)) return corrupt("an operation of no kind that is logged");
     }
   } else {
     out.ops_.kind = static_cast<OpKind>(r.kind);

@@ -145,6 +145,12 @@ Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
   return report;
 }
 
+Status LogDir::settle(std::span<std::byte const> pool, LogPosition end) {
+  for (int image = 0; image < 2; ++image)
+    if (Status s = checkpoints_->write(pool, end); !s.ok()) return s;
+  return {};
+}
+
 Status LogDir::start(LogPosition end) {
   auto log = RedoLog::start(std::move(log_file_), end, checkpoints_->keep_from());
   if (!log) return log.status();

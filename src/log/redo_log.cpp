@@ -129,7 +129,7 @@ Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file,
 Status RedoLog::begin_epoch() {
   if (mutated(Mutant::epoch_not_begun)) return {};
   bool const both = std::exchange(identity_.copy_damaged, false);
-  identity_.epoch += both ? 3 : 1;
+  identity_.epoch += both && !mutated(Mutant::log_damaged_epoch_begun) ? 3 : 1;
   identity_.epoch_lsn = tail_.lsn;
   Status s = write_header(*file_, identity_);
   if (!s.ok() || !both) return s;
@@ -244,6 +244,8 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   h.payload_bytes = static_cast<std::uint32_t>(payload);
   h.sum = payload_sum(group + sizeof h, payload);
   h.behind = static_cast<std::uint32_t>(1 + (lsn - durable_lsn()) / kBlock);
+  if (mutated(Mutant::log_behind_not_known)) h.behind = 0;
+  if (mutated(Mutant::log_behind_too_little)) h.behind = 1;
   std::memcpy(group, &h, sizeof h);
   std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);
   h.crc = group_crc(group, bytes);

@@ -99,7 +99,8 @@ class Replayer {
             report_.end.next_batch,
             part_,
             current ? std::max(identity_.epoch, epoch_) : epoch_,
-            current ? identity_.epoch + (identity_.copy_damaged ? 1 : 0) : identity_.epoch - 1};
+            current ? identity_.epoch + (identity_.copy_damaged && !mutated(Mutant::log_next_epoch_ignored) ? 1 : 0)
+                    : identity_.epoch - 1};
   }
 
   /// A write that was under way may be lost while later ones are there, but no later one was sealed when it was
@@ -267,8 +268,7 @@ std::string ReplayReport::describe() const {
                      std::to_string(end.lsn) + "; ended at LSN " + std::to_string(stop_lsn) + " (byte " +
                      std::to_string(stop_offset) + " of the log): " + std::string(name(reason));
   if (!detail.empty()) text += ", " + detail;
-  if (lost_acknowledged)
-    text += "; ACKNOWLEDGED BATCHES ARE LOST: " + lost_why + "; restore a snapshot, or go on without them";
+  if (lost_acknowledged) text += "; ACKNOWLEDGED BATCHES ARE LOST: " + lost_why;
   return text;
 }
 

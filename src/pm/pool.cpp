@@ -109,7 +109,11 @@ Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
   auto mapping =
       Mapping::open(path, options, [&](int fd, std::uint64_t bytes) { return begins_like_a_pool(path, fd, bytes); });
   if (!mapping) return mapping.status();
-  Pool pool(std::move(*mapping));
+  return of(path, std::move(*mapping));
+}
+
+Result<Pool> Pool::of(std::string const& path, Mapping mapping) {
+  Pool pool(std::move(mapping));
   if (Status s = pool.check(path); !s.ok()) return s;
   return pool;
 }
@@ -119,10 +123,8 @@ Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, Mak
   if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
   auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
-  Pool pool(std::move(*mapping));
-  if (Status s = fill({pool.base(), bytes}); !s.ok()) return s;
-  if (Status s = pool.check(path); !s.ok()) return s;
-  return pool;
+  if (Status s = fill({mapping->data(), bytes}); !s.ok()) return s;
+  return of(path, std::move(*mapping));
 }
 
 void Pool::take_identity(std::uint8_t durability) {

@@ -28,6 +28,9 @@ class Pool {
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
+  /// The same of a pool whose file is mapped already; `path` is for what it refuses.
+  static Result<Pool> of(std::string const& path, Mapping mapping);
+
   /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
   static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, MakeOptions const& make,
                                   MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill);

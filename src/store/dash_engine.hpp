@@ -77,8 +77,7 @@ struct DashOptions {
   bool verify_reads = true;
   bool count_accesses = false;
   dash::SegmentShape segments;
-  std::atomic<bool> const* given_up =
-      nullptr;  // an operation ended in its midst, and its locks are let go of by nobody
+  std::atomic<bool>* given_up = nullptr;  // an operation ended in its midst, and its locks are let go of by nobody
 };
 
 class DashEngine {

@@ -30,14 +30,16 @@ template <class Host>
 class GivesUp : public Host {
  public:
   template <class... Args>
-  explicit GivesUp(std::atomic<bool> const* given_up, Args const&... args) : Host(args...), given_up_(given_up) {}
+  explicit GivesUp(std::atomic<bool>* given_up, Args const&... args) : Host(args...), given_up_(given_up) {}
   void pause() const {
     if (given_up_->load(std::memory_order_relaxed)) throw std::runtime_error("an operation beside it failed");
     Host::pause();
   }
+  /// This one has ended in its midst.
+  void give_up() const { given_up_->store(true); }
 
  private:
-  std::atomic<bool> const* given_up_;
+  std::atomic<bool>* given_up_;
 };
 
 /// `Table` is one of index/dash's, over InlineKeys or over RecordKeys<DashRecords>.

@@ -211,16 +211,18 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
     return Status{Code::corrupt,
                   "pool " + path + ": no repair mends that " + why + "; restore a snapshot or load an export"};
   };
+  bool const note_lost = !wrong.empty() && !left_;
   if (!wrong.empty()) {
     note_found(wrong);
-    if (!left_)
+    if (note_lost)
       mended.push_back(
-          "without the note of the last close no segment's sum was compared: keys and values in slots may have "
-          "changed");
+          "without the note of the last close its segments' own sums were compared, but neither the words of its index "
+          "nor the number of its records, which may have changed");
     else if (std::string line = mend_index(); !line.empty())
       mended.push_back(std::move(line));
   }
-  if (Status s = engine_->open(index, true, left_.has_value()); !s.ok()) return lost(s.message());
+  // That there was a note says that each segment has its sum.
+  if (Status s = engine_->open(index, true, left_.has_value() || note_lost); !s.ok()) return lost(s.message());
   DashFaults damaged;
   static_cast<void>(engine_->positions(damaged));
   if (damaged.count != 0) note_found(damaged.first);

@@ -29,7 +29,7 @@ Status DashStore::check_open(bool writing) const {
   if (given_up_) {
     std::lock_guard const lock(failed_mutex_);
     return {Code::closed, "pool " + path + " was left in the middle of a change by an earlier failure (" +
-                              failed_.message() + "); close and reopen it"};
+                              (failed_.ok() ? "out of memory" : failed_.message()) + "); close and reopen it"};
   }
   if (writing && pool_.read_only())
     return bad("pool " + path + " is open read-only; open it without read_only to write");

@@ -99,7 +99,7 @@ Result<std::uint64_t> GphashStore::records_in_use() {
 Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options) {
   exec::Range const range("device_session");
   auto state = answer(impl_.get(), [&](Impl& impl) { return impl.device_session(options, false); });
-  if (!state) return state.status();
+  if (!state) return caught([&]() -> Result<DeviceSession> { return state.status(); });
   return DeviceSession(std::move(*state));
 }
 
@@ -134,16 +134,21 @@ DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
   return *this;
 }
 DeviceSession::~DeviceSession() { let_go(std::move(state_)); }
-DeviceView const& DeviceSession::table() const { return state_->run->view(); }
+DeviceView const& DeviceSession::table() const {
+  static DeviceView const none;
+  return state_ ? state_->run->view() : none;
+}
 Status DeviceSession::end() {
   exec::Range const range("device_session end");
-  if (Status s = belongs_here(state_.get()); !s.ok()) return s;
-  return caught([this] { return GphashStore::end(state_.get()); });
+  return caught([this] {
+    Status const s = belongs_here(state_.get());
+    return s.ok() ? GphashStore::end(state_.get()) : s;
+  });
 }
 
 Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {
   auto state = answer(store.impl_.get(), [&](Store::Impl& impl) { return impl.device_session(options, true); });
-  if (!state) return state.status();
+  if (!state) return caught([&]() -> Result<DeviceSession> { return state.status(); });
   return DeviceSession(std::move(*state));
 }
 
@@ -152,10 +157,12 @@ Result<std::uint64_t> DeviceAccess::records_in_use(Store& store) {
 }
 
 Status DeviceAccess::run(DeviceSession& session, DeviceOps const& ops) {
-  if (Status s = belongs_here(session.state_.get()); !s.ok()) return s;
-  if (!session.state_ || session.state_->store == nullptr)
-    return {Code::closed, "this device session has ended already"};
-  return session.state_->run->run(ops);
+  return caught([&]() -> Status {
+    if (Status s = belongs_here(session.state_.get()); !s.ok()) return s;
+    if (!session.state_ || session.state_->store == nullptr)
+      return {Code::closed, "this device session has ended already"};
+    return session.state_->run->run(ops);
+  });
 }
 
 }  // namespace perdure

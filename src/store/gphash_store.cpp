@@ -122,15 +122,15 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   auto opened = log::LogDir::open(options.log_dir);
   if (!opened) return opened.status();
   std::shared_ptr<log::LogDir> power = std::move(*opened);
-  auto const restored = restore_pool(*power, path);
+  auto restored = restore_pool(*power, path, {false, options.lock_memory, options.device == Device::cuda});
   if (!restored) return restored.status();
-  auto pool = pm::Pool::open(path, {options.read_only, options.lock_memory, options.device == Device::cuda});
+  auto pool = pm::Pool::of(path, std::move(restored->file));
   if (!pool) return pool.status();
   double const map_seconds = seconds_since(begin);
   auto store = open_pool(path, options, std::move(*pool));
   if (!store) return store.status();
   (*store)->recovery.map_seconds = map_seconds;
-  if (Status s = (*store)->replay_log(std::move(power), restored.value()); !s.ok()) return s;
+  if (Status s = (*store)->replay_log(std::move(power), restored->loaded); !s.ok()) return s;
   return std::unique_ptr<Impl>(std::move(*store));
 }
 

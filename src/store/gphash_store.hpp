@@ -145,6 +145,8 @@ class GphashStore final : public Store::Impl {
   Status create_log(CreateOptions const& create);
   Status keep();
   Status replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded);
+  [[nodiscard]] Status lost_batches(log::ReplayReport const& report) const;
+  Status note_loss(log::LogDir& power, log::ReplayReport const& report);
   Result<log::ReplayReport> read_and_run(log::LogDir& power, log::LogPosition from);
   Status run_logged(LoggedQueue& queue);
   Status run_merged(MergedBatches& merged);

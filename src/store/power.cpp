@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "pm/format.hpp"
-#include "pm/mapping.hpp"
 
 namespace perdure {
 namespace {
@@ -88,21 +87,20 @@ Status check_log_dir(std::string const& path, Durability durability, std::string
   return {};
 }
 
-Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path) {
+Result<RestoredPool> restore_pool(log::LogDir& power, std::string const& path, pm::MapOptions const& options) {
   std::optional<pm::Mapping> pool;
   auto loaded = power.load([&](log::ImageInfo const& image) -> Result<std::span<std::byte>> {
     pool.reset();  // of an image that turned out damaged
     pm::MakeOptions make{.overwrite = true};
     if (pm::id_of(path) == pm::FileId{}) make.mode = power.mode() | 0600;
     make.may_replace = [&](int fd) { return check_replaceable(fd, path, image.pool_id, power.directory()); };
-    auto made = pm::Mapping::create(path, image.bytes, 0, make, {});
+    auto made = pm::Mapping::create(path, image.bytes, 0, make, options);
     if (!made) return made.status();
     pool.emplace(std::move(*made));
     return std::span<std::byte>(pool->data(), image.bytes);
   });
-  if (!loaded) return loaded;
-  if (Status s = pool->keep(); !s.ok()) return s;
-  return loaded;
+  if (!loaded) return loaded.status();
+  return RestoredPool{std::move(*loaded), std::move(*pool)};
 }
 
 }  // namespace perdure

@@ -13,6 +13,7 @@
 #include "log/batch_record.hpp"
 #include "log/log_dir.hpp"
 #include "perdure/store.h"
+#include "pm/mapping.hpp"
 #include "store/engine.hpp"
 
 namespace perdure {
@@ -43,8 +44,12 @@ class Effective {
 /// Durability power needs a pool that has a name, and a log_dir; the others have no use for a log_dir.
 [[nodiscard]] Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir);
 
-/// Makes the pool file anew at `path` from the newest image in the directory. Refuses to replace anything but the
-/// same pool; its mode is kept, and where it is gone is that of the log.
-Result<log::Loaded> restore_pool(log::LogDir& power, std::string const& path);
+struct RestoredPool {
+  log::Loaded loaded;
+  pm::Mapping file;  // has its name only once it is kept
+};
+/// Makes the pool file anew, to stand at `path`, from the newest image in the directory. Refuses to replace anything
+/// but the same pool; its mode is kept, and where it is gone is that of the log.
+Result<RestoredPool> restore_pool(log::LogDir& power, std::string const& path, pm::MapOptions const& options);
 
 }  // namespace perdure

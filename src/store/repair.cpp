@@ -103,7 +103,10 @@ Status GphashStore::acknowledge_repair() {
   WorldAlone const world(world_);
   if (Status s = check_open(true); !s.ok()) return s;
   repairs_.acknowledge();
-  return {};
+  if (!power_) return {};
+  // An opening makes the pool anew from an image.
+  Status const s = checkpoint();
+  return s.ok() ? s : fail(s);
 }
 
 }  // namespace perdure

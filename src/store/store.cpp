@@ -20,8 +20,7 @@ Store& Store::operator=(Store&& other) noexcept {
 Store::~Store() { Impl::let_go(std::move(impl_)); }
 
 Status Store::belongs_here() const {
-  return impl_ ? caught([this] { return impl_->check_process(); })
-               : Status{Code::closed, "this store was moved elsewhere"};
+  return caught([this] { return impl_ ? impl_->check_process() : moved_elsewhere(); });
 }
 
 Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
@@ -101,8 +100,9 @@ Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptio
   return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
 }
 
-Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
-  exec::Range const range("apply");
+namespace {
+
+Status check_mixed(MixedBatch const& batch) {
   if (batch.kinds.size() != batch.keys.count) {
     return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " +
                                         std::to_string(batch.keys.count) + " keys"};
@@ -125,6 +125,13 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
     return {Code::invalid_argument,
             std::to_string(batch.values.count) + " values for " + std::to_string(batch.keys.count) + " keys"};
   }
+  return {};
+}
+
+}  // namespace
+
+Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
+  exec::Range const range("apply");
   Call call;
   call.keys = batch.keys;
   call.values = batch.values;
@@ -132,7 +139,10 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, Call
   call.kinds = batch.kinds;
   call.rmw = batch.rmw;
   call.element = batch.element;
-  return answer(impl_.get(), [&](Impl& impl) { return impl.write(call, statuses, options); });
+  return answer(impl_.get(), [&](Impl& impl) {
+    Status const s = check_mixed(batch);
+    return s.ok() ? impl.write(call, statuses, options) : s;
+  });
 }
 
 Result<Transaction> Store::begin(TransactionOptions const& options) {
@@ -147,10 +157,12 @@ namespace {
 /// A call of a transaction's: see answer().
 template <class F>
 Status inside(Transaction::State* state, F call) {
-  if (state == nullptr) return {Code::closed, "this transaction was moved elsewhere"};
-  if (state->process != this_process())
-    return {Code::closed, "this transaction was begun by another process, which forked this one; it is open there"};
-  return caught([&] { return call(state); });
+  return caught([&]() -> Status {
+    if (state == nullptr) return {Code::closed, "this transaction was moved elsewhere"};
+    if (state->process != this_process())
+      return {Code::closed, "this transaction was begun by another process, which forked this one; it is open there"};
+    return call(state);
+  });
 }
 
 /// Aborts one that has not ended. In another process its store is put aside, and it with it.
@@ -223,13 +235,19 @@ Status Store::acknowledge_repair() {
   exec::Range const range("acknowledge_repair");
   return answer(impl_.get(), [](Impl& impl) { return impl.acknowledge_repair(); });
 }
-RecoveryReport const& Store::recovery() const { return impl_->recovery; }
+RecoveryReport const& Store::recovery() const {
+  static RecoveryReport const none;
+  return impl_ ? impl_->recovery : none;
+}
 Survival Store::survives() const { return belongs_here().ok() ? impl_->survives() : Survival{}; }
-std::string const& Store::path() const { return impl_->path; }
-std::uint32_t Store::key_bytes() const { return impl_->key_bytes; }
-std::uint32_t Store::value_bytes() const { return impl_->value_bytes; }
-ValueType Store::value_type() const { return impl_->value_type; }
-Device Store::device() const { return impl_->options.device; }
+std::string const& Store::path() const {
+  static std::string const none;
+  return impl_ ? impl_->path : none;
+}
+std::uint32_t Store::key_bytes() const { return impl_ ? impl_->key_bytes : 0; }
+std::uint32_t Store::value_bytes() const { return impl_ ? impl_->value_bytes : 0; }
+ValueType Store::value_type() const { return impl_ ? impl_->value_type : ValueType{}; }
+Device Store::device() const { return impl_ ? impl_->options.device : Device::cpu; }
 Status Store::close() {
   exec::Range const range("close");
   return answer(impl_.get(), [&](Impl& impl) { return impl.close(); });

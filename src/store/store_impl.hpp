@@ -90,6 +90,8 @@ struct Store::Impl {
   }
 };
 
+[[nodiscard]] inline Status moved_elsewhere() { return {Code::closed, "this store was moved elsewhere"}; }
+
 /// With the pool's name, if there is memory for it.
 [[nodiscard]] Status named(Store::Impl const& impl, Status status) noexcept;
 
@@ -97,14 +99,15 @@ struct Store::Impl {
 /// out as a Status.
 template <class F>
 auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
-  if (impl == nullptr) return Status{Code::closed, "this store was moved elsewhere"};
   try {
+    if (impl == nullptr) return moved_elsewhere();
     if (impl->process != this_process()) return impl->check_process();
     return call(*impl);
   } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
     throw;
   } catch (...) {
-    return named(*impl, status_of_exception());
+    Status const why = status_of_exception();
+    return impl != nullptr ? named(*impl, why) : why;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/caught.hpp"
+#include "base/mutants.hpp"
 #include "log/batch_record.hpp"
 #include "store/checks.hpp"
 #include "store/gphash_store.hpp"
@@ -30,7 +31,8 @@ Status GphashStore::keep() {
 }
 
 /// What the log holds beyond the image, done again. Batches that took effect once do so again: the pool
-/// is as it was then.
+/// is as it was then. Where acknowledged batches are lost, nothing is changed unless a repair was asked for: neither
+/// what stands at the pool's path, nor a file of the log.
 Status GphashStore::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded const& loaded) {
   auto const begin = std::chrono::steady_clock::now();
   auto report = read_and_run(*power, loaded.image.at);
@@ -47,9 +49,33 @@ Status GphashStore::replay_log(std::shared_ptr<log::LogDir> power, log::Loaded c
     std::lock_guard const lock(stats_mutex_);
     recovery.records = records_;
   }
+  if (report->lost_acknowledged && !options.repair) return lost_batches(*report);
+  if (Status s = pool_.keep(); !s.ok()) return s;
+  if (report->lost_acknowledged) {
+    if (Status s = note_loss(*power, *report); !s.ok()) return s;
+  }
   if (Status s = power->start(report->end); !s.ok()) return s;
   power_ = std::move(power);
   return {};
+}
+
+Status GphashStore::lost_batches(log::ReplayReport const& report) const {
+  return {Code::corrupt, "pool " + path + ", whose log lies in " + options.log_dir + ": acknowledged batches, number " +
+                             std::to_string(report.end.next_batch) +
+                             " and those after it, are lost: " + recovery.log_report +
+                             "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
+                             "verify --repair), which goes on without them"};
+}
+
+/// In both images, before the log begins anew: from then on nothing else tells of what it had lost.
+Status GphashStore::note_loss(log::LogDir& power, log::ReplayReport const& report) {
+  std::vector<std::string> const lines{"lost: acknowledged batches, number " + std::to_string(report.end.next_batch) +
+                                           " and those after it: " + recovery.log_report,
+                                       std::to_string(recovery.records) + " records are left"};
+  repairs_.add(lines);
+  note_changes(lines);
+  recovery.repaired = true;
+  return mutated(Mutant::loss_noted_late) ? Status{} : power.settle({pool_.base(), pool_.bytes()}, report.end);
 }
 
 /// One thread reads the log, this one runs what it brings.

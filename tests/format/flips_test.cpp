@@ -372,13 +372,15 @@ TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
   }
 }
 
-/// Without the note of the last close nothing says what the segments' sums are worth, and a repair says so.
-TEST_P(FlipsOfDash, OfTheNoteAndASlotAreTold) {
+/// The note of the last close is damaged, but there was one: so segments have their sums, by which a slot is put right.
+TEST_P(FlipsOfDash, OfTheNoteAndASlotArePutRight) {
   DashWords const words(*whole_);
+  std::uint64_t examined = 0;
   for (std::uint64_t const slot : words.slots) {
     if (HasFailure()) return;
     Flip const two[] = {{pm::kClosingNoteOffset + 51, 7}, {slot, 0}};
     examine(two);
+    EXPECT_EQ(mended_, ++examined) << "byte " << slot;
   }
 }
 

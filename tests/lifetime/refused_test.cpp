@@ -26,10 +26,10 @@ TEST_F(Refused, WhatIsNotDurableIsNotRead) {
               Words values;
               limit_files(4096);
               Status const first = put(*store, 0, 60, 1000);
-              if (first.code() != Code::io_error) return 2;
+              if (first.code() != Code::no_space) return 2;
               Status const read = get(*store, 0, 60, values);
               if (read.ok()) return values == words(0, 50) ? 3 : 4;  // 4: what was refused is seen
-              if (read.code() != Code::io_error || read.message().find("log ") == std::string::npos) return 5;
+              if (read.code() != Code::no_space || read.message().find("log ") == std::string::npos) return 5;
               Words const keys = words(0, 10);
               std::vector<KeyStatus> statuses(10);
               if (store->get_variable(column(keys), statuses).ok()) return 6;
@@ -90,7 +90,7 @@ TEST_F(Refused, ABatchWhoseCheckpointFailsIsAcknowledged) {
               if (last.code() != Code::closed) return 2;  // refused beforehand, not in its midst
               Words values;
               if (!get(*store, 0, 500, values).ok() || values != words(acknowledged, 500)) return 3;
-              if (store->close().code() != Code::io_error) return 4;  // says what the batch before did not
+              if (store->close().code() != Code::no_space) return 4;  // says what the batch before did not
               static_cast<void>(!::write(pipe[1], &acknowledged, sizeof acknowledged));
               ::_exit(0);
             }),

@@ -80,6 +80,15 @@ RC_GTEST_PROP(BatchRecord, DamagedBytesAreReadWithinBounds, ()) {
   }
 }
 
+// A get changes nothing, so no log holds one; done again it would write its answer to nowhere.
+TEST(BatchRecord, AGetIsNoOperationOfALog) {
+  Packed const keys({"k"}, 1);
+  std::vector<OpKind> const mixed{OpKind::get};
+  for (BatchOps const& ops : {BatchOps{OpKind::get, {}, Rmw::replace, Element::u8, keys.column(), {}},
+                              BatchOps{OpKind::put, mixed, Rmw::replace, Element::u8, keys.column(), {}}})
+    EXPECT_EQ(DecodedBatch::decode(joined(EncodedBatch(ops))).status().code(), Code::corrupt);
+}
+
 TEST(BatchRecord, AnotherVersionIsRefusedByName) {
   Packed const keys({"k"}, 1);
   auto bytes = joined(EncodedBatch({OpKind::erase, {}, Rmw::replace, Element::u8, keys.column(), {}}));

@@ -32,13 +32,14 @@ class HeldStore {
 
   [[nodiscard]] Store& store() { return *store_; }
   /// After a power cut: what lay in memory is gone.
-  Status reopen() {
+  Status reopen(bool repair = false) {
     store_ = Status{};
     disk_.restore();
     ::unlink(file("pool").c_str());
     OpenOptions open;
     open.threads = 1;
     open.log_dir = "/log";
+    open.repair = repair;
     store_ = Store::open(file("pool"), open);
     return store_.status();
   }
@@ -195,15 +196,15 @@ inline Wrong a_checkpoint_waits_for_its_log() {
   return early ? Wrong("an image is written of what is not durable in the log") : std::nullopt;
 }
 
-/// Several are waiting, each for another write, or for what another wrote.
-inline Wrong a_failed_write_wakes_all_that_wait() {
+/// So many are waiting, each for another write, and one for what the first wrote.
+inline Wrong a_failed_write_wakes(std::uint64_t waiting) {
   HeldStore held;
   if (Status s = held.put(1, 10); !s.ok()) return s.message();
   held.hold(true);
   held.disk().plan(Mishap::error, 1);
   std::size_t before = held.log_writes();
   std::vector<std::future<Status>> puts;
-  for (std::uint64_t key = 1; key <= 3; ++key) {
+  for (std::uint64_t key = 1; key <= waiting; ++key) {
     puts.push_back(held.aside([&held, key] { return held.put(key, 11); }));
     if (!held.writes_to_log(before)) return "a put writes nothing to the log";
     before = held.log_writes();
@@ -217,6 +218,12 @@ inline Wrong a_failed_write_wakes_all_that_wait() {
   if (puts[0].get().ok()) return "a put whose write failed is acknowledged";
   if (held.put(5, 11).code() != Code::closed) return "a store whose log failed takes batches";
   return std::nullopt;
+}
+
+/// Where no other write is under way, nothing else wakes anybody.
+inline Wrong a_failed_write_wakes_all_that_wait() {
+  Wrong const alone = a_failed_write_wakes(1);
+  return alone ? alone : a_failed_write_wakes(3);
 }
 
 /// All that a store writes to its log lasts when it is said to be done, and every name is made to last at once.
@@ -290,6 +297,87 @@ inline Wrong what_lies_beyond_a_lost_group_never_counts() {
   disk->cache = disk->medium;
   commit(*start(disk, replay_all(disk).report.end), "new");
   return replay_all(disk).batches == std::vector<Batch>{"new"} ? std::nullopt : Wrong("what was lost has come back");
+}
+
+/// Two bits of a group, which no syndrome tells from a torn write; the group after it was sealed when it was durable.
+inline Wrong damage_is_told_by_what_was_sealed_later() {
+  auto const disk = formatted(64u << 10);
+  {
+    auto log = start(disk);
+    for (char const* const batch : {"damaged", "later"}) commit(*log, batch);
+  }
+  disk->flip(kRingOffset + 100, 0);
+  disk->flip(kRingOffset + 200, 3);
+  return replay_all(disk).report.lost_acknowledged ? std::nullopt : Wrong("damage passes for a write that was cut off");
+}
+
+/// Both were under way at once, and the power failed: nothing was acknowledged of the first, which is lost.
+inline Wrong what_was_under_way_is_no_loss() {
+  auto const disk = formatted(64u << 10);
+  {
+    auto log = start(disk);
+    disk->hold_back(true);
+    for (char const* const batch : {"lost", "there"})
+      if (!append(*log, batch).ok()) return "a slow disk refuses a batch";
+    disk->hold_back(false);
+  }
+  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock, std::byte{0});
+  disk->cache = disk->medium;
+  auto const found = replay_all(disk).report;
+  return found.lost_acknowledged ? Wrong("a write that was under way is said to be lost: " + found.describe())
+                                 : std::nullopt;
+}
+
+/// The newer copy of the header is damaged: what was written since counts; and once it is cut off, nothing of it does.
+inline Wrong the_newest_epoch_needs_no_header() {
+  for (bool const cut : {false, true}) {
+    auto const disk = formatted(64u << 10);
+    {
+      auto log = start(disk);
+      for (char const* const batch : {"one", "two", "three"}) commit(*log, batch);
+    }
+    disk->flip(kBlock * (read_identity(*file_on(disk))->epoch % 2) + 12, 1);
+    if (!cut) {
+      if (replay_all(disk).batches.size() != 3) return "what the damaged header's epoch wrote is lost";
+      continue;
+    }
+    disk->flip(kRingOffset + kBlock + 100, 0);
+    disk->flip(kRingOffset + kBlock + 200, 3);
+    commit(*start(disk, replay_all(disk).report.end), "new");
+    if (replay_all(disk).batches != std::vector<Batch>{"one", "new"}) return "what was cut off has come back";
+  }
+  return std::nullopt;
+}
+
+/// Acknowledged batches are damaged. Wherever the power fails while a repair goes on without them, either the next
+/// opening is refused, too, or verify tells of them.
+inline Wrong a_loss_is_told_whenever_a_repair_ends() {
+  bool ended = false;
+  for (std::uint64_t at = 1; !ended; ++at) {
+    HeldStore held;
+    for (std::uint64_t key = 1; key < 4; ++key)
+      if (Status s = held.put(key, 10); !s.ok()) return s.message();
+    held.disk().cut_power();
+    held.disk().file("/log/redo.log")->flip(kRingOffset + 100, 0);
+    if (held.reopen().code() != Code::corrupt) return "a store that has lost batches opens";
+    held.disk().plan(Mishap::power, at);
+    Status const repaired = held.reopen(true);
+    ended = !held.disk().happened();
+    if (ended && !repaired.ok()) return "no repair goes on without what is lost: " + repaired.message();
+    held.disk().cut_power();
+    Status const again = held.reopen();
+    if (again.code() == Code::corrupt && !ended) continue;
+    if (!again.ok()) return "after a repair: " + again.message();
+    auto verified = held.store().verify();
+    if (!verified.ok()) return verified.status().message();
+    if (verified->fault_count == 0) return "after request " + std::to_string(at) + " nothing tells what is lost";
+    if (!ended) continue;
+    if (Status s = held.store().acknowledge_repair(); !s.ok()) return s.message();
+    held.disk().cut_power();
+    if (Status s = held.reopen(); !s.ok()) return "after it was acknowledged: " + s.message();
+    if (held.store().verify()->fault_count != 0) return "what was acknowledged is a fault again";
+  }
+  return std::nullopt;
 }
 
 // ------------------------------------------------------------------------------------------------

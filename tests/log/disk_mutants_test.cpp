@@ -70,6 +70,11 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{Mutant::log_truncated_to_newest, "log_truncated_to_newest", either_image_serves},
         Planted{Mutant::torn_group_replayed, "torn_group_replayed", power_cuts},
         Planted{Mutant::epoch_not_begun, "epoch_not_begun", what_lies_beyond_a_lost_group_never_counts},
+        Planted{Mutant::log_next_epoch_ignored, "log_next_epoch_ignored", the_newest_epoch_needs_no_header},
+        Planted{Mutant::log_damaged_epoch_begun, "log_damaged_epoch_begun", the_newest_epoch_needs_no_header},
+        Planted{Mutant::log_behind_not_known, "log_behind_not_known", damage_is_told_by_what_was_sealed_later},
+        Planted{Mutant::log_behind_too_little, "log_behind_too_little", what_was_under_way_is_no_loss},
+        Planted{Mutant::loss_noted_late, "loss_noted_late", a_loss_is_told_whenever_a_repair_ends},
         Planted{Mutant::checkpoint_without_its_log, "checkpoint_without_its_log", a_checkpoint_waits_for_its_log},
         Planted{Mutant::image_not_synced, "image_not_synced", power_cuts},
         Planted{Mutant::image_overwrites_what_counts, "image_overwrites_what_counts", power_cuts},
@@ -84,7 +89,8 @@ TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
   for (auto const check :
        {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log, a_checkpoint_waits_for_its_log,
         a_failed_write_wakes_all_that_wait, either_image_serves, what_lies_beyond_a_lost_group_never_counts,
-        requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
+        damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss, the_newest_epoch_needs_no_header,
+        a_loss_is_told_whenever_a_repair_ends, requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

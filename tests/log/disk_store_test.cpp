@@ -70,20 +70,24 @@ TEST_P(DiskChecks, FindNothing) {
   EXPECT_FALSE(wrong) << *wrong;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DiskChecks,
-                         testing::Values(Check{"ABatchAndItsReadersWait", a_batch_and_its_readers_wait},
-                                         Check{"ACommitWaits", a_commit_waits},
-                                         Check{"ASnapshotWaitsForTheLog", a_snapshot_waits_for_the_log},
-                                         Check{"ACheckpointWaitsForItsLog", a_checkpoint_waits_for_its_log},
-                                         Check{"AFailedWriteWakesAllThatWait", a_failed_write_wakes_all_that_wait},
-                                         Check{"RequestsAskForDurability", requests_ask_for_durability},
-                                         Check{"EitherImageServes", either_image_serves},
-                                         Check{"WhatLiesBeyondALostGroupNeverCounts",
-                                               what_lies_beyond_a_lost_group_never_counts},
-                                         Check{"IoUringWritesAskForDurability", io_uring_writes_ask_for_durability},
-                                         Check{"PlainWritesAreSyncedAndSaySo", plain_writes_are_synced_and_say_so},
-                                         Check{"DirectoriesAreSynced", directories_are_synced}),
-                         [](auto const& which) { return std::string(which.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, DiskChecks,
+    testing::Values(Check{"ABatchAndItsReadersWait", a_batch_and_its_readers_wait},
+                    Check{"ACommitWaits", a_commit_waits},
+                    Check{"ASnapshotWaitsForTheLog", a_snapshot_waits_for_the_log},
+                    Check{"ACheckpointWaitsForItsLog", a_checkpoint_waits_for_its_log},
+                    Check{"AFailedWriteWakesAllThatWait", a_failed_write_wakes_all_that_wait},
+                    Check{"RequestsAskForDurability", requests_ask_for_durability},
+                    Check{"EitherImageServes", either_image_serves},
+                    Check{"WhatLiesBeyondALostGroupNeverCounts", what_lies_beyond_a_lost_group_never_counts},
+                    Check{"DamageIsToldByWhatWasSealedLater", damage_is_told_by_what_was_sealed_later},
+                    Check{"WhatWasUnderWayIsNoLoss", what_was_under_way_is_no_loss},
+                    Check{"TheNewestEpochNeedsNoHeader", the_newest_epoch_needs_no_header},
+                    Check{"ALossIsToldWheneverARepairEnds", a_loss_is_told_whenever_a_repair_ends},
+                    Check{"IoUringWritesAskForDurability", io_uring_writes_ask_for_durability},
+                    Check{"PlainWritesAreSyncedAndSaySo", plain_writes_are_synced_and_say_so},
+                    Check{"DirectoriesAreSynced", directories_are_synced}),
+    [](auto const& which) { return std::string(which.param.name); });
 
 }  // namespace
 }  // namespace perdure::log::test

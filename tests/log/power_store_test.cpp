@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -40,8 +41,9 @@ Store create(Config const& config, std::string const& pool, std::string const& l
   return std::move(*store);
 }
 
-Result<Store> open(Config const& config, std::string const& pool, std::string const& log_dir) {
+Result<Store> open(Config const& config, std::string const& pool, std::string const& log_dir, bool repair = false) {
   OpenOptions options = config.open();
+  options.repair = repair;
   options.log_dir = log_dir;
   return Store::open(pool, options);
 }
@@ -258,7 +260,11 @@ TEST_F(PowerStoreOne, ABatchThatOnlyADamagedImageHeldIsSaidToBeLost) {
   DiskDir const copy{"copy"};
   fs::copy(log_.path, copy.path);
   flip(copy.file("image-b"), 4096 + 70'000);
-  auto restored = open(config_, scratch_.file("restored"), copy.path);
+  Status const refused = open(config_, scratch_.file("restored"), copy.path).status();
+  EXPECT_EQ(refused.code(), Code::corrupt) << refused.message();
+  EXPECT_NE(refused.message().find("a later checkpoint had been written"), std::string::npos) << refused.message();
+  EXPECT_FALSE(fs::exists(scratch_.file("restored"))) << "a refusal leaves a pool";
+  auto restored = open(config_, scratch_.file("restored"), copy.path, true);
   ASSERT_TRUE(restored.ok()) << restored.status().message();
   EXPECT_LT(restored->stats().records, 60'000u);
   EXPECT_TRUE(restored->recovery().lost_acknowledged) << restored->recovery().log_report;
@@ -354,7 +360,20 @@ TEST_F(PowerStoreOne, ADamagedImageIsReplacedByTheOtherAndTheLog) {
   driver.check_all();
 }
 
+/// Of the files of a directory, and one more.
+std::map<std::string, Bytes> contents_of(std::string const& directory, std::string const& file) {
+  std::map<std::string, Bytes> contents;
+  auto const read = [&](std::string const& path) {
+    std::ifstream in(path, std::ios::binary);
+    contents[path].assign(std::istreambuf_iterator<char>(in), {});
+  };
+  for (auto const& entry : fs::directory_iterator(directory)) read(entry.path());
+  read(file);
+  return contents;
+}
+
 TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
+  std::string const pool = scratch_.file("pool");
   {
     Driver driver = with_records(100);
     DiskDir const copy{"copy"};
@@ -367,12 +386,39 @@ TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
     fs::copy(copy.path, log_.path);
   }
   flip(log_.file("redo.log"), 8192 + 200);
-  auto again = open(config_, scratch_.file("pool"), log_.path);
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_TRUE(again->recovery().lost_acknowledged);
-  EXPECT_NE(again->recovery().log_report.find("flipped, bit 4 of byte 200"), std::string::npos)
-      << again->recovery().log_report;
-  EXPECT_EQ(again->stats().records, 0u);
+  auto const before = contents_of(log_.path, pool);
+  for (int opening = 0; opening < 2; ++opening) {
+    Status const refused = open(config_, pool, log_.path).status();
+    EXPECT_EQ(refused.code(), Code::corrupt) << refused.message();
+    for (char const* const part : {"acknowledged batches, number 1 and those after it, are lost",
+                                   "flipped, bit 4 of byte 200", "restore a snapshot", "repair=True"})
+      EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
+    EXPECT_TRUE(contents_of(log_.path, pool) == before) << "a refusal changed a file";
+  }
+  {
+    auto repaired = open(config_, pool, log_.path, true);
+    ASSERT_TRUE(repaired.ok()) << repaired.status().message();
+    RecoveryReport const& r = repaired->recovery();
+    EXPECT_TRUE(r.lost_acknowledged && r.repaired && !r.clean) << r.log_report;
+    ASSERT_EQ(r.changes.size(), 2u);
+    EXPECT_NE(r.changes[0].find("lost: acknowledged batches, number 1 and those after it"), std::string::npos)
+        << r.changes[0];
+    EXPECT_EQ(r.changes[1], "0 records are left");
+    EXPECT_EQ(repaired->stats().records, 0u);
+  }
+  bool acknowledged = false;
+  for (bool const acknowledges : {false, true, false}) {
+    auto again = open(config_, pool, log_.path);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_FALSE(again->recovery().lost_acknowledged);
+    auto verified = again->verify();
+    ASSERT_TRUE(verified.ok()) << verified.status().message();
+    EXPECT_EQ(verified->fault_count, acknowledged ? 0u : 2u);
+    if (!acknowledged) {
+      EXPECT_TRUE(verified->faults[0].starts_with("repaired, and not acknowledged: lost: ")) << verified->faults[0];
+    }
+    acknowledged = acknowledged || (acknowledges && again->acknowledge_repair().ok());
+  }
 }
 
 TEST_F(PowerStoreOne, MisuseIsNamed) {
@@ -412,11 +458,11 @@ TEST_F(PowerStoreOne, AFailedLogStopsWritesAndReads) {
     std::vector<KeyStatus> statuses;
     std::vector<Answer> answers;
     Status const first = driver.put({config_.key(99)}, {config_.value(99)}, statuses);
-    if (first.code() != Code::io_error) ::_exit(2);
+    if (first.code() != Code::no_space) ::_exit(2);
     Status const second = driver.put({config_.key(98)}, {config_.value(98)}, statuses);
     if (second.code() != Code::closed) ::_exit(3);
     // What was refused stands in the pool, and nobody knows which keys those are.
-    if (driver.get({config_.key(5)}, answers).code() != Code::io_error) ::_exit(4);
+    if (driver.get({config_.key(5)}, answers).code() != Code::no_space) ::_exit(4);
     ::_exit(0);
   }
   int status = 0;

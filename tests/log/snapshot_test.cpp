@@ -446,7 +446,10 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
   std::string const before = read_file(snapshot_);
   EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::already_exists);
   EXPECT_EQ(read_file(snapshot_), before);
-  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::already_exists)
+  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::invalid_argument) << "its own pool";
+  std::string const other = scratch_.file("other");
+  fs::copy_file(pool_, other);
+  EXPECT_EQ(driver.store().snapshot(other, {.overwrite = true}).code(), Code::already_exists)
       << "a pool is no snapshot";
   driver.check_all();
   ASSERT_TRUE(driver.store().close().ok());

@@ -154,6 +154,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   using Base::touch;
   using Base::version_;
 
+  template <class Host>
+  using Changing = typename Base::template Changing<Host>;
+
   static constexpr std::uint32_t kStride = 8;  // arrays of a size
   static constexpr std::uint32_t kArrays = kLinearArrays;
   static constexpr std::uint32_t kExpansions = 2;  // for each bucket that is chained
@@ -439,15 +442,13 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   /// more would be of a segment that is not due yet.
   template <class Host>
   Status split(Host& host, Segment s, std::uint64_t i, std::uint32_t wanted) {
-    ops_.lock_all(host, s);
+    Changing<Host> changing(host, ops_, s);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
     bool const due = depth < wanted || mutated(Mutant::dash_split_twice);
-    Status const status = due ? split_locked(host, s, i, depth) : Status{};
-    ops_.unlock_all(host, s);
-    return status;
+    return due ? split_locked(host, s, i, depth, changing) : Status{};
   }
   template <class Host>
-  Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth) {
+  Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth, Changing<Host>& changing) {
     std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
     auto const moves = [&](std::uint64_t hash) { return (hash & bit) != 0; };
     std::uint64_t const other = i | std::uint64_t{1} << depth;
@@ -455,9 +456,10 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     SegmentContents const contents = ops_.contents(host, s);
     auto chain = take_chained(ops_.chain_for(contents, moves));
     if (!chain) return chain.status();
-    store_header(host, made.header, start_of(other), depth + 1, version_);
     touch(s);
-    touch(made);
+    if (!mutated(Mutant::dash_split_not_touched)) touch(made);
+    changing.begins();
+    store_header(host, made.header, start_of(other), depth + 1, version_);
     bool const early = mutated(Mutant::dash_split_before_copy);
     if (early) commit(host, s, depth + 1);
     for (Offset const block : *chain) ops_.chain(host, made, block.bytes, false);

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -82,7 +83,7 @@ class Segmented {
       Segment tried;
       Answer const answer = self().until_settled(host, key.hash, [&](Segment s, auto right) {
         tried = s;
-        touch(s);
+        if (!mutated(Mutant::dash_write_not_touched)) touch(s);
         return ops_.write(host, s, key, slot, how, right, before);
       });
       if (answer != Answer::full) return answer;
@@ -191,13 +192,18 @@ class Segmented {
       if (place != kDamaged) touch(segment_at(place));
       position = place == kDamaged ? self().beyond(host, position) : end_at(host, place);
     }
-    for (std::uint64_t const place : std::exchange(touched_places_, {})) {
+    // One by one: where memory lacks in between, the rest is for the next close.
+    for (; !touched_places_.empty(); touched_places_.pop_back()) {
       exec::EpochGuard const guard(epochs());
+      std::uint64_t const place = touched_places_.back();
       Segment const s = segment_at(place);
-      touched_[number(place) / 64] &= ~(std::uint64_t{1} << number(place) % 64);
-      if (!self().holds(host, place, host.load(&s.header->start))) continue;  // merged into another meanwhile
-      host.store(&s.header->sum, ops_.sum(host, s));
-      host.flush(&s.header->sum, sizeof s.header->sum);
+      bool const there = self().holds(host, place, host.load(&s.header->start));  // else it was merged into another
+      if (there) {
+        host.store(&s.header->sum, ops_.sum(host, s));
+        host.flush(&s.header->sum, sizeof s.header->sum);
+      }
+      if (!mutated(Mutant::dash_touched_kept))
+        touched_[number(place) / 64] &= ~(std::uint64_t{1} << number(place) % 64);
     }
     host.fence();
     summed_ |= all;
@@ -225,6 +231,31 @@ class Segmented {
         touched_(pool.addresses().size() / ops.shape().bytes() / 64 + 1) {}
   ~Segmented() = default;
 
+  /// All of a segment that its holder is about to change. An exception lets go of it where begins() has not been
+  /// called; else its locks stay, for it is half changed, and who waits for them is told so (the host's give_up()).
+  template <class Host>
+  class Changing {
+   public:
+    Changing(Host& host, Ops const& ops, Segment s) : host_(host), ops_(ops), s_(s) { ops_.lock_all(host_, s_); }
+    Changing(Changing const&) = delete;
+    Changing& operator=(Changing const&) = delete;
+    ~Changing() {
+      bool const thrown = std::uncaught_exceptions() > before_;
+      if (!begun_ || !thrown)
+        ops_.unlock_all(host_, s_);
+      else if constexpr (requires { host_.give_up(); })
+        host_.give_up();
+    }
+    void begins() { begun_ = true; }
+
+   private:
+    Host& host_;
+    Ops const& ops_;
+    Segment s_;
+    int before_ = std::uncaught_exceptions();
+    bool begun_ = false;
+  };
+
   [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base_ + place); }
   [[nodiscard]] std::uint64_t place_of(Segment s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - base_);
@@ -242,9 +273,10 @@ class Segmented {
   }
   void note_touched(std::uint64_t place) {
     std::uint64_t const bit = std::uint64_t{1} << number(place) % 64;
-    if ((__atomic_fetch_or(&touched_[number(place) / 64], bit, __ATOMIC_RELAXED) & bit) != 0) return;
     std::lock_guard const lock(why_mutex_);
-    touched_places_.push_back(place);
+    if ((__atomic_load_n(&touched_[number(place) / 64], __ATOMIC_RELAXED) & bit) != 0) return;
+    touched_places_.push_back(place);  // first: where there is no memory for it, the bit is not set
+    __atomic_fetch_or(&touched_[number(place) / 64], bit, __ATOMIC_RELAXED);
   }
   /// Nobody is to take it for a segment again, should a damaged word lead there.
   void gone(Segment s) {
