@@ -203,7 +203,7 @@ def build_release(trap_programs: bool) -> None:
     # Set-up brought an nvcc where there was none, so GPU code must compile unless it is unwanted.
     given = os.environ.get("PERDURE_CUDA", "AUTO")
     cuda = "ON" if given.upper() == "AUTO" else given
-    options = ["PERDURE_TESTS=ON", "PERDURE_BENCH=ON"]
+    options = ["PERDURE_TESTS=ON", "PERDURE_BENCH=ON", "PERDURE_SHARED=ON"]
     if trap_programs:
         options.append("PERDURE_TRAP_PROGRAMS=ON")
     if not shutil.which("nvidia-smi"):

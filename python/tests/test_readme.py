@@ -1,4 +1,4 @@
-"""The README's ten lines of Python, run as they stand, but for the path of the pool, and once more over what it left."""
+"""The README's ten lines of Python, run as they stand but for the path of the pool, and once more over it."""
 
 import re
 from pathlib import Path
