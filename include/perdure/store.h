@@ -134,6 +134,11 @@ struct ExpectedSizes {
 
 struct OpenOptions {
   bool read_only = false;
+  // Look at a pool beside the process that has it open for writing, which neither waits nor notices: at a copy in
+  // memory of this process, as the pool was between two changes of the other; what comes later is not in it. It refuses
+  // writes. Waits two seconds for such a moment, then Code::busy: a transaction or a device session is one change.
+  // Index gphash; durability none or process.
+  bool live = false;
   // Mend a pool that is not as its last orderly close left it, or go on without acknowledged batches that a damaged log
   // has lost: else it does not open. What it does is in RecoveryReport::changes.
   bool repair = false;

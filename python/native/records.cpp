@@ -243,6 +243,7 @@ void bind_options(nb::module_& module) {
   nb::class_<OpenOptions>(module, "OpenOptions")
       .def(nb::init<>())
       .def_rw("read_only", &OpenOptions::read_only)
+      .def_rw("live", &OpenOptions::live)
       .def_rw("repair", &OpenOptions::repair)
       .def_rw("device", &OpenOptions::device)
       .def_rw("threads", &OpenOptions::threads)

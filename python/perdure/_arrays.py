@@ -91,6 +91,10 @@ def _dlpack_device(name: str, array: Any) -> tuple[str, int]:
 def _on_cuda(array: Any) -> bool:
     if array is None or isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return False
+    if hasattr(
+        array, "__arrow_c_array__"
+    ):  # before version 26 pyarrow's raise for what DLPack has no type for
+        return False
     return int(array.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
 
 

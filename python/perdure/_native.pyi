@@ -134,6 +134,7 @@ class RestoreOptions:
 
 class OpenOptions:
     read_only: bool
+    live: bool
     repair: bool
     device: Device
     threads: int

@@ -31,6 +31,7 @@ from perdure.cli_support import (
     ForceOption,
     JsonOption,
     JsonResult,
+    LiveOption,
     LogBytesOption,
     LogDirOption,
     ModeOption,
@@ -225,13 +226,16 @@ def verify(
         bool,
         typer.Option("--acknowledge", help="What repairs changed has been seen to: it is no fault any more."),
     ] = False,
+    live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Check every record of a pool; exit status 1 if anything is wrong, or a repair is not acknowledged."""
+    if live and (repair or acknowledge):
+        raise Failure("--live changes nothing; leave it out to --repair or --acknowledge")
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
-    found = _verify(pool, log_dir, repair=repair, acknowledge=acknowledge)
+    found = _verify(pool, log_dir, repair=repair, acknowledge=acknowledge, live=live)
     for fault in found["faults"]:
         print(f"fault: {fault}", file=sys.stderr)
     if found["fault_count"] > len(found["faults"]):
@@ -246,10 +250,10 @@ def verify(
         raise typer.Exit(FAULTS)
 
 
-def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool) -> dict[str, Any]:
+def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool, live: bool) -> dict[str, Any]:
     """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
     try:
-        with open_pool(pool, read_only=not acknowledge, repair=repair, log_dir=log_dir) as store:
+        with open_pool(pool, read_only=not acknowledge, repair=repair, live=live, log_dir=log_dir) as store:
             if acknowledge:
                 store.acknowledge_repair()
             found, recovery = store.verify().as_dict(), store.recovery()
@@ -262,13 +266,14 @@ def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool) 
 def stats(
     pool: PoolArgument,
     device: DeviceOption = DeviceChoice.cpu,
+    live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Show what a pool holds, its shape, and what its records survive."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
-    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
+    with open_pool(pool, device, read_only=True, live=live, log_dir=log_dir) as store:
         facts = store.stats().as_dict()
         survives, recovery = store.survives(), store.recovery().as_dict()
     say = cli_support.answers_to(result)
@@ -301,13 +306,14 @@ def get(
         ValueFormat, typer.Option("--format", help="auto: as put takes it; hex; raw: the bytes alone.")
     ] = ValueFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
+    live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Print the value of one key; exit status 1 if it is not there."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
-    with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
+    with open_pool(pool, device, read_only=True, live=live, log_dir=log_dir) as store:
         sought = _text.parse("KEY", key, store.key_bytes)
         try:
             octets, shown = _shown_value(store, store[sought], value_format)
@@ -403,6 +409,7 @@ def scan(
     pool: PoolArgument,
     limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many records.")] = None,
     device: DeviceOption = DeviceChoice.cpu,
+    live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
@@ -412,7 +419,7 @@ def scan(
     listed: list[dict[str, str]] = []
     count = 0
     with (
-        open_pool(pool, device, read_only=True, log_dir=log_dir) as store,
+        open_pool(pool, device, read_only=True, live=live, log_dir=log_dir) as store,
         closing(_shown_pages(store, limit)) as pages,
     ):
         total = len(store)

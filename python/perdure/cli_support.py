@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -75,6 +76,12 @@ class DeviceChoice(StrEnum):
 
 
 DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="Who reads and writes the pool.")]
+LiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--live", help="Look at a copy of the pool, as it is now, beside the process that has it open."
+    ),
+]
 
 
 LogDirOption = Annotated[
@@ -175,14 +182,23 @@ def open_pool(
     *,
     read_only: bool = False,
     repair: bool = False,
+    live: bool = False,
     log_dir: str | None = None,
 ) -> perdure.Store:
     """Opens a pool for a command, and says so on standard error where it had to be recovered.
+
+    With `live` it is a copy, and standard error says of when.
 
     Three kinds of pool a reading command opens for writing after all: one on a GPU, whose driver
     takes writable mappings only; one with a log, which is replayed; and one that was not closed in
     order, for recovering it is writing to it.
     """
+    if live:
+        store = perdure.open(pool, live=True, repair=repair, log_dir=log_dir, device=device.value)
+        now = time.strftime("%H:%M:%S")
+        print(f"perdure: {pool}: a copy as of {now}; what changes later is not in it", file=sys.stderr)
+        _tell_recovery(pool, store.recovery())
+        return store
     read_only = read_only and device is DeviceChoice.cpu and log_dir is None and not repair
     try:
         store = perdure.open(pool, read_only=read_only, repair=repair, log_dir=log_dir, device=device.value)

@@ -136,6 +136,7 @@ def open(
     path: PathLike,
     *,
     read_only: bool = False,
+    live: bool = False,
     repair: bool = False,
     log_dir: PathLike | None = None,
     expect_key_bytes: int | None = None,
@@ -152,6 +153,10 @@ def open(
         Of the pool.
     read_only : bool
         Several processes may have a pool open read-only, beside no writer.
+    live : bool
+        Look at a pool beside the process that has it open for writing, which neither waits nor notices: at a
+        copy in memory, as the pool was between two changes. What changes later is not in it, and it takes no
+        writes. Index "gphash", durability "none" or "process".
     repair : bool
         Mend what can be mended of a pool that is damaged, and do without acknowledged batches that a damaged
         log has lost: `Store.recovery().changes` says what was found, mended, dropped and lost, and
@@ -176,7 +181,8 @@ def open(
         There is no pool at `path`, or no log in `log_dir`. (A *key* that is absent raises nothing: its status
         is `KeyStatus.not_found`.)
     Busy
-        It is open for writing elsewhere, or open at all where this is to write.
+        It is open for writing elsewhere, or open at all where this is to write; with `live`, no moment
+        between two changes came within two seconds (a transaction or device session is one change).
     Corrupt
         It is truncated, no pool, or damaged.
     InvalidArgument
@@ -199,6 +205,7 @@ def open(
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
     opening.read_only = _checks.flag("read_only", read_only)
+    opening.live = _checks.flag("live", live)
     opening.repair = _checks.flag("repair", repair)
     opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
     with _events.refusals():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import signal
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,15 @@ from typing import Any
 import perdure
 import pytest
 from typer.testing import CliRunner
+
+# Under nohup, or behind a shell's `&`, some signals are ignored, and programs of tests would inherit that.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 def gpu_available() -> bool:

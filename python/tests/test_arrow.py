@@ -44,6 +44,22 @@ def test_types_of_strings(store, kind):
     assert got.to_pylist() == [word.encode() for word in WORDS]
 
 
+def test_arrays_that_dlpack_has_no_type_for(store):
+    class Older:  # as pyarrow's are before version 26
+        def __init__(self, array: pa.Array) -> None:
+            self.__arrow_c_array__ = array.__arrow_c_array__
+            self.__len__ = array.__len__
+
+        def __dlpack__(self) -> None:
+            raise TypeError("DataType is not compatible with DLPack spec: string")
+
+        __dlpack_device__ = __dlpack__
+
+    words = Older(pa.array(WORDS))
+    store.put(words, words)
+    assert store.get(words).found.all()
+
+
 def test_lists_of_bytes_and_text(store):
     store.put(["a", b"b", bytearray(b"c")], [b"1", "zwei", memoryview(b"3")])
     assert store.get(["c", "b", "a"]).values.to_pylist() == [b"3", b"zwei", b"1"]

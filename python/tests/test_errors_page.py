@@ -140,10 +140,10 @@ def a_socket(stack: ExitStack) -> None:
     stack.enter_context(socket.socket(socket.AF_UNIX)).bind("socket")
 
 
-def held(read_only: bool) -> Prepare:
+def held(read_only: bool, then: str = "") -> Prepare:
     """By a process of its own, which ends when its input does."""
     program = (
-        f"import perdure, sys; store = perdure.open('table.pool', read_only={read_only});"
+        f"import perdure, sys; store = perdure.open('table.pool', read_only={read_only}); {then};"
         " print(flush=True); sys.stdin.read()"
     )
 
@@ -153,6 +153,9 @@ def held(read_only: bool) -> Prepare:
         holder.stdout.readline()
 
     return prepare
+
+
+IN_A_TRANSACTION = held(False, "t = store.transaction(); t.__enter__()")
 
 
 def as_nobody(*paths: str) -> Prepare:
@@ -233,6 +236,9 @@ CASES: dict[str, list[Case]] = {
         Case("no permission to write", "perdure create table2.pool", during=as_nobody(".")),
         Case("no such directory", "perdure create nowhere/table.pool"),
         Case("open for writing in another process", "perdure get table.pool 7", held(False)),
+        Case("a live look while it is changed", "perdure stats table.pool --live", IN_A_TRANSACTION),
+        Case("a live look that is to repair", "perdure verify table.pool --live --repair"),
+        Case("a live look at a Dash index", "perdure stats dash.pool --live"),
         Case("open for reading in another process", "perdure put table.pool 7 0123456789abcdef", held(True)),
         Case("a pool that died with its process", "perdure get memfd:table 7"),
     ],

@@ -215,6 +215,8 @@ enum class Mutant : std::uint8_t {
   log_behind_not_known,
   log_behind_too_little,
   loss_noted_late,
+  change_not_begun,
+  change_word_comes_back,
   checkpoint_without_its_log,
   image_not_synced,
   image_overwrites_what_counts,

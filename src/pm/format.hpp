@@ -1,7 +1,7 @@
 // The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
 // padding, and reserved bytes are zero and covered by the checksum.
 //
-//   superblock 0:  PoolHeader | Root A | Root B | epoch, ClosingNote | RepairNote and its lines | unused
+//   superblock 0:  PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and its lines | unused
 //   superblock k:  part of a level of the index, of the undo log or of the dense room (runs that the root
 //                  names), a heap superblock (it begins with a SuperblockHeader), or free
 #pragma once
@@ -21,6 +21,7 @@ inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 inline constexpr std::uint64_t kEpochOffset = 12288;  // 8 bytes: number of the last transaction that ended
 inline constexpr std::uint64_t kClosingNoteOffset = kEpochOffset + 64;  // a line of its own
+inline constexpr std::uint64_t kChangeWordOffset = kClosingNoteOffset + 64;  // 8 bytes, of no close: changes.hpp
 inline constexpr std::uint64_t kHeadBytes = 4 * 4096;  // header, both roots, epoch and closing note: a page each
 inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;
 inline constexpr std::uint32_t kMaxLevels = 32;

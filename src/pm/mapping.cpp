@@ -239,16 +239,40 @@ Status Mapping::sync(void const* at, std::size_t bytes) const {
   return {};
 }
 
-Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options, FileCheck const& check) {
+Result<Fd> Mapping::open_existing(std::string const& path, bool writing, Lock lock) {
   if (path.starts_with(kMemfdPrefix))
     return Status{Code::not_found, "pool " + path + ": a memfd pool dies with its process; create it"};
+  auto fd = open_file("pool", path, writing, lock);
+  if (fd.status().code() == Code::not_found)
+    return Status{Code::not_found, fd.status().message() + "; make one with create"};
+  if (fd.status().code() == Code::busy && lock == Lock::shared)
+    return Status{Code::busy, fd.status().message() + ", or look at it live (live=True, perdure's --live)"};
+  return fd;
+}
+
+Result<Mapping> Mapping::in_memory(std::string const& path, int file, std::uint64_t bytes, MapOptions const& options) {
   Mapping m;
   m.path_ = path;
   m.process_ = this_process();
   m.options_ = options;
-  auto fd = open_file("pool", path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
-  if (fd.status().code() == Code::not_found)
-    return Status{Code::not_found, fd.status().message() + "; make one with create"};
+  m.fd_ = file;
+  auto const limit = m.detect_medium();
+  m.fd_ = -1;
+  if (!limit) return limit.status();
+  m.granule_ = 4096;
+  m.fd_ = memfd_held("perdure-live");
+  if (m.fd_ < 0) return Status{Code::io_error, "pool " + path + ": no memory for a copy: " + why(errno)};
+  if (Status s = m.reserve_addresses(kMaxReservation); !s.ok()) return s;
+  if (Status s = m.grow(bytes); !s.ok()) return s;
+  return m;
+}
+
+Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options, FileCheck const& check) {
+  Mapping m;
+  m.path_ = path;
+  m.process_ = this_process();
+  m.options_ = options;
+  auto fd = open_existing(path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
   if (!fd) return fd.status();
   m.fd_ = fd->release();
   struct stat st{};

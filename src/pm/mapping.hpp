@@ -23,6 +23,7 @@ struct MapOptions {
   bool read_only = false;
   bool lock_memory = false;
   bool gpu = false;  // register with the GPU, and whatever is added by growth
+  bool live = false;  // a copy in memory, beside the process that has it open for writing (live_copy.cpp)
 };
 
 class Mapping {
@@ -33,9 +34,14 @@ class Mapping {
   Status keep();
   /// Takes a file away again that was made and kept, because something else failed; if the name still is its.
   void take_away() { new_file_.remove(); }
+  /// A file that says, where it is not there, how to make one.
+  static Result<Fd> open_existing(std::string const& path, bool writing, Lock lock);
   /// `check`, if there is one, is asked about the file and its size before anything is mapped.
   using FileCheck = std::function<Status(int fd, std::uint64_t bytes)>;
   static Result<Mapping> open(std::string const& path, MapOptions const& options, FileCheck const& check = {});
+  /// A copy of the file in memory of this process, which may write to it, as the file was between two changes of the
+  /// process that has it open. Waits for such a moment, for two seconds at most.
+  static Result<Mapping> copy_live(std::string const& path, MapOptions const& options, FileCheck const& check);
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -56,9 +62,13 @@ class Mapping {
   [[nodiscard]] std::uint64_t reserved() const { return reserved_; }
   [[nodiscard]] Medium medium() const { return medium_; }
   [[nodiscard]] bool read_only() const { return options_.read_only; }
+  /// From here on it is as if it had been opened read-only.
+  void end_writing() { options_.read_only = true; }
 
  private:
   Mapping() = default;
+  /// Memory that stands for the pool in `file`.
+  static Result<Mapping> in_memory(std::string const& path, int file, std::uint64_t bytes, MapOptions const& options);
   Status reserve_addresses(std::uint64_t bytes);
   enum class Pages : std::uint8_t { as_touched, now, around_holes };
   Status map(std::uint64_t from, std::uint64_t to, Pages pages);

@@ -106,10 +106,20 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 }
 
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
-  auto mapping =
-      Mapping::open(path, options, [&](int fd, std::uint64_t bytes) { return begins_like_a_pool(path, fd, bytes); });
+  auto const check = [&](int fd, std::uint64_t bytes) { return begins_like_a_pool(path, fd, bytes); };
+  auto mapping = options.live ? Mapping::copy_live(path, options, check) : Mapping::open(path, options, check);
   if (!mapping) return mapping.status();
   return of(path, std::move(*mapping));
+}
+
+Result<PoolHeader> Pool::header_of(std::string const& path) {
+  auto file = Mapping::open_existing(path, false, Lock::none);
+  if (!file) return file.status();
+  PoolHeader header{};
+  if (Status s = begins_like_a_pool(path, file->get(), kHeadBytes); !s.ok()) return s;
+  if (::pread(file->get(), &header, sizeof header, kHeaderOffset) != static_cast<ssize_t>(sizeof header))
+    return corrupt(path, "its header cannot be read");
+  return header;
 }
 
 Result<Pool> Pool::of(std::string const& path, Mapping mapping) {

@@ -28,6 +28,9 @@ class Pool {
   /// Checks header, root and size; refuses what it does not understand.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
+  /// As it is in the file, of which only the first bytes have been looked at.
+  static Result<PoolHeader> header_of(std::string const& path);
+
   /// The same of a pool whose file is mapped already; `path` is for what it refuses.
   static Result<Pool> of(std::string const& path, Mapping mapping);
 
@@ -54,6 +57,8 @@ class Pool {
   [[nodiscard]] std::span<std::byte const> addresses() const { return {mapping_.data(), mapping_.reserved()}; }
   [[nodiscard]] Medium medium() const { return mapping_.medium(); }
   [[nodiscard]] bool read_only() const { return mapping_.read_only(); }
+  /// From here on it is as if it had been opened read-only.
+  void end_writing() { mapping_.end_writing(); }
   [[nodiscard]] std::uint64_t superblock_bytes() const { return header_.superblock_bytes; }
   [[nodiscard]] std::uint64_t superblocks() const { return in_use_.size(); }
   [[nodiscard]] std::uint64_t superblocks_in_use();

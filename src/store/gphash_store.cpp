@@ -64,12 +64,44 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
 GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
     : Impl(std::move(pool_path), open_options, pool.header()),
       pool_(std::move(pool)),
+      changes_(pool_.base()),
       heap_(pool_),
       table_(pool_, heap_),
       workers_(open_options.threads),
       undo_(pool_),
       dense_(pool_),
       repairs_(pool_) {}
+
+GphashStore::~GphashStore() { end_changes(); }
+
+/// An opening writes, from here on: one that is refused before has left the file as it was.
+void GphashStore::begin_opening() {
+  if (pool_.read_only() || opening_) return;
+  changes_.begin();
+  opening_ = true;
+}
+
+/// It is open: from here on there are moments between two changes.
+void GphashStore::now_open() {
+  if (options.live) {
+    // What the copy went through was no recovery of the pool, but where a killed process had left it so.
+    recovery.clean = recovery.dropped == 0 && recovery.undone == 0 && recovery.duplicates == 0;
+    recovery.resize_resumed = false;
+    pool_.end_writing();
+  }
+  if (pool_.read_only()) return;
+  opening_ = false;
+  changes_.end();
+  world_.announce(&changes_);
+}
+
+/// Nothing more is written to the pool.
+void GphashStore::end_changes() {
+  bool const announced = world_.announced();
+  world_.announce(nullptr);
+  if (pool_.base() != nullptr && process == this_process() && (opening_ || announced)) changes_.end();
+  opening_ = false;
+}
 
 // ------------------------------------------------------------------------------------------------
 // Opening and closing
@@ -94,10 +126,12 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
                                make_options(create.file), map);
   if (!pool) return pool.status();
   auto impl = std::make_unique<GphashStore>(path, open, std::move(*pool));
+  impl->begin_opening();
   if (Status s = impl->table_.create(top, impl->workers_); !s.ok()) return s;
   if (Status s = impl->start(); !s.ok()) return s;
   if (Status s = impl->create_log(create); !s.ok()) return s;
   if (Status s = impl->keep(); !s.ok()) return s;
+  impl->now_open();
   return std::unique_ptr<Impl>(std::move(impl));
 }
 
@@ -110,6 +144,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open(std::string const& path, 
   }
   auto store = open_pool(path, options, std::move(pool));
   if (!store) return store.status();
+  (*store)->now_open();
   return std::unique_ptr<Impl>(std::move(*store));
 }
 
@@ -131,6 +166,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   if (!store) return store.status();
   (*store)->recovery.map_seconds = map_seconds;
   if (Status s = (*store)->replay_log(std::move(power), restored->loaded); !s.ok()) return s;
+  (*store)->now_open();
   return std::unique_ptr<Impl>(std::move(*store));
 }
 
@@ -194,6 +230,7 @@ Status GphashStore::recover() {
   if (recovery.clean) wrong = changed_words();
   if (left_ && grows && table_.sum(workers_).sum != left_->sum) wrong.push_back("the sum of its slots differs");
   if (!wrong.empty() && !options.repair) return changed_since_close(wrong);
+  if (!recovery.clean || grows) begin_opening();
   if (recovery.clean && grows) {  // from here on a crash leaves it half moved
     pm::Root root = pool_.root();
     root.clean = 0;
@@ -221,6 +258,7 @@ Status GphashStore::recover() {
   };
   if (!wrong.empty()) {
     if (!options.repair) return changed_since_close(wrong);
+    begin_opening();
     found = repair(wrong);
     because(repair_dropped_, "were dropped by the repair");
   } else if (!recovery.clean || grows) {
@@ -237,6 +275,7 @@ Status GphashStore::recover() {
   records_ = found.records;
   sequence_ = pool_.root().batch_lease;
   if (!pool_.read_only()) {
+    begin_opening();
     pm::Root root = pool_.root();
     if (!mutated(Mutant::clean_flag_stays)) root.clean = 0;
     pool_.publish_root(root);
@@ -268,6 +307,7 @@ Status GphashStore::close() {
   sessions_.clear();
   engine_.reset();
   power_.reset();
+  end_changes();
   pool_.close();
   if (unheard_.ok()) return {};
   return caught([&]() -> Status {

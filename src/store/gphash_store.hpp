@@ -20,6 +20,7 @@
 #include "index/gphash/table.hpp"
 #include "log/undo_log.hpp"
 #include "perdure/store.h"
+#include "pm/changes.hpp"
 #include "pm/dense.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
@@ -39,6 +40,9 @@ struct OpenTransaction;
 class GphashStore final : public Store::Impl {
  public:
   GphashStore(std::string path, OpenOptions const& options, pm::Pool pool);
+  GphashStore(GphashStore const&) = delete;
+  GphashStore& operator=(GphashStore const&) = delete;
+  ~GphashStore() override;
 
   static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
                                               OpenOptions const& open);
@@ -90,6 +94,9 @@ class GphashStore final : public Store::Impl {
   gphash::Survey repair(std::vector<std::string> const& wrong);
   [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   Status check_open(bool writing) const;
+  void begin_opening();
+  void now_open();
+  void end_changes();
   /// Answers what f() does in the world, once what it has seen is durable.
   template <class F>
   auto reading(void const* transaction, F f) -> decltype(f());
@@ -212,7 +219,9 @@ class GphashStore final : public Store::Impl {
   void add(exec::Counts const& counts);
 
   World world_;
-  pm::Pool pool_;  // guarded by world_, as are the next two
+  pm::Pool pool_;  // guarded by world_, as are the next three
+  pm::Changes changes_;
+  bool opening_ = false;  // and so changing
   pm::RecordHeap heap_;
   gphash::Table table_;
   exec::Workers workers_;

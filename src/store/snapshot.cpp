@@ -44,10 +44,12 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& pat
   if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
   if (Status s = store->open_restored(create); !s.ok()) return s;
+  store->now_open();
   return std::unique_ptr<Impl>(std::move(store));
 }
 
 Status GphashStore::open_restored(CreateOptions const& create) {
+  begin_opening();
   if (Status s = attach(); !s.ok()) return s;
   // Of its own identity, so that no log directory of the pool it comes from can be taken for its own.
   pool_.take_identity(static_cast<std::uint8_t>(create.durability));

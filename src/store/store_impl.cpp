@@ -15,7 +15,30 @@ namespace perdure {
 namespace {
 
 pm::MapOptions map_options(OpenOptions const& open) {
-  return {open.read_only, open.lock_memory, open.device == Device::cuda};
+  return {open.read_only && !open.live, open.lock_memory, open.device == Device::cuda, open.live};
+}
+
+/// Of what there is no moment between two changes, or a change that may be taken back, there is no live look.
+Status check_live(std::string const& path, OpenOptions const& options) {
+  if (!options.live) return {};
+  if (options.repair)
+    return {Code::invalid_argument, "pool " + path +
+                                        ": a live look changes nothing, so it repairs nothing; open it "
+                                        "without live to repair it"};
+  auto header = pm::Pool::header_of(path);
+  if (!header) return header.status();
+  if (header->index != static_cast<std::uint8_t>(Index::gphash)) {
+    return {Code::unsupported, "pool " + path +
+                                   " has a Dash index, whose operations take effect one by one: there is "
+                                   "no moment between two batches to look at it live; close it first"};
+  }
+  if (!options.log_dir.empty() || header->durability == static_cast<std::uint8_t>(Durability::power)) {
+    return {Code::unsupported,
+            "pool " + path +
+                " is of durability power: what its file shows may not be in its log "
+                "yet, so there is no live look at it; have the process that has it open take a snapshot"};
+  }
+  return {};
 }
 
 /// Asked before a file is touched.
@@ -84,6 +107,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
   if (options.repair && options.read_only)
     return Status{Code::invalid_argument, "pool " + path + ": a repair writes; open it without read_only"};
+  if (Status s = check_live(path, options); !s.ok()) return s;
   if (!options.log_dir.empty()) return GphashStore::open_logged(path, options);
   auto const begin = std::chrono::steady_clock::now();
   if (Status s = check_device(options.device); !s.ok()) return s;

@@ -1,5 +1,7 @@
 #include "store/world.hpp"
 
+#include "pm/changes.hpp"
+
 namespace perdure {
 
 std::uint64_t this_thread_number() noexcept {
@@ -26,11 +28,13 @@ void World::enter_alone() {
   empty_.wait(lock, [this] { return readers_ == 0; });
   wants_alone_ = false;
   alone_ = true;
+  if (changes_ != nullptr) changes_->begin();
 }
 
 /// Counts those in who waited: the next one who wants to be alone waits for them.
 void World::leave_alone() {
   std::lock_guard const lock(mutex_);
+  if (changes_ != nullptr) changes_->end();
   alone_ = false;
   readers_ += waiting_;
   waiting_ = 0;

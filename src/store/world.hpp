@@ -13,6 +13,10 @@
 #include <mutex>
 #include <shared_mutex>
 
+namespace perdure::pm {
+class Changes;
+}
+
 namespace perdure {
 
 /// Numbers are never used again, as ids of threads are.
@@ -20,6 +24,10 @@ namespace perdure {
 
 class World {
  public:
+  /// Whoever is alone changes the pool of this word; null: there is none any more.
+  void announce(pm::Changes* changes) { changes_ = changes; }
+  [[nodiscard]] bool announced() const { return changes_ != nullptr; }
+
   /// Keeps other writers out, and no reader.
   void begin_writing();
   void end_writing();
@@ -49,6 +57,8 @@ class World {
   std::uint64_t readers_ = 0;  // who are in
   std::uint64_t waiting_ = 0;  // readers
   std::uint64_t turn_ = 0;     // how often somebody has been alone
+
+  pm::Changes* changes_ = nullptr;  // for who is alone
 
   std::shared_mutex inside_;
   void const* token_ = nullptr;            // of the holder; guarded by inside_

@@ -1,12 +1,14 @@
-// Faults planted in what makes a store's batches outlast the power: each must be found by a check that `make test` runs
-// on the code without it (disk_store_test.cpp). The engine's sources, compiled with the hooks of base/mutants.hpp
-// alive, run over simulated warps (src/exec/sim_*), a pool in a file, and the disk that forgets.
+// Faults planted in what makes a store's batches outlast the power, and in what live looks go by: each must be found by
+// a check that `make test` runs on the code without it (disk_store_test.cpp). The engine's sources, compiled with the
+// hooks of base/mutants.hpp alive, run over simulated warps (src/exec/sim_*), a pool in a file, and the disk that
+// forgets.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mutants.hpp"
 #include "disk_checks.hpp"
+#include "lifetime/live_checks.hpp"
 
 namespace perdure::log::test {
 namespace {
@@ -75,6 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{Mutant::log_behind_not_known, "log_behind_not_known", damage_is_told_by_what_was_sealed_later},
         Planted{Mutant::log_behind_too_little, "log_behind_too_little", what_was_under_way_is_no_loss},
         Planted{Mutant::loss_noted_late, "loss_noted_late", a_loss_is_told_whenever_a_repair_ends},
+        Planted{Mutant::change_not_begun, "change_not_begun", perdure::test::a_transaction_is_one_change},
+        Planted{Mutant::change_word_comes_back, "change_word_comes_back", perdure::test::the_word_moves_on},
         Planted{Mutant::checkpoint_without_its_log, "checkpoint_without_its_log", a_checkpoint_waits_for_its_log},
         Planted{Mutant::image_not_synced, "image_not_synced", power_cuts},
         Planted{Mutant::image_overwrites_what_counts, "image_overwrites_what_counts", power_cuts},

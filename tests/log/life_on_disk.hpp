@@ -18,30 +18,12 @@
 
 #include "forgetful_disk.hpp"
 #include "perdure/store.h"
+#include "support/calls_stores.hpp"
 #include "support/store_driver.hpp"
-#if defined(PERDURE_EXPLORE)
-#include "exec/sim_scheduler.hpp"
-#endif
 
 namespace perdure::log::test {
 
-/// Stores that simulate their warps (src/exec/sim_*) need a scheduler in each thread that calls them.
-class CallsStores {
- public:
-#if defined(PERDURE_EXPLORE)
-  CallsStores() { exec::sim_scheduler = &scheduler_; }
-  ~CallsStores() { exec::sim_scheduler = before_; }
-
- private:
-  exec::SimScheduler scheduler_{{}};
-  exec::SimScheduler* const before_ = exec::sim_scheduler;
-#else
-  CallsStores() {}
-#endif
- public:
-  CallsStores(CallsStores const&) = delete;
-  CallsStores& operator=(CallsStores const&) = delete;
-};
+using perdure::test::CallsStores;
 
 /// Keys, and which write each value is of: each write has a number of its own.
 using Contents = std::map<std::uint64_t, std::uint64_t>;

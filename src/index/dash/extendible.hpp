@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -478,11 +477,11 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       return {Code::no_space, "more keys than a segment has room for share the first " + std::to_string(depth) +
                                   " bits of their hash; no split would tell them apart"};
     for (;;) {
-      std::optional<HeldShared<Host>> held(std::in_place, host, directory_lock_);
+      HeldShared held(host, directory_lock_);
       std::uint32_t const all = directory(host).depth;
-      if (mutated(Mutant::dash_halving_beside_split)) held.reset();
+      if (mutated(Mutant::dash_halving_beside_split)) held.let_go();
       if (all > depth) return split_off(host, s, extent);
-      held.reset();
+      held.let_go();
       if (Status status = double_directory(host, all); !status.ok()) return status;
     }
   }

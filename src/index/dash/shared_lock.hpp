@@ -51,14 +51,19 @@ class HeldAlone {
 template <class Host>
 class HeldShared {
  public:
-  HeldShared(Host& host, SharedLock& lock) : host_(host), lock_(lock) { lock_.lock_shared(host_); }
+  HeldShared(Host& host, SharedLock& lock) : host_(host), lock_(&lock) { lock.lock_shared(host_); }
   HeldShared(HeldShared const&) = delete;
   HeldShared& operator=(HeldShared const&) = delete;
-  ~HeldShared() { lock_.unlock_shared(host_); }
+  ~HeldShared() { let_go(); }
+  /// Before its time.
+  void let_go() {
+    if (lock_ != nullptr) lock_->unlock_shared(host_);
+    lock_ = nullptr;
+  }
 
  private:
   Host& host_;
-  SharedLock& lock_;
+  SharedLock* lock_;
 };
 
 }  // namespace perdure::dash
