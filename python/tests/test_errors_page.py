@@ -140,7 +140,7 @@ def a_socket(stack: ExitStack) -> None:
     stack.enter_context(socket.socket(socket.AF_UNIX)).bind("socket")
 
 
-def held(read_only: bool, then: str = "") -> Prepare:
+def held(read_only: bool, then: str = "pass") -> Prepare:
     """By a process of its own, which ends when its input does."""
     program = (
         f"import perdure, sys; store = perdure.open('table.pool', read_only={read_only}); {then};"
