@@ -44,6 +44,8 @@ assert version(name) == perdure.__version__
 assert perdure.built_with_cuda == (with_cuda == "yes"), perdure.built_with_cuda
 tops = {str(file).split("/")[0] for file in files(name)}
 assert tops <= {"perdure", f"{name.replace('-', '_')}.libs", "..", f"{name.replace('-', '_')}-{version(name)}.dist-info"}, tops
+texts = {Path(file).name for file in files(name) if "licenses" in str(file)}
+assert {"LICENSE", "NOTICE", "highway.txt", "isa-l.txt", "liburing.txt", "nanobind.txt"} <= texts, texts
 keys = np.arange(1000, dtype=np.uint64)
 with perdure.create(pool, 8, 8, durability="power", log_dir=log, log_bytes=1 << 20) as store:
     store.put(keys, keys * 3)

@@ -98,7 +98,11 @@ Status GpmCheckpointFile::check() const {
   }
   if (h.check != header_check(h) || h.spare >= h.groups || h.file_bytes != bytes_needed(h, h.groups))
     return damaged(path_, "has a damaged header");
-  std::uint64_t const least = bytes_needed(h, h.groups - h.spare);
+  std::uint64_t least = bytes_needed(h, h.groups - h.spare);
+  if (least <= mapping_.size()) {  // so that all headers are there: a spare group that has one has had its copies
+    for (std::uint32_t group = h.groups - h.spare; group < h.groups; ++group)
+      if (header_at(group, 0) || header_at(group, 1)) least = bytes_needed(h, group + 1);
+  }
   if (least > mapping_.size()) {
     return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " + std::to_string(least) +
                               " bytes are there");

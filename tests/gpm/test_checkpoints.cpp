@@ -153,6 +153,25 @@ TEST_F(Checkpoints, SpareGroupsTakeRoomOnceTheyAreRegistered) {
   EXPECT_EQ(data, before);
 }
 
+TEST_F(Checkpoints, ASpareGroupThatWasCutOffIsTold) {
+  Checkpoint::Options options;
+  options.spare = 2;
+  Bytes8 data = counted(64 << 10, 1);
+  {
+    auto made = Checkpoint::create(grid_, path_, data.size(), 1, 1, options);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    ASSERT_TRUE(made->add(data.data(), data.size(), 1).ok());
+    ASSERT_TRUE(made->checkpoint(1, 7).ok());
+  }
+  auto const bytes = std::filesystem::file_size(path_);
+  ASSERT_TRUE(reopened().add(data.data(), data.size(), 1).ok());
+  for (std::uint64_t const left : {bytes - 4096, bytes - (64u << 10)}) {
+    checkpoint_.reset();
+    std::filesystem::resize_file(path_, left);
+    EXPECT_NE(refused().message().find("truncated"), std::string::npos) << refused().message();
+  }
+}
+
 TEST_F(Checkpoints, ARestoreWantsWhatWasRegisteredAtTheCheckpoint) {
   Bytes8 data = counted(64, 1);
   {
