@@ -5,12 +5,13 @@
 #include <set>
 #include <thread>
 
+#include "exec/sanitizer.hpp"
 #include "lifetime/lifetime_store.hpp"
 
 namespace perdure::test {
 namespace {
 
-constexpr std::uint64_t kPiece = 1u << 16, kMany = 10 * kPiece + 1234;
+constexpr std::uint64_t kPiece = 1u << 16, kMany = (kThreadSanitizer ? 3 : 10) * kPiece + 1234;
 
 class Stopped : public testing::TestWithParam<Kind> {
  protected:
