@@ -188,21 +188,6 @@ TEST(Checkpoint, AnImpossibleSizeLeadsToTheOther) {
   }
 }
 
-TEST(Checkpoint, NoRoomIsMadeForAnImageThatItsFileIsTooShortFor) {
-  Disks const disks = written(4);
-  rewrite_header(disks, [](ImageHeader& h) { h.bytes = std::uint64_t{1} << 34; });
-  std::uint64_t most = 0;
-  AlignedBuffer pool;
-  auto const loaded = disks.open().load([&](ImageInfo const& image) -> Result<std::span<std::byte>> {
-    most = std::max(most, image.bytes);
-    pool = pool_of(0);
-    return pool.span();
-  });
-  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_TRUE(holds(pool, 3));
-  EXPECT_EQ(most, pool_of(0).size());
-}
-
 TEST(Checkpoint, AnImageWithoutRoomLeadsToTheOther) {
   Disks const disks = written(4);
   Checkpoints checkpoints = disks.open();

@@ -431,7 +431,7 @@ TEST_F(SnapshotOne, ATruncatedFileIsNamed) {
   std::uint64_t const whole = fs::file_size(snapshot_);
   for (std::uint64_t const bytes : {whole - 1, whole - 4096, whole / 2, std::uint64_t{4096}}) {
     fs::resize_file(snapshot_, bytes);
-    expect_refused(Code::corrupt, "truncated: ");
+    expect_refused(Code::corrupt, "truncated: the file has " + std::to_string(bytes) + " bytes");
   }
   for (std::uint64_t const bytes : {100u, 0u}) {
     fs::resize_file(snapshot_, bytes);
