@@ -56,12 +56,12 @@ def named(name: str, value: Any, kind: Any) -> Any:
 
 
 def set_file(
-    wanted: _native.CreateOptions | _native.RestoreOptions | _native.SnapshotOptions,
+    making: _native.CreateOptions | _native.RestoreOptions | _native.SnapshotOptions,
     overwrite: bool,
     force: bool,
     mode: int | None,
 ) -> None:
     """How a new file, a pool or a snapshot, comes to be at its path."""
-    wanted.overwrite = flag("overwrite", overwrite)
-    wanted.force = flag("force", force)
-    wanted.mode = permissions(mode)
+    making.overwrite = flag("overwrite", overwrite)
+    making.force = flag("force", force)
+    making.mode = permissions(mode)

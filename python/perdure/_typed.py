@@ -56,7 +56,7 @@ class RowType:
 # --- what create is asked for -------------------------------------------------------------------
 
 
-def wanted(dtype: Any, shape: Any) -> _native.ValueType | None:
+def value_type(dtype: Any, shape: Any) -> _native.ValueType | None:
     """The type of a new pool's values, or none."""
     if dtype is None:
         if shape is not None:

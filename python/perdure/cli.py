@@ -331,11 +331,11 @@ def get(
         report(result, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
 
 
-def _shown_value(store: perdure.Store, value: Any, wanted: ValueFormat) -> tuple[bytes, str]:
+def _shown_value(store: perdure.Store, value: Any, form: ValueFormat) -> tuple[bytes, str]:
     """A value's bytes, and as it is shown."""
     row = _typed_text.row_type(store)
     octets: bytes = value if row is None else value.tobytes()
-    if wanted is ValueFormat.hex:
+    if form is ValueFormat.hex:
         return octets, octets.hex()
     if row is None:
         return octets, _text.show(octets, store.value_bytes)

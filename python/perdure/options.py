@@ -49,10 +49,10 @@ class GPHash:
     def __post_init__(self) -> None:
         self.fill(_native.CreateOptions())
 
-    def fill(self, wanted: _native.CreateOptions) -> None:
+    def fill(self, making: _native.CreateOptions) -> None:
         """Writes itself, checked, into what the engine takes."""
-        wanted.layout = _checks.named("layout", self.layout, _native.Layout)
-        wanted.shape = _native.Shape(
+        making.layout = _checks.named("layout", self.layout, _native.Layout)
+        making.shape = _native.Shape(
             *(_checks.whole(name, getattr(self, name), least=1) for name in ("levels", "hashes", "slots"))
         )
 
@@ -112,12 +112,12 @@ class Options:
     def __post_init__(self) -> None:
         self.fill(_native.OpenOptions())
 
-    def fill(self, wanted: _native.OpenOptions) -> None:
+    def fill(self, opening: _native.OpenOptions) -> None:
         """Writes itself, checked, into what the engine takes."""
         for name in ("verify_reads", "count_accesses", "lock_memory", "displacement", "grow"):
-            setattr(wanted, name, _checks.flag(name, getattr(self, name)))
-        wanted.residency = _checks.named("residency", self.residency, _native.Residency)
-        wanted.gather = _checks.named("gather", self.gather, _native.Gather)
-        wanted.memory_budget = _checks.size("memory_budget", self.memory_budget)
-        wanted.cache_bytes = _checks.size("cache_bytes", self.cache_bytes)
-        wanted.cache_policy = _checks.named("cache_policy", self.cache_policy, _native.CachePolicy)
+            setattr(opening, name, _checks.flag(name, getattr(self, name)))
+        opening.residency = _checks.named("residency", self.residency, _native.Residency)
+        opening.gather = _checks.named("gather", self.gather, _native.Gather)
+        opening.memory_budget = _checks.size("memory_budget", self.memory_budget)
+        opening.cache_bytes = _checks.size("cache_bytes", self.cache_bytes)
+        opening.cache_policy = _checks.named("cache_policy", self.cache_policy, _native.CachePolicy)

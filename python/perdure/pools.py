@@ -115,20 +115,20 @@ def create(
     ...     len(store)
     1000
     """
-    wanted = _native.CreateOptions()
-    wanted.key_bytes = _checks.width("key_bytes", key_bytes)
-    wanted.value_bytes = _checks.width("value_bytes", value_bytes)
-    if (value_type := _typed.wanted(dtype, shape)) is not None:
-        wanted.value_type = value_type
-    wanted.expected_records = _checks.whole("expected_records", expected_records)
-    wanted.max_bytes = _checks.size("max_bytes", max_bytes)
-    _set_index(wanted, index)
-    wanted.durability = _checks.named("durability", durability, _native.Durability)
-    _set_log(wanted, log_dir, log_bytes)
-    _checks.set_file(wanted, overwrite, force, mode)
+    making = _native.CreateOptions()
+    making.key_bytes = _checks.width("key_bytes", key_bytes)
+    making.value_bytes = _checks.width("value_bytes", value_bytes)
+    if (value_type := _typed.value_type(dtype, shape)) is not None:
+        making.value_type = value_type
+    making.expected_records = _checks.whole("expected_records", expected_records)
+    making.max_bytes = _checks.size("max_bytes", max_bytes)
+    _set_index(making, index)
+    making.durability = _checks.named("durability", durability, _native.Durability)
+    _set_log(making, log_dir, log_bytes)
+    _checks.set_file(making, overwrite, force, mode)
     opening = _opening(device, threads, options)
     with _events.refusals():
-        native = _native.Store.create(os.fspath(path), wanted, opening)
+        native = _native.Store.create(os.fspath(path), making, opening)
     return _told(native, opening, log_dir)
 
 
@@ -273,15 +273,15 @@ def restore(
     ...     int.from_bytes(store[1], "little")
     5
     """
-    wanted = _native.RestoreOptions()
+    making = _native.RestoreOptions()
     if durability is not None:
-        wanted.durability = _checks.named("durability", durability, _native.Durability)
-    _set_log(wanted, log_dir, log_bytes)
-    _checks.set_file(wanted, overwrite, force, mode)
+        making.durability = _checks.named("durability", durability, _native.Durability)
+    _set_log(making, log_dir, log_bytes)
+    _checks.set_file(making, overwrite, force, mode)
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
     with _events.refusals():
-        native = _native.Store.restore(os.fspath(snapshot), os.fspath(path), wanted, opening)
+        native = _native.Store.restore(os.fspath(snapshot), os.fspath(path), making, opening)
     return _told(native, opening, log_dir)
 
 
@@ -313,11 +313,11 @@ def _told(native: _native.Store, opening: _native.OpenOptions, log_dir: PathLike
     return Store(native)
 
 
-def _set_index(wanted: _native.CreateOptions, index: object) -> None:
+def _set_index(making: _native.CreateOptions, index: object) -> None:
     if isinstance(index, GPHash):
-        index.fill(wanted)
+        index.fill(making)
     elif isinstance(index, str) and index in _INDEXES:
-        wanted.index = _INDEXES[index]
+        making.index = _INDEXES[index]
     else:
         raise ValueError(
             f"index: {index!r} is not one of {', '.join(map(repr, _INDEXES))}, and no perdure.GPHash"
@@ -332,14 +332,14 @@ _INDEXES: dict[object, _native.Index] = {
 
 
 def _set_log(
-    wanted: _native.CreateOptions | _native.RestoreOptions, log_dir: PathLike | None, log_bytes: int | None
+    making: _native.CreateOptions | _native.RestoreOptions, log_dir: PathLike | None, log_bytes: int | None
 ) -> None:
     if log_dir is not None:
-        wanted.log_dir = os.fspath(log_dir)
+        making.log_dir = os.fspath(log_dir)
     elif log_bytes is not None:
         raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
     if log_bytes is not None:
-        wanted.log_bytes = _checks.whole("log_bytes", log_bytes, least=1)
+        making.log_bytes = _checks.whole("log_bytes", log_bytes, least=1)
 
 
 def _set_expected(opening: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
