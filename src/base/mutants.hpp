@@ -203,6 +203,8 @@ enum class Mutant : std::uint8_t {
   short_write_taken_for_whole,
   file_name_not_synced,
   log_dir_not_synced,
+  opened_log_not_synced,
+  opened_names_not_synced,
   log_write_not_durable,
   log_write_error_dropped,
   log_durable_when_begun,

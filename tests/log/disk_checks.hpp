@@ -285,6 +285,23 @@ inline Wrong either_image_serves() {
   return std::nullopt;
 }
 
+/// A process is killed in the write of a batch. What the next opening finds of it, and shows, no power cut takes.
+inline Wrong a_batch_that_an_opening_shows_lasts() {
+  HeldStore held;
+  std::uint64_t shown = 0;
+  for (std::uint64_t value = 1; value <= 24; ++value) {
+    held.disk().plan(Mishap::kill, 1);
+    if (held.put(1, value).ok()) return "a killed process has acknowledged a batch";
+    if (Status s = held.reopen(); !s.ok()) return "after a kill: " + s.message();
+    auto const before = held.get(1);
+    shown += before == value ? 1 : 0;
+    held.disk().cut_power();
+    if (Status s = held.reopen(); !s.ok()) return "after a kill and a power cut: " + s.message();
+    if (held.get(1) != before) return "what was shown is not there any more";
+  }
+  return shown > 4 && shown < 20 ? std::nullopt : Wrong("the kills are of one kind");
+}
+
 /// Of several groups under way at a power cut the first was lost and the second was not: what is written in its place
 /// does not make that one count.
 inline Wrong what_lies_beyond_a_lost_group_never_counts() {

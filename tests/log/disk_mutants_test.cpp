@@ -24,6 +24,15 @@ Wrong power_cuts() {
   return std::nullopt;
 }
 
+/// A kill at each request in which pools and logs take the place of others, and a power cut later.
+Wrong kills_in_creations() {
+  Life life(renewing_script(23), 23);
+  if (auto wrong = life.run({})) return wrong;
+  for (std::uint64_t at = life.requests(); at > 1; --at)
+    if (auto wrong = Life(renewing_script(23), 23).run({Mishap::kill, at})) return wrong;
+  return std::nullopt;
+}
+
 Wrong short_writes() { return Life(short_script(2), 2).run({}); }
 
 struct Planted {
@@ -65,6 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{Mutant::short_write_taken_for_whole, "short_write_taken_for_whole", short_writes},
         Planted{Mutant::file_name_not_synced, "file_name_not_synced", power_cuts},
         Planted{Mutant::log_dir_not_synced, "log_dir_not_synced", power_cuts},
+        Planted{Mutant::opened_log_not_synced, "opened_log_not_synced", a_batch_that_an_opening_shows_lasts},
+        Planted{Mutant::opened_names_not_synced, "opened_names_not_synced", kills_in_creations},
         Planted{Mutant::log_write_not_durable, "log_write_not_durable", power_cuts},
         Planted{Mutant::log_write_error_dropped, "log_write_error_dropped", a_failed_write_wakes_all_that_wait},
         Planted{Mutant::log_durable_when_begun, "log_durable_when_begun", power_cuts},
@@ -92,9 +103,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
   for (auto const check :
        {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log, a_checkpoint_waits_for_its_log,
-        a_failed_write_wakes_all_that_wait, either_image_serves, what_lies_beyond_a_lost_group_never_counts,
-        damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss, the_newest_epoch_needs_no_header,
-        a_loss_is_told_whenever_a_repair_ends, requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
+        a_failed_write_wakes_all_that_wait, either_image_serves, a_batch_that_an_opening_shows_lasts,
+        what_lies_beyond_a_lost_group_never_counts, damage_is_told_by_what_was_sealed_later,
+        what_was_under_way_is_no_loss, the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
+        requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

@@ -22,6 +22,15 @@ void live_through(Script const& script, Mishap mishap, std::uint64_t step, std::
 
 TEST(StoreOnDisk, OutlivesAPowerCutAtEveryRequest) { live_through(short_script(1), Mishap::power, 1, 1); }
 
+// What an opening finds after a kill it shows, so that from then on no power cut may take it.
+TEST(StoreOnDisk, OutlivesAKillAtEveryRequestAndAPowerCutLater) { live_through(short_script(19), Mishap::kill, 1, 19); }
+
+TEST(StoreOnDisk, OutlivesKillsInCheckpointsAndPowerCutsLater) { live_through(long_script(21), Mishap::kill, 7, 21); }
+
+TEST(StoreOnDisk, OutlivesKillsInCreationsAndRestoresAndPowerCutsLater) {
+  live_through(renewing_script(23), Mishap::kill, 3, 23);
+}
+
 TEST(StoreOnDisk, OutlivesAnErrorAtEveryRequest) { live_through(short_script(3), Mishap::error, 1, 3); }
 
 // Disks with even seeds write in short pieces, so that there are more requests.
@@ -48,7 +57,7 @@ TEST(StoreOnDisk, OutlivesErrorsInCreationsAndRestores) { live_through(renewing_
 // Each request of many lives.
 TEST(StoreOnDiskWhole, OutlivesEveryMishapInManyLives) {
   for (std::uint64_t seed = 100; seed < 106; ++seed) {
-    for (Mishap const mishap : {Mishap::power, Mishap::error, Mishap::full, Mishap::read_error}) {
+    for (Mishap const mishap : {Mishap::power, Mishap::kill, Mishap::error, Mishap::full, Mishap::read_error}) {
       for (Script const& script : {short_script(seed), long_script(seed), renewing_script(seed)})
         live_through(script, mishap, 1, seed, seed % 3 == 0, seed % 2 == 0 ? EIO : ENOSPC);
       if (HasFatalFailure()) return;
@@ -79,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Check{"AFailedWriteWakesAllThatWait", a_failed_write_wakes_all_that_wait},
                     Check{"RequestsAskForDurability", requests_ask_for_durability},
                     Check{"EitherImageServes", either_image_serves},
+                    Check{"ABatchThatAnOpeningShowsLasts", a_batch_that_an_opening_shows_lasts},
                     Check{"WhatLiesBeyondALostGroupNeverCounts", what_lies_beyond_a_lost_group_never_counts},
                     Check{"DamageIsToldByWhatWasSealedLater", damage_is_told_by_what_was_sealed_later},
                     Check{"WhatWasUnderWayIsNoLoss", what_was_under_way_is_no_loss},

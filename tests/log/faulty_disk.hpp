@@ -36,6 +36,22 @@ class FaultyDisk {
     ++cuts;
     changed.notify_all();
   }
+  /// The process is killed: what it wrote is there to be read, of the last write perhaps its first part alone, and what
+  /// was not durable may still be lost at a power cut.
+  void kill() {
+    std::lock_guard const lock(mutex);
+    if (!volatile_writes.empty()) {
+      auto& last = volatile_writes.back().bytes;
+      last.resize(random() % 2 == 0 ? last.size() : random() % (last.size() / kSector + 1) * kSector);
+    }
+    for (Write const& w : volatile_writes) {
+      if (cache.size() < w.offset + w.bytes.size()) cache.resize(w.offset + w.bytes.size());
+      std::memcpy(cache.data() + w.offset, w.bytes.data(), w.bytes.size());
+    }
+    dead = true;
+    ++cuts;
+    changed.notify_all();
+  }
   void sync_all() {
     std::lock_guard const lock(mutex);
     for (auto const& w : volatile_writes) put(w.offset, w.bytes.data(), w.bytes.size());
@@ -80,32 +96,32 @@ class FaultyDisk {
     }
   }
 
-  std::mutex mutex;                    // guards the rest while a device is open
+  std::mutex mutex;  // guards the rest while a device is open
   std::vector<std::byte> medium;
-  std::vector<std::byte> cache;        // as reads see it
+  std::vector<std::byte> cache;  // as reads see it
   std::vector<Write> volatile_writes;  // in the cache, or under way
   std::mt19937_64 random;
   // Plans.
-  std::uint64_t writes = 0;            // begun so far
-  std::uint64_t fail_write_at = 0;     // this write and ...
-  std::uint64_t fail_writes_until = 0; // ... those before this number end with fail_errno
+  std::uint64_t writes = 0;  // begun so far
+  std::uint64_t fail_write_at = 0;  // this write and ...
+  std::uint64_t fail_writes_until = 0;  // ... those before this number end with fail_errno
   int fail_errno = EIO;
   bool fail_sync = false;
   bool short_writes = false;
-  std::uint64_t waits = 0;             // so far
-  std::uint64_t fail_wait_at = 0;      // this one and ...
-  std::uint64_t fail_waits = 0;        // ... so many in all end with ENOMEM, and hand nothing over
-  std::uint64_t starts = 0;            // so far
+  std::uint64_t waits = 0;  // so far
+  std::uint64_t fail_wait_at = 0;  // this one and ...
+  std::uint64_t fail_waits = 0;  // ... so many in all end with ENOMEM, and hand nothing over
+  std::uint64_t starts = 0;  // so far
   std::uint64_t refuse_starts_from = ~std::uint64_t{0};  // from this one on the device takes no request (EBUSY) ...
-  std::uint64_t refuse_starts_until = ~std::uint64_t{0}; // ... before this one
-  std::uint64_t under_way = 0;         // requests whose memory is the disk's
+  std::uint64_t refuse_starts_until = ~std::uint64_t{0};  // ... before this one
+  std::uint64_t under_way = 0;  // requests whose memory is the disk's
   /// Hears of each request (`grows`: it makes the file longer), and says with which errno it ends; 0 = it does not
   /// fail. It may cut the power.
   std::function<int(Asked, std::uint64_t offset, std::uint64_t bytes, bool grows)> asked;
   std::condition_variable changed;
-  std::uint64_t cuts = 0;              // a device that was open at one stays useless
-  bool dead = false;                   // every request fails, and leaves nothing
-  bool hold = false;                   // completes nothing: what is begun stays under way
+  std::uint64_t cuts = 0;  // a device that was open at one stays useless
+  bool dead = false;  // every request fails, and leaves nothing
+  bool hold = false;  // completes nothing: what is begun stays under way
 };
 
 class FaultyDevice final : public BlockDevice {
@@ -187,7 +203,7 @@ class FaultyDevice final : public BlockDevice {
   struct Begun {
     Request request;
     std::uint64_t number;  // of the write
-    int fails;             // errno that it ends with
+    int fails;  // errno that it ends with
   };
 
   [[nodiscard]] bool gone() const { return disk_->dead || cuts_ != disk_->cuts; }
@@ -215,7 +231,7 @@ class FaultyDevice final : public BlockDevice {
     if (d.cache.size() < r.offset + n) d.cache.resize(r.offset + n);
     std::memcpy(d.cache.data() + r.offset, r.data, n);
     forget(r, r.verb == Verb::write_durably ? n : 0);
-    if (r.verb == Verb::write_durably) d.put(r.offset, r.data, n);
+    if (r.verb == Verb::write_durably) put_durably(r, n);
     return static_cast<std::int64_t>(n);
   }
 
@@ -224,6 +240,16 @@ class FaultyDevice final : public BlockDevice {
     disk_->put_some({r.offset, {r.data, r.data + r.bytes}});
     forget(r, r.bytes);
     if (disk_->volatile_writes.empty()) disk_->cache = disk_->medium;
+  }
+
+  /// What was written to the same place before, and is not durable, cannot come after it.
+  void put_durably(Request const& r, std::uint64_t bytes) {
+    disk_->put(r.offset, r.data, bytes);
+    for (auto& w : disk_->volatile_writes) {
+      std::uint64_t const from = std::max(w.offset, r.offset),
+                          to = std::min(w.offset + w.bytes.size(), r.offset + bytes);
+      if (from < to) std::memcpy(w.bytes.data() + (from - w.offset), r.data + (from - r.offset), to - from);
+    }
   }
 
   /// The first `durable` bytes of this write are no longer at risk.

@@ -12,7 +12,7 @@
 
 namespace perdure::log::test {
 
-enum class Mishap : std::uint8_t { none, power, error, read_error, full };
+enum class Mishap : std::uint8_t { none, power, error, read_error, full, kill };
 
 class ForgetfulDisk final : public log::RenamingDisk {
  public:
@@ -73,7 +73,16 @@ class ForgetfulDisk final : public log::RenamingDisk {
     for (auto const& node : nodes_) node->directory ? forget_names(*node) : node->file->cut_power();
     for (auto const& node : nodes_) node->writer = node->reader = {};
   }
-  /// The power is back.
+  /// The process is killed: nothing is lost yet; every request fails from here on.
+  void kill() {
+    std::lock_guard const lock(mutex_);
+    dead_ = happened_ = true;
+    for (auto const& node : nodes_) {
+      if (!node->directory) node->file->kill();
+      node->writer = node->reader = {};
+    }
+  }
+  /// The power is back, or the next process there.
   void restore() {
     std::lock_guard const lock(mutex_);
     dead_ = false;
@@ -248,21 +257,21 @@ class ForgetfulDisk final : public log::RenamingDisk {
   template <class Doing>
   int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes, bool grows,
             Doing const& doing) {
-    bool cut = false;
+    bool ends = false;
     {
       std::lock_guard const lock(mutex_);
       if (dead_) return EIO;
       events_.push_back({what, name_of(path), offset, bytes});
       ++requests_;
-      cut = mishap_ == Mishap::power && requests_ == at_;
+      ends = (mishap_ == Mishap::power || mishap_ == Mishap::kill) && requests_ == at_;
       bool const fails =
           (mishap_ == Mishap::error && requests_ == at_) || (mishap_ == Mishap::full && requests_ >= at_ && grows);
       happened_ |= fails;
       if (fails) return mishap_ == Mishap::full ? ENOSPC : error_;
       doing();
     }
-    if (cut) cut_power();
-    return cut ? EIO : 0;
+    if (ends) mishap_ == Mishap::kill ? kill() : cut_power();
+    return ends ? EIO : 0;
   }
   int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes, bool grows) {
     return asked(what, path, offset, bytes, grows, [] {});

@@ -144,6 +144,7 @@ class Life {
     batches_ = 0;
     may_refuse_ = true;
     log_dir_ = "/log";
+    killed_ = trouble.mishap == Mishap::kill;
     disk.plan(trouble.mishap, trouble.at, trouble.error);
     auto wrong = live(trouble.reader);
     requests_ = disk.requests();
@@ -286,9 +287,10 @@ class Life {
       if (disk_->dead()) break;
       if (auto wrong = take(step, store, reader)) return wrong;
       if (!store) return std::nullopt;
-      if (disk_->happened() && random_() % 2 == 0) disk_->cut_power();  // before anything mends what went wrong
+      if (disk_->happened() && !killed_ && random_() % 2 == 0)
+        disk_->cut_power();  // before anything mends what went wrong
     }
-    if (random_() % 2 == 0) {
+    if (killed_ || random_() % 2 == 0) {
       if (Status const s = store->close(); !s.ok() && !disk_->happened()) return "close: " + s.message();
     } else {
       disk_->cut_power();  // in use
@@ -419,7 +421,7 @@ class Life {
 
   /// The power has failed, or fails now; once more while the store is opened again, perhaps.
   Wrong judge() {
-    if (random_() % 4 != 0) disk_->cut_power();
+    if (!killed_ && random_() % 4 != 0) disk_->cut_power();
     disk_->restore();
     if (random_() % 4 != 0) ::unlink(pool().c_str());  // what lay in memory; else a kill, or a pool on a disk
     if (random_() % 2 == 0) {
@@ -432,7 +434,7 @@ class Life {
     if (!store && may_refuse_ && half_made(store.status().code())) return made_anew();
     if (!store) return "the pool does not open: " + store.status().message();
     if (auto wrong = judge_contents(*store)) return wrong;
-    if (auto wrong = go_on(*store)) return wrong;
+    if (auto wrong = go_on(store)) return wrong;
     store = Status{};
     return judge_snapshot();
   }
@@ -461,20 +463,25 @@ class Life {
     return true;
   }
 
-  /// It takes a further batch, which outlives a further power cut.
-  Wrong go_on(Store& store) {
-    Writes const more{{OpKind::put, 999, 999'000}};
-    Columns const columns(more, script_.value_bytes);
-    if (Status s = store.apply(columns.batch()); !s.ok()) return "a batch after the mishap: " + s.message();
-    take_effect(more, states_[0].contents);
+  /// It takes further batches, which outlive a further power cut, and so does what it has shown; after a kill the cut
+  /// comes amid so many batches that both images are written over.
+  Wrong go_on(Result<Store>& store) {
+    if (killed_) disk_->plan(Mishap::power, 2 + random_() % (random_() % 2 == 0 ? 8 : 150));
+    for (std::uint64_t batch = 0; batch < (killed_ ? 25u : 1u) && !disk_->dead(); ++batch) {
+      Step step{Step::What::batch, {{{OpKind::put, 999, 999'000 + batch}}}};
+      for (std::uint64_t i = 0; killed_ && i < (100u << 10) / script_.value_bytes; ++i)
+        step.batches[0].push_back({OpKind::put, i % 90, 999'000 + batch});
+      if (auto wrong = write(step, *store)) return "after the mishap, " + *wrong;
+    }
     disk_->cut_power();
-    static_cast<void>(store.close());
+    static_cast<void>(store->close());
+    store = Status{};
     disk_->restore();
     ::unlink(pool().c_str());
-    auto again = Store::open(pool(), open_options(log_dir_));
-    if (!again) return "after a further power cut the pool does not open: " + again.status().message();
-    if (auto wrong = judge_contents(*again)) return "after a further power cut, " + *wrong;
-    Status const closed = again->close();
+    store = Store::open(pool(), open_options(log_dir_));
+    if (!store) return "after a further power cut the pool does not open: " + store.status().message();
+    if (auto wrong = judge_contents(*store)) return "after a further power cut, " + *wrong;
+    Status const closed = store->close();
     return closed.ok() ? std::nullopt : Wrong("close: " + closed.message());
   }
 
@@ -517,6 +524,7 @@ class Life {
   std::mutex seen_mutex_;
   std::vector<std::uint64_t> seen_;
   std::uint64_t batches_ = 0;
+  bool killed_ = false;  // the mishap is one that the disk lives through
   bool may_refuse_ = true;  // it has never been made whole
   std::string log_dir_;
   std::uint64_t requests_ = 0;

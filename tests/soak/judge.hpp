@@ -12,7 +12,7 @@
 namespace perdure::test {
 
 struct Expected {
-  Model const& before;               // all acknowledged steps applied
+  Model before;                      // all acknowledged steps applied
   std::optional<Step> in_flight;
   bool unclean = false;              // the pool was in use: it must not say that it was closed
 };

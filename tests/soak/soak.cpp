@@ -237,13 +237,14 @@ class Soak {
     }
     site_.sweep();
     count(by_trap);
-    if (kind_.disk && random_() % 4 != 0) cut_power();
+    bool const cut = kind_.disk && random_() % 4 != 0;
+    if (cut) cut_power();
     tally.with_forks += work.forks;
     tally.with_allocations += work.allocations_fail != 0;
     tally.with_disk += work.disk_fails != 0;
     if (page_->child_wrong != 0) return wrong(kill, why_not_in_order(page_->child_wrong));
     if (!reap(kill, false)) return false;
-    return examine(kill) && carry_on(kill);
+    return examine(kill, cut) && carry_on(kill);
   }
 
   /// What goes wrong beside the kill: one of the troubles asked for, or none.
@@ -289,6 +290,7 @@ class Soak {
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
     site_.clear();
     model_.clear();
+    unsettled_.reset();
     fresh_ = true;
     crashed_ = false;
     top_ = 0;
@@ -418,7 +420,8 @@ class Soak {
 
   // ------------------------------------------------------------------------------------------ the judgement
 
-  bool examine(std::uint64_t kill) {
+  /// Whether the power was `cut` after the kill.
+  bool examine(std::uint64_t kill, bool cut) {
     Page const& page = *page_;
     std::uint64_t const acknowledged = page.acknowledged;
     for (std::uint64_t n = 0; n < acknowledged; ++n)
@@ -432,14 +435,24 @@ class Soak {
       tally.in_atomic += expected.in_flight->how == Step::How::atomic;
       tally.in_transaction += expected.in_flight->is_transaction();
     }
+    // What the last kill left was shown by a copy alone, until an opening of the original has ended.
+    bool const shown = page.opened_in_us != 0;
+    if (shown) unsettled_.reset();
+    if (cut && unsettled_) expected = unsettled_->expected;
     Verdict v = judge(site_.copy(kind_.power), kind_, Device::cpu, expected);
-    bool const unborn = fresh_ && acknowledged == 0 && page.opened_in_us == 0 &&
+    bool const may_be_unborn = fresh_ || (cut && unsettled_ && unsettled_->fresh);
+    bool const unborn = may_be_unborn && acknowledged == 0 && !shown &&
                         (v.open.code() == Code::not_found || v.open.code() == Code::corrupt ||
                          (kind_.disk && v.open.code() == Code::invalid_argument));
-    if (unborn) return true;
+    if (unborn) {
+      fresh_ = true;
+      return true;
+    }
     if (!v.wrong.empty()) {
       return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " steps acknowledged, " +
-                             std::to_string(page.started) + " started)");
+                             std::to_string(page.started) + " started, " + std::to_string(page.opens) + " opens, " +
+                             (shown ? "" : "the first of them under way, ") + "the power " + (cut ? "" : "not ") +
+                             "cut)");
     }
     if (kind_.device == Device::cuda && !judge_on_gpu(kill, v.found)) return false;
     site_.remove_copy();
@@ -448,6 +461,11 @@ class Soak {
     tally.half_inserted += v.recovery.dropped;
     tally.undone += v.recovery.undone;
     tally.replayed += v.recovery.replayed;
+    if (cut) {
+      unsettled_.reset();
+    } else if (!unsettled_) {
+      unsettled_ = {expected, fresh_ && !shown};
+    }
     model_ = std::move(v.found);
     top_ = v.top_level;
     crashed_ = true;
@@ -483,6 +501,7 @@ class Soak {
     std::optional<ForgettingFiles> disk;
     if (kind_.disk) disk.emplace();
     auto store = open_soon([&] { return open_pool(site_.original(kind_.power), Device::cpu); });
+    unsettled_.reset();
     Status const closed = store.ok() ? store->close() : store.status();
     crashed_ = false;
     return closed.ok() || wrong(kill, "the original, after its copy was fine: " + closed.message());
@@ -527,6 +546,11 @@ class Soak {
   Clock::time_point const begin_;
   Kind kind_;
   Model model_;  // what the last judgement found
+  struct Unsettled {
+    Expected expected;
+    bool fresh;  // or no pool
+  };
+  std::optional<Unsettled> unsettled_;  // what it might have found, where a power cut may still bring that about
   std::uint64_t born_ = 0;  // pools that outlived their making; what did not is made again
   bool fresh_ = true;  // the next victim makes the pool
   bool crashed_ = false;  // the original was not closed in order
