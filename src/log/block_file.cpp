@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/mutants.hpp"
 #include "base/process.hpp"
@@ -105,6 +106,7 @@ Status BlockFile::start(Request const& request) {
 
 Status BlockFile::start_rest(std::size_t slot) {
   Pending const& p = pending_[slot];
+  PERDURE_ASSERT(p.used && p.done % kBlock == 0 && p.done < p.request.bytes);
   Request rest = p.request;
   rest.offset += p.done;
   rest.data += p.done;
@@ -150,12 +152,14 @@ void BlockFile::drain() {
 
 /// The caller holds mutex_. A request that does not go on has ended.
 void BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
+  PERDURE_ASSERT(completion.tag < pending_.size() && pending_[completion.tag].used);
   Pending& p = pending_[completion.tag];
   Request const& r = p.request;
   bool const writes = r.verb != Verb::read;
   std::int64_t const n = completion.result;
   bool const again = n == -EINTR || n == -EAGAIN;
   if (n > 0) p.done += static_cast<std::uint64_t>(n);
+  PERDURE_ASSERT(p.done <= r.bytes);
   // Short of a block only the end of the file stops a read; nothing stops a write but an error.
   bool const goes_on = (again || (n > 0 && p.done < r.bytes && (writes || p.done % kBlock == 0))) &&
                        !mutated(Mutant::short_write_taken_for_whole);
@@ -187,6 +191,7 @@ Result<Done> BlockFile::run_one(Request const& request) {
   while (done.empty()) {
     if (Status s = wait(done); !s.ok()) return s;
   }
+  PERDURE_ASSERT(done.size() == 1);  // nothing else was in flight
   if (!done[0].status.ok()) return done[0].status;
   return done[0];
 }

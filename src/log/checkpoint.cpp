@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/mutants.hpp"
 #include "log/pipeline.hpp"
 
@@ -188,6 +189,7 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   image.pool_id = pool_id_;
   image.sequence = sequence_ + 1;
   image.at = at;
+  PERDURE_ASSERT(at.lsn % kBlock == 0 && at.lsn >= newest_.lsn && active_ <= 1);
   std::uint32_t const which = mutated(Mutant::image_overwrites_what_counts) && sequence_ > 0 ? active_ : 1 - active_;
   bool const first = sequence_ == 0;
   older_.reset();  // from here on the inactive image is half written
@@ -196,6 +198,7 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   if (Status s = write_no_header(*files_.image[which], kImageMagic); !s.ok()) return s;
   if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;
   if (Status s = write_record(image, which); !s.ok()) return s;
+  PERDURE_ASSERT(image.sequence > sequence_);
   if (!first) older_ = newest_.lsn;
   newest_ = at;
   active_ = which;

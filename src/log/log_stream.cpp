@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/assert.hpp"
+
 namespace perdure::log {
 
 LogStream::LogStream(BlockFile& file, std::uint64_t ring_bytes, Lsn from)
@@ -36,6 +38,7 @@ Status LogStream::read_ahead() {
     std::uint64_t const in_ring = ahead_ % ring_bytes_;
     std::uint64_t const bytes = std::min({kSegmentBytes, ring_bytes_ - in_ring, lap_end_ - ahead_});
     Segment& s = segments_[started_ % kSegments];
+    PERDURE_ASSERT(!s.in_flight && bytes > 0 && bytes % kBlock == 0);
     s.begin = s.end = kMaxGroup;
     s.short_read = false;
     s.failed = {};
@@ -62,6 +65,7 @@ Status LogStream::take_ends() {
   done_.clear();
   if (Status s = file_->wait(done_); !s.ok()) return s;
   for (Done const& d : done_) {
+    PERDURE_ASSERT(d.tag < kSegments && segments_[d.tag].in_flight && in_flight_ > 0);
     Segment& s = segments_[d.tag];
     s.in_flight = false;
     --in_flight_;
@@ -78,6 +82,7 @@ Status LogStream::next_segment() {
   Segment& next = segments_[(at_ + 1) % kSegments];
   if (Status s = await(next); !s.ok()) return s;
   std::uint64_t const left = old.end - old.begin;
+  PERDURE_ASSERT(left <= kMaxGroup && next.begin == kMaxGroup);
   next.begin = kMaxGroup - left;
   std::memcpy(next.data + next.begin, old.data + old.begin, left);
   ++at_;
@@ -95,6 +100,7 @@ Result<std::span<std::byte const>> LogStream::peek(std::uint64_t wanted) {
 }
 
 void LogStream::advance(std::uint64_t bytes) {
+  PERDURE_ASSERT(bytes <= current().end - current().begin);
   current().begin += bytes;
   lsn_ += bytes;
 }

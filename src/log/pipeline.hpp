@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "log/block_file.hpp"
 #include "perdure/status.h"
@@ -41,6 +42,7 @@ class Pipeline {
       if (Status s = file_->wait(done); !s.ok()) return failed.ok() ? s : failed;  // nothing is under way any more
       for (Done const& d : done) {
         auto const slot = static_cast<std::uint32_t>(d.tag % depth_);
+        PERDURE_ASSERT(ended < next && free.size() < depth_);
         ++ended;
         free.push_back(slot);
         if (failed.ok()) failed = d.status;

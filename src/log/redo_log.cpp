@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/mutants.hpp"
 
@@ -16,6 +17,8 @@ Status corrupt(BlockFile const& file, std::string const& what) {
 }
 
 Status write_header(BlockFile& file, LogIdentity const& identity) {
+  PERDURE_ASSERT(identity.ring_bytes > 0 && identity.ring_bytes % kBlock == 0);
+  PERDURE_ASSERT(identity.epoch_lsn % kBlock == 0);
   auto block = AlignedBuffer::make(kBlock);
   if (!block) return block.status();
   LogHeader h{};
@@ -36,6 +39,7 @@ class PieceReader {
   explicit PieceReader(std::span<std::span<std::byte const> const> pieces) : pieces_(pieces) {}
   void copy(std::byte* to, std::uint64_t bytes) {
     while (bytes > 0) {
+      PERDURE_ASSERT(!pieces_.empty());
       auto const piece = pieces_.front().subspan(inside_);
       std::uint64_t const n = std::min<std::uint64_t>(bytes, piece.size());
       if (n > 0) std::memcpy(to, piece.data(), n);
@@ -112,6 +116,7 @@ Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file,
     return Status{Code::invalid_argument, "log " + file->name() + ": impossible buffer, group or write size, or depth"};
   auto const identity = read_identity(*file);
   if (!identity) return identity.status();
+  PERDURE_ASSERT(end.lsn % kBlock == 0 && keep_from % kBlock == 0);
   auto buffer = AlignedBuffer::make(options.buffer_bytes);
   if (!buffer) return buffer.status();
   std::unique_ptr<RedoLog> log(new RedoLog(std::move(file), identity.value(), end, keep_from, options));
@@ -156,13 +161,16 @@ RedoLog::~RedoLog() {
 std::uint64_t RedoLog::group_room(Lsn lsn) const {
   std::uint64_t const to_ring_end = identity_.ring_bytes - lsn % identity_.ring_bytes;
   std::uint64_t const to_buffer_end = buffer_.size() - lsn % buffer_.size();
-  return std::min({options_.group_bytes, to_ring_end, to_buffer_end});
+  std::uint64_t const room = std::min({options_.group_bytes, to_ring_end, to_buffer_end});
+  PERDURE_ASSERT(room >= kBlock && room % kBlock == 0);
+  return room;
 }
 
 /// Where a batch of `bytes` bytes that begins at `lsn` ends.
 Lsn RedoLog::end_of(Lsn lsn, std::uint64_t bytes) const {
   do {
     std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
+    PERDURE_ASSERT(group_bytes(payload) <= group_room(lsn));
     lsn += group_bytes(payload);
     bytes -= payload;
   } while (bytes > 0);
@@ -192,6 +200,7 @@ Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) 
     at = tail_;
     end = end_of(at.lsn, bytes);
     if (Status s = check_room(bytes, end); !s.ok()) return s;
+    PERDURE_ASSERT(end > at.lsn && end - keep_from_ <= identity_.ring_bytes);  // nothing that is needed is overwritten
     tail_ = {end, at.next_batch + 1};
   }
   // From here on the place is taken: what does not come there, by an exception either, ends the log.
@@ -218,6 +227,7 @@ Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t byte
     seal(lsn, payload, part, next == end, at.next_batch);
     lsn = next;
   }
+  PERDURE_ASSERT(bytes == 0);
   return {};
 }
 
@@ -232,6 +242,8 @@ Status RedoLog::wait_for_buffer(Lsn end) {
 void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last, std::uint64_t batch) {
   std::byte* const group = buffer_.data() + lsn % buffer_.size();
   std::uint64_t const bytes = group_bytes(payload);
+  PERDURE_ASSERT(lsn % buffer_.size() + bytes <= buffer_.size());
+  PERDURE_ASSERT(lsn % identity_.ring_bytes + bytes <= identity_.ring_bytes);
   GroupHeader h{};
   h.magic = kGroupMagic;
   h.format_version = kLogVersion;
@@ -251,6 +263,7 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   h.crc = group_crc(group, bytes);
   std::memcpy(group, &h, sizeof h);
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(sealed_.empty() || sealed_.back().end == lsn);
   sealed_.push_back({lsn, lsn + bytes});
   begin_writes();
 }
@@ -272,6 +285,8 @@ void RedoLog::begin_writes() {
       write.end = sealed_.front().end;
       sealed_.pop_front();
     }
+    PERDURE_ASSERT(write.end - write.begin <= most && write.begin >= durable_);
+    PERDURE_ASSERT(flying_.empty() || flying_.back().end == write.begin);
     std::uint64_t const tag = first_flying_ + flying_.size();
     Verb const verb = mutated(Mutant::log_write_not_durable) ? Verb::write : Verb::write_durably;
     flying_.push_back(write);  // before it flies: its end must find it
@@ -292,11 +307,13 @@ void RedoLog::complete(std::vector<Done> const& done) {
   for (Done const& d : done) {
     bool const there = d.status.ok() || mutated(Mutant::log_write_error_dropped);
     if (!there) fail(d.status);
+    PERDURE_ASSERT(d.tag >= first_flying_ && d.tag - first_flying_ < flying_.size() && in_flight_ > 0);
     // A write that failed is never marked, so that durable_ stays before it.
     flying_[d.tag - first_flying_].done = there;
     --in_flight_;
   }
   while (!flying_.empty() && flying_.front().done) {
+    PERDURE_ASSERT(flying_.front().begin == durable_ || mutated(Mutant::log_durable_when_begun));
     durable_ = flying_.front().end;
     flying_.pop_front();
     ++first_flying_;
@@ -362,7 +379,9 @@ Status RedoLog::wait_durable(Lsn lsn) {
 
 void RedoLog::truncate(Lsn lsn) {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(lsn % kBlock == 0);
   keep_from_ = std::max(keep_from_, std::min(lsn, durable_));
+  PERDURE_ASSERT(keep_from_ <= tail_.lsn);
 }
 
 Lsn RedoLog::durable_lsn() const {

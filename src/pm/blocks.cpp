@@ -2,13 +2,16 @@
 
 #include <cstddef>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "pm/watch.hpp"
 
 namespace perdure::pm {
 
 Blocks::Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes)
-    : pool_(&pool), memory_(&memory), block_bytes_(block_bytes) {}
+    : pool_(&pool), memory_(&memory), block_bytes_(block_bytes) {
+  PERDURE_ASSERT(block_bytes > 0 && block_bytes % kBlockAlign == 0 && capacity() > 0);
+}
 
 std::uint64_t Blocks::capacity() const { return (pool_->superblock_bytes() - kBlockAlign) / block_bytes_; }
 
@@ -40,6 +43,7 @@ Result<Offset> Blocks::take() {
   if (free_.empty()) {
     if (Status s = add_superblock(); !s.ok()) return s;
   }
+  PERDURE_ASSERT(!free_.empty());
   Offset const block = free_.back();
   free_.pop_back();
   return block;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/mutants.hpp"
 #include "base/prefetch.hpp"
@@ -17,6 +18,8 @@ std::uint64_t stride_for(std::uint64_t bytes) {
 }
 
 RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t stride) {
+  PERDURE_ASSERT(index > 0 && index < pool_->superblocks());
+  PERDURE_ASSERT(stride > 0 && stride % kStrideAlign == 0 && shape_.capacity(stride) > 0);
   if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
   Superblock fresh;  // whole before it counts: there may be no memory for its bitmap
   fresh.stride = stride;
@@ -200,7 +203,9 @@ void RecordHeap::settle(std::uint64_t i) {
   std::uint64_t set = 0;
   for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
   std::uint64_t const beyond = s.bitmap.size() * 64 - s.capacity;
+  PERDURE_ASSERT(set >= beyond);  // places past the end are marked from the start
   s.used = set - beyond;
+  PERDURE_ASSERT(s.used <= s.capacity);
   if (s.used == 0) {
     s.stride = 0;  // empty: free for any use; its header is stale and harmless
     s.bitmap.clear();
@@ -212,6 +217,7 @@ void RecordHeap::settle(std::uint64_t i) {
 
 void RecordHeap::list(std::uint64_t index) {
   Superblock& s = superblocks_[index];
+  PERDURE_ASSERT(s.stride != 0 && s.used < s.capacity);
   if (s.listed) return;
   open_[s.stride].push_back(static_cast<std::uint32_t>(index));
   s.listed = true;
@@ -223,6 +229,7 @@ void RecordHeap::give_back_empty() {
     if (s.stride == 0 || s.used > 0) continue;
     std::erase(open_[s.stride], static_cast<std::uint32_t>(i));
     s = Superblock{};
+    PERDURE_ASSERT(empty_ > 0);
     --empty_;
     pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   }
@@ -272,8 +279,10 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
     if (!mutated(Mutant::record_handed_out_twice)) word = ~free;
     if (free != 0) break;
   }
+  PERDURE_ASSERT(taken == 0 || s.used > 0 || empty_ > 0);
   if (s.used == 0 && taken > 0) --empty_;
   s.used += taken;
+  PERDURE_ASSERT(s.used <= s.capacity);
   return taken;
 }
 
@@ -288,6 +297,7 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
       }
     }
     std::uint64_t const index = open.back();
+    PERDURE_ASSERT(superblocks_[index].listed && superblocks_[index].stride == stride && !superblocks_[index].unswept);
     taken += take_from(index, n - taken, out + taken);
     if (superblocks_[index].used == superblocks_[index].capacity) {
       superblocks_[index].listed = false;
@@ -306,6 +316,7 @@ void RecordHeap::release(Offset record) {
   Superblock& s = superblocks_[index];
   s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   s.hint = std::min(s.hint, i / 64);
+  PERDURE_ASSERT(s.used > 0);
   if (--s.used == 0) ++empty_;
   list(index);
 }
@@ -349,6 +360,7 @@ RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
   for (std::size_t i = 1; i < superblocks_.size(); ++i) {
     Superblock& s = superblocks_[i];
     if (s.stride != stride) continue;
+    PERDURE_ASSERT(s.bitmap.size() * 2 <= loan.words_each && !s.unswept);
     std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(), s.bitmap.size() * sizeof(std::uint64_t));
     loan.lent[i] = 1;
     if (s.used == 0) --empty_;
@@ -363,10 +375,12 @@ void RecordHeap::take_back(Loan const& loan) {
   for (std::size_t i = 1; i < loan.lent.size(); ++i) {
     if (loan.lent[i] == 0) continue;
     Superblock& s = superblocks_[i];
+    PERDURE_ASSERT(s.stride == loan.stride && s.capacity == loan.capacity && s.used == s.capacity);
     std::memcpy(s.bitmap.data(), loan.bits.data() + i * loan.words_each, s.bitmap.size() * sizeof(std::uint64_t));
     std::uint64_t set = 0;
     for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
     s.used = set - (s.bitmap.size() * 64 - s.capacity);
+    PERDURE_ASSERT(s.used <= s.capacity);
     s.hint = 0;
     if (s.used == 0) ++empty_;
     if (s.used < s.capacity) list(i);

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <random>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "base/mutants.hpp"
@@ -80,6 +82,7 @@ bool has_sane_type(PoolHeader const& h) {
 
 Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, MakeOptions const& make,
                           MapOptions const& options) {
+  PERDURE_ASSERT(superblocks > 0 && std::has_single_bit(shape.superblock_bytes));
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
     return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) +
@@ -227,6 +230,9 @@ Status Pool::check_root(std::string const& path) {
 }
 
 void Pool::publish_root(Root next) {
+  PERDURE_ASSERT(next.superblocks > 0 && next.superblocks * superblock_bytes() <= bytes());
+  PERDURE_ASSERT(next.superblocks >= root_.superblocks);  // a pool never shrinks
+  PERDURE_ASSERT(next.levels <= kMaxLevels && next.retiring <= 1);
   if (!mutated(Mutant::no_order_before_root)) order();
   // Into both copies, one after the other: a crash spoils one at most, and afterwards neither is
   // out of date, so that a bit lost in one later brings no old levels back.
@@ -288,6 +294,7 @@ std::uint64_t Pool::superblocks_in_use() {
 }
 
 Result<Offset> Pool::take_run(std::uint64_t superblocks) {
+  PERDURE_ASSERT(superblocks > 0);
   find_owners();
   std::uint64_t run = 0;
   std::uint64_t at = first_free_;
@@ -306,6 +313,8 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
     at += missing;
   }
   std::uint64_t const first = at - superblocks;
+  PERDURE_ASSERT(first > 0 && at <= in_use_.size());  // the first superblock holds the pool's own head
+  PERDURE_ASSERT(!kCostlyAssertions || is_free_run(Offset{first * superblock_bytes()}, superblocks));
   for (std::uint64_t i = first; i < at; ++i) in_use_[i] = true;
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
   return Offset{first * superblock_bytes()};
@@ -314,12 +323,16 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
 void Pool::give_run(Offset first, std::uint64_t superblocks) {
   find_owners();
   std::uint64_t const begin = first.bytes / superblock_bytes();
+  PERDURE_ASSERT(first.bytes % superblock_bytes() == 0 && begin > 0);
+  PERDURE_ASSERT(begin + superblocks <= in_use_.size());
   for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = false;
   first_free_ = std::min(first_free_, begin);
 }
 
 void Pool::claim_run(Offset first, std::uint64_t superblocks) {
   std::uint64_t const begin = first.bytes / superblock_bytes();
+  PERDURE_ASSERT(first.bytes % superblock_bytes() == 0 && begin > 0);
+  PERDURE_ASSERT(begin + superblocks <= in_use_.size());
   for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = true;
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
 }

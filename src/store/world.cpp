@@ -1,5 +1,6 @@
 #include "store/world.hpp"
 
+#include "base/assert.hpp"
 #include "pm/changes.hpp"
 
 namespace perdure {
@@ -18,12 +19,14 @@ void World::begin_writing() {
 
 void World::end_writing() {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(writing_ && !alone_);
   writing_ = false;
   may_write_.notify_one();  // under the lock: who comes in may be the last to use the store
 }
 
 void World::enter_alone() {
   std::unique_lock lock(mutex_);
+  PERDURE_ASSERT(writing_ && !alone_ && !wants_alone_);  // there is one writer, and only that one goes alone
   wants_alone_ = true;
   empty_.wait(lock, [this] { return readers_ == 0; });
   wants_alone_ = false;
@@ -34,6 +37,7 @@ void World::enter_alone() {
 /// Counts those in who waited: the next one who wants to be alone waits for them.
 void World::leave_alone() {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(alone_ && readers_ == 0);
   if (changes_ != nullptr) changes_->end();
   alone_ = false;
   readers_ += waiting_;
@@ -54,16 +58,19 @@ void World::enter_shared() {
 
 void World::leave_shared() {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(readers_ > 0 && !alone_);
   if (--readers_ == 0 && wants_alone_) empty_.notify_one();
 }
 
 void World::hold(void const* token) {
   std::lock_guard const lock(inside_);
+  PERDURE_ASSERT(token != nullptr && token_ == nullptr);
   token_ = token;
   thread_ = this_thread_number();
 }
 
 void World::hold_no_more() {
+  PERDURE_ASSERT(token_ != nullptr);
   token_ = nullptr;
   thread_ = 0;
 }

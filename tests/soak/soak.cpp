@@ -57,8 +57,8 @@ struct Tally {
   std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
                 in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
                 children = 0, with_allocations = 0, with_disk = 0, failures = 0, power_cuts = 0, forgotten = 0,
-                refused = 0, failed_for_good = 0, pools = 0, steps = 0, operations = 0, keys = 0, duplicates = 0,
-                half_inserted = 0, undone = 0, replayed = 0, lost = 0;
+                only_in_a_copy = 0, refused = 0, failed_for_good = 0, pools = 0, steps = 0, operations = 0, keys = 0,
+                duplicates = 0, half_inserted = 0, undone = 0, replayed = 0, lost = 0;
   double seconds = 0;
 };
 
@@ -85,6 +85,7 @@ constexpr Counter kCounters[] = {{"kills", &Tally::kills},
                                  {"failures_injected", &Tally::failures},
                                  {"power_cuts", &Tally::power_cuts},
                                  {"sectors_forgotten", &Tally::forgotten},
+                                 {"batches_that_a_copy_alone_had_shown", &Tally::only_in_a_copy},
                                  {"steps_refused", &Tally::refused},
                                  {"stores_failed_for_good", &Tally::failed_for_good},
                                  {"pools", &Tally::pools},
@@ -461,6 +462,7 @@ class Soak {
     tally.half_inserted += v.recovery.dropped;
     tally.undone += v.recovery.undone;
     tally.replayed += v.recovery.replayed;
+    tally.only_in_a_copy += cut && unsettled_ && v.found != model_;
     if (cut) {
       unsettled_.reset();
     } else if (!unsettled_) {
