@@ -46,12 +46,17 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-/// A value or the Status that says why there is none.
+/// Ends the process: a Result was made of a Status that is ok, and so has neither value nor error.
+[[noreturn]] PERDURE_API void result_of_ok_status() noexcept;
+
+/// A value or the Status that says why there is none, which is never ok.
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
-  Result(Status error) : held_(std::in_place_index<1>, std::move(error)) {}
+  Result(Status error) : held_(std::in_place_index<1>, std::move(error)) {
+    if (std::get<1>(held_).ok()) result_of_ok_status();
+  }
 
   [[nodiscard]] bool ok() const { return held_.index() == 0; }
   explicit operator bool() const { return ok(); }

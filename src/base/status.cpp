@@ -1,5 +1,7 @@
-// Names of the public enums.
+// Names of the public enums, and the end of a process that breaks a Result's invariant.
 #include "perdure/status.h"
+
+#include "base/assert.hpp"
 
 namespace perdure {
 
@@ -21,5 +23,7 @@ std::string_view name(Code code) {
   }
   return "unknown";
 }
+
+void result_of_ok_status() noexcept { assertion_failed("a Result has a value or an error", "status.h", 0); }
 
 }  // namespace perdure

@@ -339,7 +339,7 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
   Status const closed = chance % 4 == 0 ? store->close() : Status{};
   if (!closed.ok()) return "close: " + closed.message();
   disk_.cut_power();
-  store = Status{};  // gone
+  store = Status{Code::closed, "no store"};  // gone
   recovery = stop_recording();
   if (chance % 4 != 0) return std::nullopt;
   start_recording(disk_.now);

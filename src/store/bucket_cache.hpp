@@ -2,7 +2,7 @@
 //
 // A load takes the steps of GPHash's Figure 4 for all its buckets at once: it chooses, invalidates the mappings of what
 // is evicted, waits for the readers of those entries, copies, and publishes the new mappings. Waiting is the store's
-// world, not a count of readers an entry: invalidating owns it, so that every get that could have seen an old mapping
+// lock, not a count of readers an entry: invalidating owns it, so that every get that could have seen an old mapping
 // has ended, and every later one finds none. That is what a count of 0 says, and no get pays for it with two atomics
 // a bucket. Members that stay are not touched, and serve gets all the while. The store keeps writers out from the
 // choice to the last copy.

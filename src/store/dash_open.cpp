@@ -273,7 +273,7 @@ void DashStore::stop_sweep() {
 }
 
 Status DashStore::close() {
-  auto const alone = open_.alone();
+  auto const exclusive = open_.exclusive();
   if (closed_) return {};
   stop_sweep();
   closed_ = true;
@@ -318,7 +318,7 @@ Status DashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
     std::unique_lock lock(swept_mutex_);
     swept_changed_.wait(lock, [&] { return swept_; });
   }
-  auto const alone = changing_.alone();
+  auto const exclusive = changing_.exclusive();
   if (!count_records())
     return corrupt("no snapshot of a damaged pool is made (" + engine_->why_damaged().message() + ")");
   if (!pool_.read_only()) engine_->note_count(records_);

@@ -248,7 +248,7 @@ bool DashStore::count_records() {
 
 bool DashStore::count_if_unknown() {
   if (counted_) return true;
-  auto const alone = changing_.alone();
+  auto const exclusive = changing_.exclusive();
   return counted_ || count_records();
 }
 
@@ -285,7 +285,7 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit, std:
 Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
   auto const open = open_.shared();
   if (Status s = check_open(false); !s.ok()) return s;
-  auto const alone = changing_.alone();
+  auto const exclusive = changing_.exclusive();
   constexpr std::size_t kSegments = 64;  // that a worker takes at a time
   VerifyReport report;
   report.dropped = recovery.dropped;
@@ -318,7 +318,7 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
 Status DashStore::acknowledge_repair() {
   auto const open = open_.shared();
   if (Status s = check_open(true); !s.ok()) return s;
-  auto const alone = changing_.alone();
+  auto const exclusive = changing_.exclusive();
   repairs_.acknowledge();
   return {};
 }

@@ -19,7 +19,7 @@
 #include "pm/repairs.hpp"
 #include "store/dash_engine.hpp"
 #include "store/dash_space.hpp"
-#include "store/gate.hpp"
+#include "store/fair_shared_mutex.hpp"
 #include "store/store_impl.hpp"
 
 namespace perdure {
@@ -103,7 +103,7 @@ class DashStore final : public Store::Impl {
   DashSpace space_;
   exec::Workers workers_;
   std::unique_ptr<DashEngine> engine_;
-  Gate open_, changing_;
+  FairSharedMutex open_, changing_;
   bool closed_ = false;  // guarded by open_
   std::atomic<bool> given_up_{false};
   mutable std::mutex failed_mutex_;

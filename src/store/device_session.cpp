@@ -39,8 +39,8 @@ Status GphashStore::check_device_session(bool anywhere) const {
 
 Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(DeviceSessionOptions const& how,
                                                                           bool anywhere) {
-  if (world_.is_held_here()) return held_by_this_thread();
-  WorldAlone world(world_);
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock store_lock(store_lock_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_device_session(anywhere); !s.ok()) return s;
   auto run = engine_->device_run();
@@ -59,9 +59,9 @@ Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(Device
   if (!mutated(Mutant::device_no_order_before_session)) pm::order();
   state->store = this;
   state->run = std::move(*run);
-  state->world = std::move(world);
+  state->store_lock = std::move(store_lock);
   device_session_ = state;
-  world_.hold(state.get());
+  store_lock_.hold(state.get());
   return state;
 }
 
@@ -71,8 +71,8 @@ Status GphashStore::end(DeviceSession::State* session) {
   if (found == nullptr) return ended;
   GphashStore& store = *found;
   std::shared_ptr<DeviceSession::State> keep;  // `session` may be the last to hold it
-  WorldAlone world;
-  WorldAlone const inside(store.world_, session);
+  ExclusiveLock store_lock;
+  ExclusiveLock const inside(store.store_lock_, session);
   if (inside.way() == Way::none) return ended;  // on another thread
   Status const done = store.whole_or_failed([&]() -> Status {
     store.changing_ = true;
@@ -81,10 +81,10 @@ Status GphashStore::end(DeviceSession::State* session) {
     store.add(counts.value());
     return {};
   });
-  world = std::move(session->world);
+  store_lock = std::move(session->store_lock);
   keep = std::move(store.device_session_);
   session->store = nullptr;
-  store.world_.hold_no_more();
+  store.store_lock_.hold_no_more();
   return done;
 }
 

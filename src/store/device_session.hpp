@@ -9,7 +9,7 @@
 #include "base/process.hpp"
 #include "perdure/store.h"
 #include "store/engine.hpp"
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 namespace perdure {
 
@@ -19,7 +19,7 @@ struct DeviceSession::State {
   std::atomic<GphashStore*> store{nullptr};  // null once it has ended
   std::uint64_t process = this_process();
   std::unique_ptr<DeviceRun> run;  // with memory of the machine, which only that process may give back
-  WorldAlone world;
+  ExclusiveLock store_lock;
   std::shared_ptr<State> itself;  // once it is put aside
   State* aside = nullptr;
 };

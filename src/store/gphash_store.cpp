@@ -12,8 +12,8 @@
 #include "store/checks.hpp"
 #include "store/device_session.hpp"
 #include "store/pieces.hpp"
+#include "store/store_lock.hpp"
 #include "store/transaction.hpp"
-#include "store/world.hpp"
 
 namespace perdure {
 namespace {
@@ -92,13 +92,13 @@ void GphashStore::now_open() {
   if (pool_.read_only()) return;
   opening_ = false;
   changes_.end();
-  world_.announce(&changes_);
+  store_lock_.announce(&changes_);
 }
 
 /// Nothing more is written to the pool.
 void GphashStore::end_changes() {
-  bool const announced = world_.announced();
-  world_.announce(nullptr);
+  bool const announced = store_lock_.announced();
+  store_lock_.announce(nullptr);
   if (pool_.base() != nullptr && process == this_process() && (opening_ || announced)) changes_.end();
   opening_ = false;
 }
@@ -286,11 +286,11 @@ Status GphashStore::recover() {
 
 /// For those who close or let go of the store: what fails here and did not before, nobody has heard of.
 void GphashStore::end_holder() noexcept {
-  if (!world_.enter_as_holder()) return;
+  if (!store_lock_.enter_as_holder()) return;
   auto const session = device_session_;
   auto const transaction = transaction_;
   bool const heard = !failed_.ok();
-  world_.leave_inside(false);
+  store_lock_.leave_inside(false);
   Status done;
   if (session) done = caught([&] { return end(session.get()); });
   if (transaction) done = caught([&] { return end(transaction.get(), false); });
@@ -298,8 +298,8 @@ void GphashStore::end_holder() noexcept {
 }
 
 Status GphashStore::close() {
-  if (world_.is_held_here()) end_holder();  // else it ends first
-  WorldAlone const world(world_);
+  if (store_lock_.is_held_here()) end_holder();  // else it ends first
+  ExclusiveLock const store_lock(store_lock_);
   if (closed_) return {};
   closed_ = true;
   // Whatever fails in here, the pool is let go of, and was not closed in order.
@@ -390,15 +390,15 @@ auto GphashStore::reading(void const* transaction, F f) -> decltype(f()) {
   std::shared_ptr<log::LogDir> power;
   log::Lsn lsn = 0;
   auto answer = [&]() -> decltype(f()) {
-    WorldShared const world(world_, transaction);
-    if (world.way() == Way::none) return not_the_transaction();
+    SharedLock const store_lock(store_lock_, transaction);
+    if (store_lock.way() == Way::none) return not_the_transaction();
     if (Status s = check_open(false); !s.ok()) return s;
     power = power_;
     if (power) lsn = power->log().position().lsn;
     return f();
   }();
   if (!power || !answer.ok() || mutated(Mutant::reads_do_not_wait)) return answer;
-  Status const durable = power->log().wait_durable(lsn);  // without the world: nobody waits with it
+  Status const durable = power->log().wait_durable(lsn);  // without the lock: nobody waits with it
   if (durable.ok()) return answer;
   return Status{durable.code(), "pool " + path + ": what is read may be gone when the pool is reopened, for " +
                                     durable.message() + "; close it, mend the disk, and reopen it"};
@@ -527,7 +527,7 @@ void GphashStore::add(Counts const& counts) {
 }
 
 Stats GphashStore::stats() {
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   Stats s;
   pm::PoolHeader const& h = pool_.header();
   if (engine_) {
@@ -571,7 +571,7 @@ Stats GphashStore::stats() {
 }
 
 void GphashStore::reset_counts() {
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   if (engine_) engine_->get_counts();
   std::lock_guard const lock(stats_mutex_);
   accesses_ = {};
@@ -586,7 +586,7 @@ Result<CacheReport> GphashStore::load_cache() {
   if (!of_buckets && (pool_.header().key_bytes == 0 || pool_.header().value_bytes == 0))
     return Status{Code::unsupported,
                   "pool " + path + " has records of varying sizes, which the record cache does not take"};
-  if (world_.is_held_here()) return held_by_this_thread();
+  if (store_lock_.is_held_here()) return held_by_this_thread();
   auto const begin = Clock::now();
   auto const not_loaded = [&](Status const& s) {
     char const* const way_out = s.code() == Code::no_space       ? "; open it with a smaller cache_bytes"
@@ -594,17 +594,17 @@ Result<CacheReport> GphashStore::load_cache() {
                                                                  : "";
     return Status{s.code(), "pool " + path + ": its cache is not loaded: " + s.message() + way_out};
   };
-  WorldWriter const no_writers(world_);  // nor does anyone close the store
+  WriterLock const no_writers(store_lock_);  // nor does anyone close the store
   {
-    WorldShared const world(world_);
+    SharedLock const store_lock(store_lock_);
     if (Status s = check_open(false); !s.ok()) return s;
     if (Status s = engine_->choose_cache(); !s.ok()) return not_loaded(s);
   }
-  world_.enter_alone();
+  store_lock_.lock_exclusive();
   Status const emptied = caught([&] { return engine_->empty_cache(); });
-  world_.leave_alone();
+  store_lock_.unlock_exclusive();
   if (!emptied.ok()) return not_loaded(emptied);
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   auto report = engine_->fill_cache();
   if (!report) return not_loaded(report.status());
   report->seconds = seconds_since(begin);
@@ -672,7 +672,7 @@ VerifyReport GphashStore::look_at_slots(std::atomic<bool> const* stop) {
 }
 
 Result<VerifyReport> GphashStore::verify(std::atomic<bool> const* stop) {
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   if (Status s = check_open(false); !s.ok()) return s;
   VerifyReport report = look_at_slots(stop);
   if (stopped(stop)) return look_stopped(path, "verify");

@@ -1,10 +1,10 @@
 // The store whose index is GPHash: who may run when, what a batch needs before it runs, growth.
 //
-// Locking: get batches share `world_`, write batches have it alone (store/world.hpp). What follows "guarded by world_"
-// below changes only for who is alone. A transaction has it from begin to end, and calls of its owner are inside; so
-// does a device session, whose owner is refused.
-// Failures: what changes the pool is whole, or ends writing for good (fail(), whole_or_failed()); with durability
-// `power` nothing is read from then on that the log may lack.
+// Locking: get batches share `store_lock_`, write batches have it exclusively (store/store_lock.hpp). What follows
+// "guarded by store_lock_" below changes only for who is alone. A transaction has it from begin to end, and calls of
+// its owner are inside; so does a device session, whose owner is refused. Failures: what changes the pool is whole, or
+// ends writing for good (fail(), whole_or_failed()); with durability `power` nothing is read from then on that the log
+// may lack.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@
 #include "store/engine.hpp"
 #include "store/power.hpp"
 #include "store/store_impl.hpp"
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 namespace perdure {
 
@@ -97,7 +97,7 @@ class GphashStore final : public Store::Impl {
   void begin_opening();
   void now_open();
   void end_changes();
-  /// Answers what f() does in the world, once what it has seen is durable.
+  /// Answers what f() does under the shared lock, once what it has seen is durable.
   template <class F>
   auto reading(void const* transaction, F f) -> decltype(f());
   Status read_in(Call const& call, std::span<KeyStatus> statuses);
@@ -160,7 +160,7 @@ class GphashStore final : public Store::Impl {
   Status log_batch(Call const& call, std::span<std::uint8_t const> status);
   Status log_pieces(std::span<std::span<std::byte const> const> pieces);
   Status checkpoint();
-  void checkpoint_in_time(WorldAlone& world);
+  void checkpoint_in_time(ExclusiveLock& store_lock);
   Status write_alone(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
   Status write_piece(Call const& call, std::span<KeyStatus> statuses);
   // Transactions.
@@ -218,8 +218,8 @@ class GphashStore final : public Store::Impl {
   void give_session(std::unique_ptr<Session> session);
   void add(exec::Counts const& counts);
 
-  World world_;
-  pm::Pool pool_;  // guarded by world_, as are the next three
+  StoreLock store_lock_;
+  pm::Pool pool_;  // guarded by store_lock_, as are the next three
   pm::Changes changes_;
   bool opening_ = false;  // and so changing
   pm::RecordHeap heap_;

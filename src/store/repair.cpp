@@ -3,7 +3,7 @@
 // repair says in the pool what it is about to change before it does (pm/repairs.hpp).
 #include "base/mutants.hpp"
 #include "store/gphash_store.hpp"
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 namespace perdure {
 namespace {
@@ -99,8 +99,8 @@ gphash::Survey GphashStore::repair(std::vector<std::string> const& wrong) {
 }
 
 Status GphashStore::acknowledge_repair() {
-  if (world_.is_held_here()) return held_by_this_thread();
-  WorldAlone const world(world_);
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock const store_lock(store_lock_);
   if (Status s = check_open(true); !s.ok()) return s;
   repairs_.acknowledge();
   if (!power_) return {};

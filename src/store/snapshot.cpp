@@ -4,14 +4,14 @@
 #include "log/snapshot_file.hpp"
 #include "store/checks.hpp"
 #include "store/gphash_store.hpp"
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 namespace perdure {
 /// Readers go on: nothing is written to the pool meanwhile, for writers wait.
 Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
-  if (world_.is_held_here()) return held_by_this_thread();  // a snapshot holds no half of it
-  WorldWriter const no_writers(world_);
-  WorldShared const world(world_);
+  if (store_lock_.is_held_here()) return held_by_this_thread();  // a snapshot holds no half of it
+  WriterLock const no_writers(store_lock_);
+  SharedLock const store_lock(store_lock_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (!failed_.ok()) {
     return {Code::closed, "pool " + path + " gives no snapshot since an earlier failure (" + failed_.message() +

@@ -6,8 +6,8 @@
 #include "base/mutants.hpp"
 #include "pm/stream.hpp"
 #include "store/gphash_store.hpp"
+#include "store/store_lock.hpp"
 #include "store/transaction.hpp"
-#include "store/world.hpp"
 
 namespace perdure {
 namespace {
@@ -101,8 +101,8 @@ Status GphashStore::make_dense_room(std::vector<DenseBuffer> const& buffers) {
 }
 
 Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
-  if (world_.is_held_here()) return held_by_this_thread();
-  WorldAlone const world(world_);
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock const store_lock(store_lock_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (Status s = check_steps(); !s.ok()) return s;
   if (Status s = check_buffers(buffers, options.device); !s.ok()) return s;
@@ -177,8 +177,8 @@ Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) co
 Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step, CUstream_st* stream) {
   GphashStore* const store = transaction != nullptr ? transaction->store.load() : nullptr;
   if (store == nullptr) return {Code::closed, "this transaction has ended already"};
-  WorldAlone const world(store->world_, transaction);
-  if (world.way() == Way::none) return {Code::closed, "this transaction has ended already"};
+  ExclusiveLock const store_lock(store->store_lock_, transaction);
+  if (store_lock.way() == Way::none) return {Code::closed, "this transaction has ended already"};
   if (Status s = store->check_open(true); !s.ok()) return s;
   if (Status s = store->check_step(transaction->open, step); !s.ok()) return s;
   return store->whole_or_failed([&] { return store->write_step_in(transaction->open, step, stream); });
@@ -208,7 +208,7 @@ Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, CUstr
 }
 
 Result<std::optional<std::uint64_t>> GphashStore::restore_step(CUstream_st* stream) {
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (registered_.empty())
     return bad("pool " + path + ": no dense buffers are registered in this store; call register_dense first");

@@ -166,12 +166,12 @@ Status GphashStore::log_pieces(std::span<std::span<std::byte const> const> piece
 
 /// After a batch, before the log runs full. Readers go on: nothing is written to the pool, for writers wait. One that
 /// fails ends writing, and no batch is lost with it: they are in the log.
-void GphashStore::checkpoint_in_time(WorldAlone& world) {
+void GphashStore::checkpoint_in_time(ExclusiveLock& store_lock) {
   if (!power_ || !failed_.ok() || !power_->wants_checkpoint()) return;
-  world.let_readers_in();
+  store_lock.let_readers_in();
   Status done = caught([this] { return checkpoint(); });
   if (done.ok()) return;
-  world.keep_readers_out();
+  store_lock.keep_readers_out();
   static_cast<void>(caught([&]() -> Status {
     unheard_ = done;  // by the batch after which it came
     return {};
@@ -182,7 +182,7 @@ void GphashStore::checkpoint_in_time(WorldAlone& world) {
 Status GphashStore::checkpoint() { return power_->checkpoint({pool_.base(), pool_.bytes()}); }
 
 Survival GphashStore::survives() {
-  WorldShared const world(world_);
+  SharedLock const store_lock(store_lock_);
   Survival s = perdure::survives(pool_.medium());
   if (!power_) return s;
   s.process_kill = s.os_crash = s.power_loss = true;

@@ -226,8 +226,8 @@ Status GphashStore::keep_attempt(OpenTransaction& tx, Call const& call, Running&
 // Several batches
 
 Result<std::shared_ptr<Transaction::State>> GphashStore::begin(TransactionOptions const& how) {
-  if (world_.is_held_here()) return held_by_this_thread();
-  WorldAlone world(world_);
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock store_lock(store_lock_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
@@ -238,10 +238,10 @@ Result<std::shared_ptr<Transaction::State>> GphashStore::begin(TransactionOption
   });
   if (!room.ok()) return room;
   state->store = this;
-  state->world = std::move(world);
+  state->store_lock = std::move(store_lock);
   start_transaction(state->open);
   transaction_ = state;
-  world_.hold(state.get());
+  store_lock_.hold(state.get());
   return state;
 }
 
@@ -262,19 +262,19 @@ Status GphashStore::end(Transaction::State* transaction, bool commit) {
   std::shared_ptr<log::LogDir> power;
   log::Lsn lsn = 0;
   std::shared_ptr<Transaction::State> keep;  // `transaction` may be the last to hold it
-  WorldAlone world;
+  ExclusiveLock store_lock;
   {
-    WorldAlone const inside(store.world_, transaction);
+    ExclusiveLock const inside(store.store_lock_, transaction);
     if (inside.way() == Way::none) return ended;  // on another thread
     done = store.whole_or_failed([&] { return store.end_in(*transaction, commit); });
     if (commit) power = store.power_;
     if (power) lsn = power->log().position().lsn;
-    world = std::move(transaction->world);
+    store_lock = std::move(transaction->store_lock);
     keep = std::move(store.transaction_);
     transaction->store = nullptr;
-    store.world_.hold_no_more();
+    store.store_lock_.hold_no_more();
   }
-  if (done.ok()) store.checkpoint_in_time(world);
+  if (done.ok()) store.checkpoint_in_time(store_lock);
   if (!done.ok() || !power || mutated(Mutant::transaction_acknowledged_early)) return done;
   return power->log().wait_durable(lsn);
 }

@@ -1,4 +1,4 @@
-// A transaction while it is open: what its batches took and let go of, and the world that it holds for
+// A transaction while it is open: what its batches took and let go of, and the lock that it holds for
 // itself from beginning to end. Invariant: records that it unlinked are reachable from the undo log, so
 // nobody gets them before the transaction has ended.
 #pragma once
@@ -10,7 +10,7 @@
 
 #include "base/process.hpp"
 #include "perdure/store.h"
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 namespace perdure {
 
@@ -31,7 +31,7 @@ struct Transaction::State {
   std::atomic<GphashStore*> store{nullptr};  // null once it has ended
   std::uint64_t process = this_process();
   OpenTransaction open;
-  WorldAlone world;
+  ExclusiveLock store_lock;
 };
 
 }  // namespace perdure

@@ -28,12 +28,12 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   log::Lsn lsn = 0;
   Status done;
   {
-    WorldAlone world(world_, token_of(how));
-    if (world.way() == Way::none) return not_the_transaction();
+    ExclusiveLock store_lock(store_lock_, token_of(how));
+    if (store_lock.way() == Way::none) return not_the_transaction();
     if (Status s = check_open(true); !s.ok()) return s;
     if (Status s = check_batch(path, pool_.header(), call, statuses); !s.ok()) return s;
     call.keep = power_ != nullptr;
-    if (world.way() == Way::inside) {
+    if (store_lock.way() == Way::inside) {
       if (how.transaction == nullptr)
         return {Code::busy, "pool " + path +
                                 ": a transaction is open on this thread: name it in the call options of each write, or "
@@ -44,7 +44,7 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
         whole_or_failed([&] { return how.atomic ? write_atomic(call, statuses) : write_alone(call, statuses, how); });
     power = power_;
     if (power) lsn = power->log().position().lsn;
-    checkpoint_in_time(world);
+    checkpoint_in_time(store_lock);
   }
   if (!power || mutated(Mutant::batch_acknowledged_early)) return done;
   Status const kept = power->log().wait_durable(lsn);

@@ -33,7 +33,7 @@ class HeldStore {
   [[nodiscard]] Store& store() { return *store_; }
   /// After a power cut: what lay in memory is gone.
   Status reopen(bool repair = false) {
-    store_ = Status{};
+    store_ = Status{Code::closed, "no store"};
     disk_.restore();
     ::unlink(file("pool").c_str());
     OpenOptions open;

@@ -435,7 +435,7 @@ class Life {
     if (!store) return "the pool does not open: " + store.status().message();
     if (auto wrong = judge_contents(*store)) return wrong;
     if (auto wrong = go_on(store)) return wrong;
-    store = Status{};
+    store = Status{Code::closed, "no store"};
     return judge_snapshot();
   }
 
@@ -475,7 +475,7 @@ class Life {
     }
     disk_->cut_power();
     static_cast<void>(store->close());
-    store = Status{};
+    store = Status{Code::closed, "no store"};
     disk_->restore();
     ::unlink(pool().c_str());
     store = Store::open(pool(), open_options(log_dir_));

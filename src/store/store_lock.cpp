@@ -1,4 +1,4 @@
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 #include "base/assert.hpp"
 #include "pm/changes.hpp"
@@ -11,44 +11,45 @@ std::uint64_t this_thread_number() noexcept {
   return mine;
 }
 
-void World::begin_writing() {
+void StoreLock::begin_writing() {
   std::unique_lock lock(mutex_);
   may_write_.wait(lock, [this] { return !writing_; });
   writing_ = true;
 }
 
-void World::end_writing() {
+void StoreLock::end_writing() {
   std::lock_guard const lock(mutex_);
-  PERDURE_ASSERT(writing_ && !alone_);
+  PERDURE_ASSERT(writing_ && !exclusive_);
   writing_ = false;
   may_write_.notify_one();  // under the lock: who comes in may be the last to use the store
 }
 
-void World::enter_alone() {
+void StoreLock::lock_exclusive() {
   std::unique_lock lock(mutex_);
-  PERDURE_ASSERT(writing_ && !alone_ && !wants_alone_);  // there is one writer, and only that one goes alone
-  wants_alone_ = true;
+  PERDURE_ASSERT(writing_ && !exclusive_ &&
+                 !exclusive_waits_);  // there is one writer, and only it takes the lock exclusively
+  exclusive_waits_ = true;
   empty_.wait(lock, [this] { return readers_ == 0; });
-  wants_alone_ = false;
-  alone_ = true;
+  exclusive_waits_ = false;
+  exclusive_ = true;
   if (changes_ != nullptr) changes_->begin();
 }
 
-/// Counts those in who waited: the next one who wants to be alone waits for them.
-void World::leave_alone() {
+/// Counts those in who waited: the next writer waits for them.
+void StoreLock::unlock_exclusive() {
   std::lock_guard const lock(mutex_);
-  PERDURE_ASSERT(alone_ && readers_ == 0);
+  PERDURE_ASSERT(exclusive_ && readers_ == 0);
   if (changes_ != nullptr) changes_->end();
-  alone_ = false;
+  exclusive_ = false;
   readers_ += waiting_;
   waiting_ = 0;
   ++turn_;
   let_in_.notify_all();
 }
 
-void World::enter_shared() {
+void StoreLock::lock_shared() {
   std::unique_lock lock(mutex_);
-  if (!alone_ && !wants_alone_) {
+  if (!exclusive_ && !exclusive_waits_) {
     ++readers_;
     return;
   }
@@ -56,38 +57,38 @@ void World::enter_shared() {
   let_in_.wait(lock, [this, turn = turn_] { return turn_ != turn; });  // and counted in
 }
 
-void World::leave_shared() {
+void StoreLock::unlock_shared() {
   std::lock_guard const lock(mutex_);
-  PERDURE_ASSERT(readers_ > 0 && !alone_);
-  if (--readers_ == 0 && wants_alone_) empty_.notify_one();
+  PERDURE_ASSERT(readers_ > 0 && !exclusive_);
+  if (--readers_ == 0 && exclusive_waits_) empty_.notify_one();
 }
 
-void World::hold(void const* token) {
+void StoreLock::hold(void const* token) {
   std::lock_guard const lock(inside_);
   PERDURE_ASSERT(token != nullptr && token_ == nullptr);
   token_ = token;
   thread_ = this_thread_number();
 }
 
-void World::hold_no_more() {
+void StoreLock::hold_no_more() {
   PERDURE_ASSERT(token_ != nullptr);
   token_ = nullptr;
   thread_ = 0;
 }
 
-bool World::enter_as_holder() {
+bool StoreLock::enter_as_holder() {
   inside_.lock_shared();
   if (token_ != nullptr) return true;
   inside_.unlock_shared();
   return false;
 }
 
-bool World::enter_inside(void const* token, bool alone) {
+bool StoreLock::enter_inside(void const* token, bool exclusive) {
   if (token == nullptr && !is_held_here()) return false;
-  alone ? inside_.lock() : inside_.lock_shared();
+  exclusive ? inside_.lock() : inside_.lock_shared();
   // It may have ended on another thread meanwhile.
   if (token_ != nullptr && (token == token_ || (token == nullptr && is_held_here()))) return true;
-  leave_inside(alone);
+  leave_inside(exclusive);
   return false;
 }
 

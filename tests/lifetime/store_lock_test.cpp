@@ -1,5 +1,5 @@
 // The store's lock by itself: who is alone is alone, nobody starves, and any thread lets go of what another took.
-#include "store/world.hpp"
+#include "store/store_lock.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(World, WhoIsAloneIsAlone) {
-  World world;
+TEST(StoreLock, WhoIsAloneIsAlone) {
+  StoreLock store_lock;
   std::uint64_t plain = 0;  // a sanitizer sees who is not alone
   std::atomic<int> readers{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        WorldAlone alone(world);
+        ExclusiveLock alone(store_lock);
         EXPECT_EQ(readers, 0);
         ++plain;
         if (i % 7 == 0) {
@@ -32,7 +32,7 @@ TEST(World, WhoIsAloneIsAlone) {
     });
     threads.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        WorldShared const shared(world);
+        SharedLock const shared(store_lock);
         ++readers;
         EXPECT_LE(plain, 900u);
         --readers;
@@ -43,34 +43,34 @@ TEST(World, WhoIsAloneIsAlone) {
   EXPECT_EQ(plain, 900u);
 }
 
-TEST(World, AnotherThreadLetsGo) {
-  World world;
+TEST(StoreLock, AnotherThreadLetsGo) {
+  StoreLock store_lock;
   for (int i = 0; i < 20; ++i) {
-    auto taken = std::make_unique<WorldAlone>(world);
+    auto taken = std::make_unique<ExclusiveLock>(store_lock);
     std::thread([&] { taken.reset(); }).join();
-    WorldShared const shared(world);
+    SharedLock const shared(store_lock);
   }
 }
 
-TEST(World, NobodyStarves) {
-  World world;
+TEST(StoreLock, NobodyStarves) {
+  StoreLock store_lock;
   std::atomic<bool> stop{false};
   std::vector<std::thread> busy;
   for (int t = 0; t < 2; ++t) {
     busy.emplace_back([&] {
-      while (!stop) WorldAlone const alone(world);
+      while (!stop) ExclusiveLock const alone(store_lock);
     });
     busy.emplace_back([&] {
-      while (!stop) WorldShared const shared(world);
+      while (!stop) SharedLock const shared(store_lock);
     });
   }
   auto each = std::async(std::launch::async, [&] {
     for (int i = 0; i < 50; ++i) {
       {
-        WorldShared const shared(world);
+        SharedLock const shared(store_lock);
       }
       {
-        WorldAlone const alone(world);
+        ExclusiveLock const alone(store_lock);
       }
     }
   });
@@ -79,17 +79,17 @@ TEST(World, NobodyStarves) {
   for (auto& thread : busy) thread.join();
 }
 
-TEST(World, WhoWaitsToBeAloneGoesBeforeReadersThatComeAfterIt) {
-  World world;
-  auto first = std::make_unique<WorldShared>(world);
+TEST(StoreLock, WhoWaitsToBeAloneGoesBeforeReadersThatComeAfterIt) {
+  StoreLock store_lock;
+  auto first = std::make_unique<SharedLock>(store_lock);
   std::atomic<int> order{0};
   auto writer = std::async(std::launch::async, [&] {
-    WorldAlone const alone(world);
+    ExclusiveLock const alone(store_lock);
     return ++order;
   });
   std::this_thread::sleep_for(20ms);
   auto reader = std::async(std::launch::async, [&] {
-    WorldShared const shared(world);
+    SharedLock const shared(store_lock);
     return ++order;
   });
   EXPECT_EQ(reader.wait_for(20ms), std::future_status::timeout);
@@ -98,26 +98,26 @@ TEST(World, WhoWaitsToBeAloneGoesBeforeReadersThatComeAfterIt) {
   EXPECT_EQ(reader.get(), 2);
 }
 
-TEST(World, InsideIsWhoNamesTheHolderOrBeganIt) {
-  World world;
+TEST(StoreLock, InsideIsWhoNamesTheHolderOrBeganIt) {
+  StoreLock store_lock;
   int holder = 0, other = 0;
-  auto held = std::make_unique<WorldAlone>(world);
-  world.hold(&holder);
-  EXPECT_EQ(WorldShared(world).way(), Way::inside);
-  EXPECT_EQ(WorldShared(world, &holder).way(), Way::inside);
-  EXPECT_EQ(WorldShared(world, &other).way(), Way::none);
+  auto held = std::make_unique<ExclusiveLock>(store_lock);
+  store_lock.hold(&holder);
+  EXPECT_EQ(SharedLock(store_lock).way(), Way::inside);
+  EXPECT_EQ(SharedLock(store_lock, &holder).way(), Way::inside);
+  EXPECT_EQ(SharedLock(store_lock, &other).way(), Way::none);
   std::thread([&] {
-    EXPECT_EQ(WorldAlone(world, &holder).way(), Way::inside);
-    EXPECT_EQ(WorldAlone(world, &other).way(), Way::none);
-    EXPECT_FALSE(world.is_held_here());
+    EXPECT_EQ(ExclusiveLock(store_lock, &holder).way(), Way::inside);
+    EXPECT_EQ(ExclusiveLock(store_lock, &other).way(), Way::none);
+    EXPECT_FALSE(store_lock.is_held_here());
     {
-      WorldAlone const inside(world, &holder);
-      world.hold_no_more();
+      ExclusiveLock const inside(store_lock, &holder);
+      store_lock.hold_no_more();
     }
     held.reset();
   }).join();
-  EXPECT_EQ(WorldShared(world).way(), Way::lock);
-  EXPECT_EQ(WorldShared(world, &holder).way(), Way::none);
+  EXPECT_EQ(SharedLock(store_lock).way(), Way::lock);
+  EXPECT_EQ(SharedLock(store_lock, &holder).way(), Way::none);
 }
 
 }  // namespace

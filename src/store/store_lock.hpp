@@ -1,0 +1,154 @@
+// The store's reader-writer lock: any number of readers, or one writer exclusively, in fair turns; and a transaction or
+// a device session that holds it exclusively from its begin to its end, whichever threads call for it. Invariants:
+//  1. While the lock is exclusive, nobody else has it. There is one writer at a time, and only the writer takes it
+//     exclusively.
+//  2. Nobody waits for ever: a writer that waits for the exclusive lock goes before readers who come after it, and
+//     readers who waited while it was exclusive have it before it is exclusive again.
+//  3. No thread owns the lock: what one thread locked, another may unlock.
+//  4. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only while that is
+//  exclusive.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+
+namespace perdure::pm {
+class Changes;
+}
+
+namespace perdure {
+
+/// Numbers are never used again, as ids of threads are.
+[[nodiscard]] std::uint64_t this_thread_number() noexcept;
+
+class StoreLock {
+ public:
+  /// Whoever has it exclusively changes the pool of this word; null: there is none any more.
+  void announce(pm::Changes* changes) { changes_ = changes; }
+  [[nodiscard]] bool announced() const { return changes_ != nullptr; }
+
+  /// Keeps other writers out, and no reader.
+  void begin_writing();
+  void end_writing();
+  /// For the writer.
+  void lock_exclusive();
+  void unlock_exclusive();
+  void lock_shared();
+  void unlock_shared();
+
+  /// Who has it exclusively hands it to a holder, known by a token: the address of something of its own.
+  void hold(void const* token);
+  /// The caller is inside, exclusively.
+  void hold_no_more();
+  /// This thread began what is being held.
+  [[nodiscard]] bool is_held_here() const { return thread_.load(std::memory_order_relaxed) == this_thread_number(); }
+  /// True: the caller is the holder's, by its token or, without one, by its thread, and is in until it leaves.
+  bool enter_inside(void const* token, bool exclusive);
+  /// In for the holder, whoever it is; false: there is none.
+  bool enter_as_holder();
+  void leave_inside(bool exclusive) { exclusive ? inside_.unlock() : inside_.unlock_shared(); }
+
+ private:
+  std::mutex mutex_;  // guards the next seven
+  std::condition_variable let_in_, empty_, may_write_;
+  bool writing_ = false;
+  bool exclusive_ = false, exclusive_waits_ = false;
+  std::uint64_t readers_ = 0;  // who are in
+  std::uint64_t waiting_ = 0;  // readers
+  std::uint64_t turn_ = 0;  // how often the lock has been exclusive
+
+  pm::Changes* changes_ = nullptr;  // for who has it exclusively
+
+  std::shared_mutex inside_;
+  void const* token_ = nullptr;  // of the holder; guarded by inside_
+  std::atomic<std::uint64_t> thread_{0};  // that began it; written under inside_
+};
+
+/// How a call got in: through the lock, inside what its holder holds, or, where it named one that is not the holder,
+/// not.
+enum class Way : std::uint8_t { none, lock, inside };
+
+class SharedLock {
+ public:
+  explicit SharedLock(StoreLock& lock, void const* token = nullptr) : lock_(lock) {
+    way_ = lock_.enter_inside(token, false) ? Way::inside : token != nullptr ? Way::none : Way::lock;
+    if (way_ == Way::lock) lock_.lock_shared();
+  }
+  SharedLock(SharedLock const&) = delete;
+  SharedLock& operator=(SharedLock const&) = delete;
+  ~SharedLock() {
+    if (way_ == Way::lock) lock_.unlock_shared();
+    if (way_ == Way::inside) lock_.leave_inside(false);
+  }
+  [[nodiscard]] Way way() const { return way_; }
+
+ private:
+  StoreLock& lock_;
+  Way way_;
+};
+
+/// The writer; readers go on. For a snapshot, and the choice of what is cached.
+class WriterLock {
+ public:
+  explicit WriterLock(StoreLock& lock) : lock_(lock) { lock_.begin_writing(); }
+  WriterLock(WriterLock const&) = delete;
+  WriterLock& operator=(WriterLock const&) = delete;
+  ~WriterLock() { lock_.end_writing(); }
+
+ private:
+  StoreLock& lock_;
+};
+
+/// The writer, exclusively; any thread may destroy it.
+class ExclusiveLock {
+ public:
+  ExclusiveLock() = default;
+  explicit ExclusiveLock(StoreLock& lock, void const* token = nullptr) : lock_(&lock) {
+    way_ = lock.enter_inside(token, true) ? Way::inside : token != nullptr ? Way::none : Way::lock;
+    if (way_ != Way::lock) return;
+    lock.begin_writing();
+    lock.lock_exclusive();
+    exclusive_ = true;
+  }
+  ExclusiveLock(ExclusiveLock&& other) noexcept { *this = static_cast<ExclusiveLock&&>(other); }
+  ExclusiveLock& operator=(ExclusiveLock&& other) noexcept {
+    leave();
+    lock_ = other.lock_;
+    way_ = other.way_;
+    exclusive_ = other.exclusive_;
+    other.way_ = Way::none;
+    return *this;
+  }
+  ~ExclusiveLock() { leave(); }
+
+  /// Nothing is written to the store from here on. Writers go on waiting.
+  void let_readers_in() {
+    if (way_ == Way::lock && exclusive_) lock_->unlock_exclusive();
+    exclusive_ = false;
+  }
+  /// Exclusively again.
+  void keep_readers_out() {
+    if (way_ == Way::lock && !exclusive_) lock_->lock_exclusive();
+    exclusive_ = way_ == Way::lock;
+  }
+  [[nodiscard]] Way way() const { return way_; }
+
+ private:
+  void leave() {
+    if (way_ == Way::inside) lock_->leave_inside(true);
+    if (way_ == Way::lock) {
+      let_readers_in();
+      lock_->end_writing();
+    }
+    way_ = Way::none;
+  }
+
+  StoreLock* lock_ = nullptr;
+  Way way_ = Way::none;
+  bool exclusive_ = false;
+};
+
+}  // namespace perdure
