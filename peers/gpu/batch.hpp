@@ -35,7 +35,7 @@ struct BatchView {
 
 template <class W>
 PERDURE_FN void free_record(W& warp, BatchView const& batch, Offset record) {
-  warp.once([&] {
+  warp.elect([&] {
     std::uint64_t const n = W::fetch_add(batch.freed, 1);
     if (n < batch.freed_room) batch.freed[1 + n] = record.bytes;  // else it is lost until the next attach
     return n;
@@ -91,7 +91,7 @@ struct OpBody {
       return;
     }
     if (verdict == Verdict::absent && kVerb == Verb::update) free_record(warp, batch, Offset{batch.fresh[i]});
-    warp.once([&] {
+    warp.elect([&] {
       batch.status[i] = static_cast<std::uint8_t>(verdict == Verdict::done ? KeyStatus::ok : KeyStatus::not_found);
       return std::uint64_t{0};
     });

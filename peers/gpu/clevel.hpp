@@ -87,7 +87,7 @@ struct Ops {
 
   template <class W>
   PERDURE_FN static Context context(W& warp, View const& t) {
-    return Context::of(warp.once([&] { return W::load(t.shared); }));
+    return Context::of(warp.elect([&] { return W::load(t.shared); }));
   }
 
   template <class W, class M>
@@ -107,7 +107,7 @@ struct Ops {
                                 Counts& counts) {
     bool written = false;
     for (;;) {
-      std::uint64_t const before = warp.once([&] { return W::load(t.shared); });
+      std::uint64_t const before = warp.elect([&] { return W::load(t.shared); });
       Scan const found = scan_alone(warp, mem, t, batch, key, counts);
       if (!found.slot && !found.empty) {
         if (!expand(warp, mem, t, before)) return Verdict::full;
@@ -260,7 +260,7 @@ struct Ops {
     mem.cas(warp, t.context, before, next.as_word());
     mem.order(warp);
     // Others may have gone on from there meanwhile; nobody goes back.
-    warp.once([&] { return W::cas(t.shared, before, next.as_word()); });
+    warp.elect([&] { return W::cas(t.shared, before, next.as_word()); });
     return true;
   }
 };

@@ -156,12 +156,12 @@ struct Ops {
       if (hits != 0 || (free != 0 && !spot.pointer)) {
         std::uint32_t const slot = exec::lowest_bit(hits != 0 ? hits : free);
         spot.hit = hits != 0;
-        spot.word = warp.pick(lanes, kPointers + slot);
+        spot.word = warp.broadcast(lanes, kPointers + slot);
         spot.pointer = slab + 8 * (kPointers + slot);
         spot.key = slab + 8 * (slot * kKeyWords);
         if (spot.hit) return spot;
       }
-      Offset const next{warp.pick(lanes, kNext)};
+      Offset const next{warp.broadcast(lanes, kNext)};
       spot.last = slab;
       if (!next) return spot;
       slab = next;
@@ -236,11 +236,11 @@ struct Ops {
       for (; live != 0; live &= live - 1) {
         std::uint32_t const slot = exec::lowest_bit(live);
         Key key;
-        for (std::uint32_t w = 0; w < kKeyWords; ++w) key.word[w] = warp.pick(lanes, slot * kKeyWords + w);
+        for (std::uint32_t w = 0; w < kKeyWords; ++w) key.word[w] = warp.broadcast(lanes, slot * kKeyWords + w);
         key.hash = hash_bytes(reinterpret_cast<std::byte const*>(key.word), sizeof key.word);
-        if (!move(warp, mem, t, key, word::place(warp.pick(lanes, kPointers + slot)))) return Verdict::full;
+        if (!move(warp, mem, t, key, word::place(warp.broadcast(lanes, kPointers + slot)))) return Verdict::full;
       }
-      slab = Offset{warp.pick(lanes, kNext)};
+      slab = Offset{warp.broadcast(lanes, kNext)};
     }
     return Verdict::done;
   }
@@ -300,7 +300,7 @@ struct Ops {
   template <class W, class M>
   PERDURE_FN static bool append(W& warp, M& mem, View const& t, Offset last, Offset& spare) {
     if (!spare) {
-      std::uint64_t const n = warp.once([&] { return W::fetch_add(t.shared, 1); });
+      std::uint64_t const n = warp.elect([&] { return W::fetch_add(t.shared, 1); });
       if (n >= t.slab_limit) return false;
       spare = t.slabs + n * kSlabBytes;
     }

@@ -103,10 +103,10 @@ enum class Mutant : std::uint8_t {
   mirror_not_refreshed_after_undo,
   identity_outlives_record,
   kept_record_handed_out_twice,
-  squad_keeps_first_writer,
+  lane_per_key_keeps_first_writer,
   long_run_keeps_first_writer,
-  squad_publishes_with_record,
-  squad_overwrites_record,
+  lane_per_key_publishes_with_record,
+  lane_per_key_overwrites_record,
   rehash_forgets_left,
   // Device sessions.
   device_lock_ignored,

@@ -5,15 +5,15 @@
 //   rows(groups, slots, row_of)   lane g*slots+s holds word s of the row at row_of(g)
 //   match(lanes, mask, want)      bit i is set where (lane i & mask) == want
 //   bits(groups, slots, map, first)  bit g*slots+s is bit first(g)+s of `map`; slots divide 32
-//   pick(lanes, i)                lane i's value, known to all lanes
+//   broadcast(lanes, i)           lane i's value, known to all lanes
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
-//   once(f)                       one lane runs f; all get its 64-bit result
+//   elect(f)                      one lane runs f; all get its 64-bit result
 //   equal, copy, crc32c           the lanes share the bytes
 //   fence, local_fence            what the warp wrote (and read) before comes before what it writes (and reads)
 //                                 afterwards: for everybody, or for the warps of this machine
 //   pause()                       by one lane, which waits for another warp
-//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane; pick(each, i) as above
-//   vote(f)                       bit i is what f(i) says
+//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane; broadcast(each, i) as above
+//   ballot(f)                     bit i is what f(i) says
 //   shuffle(each, from)           lane i gets the value of lane from[i]
 //   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from from(i)
 //                                 to to(i); `sums` (or null) gets their CRC-32C
@@ -109,7 +109,7 @@ class CpuWarp {
     return found;
   }
 
-  HWY_INLINE std::uint64_t pick(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
+  HWY_INLINE std::uint64_t broadcast(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
 
   template <class T>
   struct Each {
@@ -119,7 +119,7 @@ class CpuWarp {
   };
 
   template <class T>
-  HWY_INLINE T pick(Each<T> const& each, std::uint32_t lane) const {
+  HWY_INLINE T broadcast(Each<T> const& each, std::uint32_t lane) const {
     return each[lane];
   }
 
@@ -129,7 +129,7 @@ class CpuWarp {
   }
 
   template <class F>
-  HWY_INLINE std::uint32_t vote(F f) const {
+  HWY_INLINE std::uint32_t ballot(F f) const {
     std::uint32_t said = 0;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) said |= std::uint32_t{f(lane)} << lane;
     return said;
@@ -157,7 +157,7 @@ class CpuWarp {
   }
 
   template <class F>
-  HWY_INLINE std::uint64_t once(F f) const {
+  HWY_INLINE std::uint64_t elect(F f) const {
     return f();
   }
 
@@ -217,7 +217,7 @@ class CpuWarp {
 
   static void pause() { ::sched_yield(); }
 
-  // Atomics, to be called inside once().
+  // Atomics, to be called inside elect().
   static HWY_INLINE std::uint64_t load(std::uint64_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
   static HWY_INLINE std::uint32_t load(std::uint32_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
   static HWY_INLINE std::uint8_t load(std::uint8_t const* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }

@@ -78,7 +78,7 @@ class CudaWarp : public CudaAtoms {
     return __ballot_sync(kAllLanes, set);
   }
 
-  __device__ std::uint64_t pick(Lanes lanes, std::uint32_t lane) const {
+  __device__ std::uint64_t broadcast(Lanes lanes, std::uint32_t lane) const {
     return __shfl_sync(kAllLanes, lanes, static_cast<int>(lane));
   }
 
@@ -91,7 +91,7 @@ class CudaWarp : public CudaAtoms {
   };
 
   template <class T>
-  __device__ T pick(Each<T> const& each, std::uint32_t lane) const {
+  __device__ T broadcast(Each<T> const& each, std::uint32_t lane) const {
     static_assert(sizeof(T) % sizeof(std::uint64_t) == 0);
     unsigned long long words[sizeof(T) / sizeof(std::uint64_t)];
     memcpy(words, &each.value, sizeof(T));
@@ -108,7 +108,7 @@ class CudaWarp : public CudaAtoms {
   }
 
   template <class F>
-  __device__ std::uint32_t vote(F f) const {
+  __device__ std::uint32_t ballot(F f) const {
     return __ballot_sync(kAllLanes, f(lane_));
   }
 
@@ -155,7 +155,7 @@ class CudaWarp : public CudaAtoms {
     std::uint32_t pair = lane_, item = 0;
     for (std::uint32_t step = 0; step < pairs; ++step, pair += kLanes) {
       for (; pair >= pairs; pair -= pairs) ++item;
-      Parts const p = pick(parts, item);
+      Parts const p = broadcast(parts, item);
       if ((mask >> item & 1) == 0) continue;
       std::uint32_t const w = 2 * pair;
       auto* const to = reinterpret_cast<std::uint64_t*>(p.to) + w;
@@ -178,7 +178,7 @@ class CudaWarp : public CudaAtoms {
   }
 
   template <class F>
-  __device__ std::uint64_t once(F f) const {
+  __device__ std::uint64_t elect(F f) const {
     __syncwarp();
     unsigned long long result = 0;
     if (lane_ == 0) result = f();
@@ -371,7 +371,7 @@ class CudaSolo : public CudaAtoms {
   }
 
   template <class F>
-  __device__ std::uint64_t once(F f) const {
+  __device__ std::uint64_t elect(F f) const {
     return f();
   }
 

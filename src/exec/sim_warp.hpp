@@ -54,7 +54,7 @@ class SimWarp {
     return found;
   }
 
-  std::uint64_t pick(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
+  std::uint64_t broadcast(Lanes const& lanes, std::uint32_t lane) const { return lanes.word[lane]; }
 
   template <class T>
   struct Each {
@@ -64,7 +64,7 @@ class SimWarp {
   };
 
   template <class T>
-  T pick(Each<T> const& each, std::uint32_t lane) const {
+  T broadcast(Each<T> const& each, std::uint32_t lane) const {
     return each[lane];
   }
 
@@ -74,7 +74,7 @@ class SimWarp {
   }
 
   template <class F>
-  std::uint32_t vote(F f) const {
+  std::uint32_t ballot(F f) const {
     std::uint32_t said = 0;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) said |= std::uint32_t{f(lane)} << lane;
     return said;
@@ -102,7 +102,7 @@ class SimWarp {
   }
 
   template <class F>
-  std::uint64_t once(F f) const {
+  std::uint64_t elect(F f) const {
     return f();
   }
 

@@ -65,14 +65,14 @@ class Memory {
   template <class W>
   PERDURE_FN std::uint64_t load(W& warp, Offset at) {
     ++tally_.reads;
-    return warp.once([&] { return W::load(word(at)); });
+    return warp.elect([&] { return W::load(word(at)); });
   }
 
   /// Publishes one 8-byte word.
   template <class W>
   PERDURE_FN void store(W& warp, Offset at, std::uint64_t value) {
     ++tally_.writes;
-    warp.once([&] {
+    warp.elect([&] {
       W::store(word(at), value);
       exec::passes(exec::TrapPoint::word);
       return std::uint64_t{0};
@@ -94,7 +94,7 @@ class Memory {
   template <class W>
   PERDURE_FN void store_cell(W& warp, Offset at, std::uint32_t value, std::uint64_t lane) {
     tally_.writes += lane == 0;
-    warp.once([&] {
+    warp.elect([&] {
       W::store(reinterpret_cast<std::uint32_t*>(base_ + at.bytes), value);
       return std::uint64_t{0};
     });
@@ -104,7 +104,7 @@ class Memory {
   template <class W>
   PERDURE_FN std::uint64_t cas(W& warp, Offset at, std::uint64_t expected, std::uint64_t desired) {
     ++tally_.writes;
-    return warp.once([&] {
+    return warp.elect([&] {
       std::uint64_t const before = W::cas(word(at), expected, desired);
       exec::passes(exec::TrapPoint::word);
       return before;

@@ -127,12 +127,12 @@ PERDURE_FN void seal_record(W& warp, RecordSpot const& spot, RecordView r) {
     split ? store_front(front, front_of<RecordHead>(r.header)) : store_front(front, r.header);
     return std::uint64_t{0};
   };
-  warp.once(store_header);
+  warp.elect(store_header);
   auto const sum = [&](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
     return warp.crc32c(crc, data, bytes);
   };
   r.header.crc = record_sum({r.header, key, value, split}, value, sum);
-  warp.once(store_header);
+  warp.elect(store_header);
 }
 
 PERDURE_FN std::uintptr_t place_of(void const* at) { return reinterpret_cast<std::uintptr_t>(at); }
@@ -195,7 +195,7 @@ PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r, [[ma
       auto const head = front_of<RecordHead>(r.header);
       if (warp.join(spot.head, head, r.key, r.header.key_bytes, r.key, 0)) return;
       warp.copy(spot.head + sizeof head, r.key, r.header.key_bytes);
-      warp.once([&] {
+      warp.elect([&] {
         store_front(spot.head, head);
         return std::uint64_t{0};
       });
@@ -205,7 +205,7 @@ PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r, [[ma
     std::byte* const key = spot.to + sizeof(RecordHeader);
     warp.copy(key, r.key, r.header.key_bytes);
     warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
-    warp.once([&] {
+    warp.elect([&] {
       store_front(spot.to, r.header);
       return std::uint64_t{0};
     });
@@ -228,7 +228,7 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
   if constexpr (W::kJoinsEach) {
     std::size_t const sizes = std::size_t{header.key_bytes} | header.value_bytes;
     bool const even = sizes % 8 == 0 && header.value_bytes != 0;
-    std::uint32_t const odd = warp.vote([&](std::uint32_t lane) {
+    std::uint32_t const odd = warp.ballot([&](std::uint32_t lane) {
       RecordParts const& p = parts[lane];
       std::uintptr_t const places = place_of(p.spot.to) | place_of(p.spot.head);
       return (mask >> lane & 1) != 0 && (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
@@ -237,7 +237,7 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
   }
   for (; mask != 0; mask &= mask - 1) {
     std::uint32_t const lane = exec::lowest_bit(mask);
-    RecordParts const p = warp.pick(parts, lane);
+    RecordParts const p = warp.broadcast(parts, lane);
     std::uint32_t const sum = warp.crc32c(0, p.value, header.value_bytes);
     write_record(warp, p.spot, {header, p.key, p.value}, false);
     warp.each([&](std::uint32_t each) {

@@ -85,7 +85,7 @@ struct GetBody {
                                Counts& counts) const {
     if (found.cached) ++counts[Counts::cached];
     if (batch.uses == BatchView::Uses::ignored) return;
-    warp.once([&] {
+    warp.elect([&] {
       if (found.hit) {
         batch.note_use<W>(i, table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
       } else {
@@ -110,7 +110,7 @@ struct GetBody {
     if (kMode == GetMode::copy && status == code(KeyStatus::ok)) {
       warp.copy(batch.out + i * table.value_bytes, found.record.value, table.value_bytes);
     }
-    warp.once([&] {
+    warp.elect([&] {
       batch.status[i] = status;
       if (kMode == GetMode::locate) {
         bool const there = status == code(KeyStatus::ok);
@@ -181,7 +181,7 @@ struct PlanBody {
     if constexpr (kStage == 0) {
       s.live = is_head<W>(batch, j);
       if (!s.live) {
-        if (batch.round == 1) warp.once([&] { return leave(batch, j); });
+        if (batch.round == 1) warp.elect([&] { return leave(batch, j); });
         return;
       }
       std::uint64_t const i = batch.order[j].index;
@@ -274,7 +274,7 @@ struct PlanBody {
     ++counts[Counts::pending];
     counts[Counts::full] += verdict == Verdict::full;
     if (verdict == Verdict::full) gphash::note_refusal(warp, table, s.key.hash);
-    warp.once([&] { return leave(batch, j); });
+    warp.elect([&] { return leave(batch, j); });
     return false;
   }
 
@@ -297,7 +297,7 @@ struct PlanBody {
       replay(warp, j, s.key, s.found, s.folded, nullptr, sure);  // gets saw values that an erase then took away
     }
     answer(warp, j, s.key, s.found, s.folded, sure, counts);
-    warp.once([&] {
+    warp.elect([&] {
       batch.plans[j] = s.plan;
       batch.unlinked[j] = unlinks ? s.found.at.bytes : 0;
       if (writes) batch.used[mine] = 1;
@@ -325,13 +325,13 @@ struct PlanBody {
   PERDURE_FN void refuse(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
     ++counts[Counts::corrupt];
     counts[Counts::pending] += for_group(warp, j, key, [&](std::uint64_t i) {
-      warp.once([&] {
+      warp.elect([&] {
         batch.status[i] = code(KeyStatus::corrupt);
         W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
       });
     });
-    warp.once([&] { return leave(batch, j); });
+    warp.elect([&] { return leave(batch, j); });
   }
 
   template <class W>
@@ -380,7 +380,7 @@ struct PlanBody {
           give(warp, i, stored ? found.record.value : batch.values.at(walk.writer), walk.bytes);
         }
       }
-      warp.once([&] {
+      warp.elect([&] {
         batch.status[i] = code(status);
         W::store(batch.settled + i, batch.round);
         return std::uint64_t{0};
@@ -522,7 +522,7 @@ struct PublishBody {
       publish(warp, mem, j, plan, counts);
     } else {
       Ops::let_go(warp, table, plan);
-      warp.once([&] {
+      warp.elect([&] {
         batch.plans[j].change = Change::none;
         return std::uint64_t{0};
       });
@@ -556,7 +556,7 @@ struct PublishBody {
       std::uint64_t const i = batch.order[k].index;
       if (batch.settled[i] != batch.round) continue;
       if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) continue;
-      warp.once([&] {
+      warp.elect([&] {
         batch.status[i] = kPending;
         batch.settled[i] = 0;
         batch.used[batch.reservation(j, i)] = 0;

@@ -103,7 +103,7 @@ class BucketCacheOn {
       if (Status s = count_.resize(1); !s.ok()) return s;
       if (Status s = counts_.resize(1); !s.ok()) return s;
       ListMembersBody<BucketMembers> const list{{table}, listed_.data(), count_.data(), buckets, counted, seed};
-      auto const all = counted_items(squads(buckets), list);
+      auto const all = counted_items(items_of(buckets), list);
       if (!all) return all.status();
       std::uint64_t const n = std::min<std::uint64_t>(all.value(), capacity);
       auto sorted = machine_.sort_words(listed_.data(), spare_.data(), all.value(), 32, 64);
@@ -111,10 +111,10 @@ class BucketCacheOn {
       std::uint64_t const* const best = sorted.value() + (all.value() - n);
       if (Status s = machine_.fill(kept_.data(), 0, capacity); !s.ok()) return s;
       auto const coming =
-          counted_items(squads(n), KeepBucketsBody{table, best, n, kept_.data(), incoming_.data(), count_.data()});
+          counted_items(items_of(n), KeepBucketsBody{table, best, n, kept_.data(), incoming_.data(), count_.data()});
       if (!coming) return coming.status();
       auto const vacant =
-          counted_items(squads(capacity), VacantEntriesBody{kept_.data(), capacity, vacant_.data(), count_.data()});
+          counted_items(items_of(capacity), VacantEntriesBody{kept_.data(), capacity, vacant_.data(), count_.data()});
       if (!vacant) return vacant.status();
       incoming_count_ = coming.value();
       vacant_count_ = vacant.value();
@@ -144,9 +144,9 @@ class BucketCacheOn {
    private:
     /// How many items a body appended.
     template <class Body>
-    Result<std::uint64_t> counted_items(std::uint64_t squads, Body const& body) {
+    Result<std::uint64_t> counted_items(std::uint64_t items, Body const& body) {
       if (Status s = machine_.fill(count_.data(), 0, 1); !s.ok()) return s;
-      if (Status s = machine_.template warps<Warp>(squads, body, Memory(), nullptr); !s.ok()) return s;
+      if (Status s = machine_.template warps<Warp>(items, body, Memory(), nullptr); !s.ok()) return s;
       auto count = machine_.fetch(count_, 1);
       if (!count) return count.status();
       return (*count)[0];

@@ -39,10 +39,10 @@ struct KeepBucketsBody {
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
-    auto const bucket = [&](std::uint32_t lane) { return Deferred::operation(chosen[squad * kSquad + lane]); };
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) {
-      if (squad * kSquad + lane >= n) return false;
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    auto const bucket = [&](std::uint32_t lane) { return Deferred::operation(chosen[item * kKeysPerItem + lane]); };
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      if (item * kKeysPerItem + lane >= n) return false;
       std::uint32_t const entry = W::load(table.buckets.entry_of + bucket(lane));
       if (entry != gphash::BucketCache::kNone) W::store(kept + entry, std::uint8_t{1});
       return entry == gphash::BucketCache::kNone;
@@ -62,10 +62,10 @@ struct VacantEntriesBody {
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
-    auto const entry = [&](std::uint32_t lane) { return squad * kSquad + lane; };
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    auto const entry = [&](std::uint32_t lane) { return item * kKeysPerItem + lane; };
     std::uint32_t const mask =
-        warp.vote([&](std::uint32_t lane) { return entry(lane) < entries && W::load(kept + entry(lane)) == 0; });
+        warp.ballot([&](std::uint32_t lane) { return entry(lane) < entries && W::load(kept + entry(lane)) == 0; });
     append_each(warp, mask, vacant, count, entry);
   }
 };
@@ -108,7 +108,7 @@ struct FetchBucketsBody {
     auto* const places = reinterpret_cast<std::byte*>(cache.place(entry, 0));
     warp.copy(places, mem.read(gphash::in_place::place(table, level, first)), words);
     warp.fence();  // the copy before the word that leads there
-    warp.once([&] {
+    warp.elect([&] {
       W::store(cache.bucket_of + entry, static_cast<std::uint32_t>(bucket));
       W::store(cache.entry_of + bucket, entry);
       return std::uint64_t{0};
@@ -125,7 +125,7 @@ struct CountCachedBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t entry, State<W>&, Counts& counts) const {
-    counts[Counts::cached] += warp.once([&] {
+    counts[Counts::cached] += warp.elect([&] {
       std::uint64_t records = 0;
       auto const e = static_cast<std::uint32_t>(entry);
       if (W::load(cache.bucket_of + e) == gphash::BucketCache::kNone) return records;

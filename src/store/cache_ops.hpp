@@ -24,13 +24,13 @@ struct ListMembersBody {
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M&, std::uint64_t squad, State<W>&, Counts&) const {
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) {
-      std::uint64_t const member = squad * kSquad + lane;
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      std::uint64_t const member = item * kKeysPerItem + lane;
       return member < n && members.worth(member);
     });
     append_each(warp, mask, listed, count, [&](std::uint32_t lane) {
-      std::uint64_t const member = squad * kSquad + lane;
+      std::uint64_t const member = item * kKeysPerItem + lane;
       std::uint64_t const entry = score<W>(member) << 32 | member;
       // The next load goes by what is got from here on; stamps grow by themselves.
       if (counted) W::store(members.uses() + member, 0u);
@@ -82,16 +82,18 @@ struct FillCacheBody {
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>&, Counts& counts) const {
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
     typename W::template Each<std::uint64_t> slot;
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return squad * kSquad + lane < n; });
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) { return item * kKeysPerItem + lane < n; });
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
-      std::uint64_t const entry = squad * kSquad + lane;
+      std::uint64_t const entry = item * kKeysPerItem + lane;
       slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
       homes[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
     });
-    auto const to = [&](std::uint32_t lane) { return entries + (squad * kSquad + lane) * table.mirror.entry_bytes; };
+    auto const to = [&](std::uint32_t lane) {
+      return entries + (item * kKeysPerItem + lane) * table.mirror.entry_bytes;
+    };
     auto const home = [&](std::uint32_t lane) { return gphash::word::record(table.mirror.words[slot[lane]]); };
     auto const from = [&](std::uint32_t lane) { return mem.peek(home(lane)); };
     mem.read_each(mask);
@@ -115,7 +117,7 @@ struct FillCacheBody {
     warp.each([&](std::uint32_t lane) {
       if ((whole >> lane & 1) == 0) return;
       std::uint64_t& word = table.mirror.words[slot[lane]];
-      W::store(&word, (word & ~gphash::word::kPlaceMask) | gphash::Mirror::kCached | (squad * kSquad + lane));
+      W::store(&word, (word & ~gphash::word::kPlaceMask) | gphash::Mirror::kCached | (item * kKeysPerItem + lane));
     });
   }
 };

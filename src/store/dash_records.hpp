@@ -29,7 +29,7 @@ struct HostThread {
   }
   static void stream(std::byte* to, std::byte const* from, std::size_t bytes) { pm::stream_bytes(to, from, bytes); }
   template <class F>
-  static std::uint64_t once(F f) {
+  static std::uint64_t elect(F f) {
     return f();
   }
 };

@@ -44,9 +44,9 @@ struct DeviceOpsBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t s, State<W>&, exec::Counts&) const {
     for (std::uint64_t i = s; i < ops.n; i += ops.sequences) {
-      std::uint64_t const began = warp.once([&] { return now<W>(); });
+      std::uint64_t const began = warp.elect([&] { return now<W>(); });
       KeyStatus const status = carry_out(warp, mem, i);
-      warp.once([&] {
+      warp.elect([&] {
         ops.began[i] = began;
         ops.ended[i] = now<W>();
         ops.statuses[i] = static_cast<std::uint8_t>(status);
@@ -73,7 +73,7 @@ struct DeviceOpsBody {
     if (!ops.updates_add) return table.update(warp, mem, ops.keys.at(i), ops.values.at(i));
     return table.modify(warp, mem, ops.keys.at(i), out, [&](bool there) {
       if (!there) return warp.copy(out, ops.values.at(i), view.table.value_bytes);
-      warp.once([&] {
+      warp.elect([&] {
         std::uint64_t sum = 0, more = 0;
         memcpy(&sum, out, sizeof sum);
         memcpy(&more, ops.values.at(i), sizeof more);

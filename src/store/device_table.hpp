@@ -100,7 +100,7 @@ class WarpTable {
     Held const held = look_up(warp, mem, where, probe(warp, where), key);
     if (held.there) {
       publish(warp, mem, where, held.lane, gphash::word::kEmpty);
-      warp.once([&] {
+      warp.elect([&] {
         unlink<W>(held.word);
         return W::fetch_add(&view_.totals->erased, std::uint64_t{1});
       });
@@ -142,7 +142,7 @@ class WarpTable {
     if (hits != 0) warp.local_fence();  // a record after the word that leads there
     for (; hits != 0; hits &= hits - 1) {
       held.lane = exec::lowest_bit(hits);
-      held.word = warp.pick(lanes, held.lane);
+      held.word = warp.broadcast(lanes, held.lane);
       if (!read_record(mem, held.word, held.record)) continue;
       pm::RecordHeader const& header = held.record.header;
       held.there = header.key_bytes == key.bytes && header.value_bytes == table().value_bytes &&
@@ -211,7 +211,7 @@ class WarpTable {
     if (!mutated(Mutant::device_no_order_before_word)) mem.order(warp);
     if (mutated(Mutant::device_claim_let_go_early) && !held.there) Ops::unclaim(warp, table(), slot);
     publish(warp, mem, where, lane, gphash::word::make(key.hash, at));
-    warp.once([&] {
+    warp.elect([&] {
       if (held.there) return std::uint64_t{unlink<W>(held.word)};
       return W::fetch_add(&view_.totals->inserted, std::uint64_t{1});
     });
@@ -228,7 +228,7 @@ class WarpTable {
     constexpr std::uint64_t kNone = ~std::uint64_t{0};
     std::uint32_t empties = warp.match(lanes, ~std::uint64_t{0}, gphash::word::kEmpty) & where.distinct_lanes(table());
     while (empties != 0) {
-      std::uint64_t const got = warp.once([&] {
+      std::uint64_t const got = warp.elect([&] {
         std::uint32_t mine = 0;
         return Ops::template claim_empty<W>(table(), where, empties, mine) ? std::uint64_t{mine} : kNone;
       });
@@ -236,7 +236,7 @@ class WarpTable {
       lane = static_cast<std::uint32_t>(got);
       std::uint64_t const slot = where.slot_number(table(), lane);
       warp.local_fence();
-      std::uint64_t const now = warp.once([&] { return W::load(table().mirror.words + slot); });
+      std::uint64_t const now = warp.elect([&] { return W::load(table().mirror.words + slot); });
       if (now == gphash::word::kEmpty || mutated(Mutant::device_claim_not_checked)) return true;
       Ops::unclaim(warp, table(), slot);
       empties &= ~(1u << lane);
@@ -247,7 +247,7 @@ class WarpTable {
   /// None: the session has used up its records.
   template <class W>
   PERDURE_FN Offset take_record(W& warp) const {
-    return Offset{warp.once([&]() -> std::uint64_t {
+    return Offset{warp.elect([&]() -> std::uint64_t {
       std::uint64_t const next = W::fetch_add(&view_.totals->taken, std::uint64_t{1});
       return next < view_.fresh_count ? view_.fresh[next] : 0;
     })};
@@ -260,12 +260,12 @@ class WarpTable {
     gphash::Mirror const& mirror = table().mirror;
     std::uint64_t const slot = where.slot_number(table(), lane);
     auto const show = [&] {
-      warp.once([&] {
+      warp.elect([&] {
         W::store(mirror.words + slot, word);
         return std::uint64_t{0};
       });
     };
-    warp.once([&] {
+    warp.elect([&] {
       mirror.forget<W>(slot);
       W::store(mirror.tags + slot, gphash::tag_of(word, gphash::word::kPlaceBits));
       return std::uint64_t{0};
@@ -290,7 +290,7 @@ class WarpTable {
   template <class W>
   PERDURE_FN void lock(W& warp, std::uint64_t hash) const {
     if (mutated(Mutant::device_lock_ignored)) return;
-    warp.once([&] {
+    warp.elect([&] {
       std::uint32_t const bit = 1u << hash % 32;
       while ((W::fetch_or(lock_word(hash), bit) & bit) != 0) W::pause();
       return std::uint64_t{0};
@@ -302,7 +302,7 @@ class WarpTable {
   PERDURE_FN void unlock(W& warp, std::uint64_t hash) const {
     if (mutated(Mutant::device_lock_ignored)) return;
     warp.local_fence();
-    warp.once([&] { return std::uint64_t{W::fetch_and(lock_word(hash), ~(1u << hash % 32))}; });
+    warp.elect([&] { return std::uint64_t{W::fetch_and(lock_word(hash), ~(1u << hash % 32))}; });
   }
 
   DeviceView const& view_;

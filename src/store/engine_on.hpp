@@ -23,10 +23,10 @@
 #include "store/device_run.hpp"
 #include "store/engine.hpp"
 #include "store/engine_state.hpp"
+#include "store/lane_per_key_plan.hpp"
 #include "store/mirror_ops.hpp"
 #include "store/record_map.hpp"
 #include "store/rehash_ops.hpp"
-#include "store/squad_plan.hpp"
 
 namespace perdure {
 
@@ -217,7 +217,7 @@ class SessionOn final : public Session {
                                             slots,
                                             shared_->options.cache_policy == CachePolicy::lfu,
                                             shared_->batches.load(std::memory_order_relaxed)};
-    if (Status s = machine_.template warps<Warp>(squads(slots), list, memory_, nullptr); !s.ok()) return s;
+    if (Status s = machine_.template warps<Warp>(items_of(slots), list, memory_, nullptr); !s.ok()) return s;
     auto count = machine_.fetch(deferred_count_, 1);
     if (!count) return count.status();
     std::uint64_t const all = (*count)[0];
@@ -238,7 +238,7 @@ class SessionOn final : public Session {
     Deferred const placed{*sorted, nullptr, located_.data(), order.shift};
     records = n;
     return launch<Warp>(
-        FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()}, squads(n));
+        FillCacheBody<Ops>{table, placed, n, shared_->cache.entries.data(), shared_->cache.homes.data()}, items_of(n));
   }
 
   Result<exec::Counts> rehash(std::span<std::uint32_t const> units) {
@@ -267,7 +267,7 @@ class SessionOn final : public Session {
   Result<exec::Counts> empty(std::span<std::uint32_t const> units) {
     auto const slots = bring_units(units);
     if (!slots) return slots.status();
-    return launch<Warp>(EmptyUnitsBody<Ops>{shared_->table, slots.value()}, squads(slots.value().n));
+    return launch<Warp>(EmptyUnitsBody<Ops>{shared_->table, slots.value()}, items_of(slots.value().n));
   }
 
  private:
@@ -348,21 +348,21 @@ class SessionOn final : public Session {
     if (Status s = entries_.resize(slots.n); !s.ok()) return s;
     if (Status s = deferred_count_.resize(1); !s.ok()) return s;
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    SquadRehashBody<Ops> const body{shared_->table, slots, entries_.data(), deferred_count_.data()};
-    return launch<Warp>(body, squads(slots.n));
+    LanePerSlotRehashBody<Ops> const body{shared_->table, slots, entries_.data(), deferred_count_.data()};
+    return launch<Warp>(body, items_of(slots.n));
   }
 
   Result<exec::Counts> plan_all() {
     if constexpr (Ops::kMirrored) {
-      if (shared_->table.mirror.identities != nullptr) return plan_in_squads();
+      if (shared_->table.mirror.identities != nullptr) return plan_lane_per_key();
     }
     return launch<Warp>(PlanBody<Ops>{batch_, shared_->table}, batch_.n);
   }
 
-  Result<exec::Counts> plan_in_squads() {
+  Result<exec::Counts> plan_lane_per_key() {
     if (Status s = machine_.fill(deferred_count_.data(), 0, 1); !s.ok()) return s;
-    SquadPlanBody<Ops> const squad{batch_, shared_->table, entries_.data(), deferred_count_.data()};
-    auto planned = launch<Warp>(squad, squads(batch_.n));
+    LanePerKeyPlanBody<Ops> const body{batch_, shared_->table, entries_.data(), deferred_count_.data()};
+    auto planned = launch<Warp>(body, items_of(batch_.n));
     if (!planned) return planned;
     std::uint64_t const left = planned.value()[exec::Counts::left];
     if (left == 0) return planned;
@@ -392,7 +392,7 @@ class SessionOn final : public Session {
     note_uses();
     bool const aside = trial.way == 1;
     Status const got =
-        aside ? get_aside() : launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
+        aside ? get_aside() : launch_gets(items_of(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, {}});
     if (!got.ok() || !trial.timed) return got;
     if (Status s = machine_.wait(); !s.ok()) return s;
     shared_->gather.noted(trial, batch_.n, since(start));
@@ -415,7 +415,7 @@ class SessionOn final : public Session {
       auto const all = static_cast<double>(shared_->table.pool_bytes / pm::kRecordAlign >> order.shift);
       deferred.pivot = static_cast<std::uint64_t>(all * shared_->gather.pivot(batch_.n));
     }
-    if (Status s = launch_gets(squads(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
+    if (Status s = launch_gets(items_of(batch_.n), MirrorGetBody<Ops>{batch_, shared_->table, deferred}); !s.ok())
       return s;
     auto fetched = few ? machine_.fetch(entries_, batch_.n + 2) : machine_.fetch(deferred_count_, 2);
     if (!fetched) return fetched.status();
@@ -464,7 +464,7 @@ class SessionOn final : public Session {
     auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.place_bits);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
-    return launch_gets(squads(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
+    return launch_gets(items_of(n), GatherBody<Ops>{batch_, shared_->table, deferred, n});
   }
 
   /// The host's threads read PM at random without the price of a device's address translation. Piece by piece,
@@ -476,10 +476,10 @@ class SessionOn final : public Session {
     std::byte const* const values = shared_->options.base + table.records.to_value(table.key_bytes);
     auto const at = [&](std::uint64_t i) { return values + Deferred::place(entries[i]) * pm::kRecordAlign; };
     constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
-    std::uint64_t const piece = std::max(kLeast, (n / kPieces + kSquad) / kSquad * kSquad);
+    std::uint64_t const piece = std::max(kLeast, (n / kPieces + kKeysPerItem) / kKeysPerItem * kKeysPerItem);
     // Small enough that every thread has some, large enough to be worth handing out.
     std::size_t const chunk =
-        std::clamp<std::size_t>(std::min(n, piece) / (2 * shared_->options.workers->threads()), kSquad, 512);
+        std::clamp<std::size_t>(std::min(n, piece) / (2 * shared_->options.workers->threads()), kKeysPerItem, 512);
     for (std::uint64_t first = 0; first < n; first += piece) {
       std::uint64_t const size = std::min(piece, n - first);
       shared_->options.workers->for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
@@ -492,7 +492,7 @@ class SessionOn final : public Session {
       Deferred here = deferred;
       here.entries += first;
       GatherBody<Ops> const body{batch_, table, here, size, staging_.twin() + first * bytes};
-      if (Status s = launch_gets(squads(size), body); !s.ok()) return s;
+      if (Status s = launch_gets(items_of(size), body); !s.ok()) return s;
     }
     return {};
   }

@@ -32,29 +32,29 @@ class RunPiece {
   /// Those from `base` on, of the group that begins at j; `before` is what it comes to without them.
   PERDURE_FN RunPiece(W& warp, BatchView const& batch, std::uint64_t j, std::uint64_t base, KeyRef const& key,
                       Folded const& before) {
-    std::uint32_t const run = warp.vote([&](std::uint32_t lane) {
+    std::uint32_t const run = warp.ballot([&](std::uint32_t lane) {
       return lane < kRunPiece && base + lane < batch.n && batch.order[base + lane].hash == key.hash;
     });
     ends_ = exec::popcount(run) < kRunPiece;
     warp.each([&](std::uint32_t lane) { operation_[lane] = in(run, lane) ? batch.order[base + lane].index : 0; });
-    std::uint32_t const pending = warp.vote([&](std::uint32_t lane) {
+    std::uint32_t const pending = warp.ballot([&](std::uint32_t lane) {
       return in(run, lane) && (base + lane == j || batch.template pending<W>(operation_[lane]));
     });
-    members_ = warp.vote([&](std::uint32_t lane) {
+    members_ = warp.ballot([&](std::uint32_t lane) {
       std::uint64_t const i = operation_[lane];
       return in(pending, lane) && batch.keys.size(i) == key.bytes &&
              (base + lane == j || same_bytes(batch.keys.at(i), key.data, key.bytes));
     });
     others_ = (pending & ~members_) != 0;
     auto const are = [&](OpKind kind) {
-      return warp.vote(
+      return warp.ballot(
           [&](std::uint32_t lane) { return in(members_, lane) && batch.kind_of(operation_[lane]) == kind; });
     };
     puts_ = are(OpKind::put);
     gets_ = are(OpKind::get);
     std::uint32_t const updates = are(OpKind::update);
     std::uint32_t const sets = members_ & ~gets_ & ~updates;  // puts and erasures say whether the key is there
-    live_ = warp.vote([&](std::uint32_t lane) {
+    live_ = warp.ballot([&](std::uint32_t lane) {
       std::uint32_t const earlier = sets & below(lane);
       bool const there = earlier == 0 ? before.present : in(puts_, exec::highest_bit(earlier));
       return in(members_, lane) && there;
@@ -96,7 +96,7 @@ class RunPiece {
     folded.present = there_after_;
     if (writes_ == 0 || (folded.changed && mutated(Mutant::long_run_keeps_first_writer))) return;
     folded.changed = true;
-    folded.writer = warp.pick(operation_, exec::highest_bit(writes_));
+    folded.writer = warp.broadcast(operation_, exec::highest_bit(writes_));
     folded.bytes = batch.values.size(folded.writer);
   }
 

@@ -12,9 +12,9 @@
 namespace perdure {
 
 /// Keys an item of a get.
-inline constexpr std::uint32_t kSquad = 32;
+inline constexpr std::uint32_t kKeysPerItem = 32;
 
-PERDURE_FN constexpr std::uint64_t squads(std::uint64_t n) { return (n + kSquad - 1) / kSquad; }
+PERDURE_FN constexpr std::uint64_t items_of(std::uint64_t n) { return (n + kKeysPerItem - 1) / kKeysPerItem; }
 
 /// Gets put aside: place on PM (in units of 16 bytes << shift) above, operation below. Those from place `pivot` on go
 /// to a list of their own.
@@ -34,7 +34,7 @@ struct Deferred {
 template <class W, class Entry>
 PERDURE_FN void append_each(W& warp, std::uint32_t mask, std::uint64_t* entries, std::uint64_t* count, Entry entry) {
   if (mask == 0) return;
-  std::uint64_t const at = warp.once([&] { return W::fetch_add(count, exec::popcount(mask)); });
+  std::uint64_t const at = warp.elect([&] { return W::fetch_add(count, exec::popcount(mask)); });
   warp.each([&](std::uint32_t lane) {
     if ((mask >> lane & 1) != 0) entries[at + exec::popcount(mask & ((1u << lane) - 1))] = entry(lane);
   });
@@ -122,10 +122,10 @@ struct MirrorGetBody {
   };
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
       warp.each([&](std::uint32_t lane) {
-        std::uint64_t const i = squad * kSquad + lane;
+        std::uint64_t const i = item * kKeysPerItem + lane;
         if (!live(i)) return;
         s.hash[lane] = hash_bytes(batch.keys.at(i), batch.keys.size(i));
         s.where[lane].set(table, s.hash[lane]);
@@ -133,14 +133,14 @@ struct MirrorGetBody {
       });
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
-        std::uint64_t const i = squad * kSquad + lane;
+        std::uint64_t const i = item * kKeysPerItem + lane;
         s.candidates[lane] = live(i) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
         if (s.candidates[lane] == 0) return;
         std::uint64_t const slot = s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));
         warp.prefetch(table.mirror.words + slot, 8);
       });
     } else {
-      finish(warp, mem, squad, s, counts);
+      finish(warp, mem, item, s, counts);
     }
   }
 
@@ -150,10 +150,10 @@ struct MirrorGetBody {
   PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
 
   template <class W, class M>
-  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     typename W::template Each<MirrorHit> hits;
     std::uint32_t const needed = batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
-    std::uint64_t const first = squad * kSquad;
+    std::uint64_t const first = item * kKeysPerItem;
     warp.each([&](std::uint32_t lane) {
       std::uint64_t const i = first + lane;
       if (!live(i)) return;
@@ -163,7 +163,7 @@ struct MirrorGetBody {
       batch.status[i] = code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
     });
     auto const which = [&](Source source) {
-      return warp.vote([&](std::uint32_t lane) { return hits[lane].source == source; });
+      return warp.ballot([&](std::uint32_t lane) { return hits[lane].source == source; });
     };
     auto const to = [&](std::uint32_t lane) { return batch.out + (first + lane) * table.value_bytes; };
     auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
@@ -189,7 +189,7 @@ struct MirrorGetBody {
   template <class W, class Hits, class Sums>
   PERDURE_FN void check_sums(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits, Sums const& sums,
                              Counts& counts) const {
-    std::uint32_t const wrong = warp.vote([&](std::uint32_t lane) {
+    std::uint32_t const wrong = warp.ballot([&](std::uint32_t lane) {
       return (mask >> lane & 1) != 0 && sums[lane] != table.mirror.template value_sum<W>(hits[lane].slot);
     });
     counts[Counts::corrupt] += exec::popcount(wrong);
@@ -206,7 +206,7 @@ struct MirrorGetBody {
       return place(lane) << 32 | (first + lane);
     };
     std::uint32_t const above =
-        warp.vote([&](std::uint32_t lane) { return (mask >> lane & 1) != 0 && place(lane) >= deferred.pivot; });
+        warp.ballot([&](std::uint32_t lane) { return (mask >> lane & 1) != 0 && place(lane) >= deferred.pivot; });
     append_each(warp, mask & ~above, deferred.entries, deferred.count, entry);
     append_each(warp, above, deferred.upper, deferred.count + 1, entry);
   }
@@ -222,14 +222,14 @@ struct MirrorGetBody {
     auto found = Ops::find(warp, mem, table, where, lanes, key);
     GetBody<Ops, GetMode::copy>{batch, table}.answer(warp, mem, i, found, counts);
     if (!found.hit || table.mirror.identities == nullptr) return;
-    if (warp.once([&] { return std::uint64_t{batch.status[i]}; }) != code(KeyStatus::ok)) return;
+    if (warp.elect([&] { return std::uint64_t{batch.status[i]}; }) != code(KeyStatus::ok)) return;
     gphash::IdentityTail tail{0, gphash::kKeyKnown};
     if (batch.verify) {
       tail.value_sum = warp.crc32c(0, batch.out + i * table.value_bytes, table.value_bytes);
       tail.known |= gphash::kSumKnown;
     }
     std::uint64_t const slot = where.slot_number(table, found.lane);
-    warp.once([&] {  // others that find it say the same
+    warp.elect([&] {  // others that find it say the same
       table.mirror.learn(warp, slot, key.data, key.bytes, tail);
       return std::uint64_t{0};
     });
@@ -256,17 +256,17 @@ struct GatherBody {
   };
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
-      s.taking_part = warp.vote([&](std::uint32_t lane) { return squad * kSquad + lane < n; });
+      s.taking_part = warp.ballot([&](std::uint32_t lane) { return item * kKeysPerItem + lane < n; });
       warp.each([&](std::uint32_t lane) {
         if ((s.taking_part >> lane & 1) == 0) return;
-        s.operation[lane] = Deferred::operation(deferred.entries[squad * kSquad + lane]);
+        s.operation[lane] = Deferred::operation(deferred.entries[item * kKeysPerItem + lane]);
         s.slot[lane] = deferred.slots[s.operation[lane]];
         if (staged == nullptr) warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
       });
     } else {
-      gather(warp, mem, squad, s, counts);
+      gather(warp, mem, item, s, counts);
     }
   }
 
@@ -277,20 +277,20 @@ struct GatherBody {
   }
 
   template <class W, class M>
-  PERDURE_FN void gather(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
+  PERDURE_FN void gather(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     using Lanes32 = typename W::template Each<std::uint32_t>;
     auto const in = [&](std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; };
     // Of lanes side by side with one slot, the first leads.
     Lanes32 leader;
     warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
     auto const before = warp.shuffle(s.slot, leader);
-    std::uint32_t const leaders = warp.vote(
+    std::uint32_t const leaders = warp.ballot(
         [&](std::uint32_t lane) { return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]); });
     warp.each([&](std::uint32_t lane) { leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u); });
 
     auto const to = [&](std::uint32_t lane) { return batch.out + s.operation[lane] * table.value_bytes; };
     auto const from = [&](std::uint32_t lane) {
-      return staged != nullptr ? staged + (squad * kSquad + lane) * table.value_bytes
+      return staged != nullptr ? staged + (item * kKeysPerItem + lane) * table.value_bytes
                                : mem.peek(value_at<W>(s.slot[lane]));
     };
     mem.read_each(leaders);
@@ -298,7 +298,7 @@ struct GatherBody {
     warp.copy_each(leaders, table.value_bytes, to, from, batch.verify ? &sums : nullptr);
     std::uint32_t wrong = 0;
     if (batch.verify) {
-      wrong = warp.vote([&](std::uint32_t lane) {
+      wrong = warp.ballot([&](std::uint32_t lane) {
         return in(leaders, lane) && sums[lane] != table.mirror.template value_sum<W>(s.slot[lane]);
       });
     }
@@ -306,7 +306,7 @@ struct GatherBody {
     auto const copied = [&](std::uint32_t lane) { return batch.out + model[lane] * table.value_bytes; };
     warp.copy_each(s.taking_part & ~leaders, table.value_bytes, to, copied, nullptr);
     std::uint32_t const corrupt =
-        warp.vote([&](std::uint32_t lane) { return in(s.taking_part, lane) && in(wrong, leader[lane]); });
+        warp.ballot([&](std::uint32_t lane) { return in(s.taking_part, lane) && in(wrong, leader[lane]); });
     counts[Counts::corrupt] += exec::popcount(corrupt);
     warp.each([&](std::uint32_t lane) {
       if (in(corrupt, lane)) batch.status[s.operation[lane]] = code(KeyStatus::corrupt);

@@ -104,7 +104,7 @@ struct GiveBackBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
-    warp.once([&] {
+    warp.elect([&] {
       if (reserved[i] != 0 && used[i] == 0) map.release<W>(reserved[i]);
       if (unlinked[i] != 0) map.release<W>(unlinked[i]);
       return std::uint64_t{0};
@@ -129,7 +129,7 @@ struct ReleaseUnusedBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
-    warp.once([&] {
+    warp.elect([&] {
       map.release<W>(unused[i]);
       return std::uint64_t{0};
     });

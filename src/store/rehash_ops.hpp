@@ -47,7 +47,7 @@ struct RehashBody {
 
 /// 32 slots an item, from the mirror; what that does not know, or finds no room for, is left.
 template <class Ops>
-struct SquadRehashBody {
+struct LanePerSlotRehashBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 2;
   gphash::TableView table;
@@ -64,12 +64,12 @@ struct SquadRehashBody {
   };
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
-    std::uint64_t const first = squad * kSquad;
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    std::uint64_t const first = item * kKeysPerItem;
     if constexpr (kStage == 0) {
       warp.each([&](std::uint32_t lane) { s.word[lane] = first + lane < slots.n ? word_at<W>(first + lane) : 0; });
-      std::uint32_t const taken = warp.vote([&](std::uint32_t lane) { return s.word[lane] != gphash::word::kEmpty; });
-      s.known = warp.vote([&](std::uint32_t lane) { return in(taken, lane) && knows_key<W>(first + lane); });
+      std::uint32_t const taken = warp.ballot([&](std::uint32_t lane) { return s.word[lane] != gphash::word::kEmpty; });
+      s.known = warp.ballot([&](std::uint32_t lane) { return in(taken, lane) && knows_key<W>(first + lane); });
       s.left = taken & ~s.known;
       warp.each([&](std::uint32_t lane) {
         if (!in(s.known, lane)) return;
@@ -108,8 +108,8 @@ struct SquadRehashBody {
     warp.each([&](std::uint32_t lane) {
       to[lane] = in(s.known, lane) ? find_room<W>(s.where[lane], s.word[lane]) : kStands;
     });
-    std::uint32_t const moves = warp.vote([&](std::uint32_t lane) { return to[lane] < kStands; });
-    std::uint32_t const leaves = s.left | warp.vote([&](std::uint32_t lane) { return to[lane] == kFull; });
+    std::uint32_t const moves = warp.ballot([&](std::uint32_t lane) { return to[lane] < kStands; });
+    std::uint32_t const leaves = s.left | warp.ballot([&](std::uint32_t lane) { return to[lane] == kFull; });
     auto const target = [&](std::uint32_t lane) { return s.where[lane].slot(table, to[lane]); };
     mem.store_each(warp, moves, target, [&](std::uint32_t lane) { return s.word[lane]; });
     warp.each([&](std::uint32_t lane) {
@@ -152,10 +152,10 @@ struct EmptyUnitsBody {
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>&, Counts&) const {
-    std::uint64_t const first = squad * kSquad;
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts&) const {
+    std::uint64_t const first = item * kKeysPerItem;
     gphash::Level const& level = table.retiring_level();
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return first + lane < slots.n; });
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) { return first + lane < slots.n; });
     auto const at = [&](std::uint32_t lane) { return level.base + slots.at(first + lane) * 8; };
     if (!mutated(Mutant::moved_unit_not_emptied))
       mem.store_each(warp, mask, at, [](std::uint32_t) { return std::uint64_t{0}; });  // EMPTY in both layouts

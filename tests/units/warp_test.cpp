@@ -27,7 +27,7 @@ TEST_F(CpuWarpTest, RowsFillLanesInOrderAndTheRestWithZero) {
     auto const lanes = warp_.rows(groups, slots, [&](std::uint32_t g) { return memory.data() + g; });
     for (std::uint32_t i = 0; i < 32; ++i) {
       std::uint64_t const want = i < groups * slots ? memory[i / slots + i % slots] : 0;
-      EXPECT_EQ(warp_.pick(lanes, i), want);
+      EXPECT_EQ(warp_.broadcast(lanes, i), want);
     }
   }
 }

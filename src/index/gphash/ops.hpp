@@ -74,7 +74,7 @@ PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) 
 template <class W>
 PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
   std::uint64_t const unit = t.unit_of(hash);
-  warp.once([&] { return std::uint64_t{W::fetch_or(t.refused + unit / 32, 1u << (unit % 32))}; });
+  warp.elect([&] { return std::uint64_t{W::fetch_or(t.refused + unit / 32, 1u << (unit % 32))}; });
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ struct WordOps {
   PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes, std::uint64_t hash) {
     if (kMirrored && t.mirror.identities != nullptr) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
-    return hits == 0 ? Offset{} : home(t, warp.pick(lanes, exec::lowest_bit(hits)));
+    return hits == 0 ? Offset{} : home(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
   }
 
   /// Stores a slot's word; `plan` says what the mirror may know of its record, null nothing.
@@ -143,7 +143,7 @@ struct WordOps {
   PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target, std::uint64_t slot,
                                std::uint64_t word, KeyRef const* key, Plan const* plan) {
     mem.store(warp, target, word);
-    warp.once([&] {
+    warp.elect([&] {
       reflect<W>(t, slot, word, key, plan);
       return std::uint64_t{0};
     });
@@ -171,7 +171,7 @@ struct WordOps {
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
-      Offset const at = home(t, warp.pick(lanes, found.lane));
+      Offset const at = home(t, warp.broadcast(lanes, found.lane));
       if (!t.may_hold(at)) continue;
       if constexpr (kMirrored) {
         std::uint64_t const slot = where.slot_number(t, found.lane);
@@ -217,13 +217,13 @@ struct WordOps {
 
   template <class W>
   PERDURE_FN static bool claim(W& warp, TableView const& t, std::uint64_t slot) {
-    return warp.once([&] { return std::uint64_t{claim<W>(t, slot)}; }) != 0;
+    return warp.elect([&] { return std::uint64_t{claim<W>(t, slot)}; }) != 0;
   }
 
   template <class W>
   PERDURE_FN static void unclaim(W& warp, TableView const& t, std::uint64_t slot) {
     if (slot == Plan::kNoClaim) return;
-    warp.once([&] { return std::uint64_t{W::fetch_and(t.claims + slot / 32, ~(1u << (slot % 32)))}; });
+    warp.elect([&] { return std::uint64_t{W::fetch_and(t.claims + slot / 32, ~(1u << (slot % 32)))}; });
   }
 
   template <class W>
@@ -256,7 +256,7 @@ struct WordOps {
     std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
     if (empties == 0) return false;
     constexpr std::uint64_t kNone = ~std::uint64_t{0};
-    std::uint64_t const got = warp.once([&] {
+    std::uint64_t const got = warp.elect([&] {
       std::uint32_t mine = 0;
       return claim_empty<W>(t, where, empties, mine) ? std::uint64_t{mine} : kNone;
     });
@@ -282,7 +282,7 @@ struct WordOps {
     std::uint32_t victims = where.distinct_lanes(t) & ~claimed(warp, t, where);
     for (; victims != 0; victims &= victims - 1) {
       auto const lane = exec::lowest_bit(victims);
-      std::uint64_t const moving = warp.pick(lanes, lane);
+      std::uint64_t const moving = warp.broadcast(lanes, lane);
       std::uint64_t const from = where.slot_number(t, lane);
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
       Offset const record = home(t, moving);
@@ -460,7 +460,7 @@ struct InPlaceOps {
   PERDURE_FN static std::uint32_t entry_of(W& warp, TableView const& t, Where const& where, std::uint32_t lane) {
     if (!cached(t)) return BucketCache::kNone;
     return static_cast<std::uint32_t>(
-        warp.once([&] { return std::uint64_t{W::load(t.buckets.entry_of + bucket_of_lane(t, where, lane))}; }));
+        warp.elect([&] { return std::uint64_t{W::load(t.buckets.entry_of + bucket_of_lane(t, where, lane))}; }));
   }
 
   template <class W, class Lanes>
@@ -487,7 +487,7 @@ struct InPlaceOps {
   PERDURE_FN static Offset load_place(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone) return Offset{mem.load(warp, place_of(t, where, lane))};
-    return Offset{warp.once([&] { return W::load(t.buckets.place(entry, lane % Shape::slots(t))); })};
+    return Offset{warp.elect([&] { return W::load(t.buckets.place(entry, lane % Shape::slots(t))); })};
   }
 
   template <class W, class M>
@@ -574,7 +574,7 @@ struct InPlaceOps {
                                     std::uint64_t place) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone || mutated(Mutant::bucket_copy_keeps_place)) return;
-    warp.once([&] {
+    warp.elect([&] {
       W::store(t.buckets.place(entry, lane % Shape::slots(t)), place);
       return std::uint64_t{0};
     });
@@ -587,7 +587,7 @@ struct InPlaceOps {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone || mutated(Mutant::bucket_copy_keeps_state)) return;
     std::uint64_t* const state = t.buckets.states(entry) + lane % Shape::slots(t);
-    warp.once([&] {
+    warp.elect([&] {
       if (mutated(Mutant::bucket_copy_emptied_by_store)) W::store(state, in_place::kEmpty);
       return W::cas(state, mine, in_place::kEmpty);
     });
@@ -602,7 +602,7 @@ struct InPlaceOps {
     if (t.key_bytes != 0) warp.copy(t.buckets.key(entry, lane % Shape::slots(t)), key.data, key.bytes);
     copy_place(warp, t, where, lane, place);
     warp.local_fence();
-    warp.once([&] {
+    warp.elect([&] {
       W::store(t.buckets.states(entry) + lane % Shape::slots(t), in_place::fingerprint(key.hash));
       return std::uint64_t{0};
     });

@@ -14,7 +14,7 @@
 namespace perdure {
 
 template <class Ops>
-struct SquadPlanBody {
+struct LanePerKeyPlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 3;
   BatchView batch;
@@ -31,11 +31,11 @@ struct SquadPlanBody {
   };
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t squad, State<W>& s, Counts& counts) const {
-    std::uint64_t const first = squad * kSquad;
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    std::uint64_t const first = item * kKeysPerItem;
     if constexpr (kStage == 0) {
       s.heads =
-          warp.vote([&](std::uint32_t lane) { return first + lane < batch.n && is_head<W>(batch, first + lane); });
+          warp.ballot([&](std::uint32_t lane) { return first + lane < batch.n && is_head<W>(batch, first + lane); });
       warp.each([&](std::uint32_t lane) {
         std::uint64_t const j = first + lane;
         if (j < batch.n && !in(s.heads, lane) && batch.round == 1) leave(batch, j);
@@ -84,7 +84,7 @@ struct SquadPlanBody {
       gets |= batch.kind_of(i) == OpKind::get;
       step(batch, s.folded, i);
     });
-    if (mutated(Mutant::squad_keeps_first_writer)) s.folded.writer = batch.order[j].index;
+    if (mutated(Mutant::lane_per_key_keeps_first_writer)) s.folded.writer = batch.order[j].index;
     s.left = hit.source == Source::record || s.folded.arithmetic || gets || !claim<W>(where, hit, s);
   }
 
@@ -114,7 +114,7 @@ struct SquadPlanBody {
       std::uint64_t const j = first + lane;
       if (in(s.heads, lane)) settle<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], settled[lane]);
     });
-    std::uint32_t const leaves = warp.vote([&](std::uint32_t lane) { return settled[lane].left; });
+    std::uint32_t const leaves = warp.ballot([&](std::uint32_t lane) { return settled[lane].left; });
     append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
     write(warp, mem, first, s.hash, settled);
     std::uint32_t const mine = s.heads & ~leaves;
@@ -122,7 +122,7 @@ struct SquadPlanBody {
       if (in(mine, lane)) carry_out<W>(first + lane, s.hash[lane], settled[lane]);
     });
     auto const number = [&](auto of) {
-      return exec::popcount(warp.vote([&](std::uint32_t lane) { return in(mine, lane) && of(settled[lane]); }));
+      return exec::popcount(warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(settled[lane]); }));
     };
     counts[Counts::left] += exec::popcount(leaves);
     counts[Counts::pending] += number([](Settled const& l) { return l.folded.others_wait; });
@@ -140,12 +140,12 @@ struct SquadPlanBody {
   template <class W, class M>
   PERDURE_FN void write(W& warp, M& mem, std::uint64_t first, typename W::template Each<std::uint64_t> const& hash,
                         typename W::template Each<Settled>& settled) const {
-    std::uint32_t const mask = warp.vote([&](std::uint32_t lane) { return writes(settled[lane]); });
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) { return writes(settled[lane]); });
     typename W::template Each<pm::RecordParts> parts;
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
       Settled& s = settled[lane];
-      bool const over = mutated(Mutant::squad_overwrites_record) && s.unlinked != 0;
+      bool const over = mutated(Mutant::lane_per_key_overwrites_record) && s.unlinked != 0;
       Offset const at{over ? s.unlinked : batch.reserved[batch.reservation(first + lane, s.folded.writer)]};
       parts[lane] = {pm::spot_at(mem.spot(Offset{0}), table.records, at),
                      batch.keys.at(batch.order[first + lane].index), batch.values.at(s.folded.writer)};
@@ -160,7 +160,7 @@ struct SquadPlanBody {
       settled[lane].plan.value_sum = sums[lane];
       settled[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
       Plan const& plan = settled[lane].plan;
-      if (mutated(Mutant::squad_publishes_with_record))
+      if (mutated(Mutant::lane_per_key_publishes_with_record))
         W::store(reinterpret_cast<std::uint64_t*>(mem.spot(plan.target)), plan.value);
     });
   }
