@@ -81,7 +81,7 @@ struct Key {
 };
 
 /// Where a search ended: at the key, or at the end of the list.
-struct Spot {
+struct Found {
   Offset pointer;           // of the hit, else of the first free slot; 0 = none
   Offset key;
   Offset last;              // slab of the list
@@ -132,9 +132,9 @@ struct Ops {
 
   /// Walks the whole list unless the key is found: an insert must know that it is not there (section 4.2).
   template <bool kRacing, class W, class M>
-  PERDURE_FN static Spot search(W& warp, M& mem, View const& t, Key const& key) {
+  PERDURE_FN static Found search(W& warp, M& mem, View const& t, Key const& key) {
     std::uint64_t const tag = word::tag(key.hash);
-    Spot spot;
+    Found found;
     bool believed = !kRacing;
     for (Offset slab = t.bucket(key.hash);;) {
       auto const lanes = read_slab(warp, mem, slab);
@@ -153,25 +153,25 @@ struct Ops {
       }
       std::uint32_t const hits = same_key(warp, lanes, key) & pointers(warp, lanes, word::kTagMask, tag);
       std::uint32_t const free = pointers(warp, lanes, ~std::uint64_t{0}, word::kFree);
-      if (hits != 0 || (free != 0 && !spot.pointer)) {
+      if (hits != 0 || (free != 0 && !found.pointer)) {
         std::uint32_t const slot = exec::lowest_bit(hits != 0 ? hits : free);
-        spot.hit = hits != 0;
-        spot.word = warp.broadcast(lanes, kPointers + slot);
-        spot.pointer = slab + 8 * (kPointers + slot);
-        spot.key = slab + 8 * (slot * kKeyWords);
-        if (spot.hit) return spot;
+        found.hit = hits != 0;
+        found.word = warp.broadcast(lanes, kPointers + slot);
+        found.pointer = slab + 8 * (kPointers + slot);
+        found.key = slab + 8 * (slot * kKeyWords);
+        if (found.hit) return found;
       }
       Offset const next{warp.broadcast(lanes, kNext)};
-      spot.last = slab;
-      if (!next) return spot;
+      found.last = slab;
+      if (!next) return found;
       slab = next;
     }
   }
 
   template <class W, class M>
   PERDURE_FN static std::byte const* get(W& warp, M& mem, View const& t, Key const& key) {
-    Spot const spot = search<false>(warp, mem, t, key);
-    return spot.hit ? mem.read(word::place(spot.word)) : nullptr;
+    Found const found = search<false>(warp, mem, t, key);
+    return found.hit ? mem.read(word::place(found.word)) : nullptr;
   }
 
   template <class W, class M>
@@ -181,19 +181,19 @@ struct Ops {
     Offset spare;
     bool written = false;
     for (;;) {
-      Spot const spot = search<true>(warp, mem, t, key);
-      if (!spot.pointer) {
-        if (!append(warp, mem, t, spot.last, spare)) return Verdict::full;
+      Found const found = search<true>(warp, mem, t, key);
+      if (!found.pointer) {
+        if (!append(warp, mem, t, found.last, spare)) return Verdict::full;
         continue;
       }
       write_value(warp, mem, batch, i, written);
-      log(warp, mem, t, i, spot);
+      log(warp, mem, t, i, found);
       mem.order(warp);
-      if (spot.hit) {
-        if (!swap(warp, mem, batch, spot, mine)) continue;
+      if (found.hit) {
+        if (!swap(warp, mem, batch, found, mine)) continue;
         return Verdict::done;
       }
-      if (!insert(warp, mem, key, spot, mine)) continue;
+      if (!insert(warp, mem, key, found, mine)) continue;
       ++counts[Counts::inserted];
       return Verdict::done;
     }
@@ -204,12 +204,12 @@ struct Ops {
                                    Key const& key, Counts&) {
     bool written = false;
     for (;;) {
-      Spot const spot = search<true>(warp, mem, t, key);
-      if (!spot.hit) return Verdict::absent;
+      Found const found = search<true>(warp, mem, t, key);
+      if (!found.hit) return Verdict::absent;
       write_value(warp, mem, batch, i, written);
-      log(warp, mem, t, i, spot);
+      log(warp, mem, t, i, found);
       mem.order(warp);
-      if (swap(warp, mem, batch, spot, published(t, key, Offset{batch.fresh[i]}))) return Verdict::done;
+      if (swap(warp, mem, batch, found, published(t, key, Offset{batch.fresh[i]}))) return Verdict::done;
     }
   }
 
@@ -217,11 +217,11 @@ struct Ops {
   PERDURE_FN static Verdict erase(W& warp, M& mem, View const& t, BatchView const& batch, std::uint64_t i,
                                   Key const& key, Counts& counts) {
     for (;;) {
-      Spot const spot = search<true>(warp, mem, t, key);
-      if (!spot.hit) return Verdict::absent;
-      log(warp, mem, t, i, spot);
+      Found const found = search<true>(warp, mem, t, key);
+      if (!found.hit) return Verdict::absent;
+      log(warp, mem, t, i, found);
       mem.order(warp);
-      if (!swap(warp, mem, batch, spot, word::kFree)) continue;
+      if (!swap(warp, mem, batch, found, word::kFree)) continue;
       ++counts[Counts::erased];
       return Verdict::done;
     }
@@ -254,10 +254,10 @@ struct Ops {
   PERDURE_FN static bool move(W& warp, M& mem, View const& t, Key const& key, Offset record) {
     Offset spare;
     for (;;) {
-      Spot const spot = search<true>(warp, mem, t, key);
-      if (!spot.pointer) {
-        if (!append(warp, mem, t, spot.last, spare)) return false;
-      } else if (insert(warp, mem, key, spot, published(t, key, record))) {
+      Found const found = search<true>(warp, mem, t, key);
+      if (!found.pointer) {
+        if (!append(warp, mem, t, found.last, spare)) return false;
+      } else if (insert(warp, mem, key, found, published(t, key, record))) {
         return true;
       }
     }
@@ -265,20 +265,20 @@ struct Ops {
 
   /// Takes the free slot, writes the key, publishes the pointer.
   template <class W, class M>
-  PERDURE_FN static bool insert(W& warp, M& mem, Key const& key, Spot const& spot, std::uint64_t mine) {
+  PERDURE_FN static bool insert(W& warp, M& mem, Key const& key, Found const& found, std::uint64_t mine) {
     std::uint64_t const inserting = (mine & ~word::kPlaceMask) | word::kInserting;
-    if (mem.cas(warp, spot.pointer, word::kFree, inserting) != word::kFree) return false;
-    auto* const words = reinterpret_cast<std::uint64_t*>(mem.write(spot.key));
+    if (mem.cas(warp, found.pointer, word::kFree, inserting) != word::kFree) return false;
+    auto* const words = reinterpret_cast<std::uint64_t*>(mem.write(found.key));
     warp.strided(kKeyWords, [&](std::size_t w) { W::store(words + w, key.word[w]); });
     mem.order(warp);
-    mem.store(warp, spot.pointer, mine);
+    mem.store(warp, found.pointer, mine);
     return true;
   }
 
   template <class W, class M>
-  PERDURE_FN static bool swap(W& warp, M& mem, BatchView const& batch, Spot const& spot, std::uint64_t mine) {
-    if (mem.cas(warp, spot.pointer, spot.word, mine) != spot.word) return false;
-    free_record(warp, batch, word::place(spot.word));
+  PERDURE_FN static bool swap(W& warp, M& mem, BatchView const& batch, Found const& found, std::uint64_t mine) {
+    if (mem.cas(warp, found.pointer, found.word, mine) != found.word) return false;
+    free_record(warp, batch, word::place(found.word));
     return true;
   }
 
@@ -289,10 +289,10 @@ struct Ops {
   }
 
   template <class W, class M>
-  PERDURE_FN static void log(W& warp, M& mem, View const& t, std::uint64_t i, Spot const& spot) {
+  PERDURE_FN static void log(W& warp, M& mem, View const& t, std::uint64_t i, Found const& found) {
     auto* const entry = reinterpret_cast<std::uint64_t*>(mem.write(t.log + i * sizeof(UndoEntry)));
-    std::uint64_t const at = spot.pointer.bytes;
-    std::uint64_t const words[4] = {at, spot.word, t.epoch, check_of(at, spot.word, t.epoch)};
+    std::uint64_t const at = found.pointer.bytes;
+    std::uint64_t const words[4] = {at, found.word, t.epoch, check_of(at, found.word, t.epoch)};
     warp.strided(4, [&](std::size_t w) { entry[w] = words[w]; });
   }
 

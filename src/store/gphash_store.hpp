@@ -1,10 +1,11 @@
 // The store whose index is GPHash: who may run when, what a batch needs before it runs, growth.
 //
 // Locking: get batches share `store_lock_`, write batches have it exclusively (store/store_lock.hpp). What follows
-// "guarded by store_lock_" below changes only for who is alone. A transaction has it from begin to end, and calls of
-// its owner are inside; so does a device session, whose owner is refused. Failures: what changes the pool is whole, or
-// ends writing for good (fail(), whole_or_failed()); with durability `power` nothing is read from then on that the log
-// may lack.
+// "guarded by store_lock_" below changes only under the exclusive lock. A transaction has that from begin to end, and
+// calls of its owner are inside; so does a device session, whose owner is refused.
+//
+// Failures: what changes the pool is whole, or ends writing for good (fail(), whole_or_failed()); with durability
+// `power` nothing is read from then on that the log may lack.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@
 
 namespace perdure {
 
-/// Keys an item of a get.
+/// Keys (or slots, or entries) that a warp takes at a time, one a lane.
 inline constexpr std::uint32_t kKeysPerItem = 32;
 
 PERDURE_FN constexpr std::uint64_t items_of(std::uint64_t n) { return (n + kKeysPerItem - 1) / kKeysPerItem; }
