@@ -6,13 +6,14 @@
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make bench-gpu  builds, checks and measures what a GPU reaches, beside what is wanted
-#   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60) each
-#   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
-#   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap kernels too
-#   make wheels     the Python wheels perdure and perdure-cu13, in dist/
+#   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60)
+#   each make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each
+#   kind make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU,
+#   trap kernels too make wheels     the Python wheels perdure and perdure-cu13, in dist/
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
-#   make clean      remove what was built (virtual environments stay; `make distclean` removes them too)
+#   make clean      remove what was built (virtual environments stay; `make distclean` removes them
+#   too)
 #
 # PERDURE_CUDA=OFF leaves the GPU code out, PERDURE_OFFLINE=1 installs nothing (scripts/offline.sh).
 

@@ -14,7 +14,8 @@ namespace perdure::bench {
 /// Bytes of elements, made on the host, used where the benchmark wants them.
 class Array {
  public:
-  Array(std::size_t count, std::uint32_t width, Place place) : width_(width), place_(place), host_(count * width) {
+  Array(std::size_t count, std::uint32_t width, Place place)
+      : width_(width), place_(place), host_(count * width) {
     if (place == Place::device) device_ = std::make_unique<DeviceArray>(host_.size());
   }
   [[nodiscard]] std::byte* host(std::size_t i) { return host_.data() + i * width_; }
@@ -30,7 +31,9 @@ class Array {
   [[nodiscard]] MutableColumn output(std::size_t count) { return {at(0), width_, count, place_}; }
 
  private:
-  [[nodiscard]] std::byte* at(std::size_t i) { return (device_ ? device_->data() : host_.data()) + i * width_; }
+  [[nodiscard]] std::byte* at(std::size_t i) {
+    return (device_ ? device_->data() : host_.data()) + i * width_;
+  }
 
   std::uint32_t width_;
   Place place_;

@@ -40,11 +40,13 @@ struct Tally {
 
 class Bench {
  public:
-  Bench(Options const& o, Layout layout) : o_(o), layout_(layout), dataset_(1, o.key_bytes, o.value_bytes), file_("") {}
+  Bench(Options const& o, Layout layout)
+      : o_(o), layout_(layout), dataset_(1, o.key_bytes, o.value_bytes), file_("") {}
 
   Json measure() {
     Store store = create();
-    auto const records = static_cast<std::uint64_t>(o_.load_factor * static_cast<double>(store.stats().slots));
+    auto const records =
+        static_cast<std::uint64_t>(o_.load_factor * static_cast<double>(store.stats().slots));
     std::uint64_t const n = std::min<std::uint64_t>(o_.batch, records / 2);
     Json rows = Json::array();
     batched(store, Operation::insert, 0, records - n - kSingles);
@@ -60,7 +62,8 @@ class Bench {
             {"load_factor", full.load_factor},
             {"used_bytes", full.space.used_bytes},
             {"pool_bytes", full.space.pool_bytes},
-            {"bytes_per_record", static_cast<double>(full.space.used_bytes) / static_cast<double>(full.records)},
+            {"bytes_per_record",
+             static_cast<double>(full.space.used_bytes) / static_cast<double>(full.records)},
             {"rows", rows}};
   }
 
@@ -85,13 +88,16 @@ class Bench {
     statuses_.assign(n, KeyStatus::corrupt);
     for (std::size_t i = 0; i < n; ++i) {
       dataset_.write_key(first + i, keys_.data() + i * o_.key_bytes);
-      dataset_.write_value(first + i, operation == Operation::update ? 1 : 0, values_.data() + i * o_.value_bytes);
+      dataset_.write_value(first + i, operation == Operation::update ? 1 : 0,
+                           values_.data() + i * o_.value_bytes);
     }
     Column const keys{keys_.data(), nullptr, o_.key_bytes, n, Place::host};
     Column const values{values_.data(), nullptr, o_.value_bytes, n, Place::host};
     require(call(store, operation, keys, values), kNames[static_cast<std::size_t>(operation)]);
-    KeyStatus const expected = operation == Operation::search_miss ? KeyStatus::not_found : KeyStatus::ok;
-    if (std::count(statuses_.begin(), statuses_.end(), expected) != static_cast<std::ptrdiff_t>(n)) {
+    KeyStatus const expected =
+        operation == Operation::search_miss ? KeyStatus::not_found : KeyStatus::ok;
+    if (std::count(statuses_.begin(), statuses_.end(), expected) !=
+        static_cast<std::ptrdiff_t>(n)) {
       throw Failure(std::string(kNames[static_cast<std::size_t>(operation)]) +
                     ": a key has another status than expected");
     }
@@ -102,7 +108,9 @@ class Bench {
       case Operation::insert: return store.put(keys, values, statuses_);
       case Operation::update: return store.put(keys, values, statuses_);
       case Operation::erase: return store.erase(keys, statuses_);
-      default: return store.get(keys, {values_.data(), o_.value_bytes, keys.count, Place::host}, statuses_);
+      default:
+        return store.get(keys, {values_.data(), o_.value_bytes, keys.count, Place::host},
+                         statuses_);
     }
   }
 
@@ -146,17 +154,19 @@ class Bench {
 };
 
 void print(Options const& o, Json const& layout) {
-  std::printf("layout %s, %s: %s records, load factor %.4f, %.1f bytes a record (%u-byte keys, %u-byte values)\n",
-              layout["layout"].get<std::string>().c_str(), o.shape.c_str(), layout["records"].dump().c_str(),
-              layout["load_factor"].get<double>(), layout["bytes_per_record"].get<double>(), o.key_bytes,
-              o.value_bytes);
-  std::printf("  %-12s %12s %12s %12s %12s %13s\n", "operation", "PM reads/op", "PM writes/op", "most reads",
-              "most writes", "orders/batch");
+  std::printf(
+      "layout %s, %s: %s records, load factor %.4f, %.1f bytes a record (%u-byte keys, %u-byte "
+      "values)\n",
+      layout["layout"].get<std::string>().c_str(), o.shape.c_str(),
+      layout["records"].dump().c_str(), layout["load_factor"].get<double>(),
+      layout["bytes_per_record"].get<double>(), o.key_bytes, o.value_bytes);
+  std::printf("  %-12s %12s %12s %12s %12s %13s\n", "operation", "PM reads/op", "PM writes/op",
+              "most reads", "most writes", "orders/batch");
   for (Json const& row : layout["rows"]) {
-    std::printf("  %-12s %12.4f %12.4f %12s %12s %13s\n", row["operation"].get<std::string>().c_str(),
-                row["pm_reads_per_op"].get<double>(), row["pm_writes_per_op"].get<double>(),
-                row["most_pm_reads"].dump().c_str(), row["most_pm_writes"].dump().c_str(),
-                row["orders_per_batch"].dump().c_str());
+    std::printf("  %-12s %12.4f %12.4f %12s %12s %13s\n",
+                row["operation"].get<std::string>().c_str(), row["pm_reads_per_op"].get<double>(),
+                row["pm_writes_per_op"].get<double>(), row["most_pm_reads"].dump().c_str(),
+                row["most_pm_writes"].dump().c_str(), row["orders_per_batch"].dump().c_str());
   }
 }
 
@@ -186,11 +196,14 @@ int run(Options const& o) {
 
 Command add_accesses(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app =
-      program.add_subcommand("accesses", "Exact PM reads, PM writes, ordering points and bytes a record");
+  CommandLine& app = program.add_subcommand(
+      "accesses", "Exact PM reads, PM writes, ordering points and bytes a record");
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
-  app.add_option("--top-level", o->top_level, "log2 of the top level's buckets").shows_default().check(range(12, 26));
-  app.add_option("--load-factor", o->load_factor, "How full the table is when counting (in_place: at most 0.8)")
+  app.add_option("--top-level", o->top_level, "log2 of the top level's buckets")
+      .shows_default()
+      .check(range(12, 26));
+  app.add_option("--load-factor", o->load_factor,
+                 "How full the table is when counting (in_place: at most 0.8)")
       .shows_default()
       .check(range(0.1, 0.97));
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));

@@ -1,8 +1,9 @@
-// `perdure-bench batches`: gets, misses, skewed gets, inserts, updates and erasures at several batch sizes on one
-// store, with arrays where the device has them nearest or in host memory. Of each, the median of several samples.
+// `perdure-bench batches`: gets, misses, skewed gets, inserts, updates and erasures at several
+// batch sizes on one store, with arrays where the device has them nearest or in host memory. Of
+// each, the median of several samples.
 //
-// Invariant: the clock runs from a call of the store to its return; keys and values are made and moved
-// before, and the last batch of every row is checked, value by value, after.
+// Invariant: the clock runs from a call of the store to its return; keys and values are made and
+// moved before, and the last batch of every row is checked, value by value, after.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -44,9 +45,10 @@ struct Options {
   std::string json;
 };
 
-constexpr std::size_t kOpsOfSample = std::size_t{1} << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 21;                        // batches, which settle how gets gather
-constexpr std::size_t kDrawn = std::size_t{1} << 14;         // records that one generator draws
+constexpr std::size_t kOpsOfSample = std::size_t{1}
+                                     << 22;  // small batches: so many a sample, at most
+constexpr std::size_t kWarmUps = 21;  // batches, which settle how gets gather
+constexpr std::size_t kDrawn = std::size_t{1} << 14;  // records that one generator draws
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
 Gather gather_named(std::string const& text) {
@@ -67,8 +69,10 @@ class Bench {
  public:
   explicit Bench(Options const& o)
       : o_(o),
-        place_((o.place.empty() ? o.device == "cuda" : o.place == "device") ? Place::device : Place::host),
-        most_(std::size_t{1} << std::max(o.write_batch, *std::max_element(o.batches.begin(), o.batches.end()))),
+        place_((o.place.empty() ? o.device == "cuda" : o.place == "device") ? Place::device
+                                                                            : Place::host),
+        most_(std::size_t{1} << std::max(o.write_batch,
+                                         *std::max_element(o.batches.begin(), o.batches.end()))),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
         pool_(o.pool),
         ids_(most_),
@@ -84,7 +88,9 @@ class Bench {
     insert(store);
     auto const uniform = [&](Random& random) { return below(random, o_.records); };
     gets(store, "get, all hit, uniform", uniform, true);
-    gets(store, "get, all miss", [&](Random& random) { return o_.records + below(random, o_.records); }, false);
+    gets(
+        store, "get, all miss",
+        [&](Random& random) { return o_.records + below(random, o_.records); }, false);
     Zipf const zipf(o_.records, o_.theta);
     Scramble const scramble(o_.records);
     gets(store, "get, Zipf", [&](Random& random) { return scramble(zipf(random)); }, true);
@@ -132,7 +138,8 @@ class Bench {
         generators,
         [&](std::size_t g) {
           Random random(mix(o_.seed + mix(generators_ + g)));
-          for (std::size_t i = g * kDrawn; i < std::min(n, (g + 1) * kDrawn); ++i) ids_[i] = choose(random);
+          for (std::size_t i = g * kDrawn; i < std::min(n, (g + 1) * kDrawn); ++i)
+            ids_[i] = choose(random);
         },
         2);
     generators_ += generators;
@@ -143,7 +150,9 @@ class Bench {
     keys_.send(n);
   }
   void make_values(std::size_t n, std::uint64_t version) {
-    on_all_cores(n, [this, version](std::size_t i) { dataset_.write_value(ids_[i], version, values_.host(i)); });
+    on_all_cores(n, [this, version](std::size_t i) {
+      dataset_.write_value(ids_[i], version, values_.host(i));
+    });
     values_.send(n);
   }
 
@@ -182,7 +191,8 @@ class Bench {
     for (std::uint32_t const log2 : o_.batches) get(store, what, std::size_t{1} << log2, hit);
   }
 
-  /// What the cache learns from: gets drawn like those that will be measured, but not the same ones.
+  /// What the cache learns from: gets drawn like those that will be measured, but not the same
+  /// ones.
   template <class Draw>
   void load_cache(Store& store, Draw draw) {
     std::size_t const n = std::min(most_, std::size_t{1} << 18);
@@ -192,7 +202,8 @@ class Bench {
         require(store.get(keys_.column(at, n), out_.output(n), {}), "get");
     }
     CacheReport const report = require(store.load_cache(), "load the cache");
-    std::printf("  cache: %llu records, %.1f MB, loaded in %.4f s\n", static_cast<unsigned long long>(report.records),
+    std::printf("  cache: %llu records, %.1f MB, loaded in %.4f s\n",
+                static_cast<unsigned long long>(report.records),
                 static_cast<double>(report.bytes) * 1e-6, report.seconds);
     if (report.corrupt > 0) throw Failure("the cache found corrupt records");
   }
@@ -204,14 +215,16 @@ class Bench {
     };
     for (std::size_t k = 0; k < kWarmUps; ++k) one(out_, k, {});
     Row row{what, n, {}, 0};
-    std::size_t const calls = std::max<std::size_t>(o_.in_flight, std::min(kOpsOfSample, most_) / n);
+    std::size_t const calls =
+        std::max<std::size_t>(o_.in_flight, std::min(kOpsOfSample, most_) / n);
     for (std::uint32_t r = 0; r < o_.repeats; ++r) {
       double const seconds = timed([&] {
         std::vector<std::jthread> others;
         auto const share = [&](Array& out, std::size_t first) {
           for (std::size_t k = first; k < calls; k += o_.in_flight) one(out, k, {});
         };
-        for (std::size_t t = 1; t < o_.in_flight; ++t) others.emplace_back([&, t] { share(*more_outs_[t - 1], t); });
+        for (std::size_t t = 1; t < o_.in_flight; ++t)
+          others.emplace_back([&, t] { share(*more_outs_[t - 1], t); });
         share(out_, 0);
       });
       row.mops.push_back(static_cast<double>(calls * n) / seconds * 1e-6);
@@ -228,8 +241,9 @@ class Bench {
     std::atomic<std::uint64_t> faults = 0;
     on_all_cores(statuses.size() / step, [&](std::size_t k) {
       std::size_t const i = k * step;
-      bool const good = hit ? statuses[i] == KeyStatus::ok && dataset_.holds(out_.host(i), ids_[first + i], 0)
-                            : statuses[i] == KeyStatus::not_found;
+      bool const good =
+          hit ? statuses[i] == KeyStatus::ok && dataset_.holds(out_.host(i), ids_[first + i], 0)
+              : statuses[i] == KeyStatus::not_found;
       if (!good) ++faults;
     });
     row.faults += faults;
@@ -254,10 +268,11 @@ class Bench {
 
   /// The last thing done: every batch takes other records away, until half of them are gone.
   void erases(Store& store) {
-    std::size_t const n =
-        std::min<std::uint64_t>(std::uint64_t{1} << o_.write_batch, std::max<std::uint64_t>(1, o_.records / 2));
+    std::size_t const n = std::min<std::uint64_t>(std::uint64_t{1} << o_.write_batch,
+                                                  std::max<std::uint64_t>(1, o_.records / 2));
     Row row{"erase", n, {}, 0};
-    for (std::uint64_t done = 0; done + n <= o_.records / 2 + 1 && row.mops.size() < o_.repeats; done += n) {
+    for (std::uint64_t done = 0; done + n <= o_.records / 2 + 1 && row.mops.size() < o_.repeats;
+         done += n) {
       for (std::size_t i = 0; i < n; ++i) ids_[i] = done + i;
       make_keys(n);
       double const seconds = timed([&] { require(store.erase(keys_.column(0, n)), "erase"); });
@@ -270,18 +285,23 @@ class Bench {
   }
 
   void print(Stats const& stats) const {
-    std::printf("%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
-                stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes, o_.value_bytes,
-                place_ == Place::device ? "GPU" : "host", o_.layout.c_str(),
-                static_cast<double>(stats.memory.mirror_bytes) * 1e-6, stats.memory.note.empty() ? "" : ", without ",
-                stats.memory.note.c_str());
+    std::printf(
+        "%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
+        stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes,
+        o_.value_bytes, place_ == Place::device ? "GPU" : "host", o_.layout.c_str(),
+        static_cast<double>(stats.memory.mirror_bytes) * 1e-6,
+        stats.memory.note.empty() ? "" : ", without ", stats.memory.note.c_str());
     Json list = Json::array();
     for (Row const& row : rows_) {
       double const middle = median(row.mops);
-      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(), static_cast<int>(std::bit_width(row.batch)) - 1,
-                  middle, row.faults > 0 ? "  WRONG ANSWERS" : "");
-      list.push_back(
-          {{"what", row.what}, {"batch", row.batch}, {"mops", middle}, {"samples", row.mops}, {"faults", row.faults}});
+      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(),
+                  static_cast<int>(std::bit_width(row.batch)) - 1, middle,
+                  row.faults > 0 ? "  WRONG ANSWERS" : "");
+      list.push_back({{"what", row.what},
+                      {"batch", row.batch},
+                      {"mops", middle},
+                      {"samples", row.mops},
+                      {"faults", row.faults}});
     }
     write_json(o_.json, {{"command", "batches"},
                          {"version", version()},
@@ -315,8 +335,8 @@ class Bench {
 
 Command add_batches(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app =
-      program.add_subcommand("batches", "Gets, misses, inserts, updates and erasures at several batch sizes");
+  CommandLine& app = program.add_subcommand(
+      "batches", "Gets, misses, inserts, updates and erasures at several batch sizes");
   app.add_option("--records", o->records).shows_default().check(positive());
   app.add_option("--batches", o->batches, "Operations a batch of gets, as powers of two")
       .separated_by(',')
@@ -327,30 +347,41 @@ Command add_batches(CommandLine& program) {
       .check(range(0, 28));
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
-  app.add_option("--theta", o->theta, "Skew of the Zipfian gets").shows_default().check(range(0.0, 0.9999));
+  app.add_option("--theta", o->theta, "Skew of the Zipfian gets")
+      .shows_default()
+      .check(range(0.0, 0.9999));
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
-  app.add_option("--place", o->place, "Where keys and values lie: host or device (default: device with cuda)")
+  app.add_option("--place", o->place,
+                 "Where keys and values lie: host or device (default: device with cuda)")
       .check(one_of({"host", "device"}));
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
   app.add_option("--gather", o->gather)
       .shows_default()
       .check(one_of({"automatic", "at_once", "in_order", "by_host", "shared"}));
-  app.add_option("--memory-budget", o->memory_budget, "Bytes of the device's memory; 0 = most of what is free");
-  app.add_option("--cache", o->cache,
-                 "Share of the records (layout in_place: of the buckets) that the cache has room for")
+  app.add_option("--memory-budget", o->memory_budget,
+                 "Bytes of the device's memory; 0 = most of what is free");
+  app.add_option(
+         "--cache", o->cache,
+         "Share of the records (layout in_place: of the buckets) that the cache has room for")
       .shows_default()
       .check(range(0.0, 2.0));
-  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--cache-policy", o->cache_policy)
+      .shows_default()
+      .check(one_of(cache_policy_names()));
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--in-flight", o->in_flight, "Batches of gets at a time, each from a thread of its own")
+  app.add_option("--in-flight", o->in_flight,
+                 "Batches of gets at a time, each from a thread of its own")
       .shows_default()
       .check(range(1, 16));
   app.add_option("--repeats", o->repeats).shows_default().check(positive());
-  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
-  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+               "Check each record's checksum (default: yes)");
+  app.add_option("--pool", o->pool,
+                 "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return Bench(*o).go(); }};
 }
 

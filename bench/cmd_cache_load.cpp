@@ -1,6 +1,7 @@
-// `perdure-bench cache-load`: gets that go on while the cache is loaded anew (GPHash's figure 15): of records, or of
-// buckets in layout in_place. One thread gets batch after batch; another loads the cache a few times. Of each batch
-// it notes when it ended, how long it took, and whether a load was under way.
+// `perdure-bench cache-load`: gets that go on while the cache is loaded anew (GPHash's figure 15):
+// of records, or of buckets in layout in_place. One thread gets batch after batch; another loads
+// the cache a few times. Of each batch it notes when it ended, how long it took, and whether a load
+// was under way.
 //
 // Invariant: a batch's time runs from the call to its return, and every value is compared after it.
 #include <algorithm>
@@ -41,7 +42,7 @@ struct Options {
 using Clock = std::chrono::steady_clock;
 
 struct Batch {
-  double end = 0;      // seconds since the first
+  double end = 0;  // seconds since the first
   double seconds = 0;  // of the call
   bool loading = false;
 };
@@ -71,9 +72,13 @@ Store create(Options const& o, std::string const& path) {
 class Bench {
  public:
   explicit Bench(Options const& o)
-      : o_(o), file_(o.pool), store_(create(o, file_.path())), dataset_(o.seed, o.key_bytes, o.value_bytes) {
+      : o_(o),
+        file_(o.pool),
+        store_(create(o, file_.path())),
+        dataset_(o.seed, o.key_bytes, o.value_bytes) {
     RequestStream load(Workload::load, o.records, 0, o.seed);
-    add(Driver(dataset_, std::max(o.batch, std::size_t{1} << 16), Place::host).run(store_, load, o.records));
+    add(Driver(dataset_, std::max(o.batch, std::size_t{1} << 16), Place::host)
+            .run(store_, load, o.records));
   }
 
   int go() {
@@ -120,7 +125,8 @@ class Bench {
     done_.store(true);
   }
 
-  /// Throughput of the calls that a load was beside, or of those before the first load, or of all other later ones.
+  /// Throughput of the calls that a load was beside, or of those before the first load, or of all
+  /// other later ones.
   template <class Take>
   [[nodiscard]] double mops(Take take) const {
     double seconds = 0;
@@ -150,9 +156,12 @@ class Bench {
       if (load.report.corrupt > 0) throw Failure("the cache found corrupt records");
     }
     Json timeline = Json::array();
-    for (Batch const& batch : batches_) timeline.push_back({batch.end, batch.seconds, batch.loading});
-    std::printf("%s: gets %.3f Mop/s before, %.3f beside a load, %.3f between loads; %zu loads, median %.4f s\n",
-                store_.stats().machine.c_str(), before, during, after, loads_.size(), median(seconds));
+    for (Batch const& batch : batches_)
+      timeline.push_back({batch.end, batch.seconds, batch.loading});
+    std::printf(
+        "%s: gets %.3f Mop/s before, %.3f beside a load, %.3f between loads; %zu loads, median "
+        "%.4f s\n",
+        store_.stats().machine.c_str(), before, during, after, loads_.size(), median(seconds));
     std::printf("  answers checked %llu, wrong %llu\n", static_cast<unsigned long long>(checked_),
                 static_cast<unsigned long long>(faults_));
     write_json(o_.json, {{"command", "cache-load"},
@@ -182,7 +191,7 @@ class Bench {
   std::atomic<std::uint32_t> loads_begun_{0};
   std::atomic<std::uint32_t> loads_ended_{0};
   std::atomic<bool> done_{false};
-  Status failed_;            // the loader's, until done_
+  Status failed_;  // the loader's, until done_
   std::vector<Load> loads_;  // likewise
   std::vector<Batch> batches_;
   std::uint64_t checked_ = 0;
@@ -200,10 +209,13 @@ Command add_cache_load(CommandLine& program) {
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--theta", o->theta, "Skew of the gets").shows_default().check(range(0.0, 0.9999));
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
-  app.add_option("--cache", o->cache, "Share of the records (layout in_place: of the buckets) that it has room for")
+  app.add_option("--cache", o->cache,
+                 "Share of the records (layout in_place: of the buckets) that it has room for")
       .shows_default()
       .check(range(0.001, 2.0));
-  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--cache-policy", o->cache_policy)
+      .shows_default()
+      .check(one_of(cache_policy_names()));
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--loads", o->loads, "Loads of the cache").shows_default().check(positive());
@@ -211,9 +223,12 @@ Command add_cache_load(CommandLine& program) {
       .shows_default()
       .check(range(0.01, 60.0));
   app.add_option("--seed", o->seed).shows_default();
-  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads, "Check each record's checksum (default: yes)");
-  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
+               "Check each record's checksum (default: yes)");
+  app.add_option("--pool", o->pool,
+                 "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return Bench(*o).go(); }};
 }
 

@@ -1,6 +1,6 @@
-// `perdure-bench durability`: what a put costs when it must outlive a power loss, beside one that must
-// outlive its process only. Two stores take the same batches by turns, so that whatever else the machine
-// does meets both.
+// `perdure-bench durability`: what a put costs when it must outlive a power loss, beside one that
+// must outlive its process only. Two stores take the same batches by turns, so that whatever else
+// the machine does meets both.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -62,7 +62,8 @@ Contender contender(Options const& o, Durability durability, std::string const& 
 }
 
 /// Random records, each at the version after its last.
-std::vector<Request> next_puts(Random& random, std::vector<std::uint32_t>& versions, std::size_t n) {
+std::vector<Request> next_puts(Random& random, std::vector<std::uint32_t>& versions,
+                               std::size_t n) {
   std::vector<Request> puts(n);
   for (Request& put : puts) {
     put.id = below(random, versions.size());
@@ -73,7 +74,8 @@ std::vector<Request> next_puts(Random& random, std::vector<std::uint32_t>& versi
 }
 
 template <class Each>
-void in_batches(Options const& o, Action action, std::vector<std::uint32_t> const& versions, Each const& each) {
+void in_batches(Options const& o, Action action, std::vector<std::uint32_t> const& versions,
+                Each const& each) {
   std::vector<Request> requests;
   for (std::uint64_t first = 0; first < o.records; first += o.batch) {
     requests.clear();
@@ -100,9 +102,10 @@ Json speed(Contender const& c, Options const& o) {
 }
 
 void print(char const* level, Json const& j) {
-  std::printf("%-8s %10.3f %10.3f %10.0f %10.0f %10.0f %12llu  %s\n", level, j["mops"].get<double>(),
-              j["mops_overall"].get<double>(), j["p50_us"].get<double>(), j["p99_us"].get<double>(),
-              j["max_us"].get<double>(), static_cast<unsigned long long>(j["checkpoints"].get<std::uint64_t>()),
+  std::printf("%-8s %10.3f %10.3f %10.0f %10.0f %10.0f %12llu  %s\n", level,
+              j["mops"].get<double>(), j["mops_overall"].get<double>(), j["p50_us"].get<double>(),
+              j["p99_us"].get<double>(), j["max_us"].get<double>(),
+              static_cast<unsigned long long>(j["checkpoints"].get<std::uint64_t>()),
               j["survives"].get<std::string>().c_str());
 }
 
@@ -119,11 +122,13 @@ Json report(Options const& o, Contender const& process, Contender const& power) 
             {"log_dir", o.log_dir},
             {"log_bytes", o.log_bytes},
             {"summary",
-             "puts of random records by one client that waits for each batch; the stores by turns; mops is "
+             "puts of random records by one client that waits for each batch; the stores by turns; "
+             "mops is "
              "that of the median batch, mops_overall of all, checkpoints included"},
             {"process", speed(process, o)},
             {"power", speed(power, o)}};
-  json["p50_ratio"] = json["power"]["p50_us"].get<double>() / json["process"]["p50_us"].get<double>();
+  json["p50_ratio"] =
+      json["power"]["p50_us"].get<double>() / json["process"]["p50_us"].get<double>();
   json["checked"] = 2 * o.records;
   json["faults"] = process.faults + power.faults;
   return json;
@@ -158,14 +163,15 @@ int run(Options const& o) {
   for (Contender* const c : both) require(c->store.close(), "close");
   std::FILE* const to = o.json == "-" ? stderr : stdout;
   if (to == stdout) {
-    std::printf("%-8s %10s %10s %10s %10s %10s %12s  survives\n", "", "Mop/s", "overall", "p50 us", "p99 us", "max us",
-                "checkpoints");
+    std::printf("%-8s %10s %10s %10s %10s %10s %12s  survives\n", "", "Mop/s", "overall", "p50 us",
+                "p99 us", "max us", "checkpoints");
     print("process", json["process"]);
     print("power", json["power"]);
-    std::printf("puts of %zu records of %u + %u bytes, %s; log: %s\n", o.batch, o.key_bytes, o.value_bytes,
-                json["power"]["machine"].get<std::string>().c_str(),
+    std::printf("puts of %zu records of %u + %u bytes, %s; log: %s\n", o.batch, o.key_bytes,
+                o.value_bytes, json["power"]["machine"].get<std::string>().c_str(),
                 json["power"]["log_method"].get<std::string>().c_str());
-    std::printf("%llu values read back, %llu wrong\n", static_cast<unsigned long long>(2 * o.records),
+    std::printf("%llu values read back, %llu wrong\n",
+                static_cast<unsigned long long>(2 * o.records),
                 static_cast<unsigned long long>(json["faults"].get<std::uint64_t>()));
   }
   for (Contender const* const c : both)
@@ -178,20 +184,28 @@ int run(Options const& o) {
 
 Command add_durability(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app =
-      program.add_subcommand("durability", "Puts that outlive a power loss beside puts that outlive their process");
-  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end").required();
-  app.add_option("--records", o->records, "Records in the stores").shows_default().check(positive());
-  app.add_option("--batches", o->batches, "Measured, of each store").shows_default().check(positive());
+  CommandLine& app = program.add_subcommand(
+      "durability", "Puts that outlive a power loss beside puts that outlive their process");
+  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end")
+      .required();
+  app.add_option("--records", o->records, "Records in the stores")
+      .shows_default()
+      .check(positive());
+  app.add_option("--batches", o->batches, "Measured, of each store")
+      .shows_default()
+      .check(positive());
   app.add_option("--batch", o->batch, "Puts a batch").shows_default().check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--log-bytes", o->log_bytes, "Size of the log").shows_default().check(positive());
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--pool", o->pool, "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
+  app.add_option(
+      "--pool", o->pool,
+      "Where the pools are made, with .process and .power behind (default: in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

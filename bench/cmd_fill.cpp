@@ -1,9 +1,10 @@
-// `perdure-bench fill`: a load that lets the table grow. After each batch it notes how full the table is, as
-// GPHash's figure 7 samples it ("after every 16K insertions during the load phase"), and how long the batch
-// took: the batch in which the table grew took as much longer than those around it as the growth did.
+// `perdure-bench fill`: a load that lets the table grow. After each batch it notes how full the
+// table is, as GPHash's figure 7 samples it ("after every 16K insertions during the load phase"),
+// and how long the batch took: the batch in which the table grew took as much longer than those
+// around it as the growth did.
 //
-// Invariant: the clock runs from a call of the subject to its return, with its arrays in GPU memory where it is on
-// a GPU; every record is read back in the end.
+// Invariant: the clock runs from a call of the subject to its return, with its arrays in GPU memory
+// where it is on a GPU; every record is read back in the end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,7 +35,8 @@ struct Options {
   std::string json;
 };
 
-constexpr std::uint64_t kFirstTable = 64;  // the table is sized for one 64th of the records unless told otherwise
+// the table is sized for one 64th of the records unless told otherwise
+constexpr std::uint64_t kFirstTable = 64;
 
 /// After one batch.
 struct Sample {
@@ -43,7 +45,9 @@ struct Sample {
   std::uint64_t growths = 0;
   double seconds = 0;
 
-  [[nodiscard]] double load_factor() const { return static_cast<double>(records) / static_cast<double>(slots); }
+  [[nodiscard]] double load_factor() const {
+    return static_cast<double>(records) / static_cast<double>(slots);
+  }
 };
 
 class Fill {
@@ -55,12 +59,13 @@ class Fill {
         keys_(o.batch, o.key_bytes, nearest(o)),
         values_(o.batch, o.value_bytes, nearest(o)),
         statuses_(o.batch) {
-    peers::PeerOptions options;
+    baselines::BaselineOptions options;
     options.device = device_named(o.device);
     options.key_bytes = o.key_bytes;
     options.value_bytes = o.value_bytes;
-    options.expected_records =
-        o.expected_records == 0 ? std::max<std::uint64_t>(1, o.records / kFirstTable) : o.expected_records;
+    options.expected_records = o.expected_records == 0
+                                   ? std::max<std::uint64_t>(1, o.records / kFirstTable)
+                                   : o.expected_records;
     options.threads = o.threads;
     subject_ = make_subject(who, file_.path(), options, o.verify_reads);
     note(0);
@@ -68,7 +73,8 @@ class Fill {
 
   void go() {
     for (std::uint64_t done = 0; done < o_.records; done += o_.batch) put(done, count_from(done));
-    for (std::uint64_t done = 0; done < o_.records; done += o_.batch) read_back(done, count_from(done));
+    for (std::uint64_t done = 0; done < o_.records; done += o_.batch)
+      read_back(done, count_from(done));
   }
 
   [[nodiscard]] Json report(std::string const& who) const;
@@ -83,7 +89,7 @@ class Fill {
   }
 
   void note(double seconds) {
-    peers::PeerStats const stats = subject_->stats();
+    baselines::BaselineStats const stats = subject_->stats();
     samples_.push_back({stats.records, stats.slots, stats.growths, seconds});
   }
 
@@ -100,8 +106,8 @@ class Fill {
   void put(std::uint64_t first, std::size_t count) {
     make(first, count);
     auto const begin = std::chrono::steady_clock::now();
-    Status const status =
-        subject_->put(keys_.column(0, count), values_.column(0, count), std::span(statuses_).first(count));
+    Status const status = subject_->put(keys_.column(0, count), values_.column(0, count),
+                                        std::span(statuses_).first(count));
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
     require(status, "put");
     note(took.count());
@@ -112,14 +118,16 @@ class Fill {
     make(first, count);
     std::fill_n(values_.host(0), count * o_.value_bytes, std::byte{0});
     values_.send(count);
-    require(subject_->get(keys_.column(0, count), values_.output(count), std::span(statuses_).first(count)), "get");
+    require(subject_->get(keys_.column(0, count), values_.output(count),
+                          std::span(statuses_).first(count)),
+            "get");
     values_.fetch(count);
     on_all_cores(count, [this, first](std::size_t i) {
       if (!dataset_.holds(values_.host(i), first + i, 0)) statuses_[i] = KeyStatus::corrupt;
     });
-    faults_ += static_cast<std::uint64_t>(std::count_if(statuses_.begin(),
-                                                        statuses_.begin() + static_cast<std::ptrdiff_t>(count),
-                                                        [](KeyStatus s) { return s != KeyStatus::ok; }));
+    faults_ += static_cast<std::uint64_t>(
+        std::count_if(statuses_.begin(), statuses_.begin() + static_cast<std::ptrdiff_t>(count),
+                      [](KeyStatus s) { return s != KeyStatus::ok; }));
     checked_ += count;
   }
 
@@ -128,13 +136,14 @@ class Fill {
   Dataset dataset_;
   Array keys_, values_;
   std::vector<KeyStatus> statuses_;
-  std::unique_ptr<peers::Peer> subject_;
+  std::unique_ptr<baselines::Baseline> subject_;
   std::vector<Sample> samples_;  // the first is the empty table
   std::uint64_t checked_ = 0;
   std::uint64_t faults_ = 0;
 };
 
-/// Each batch in which the table grew: its time, beyond the median of the batches that grew nothing.
+/// Each batch in which the table grew: its time, beyond the median of the batches that grew
+/// nothing.
 Json growths_of(std::span<Sample const> samples) {
   std::vector<double> quiet;
   for (std::size_t i = 1; i < samples.size(); ++i)
@@ -173,12 +182,13 @@ Json Fill::report(std::string const& who) const {
 
 void print(Json const& r) {
   std::printf("%-13s load %.3f Mop/s, most load factor %.4f, %s answers checked, %s wrong\n",
-              r["subject"].get<std::string>().c_str(), r["mops"].get<double>(), r["load_factor_most"].get<double>(),
-              r["checked"].dump().c_str(), r["faults"].dump().c_str());
+              r["subject"].get<std::string>().c_str(), r["mops"].get<double>(),
+              r["load_factor_most"].get<double>(), r["checked"].dump().c_str(),
+              r["faults"].dump().c_str());
   for (Json const& growth : r["growths"]) {
-    std::printf("  grew from %12s to %12s slots at load factor %.4f in %.4f s\n", growth["slots_before"].dump().c_str(),
-                growth["slots_after"].dump().c_str(), growth["load_factor_before"].get<double>(),
-                growth["seconds"].get<double>());
+    std::printf("  grew from %12s to %12s slots at load factor %.4f in %.4f s\n",
+                growth["slots_before"].dump().c_str(), growth["slots_after"].dump().c_str(),
+                growth["load_factor_before"].get<double>(), growth["seconds"].get<double>());
   }
 }
 
@@ -207,10 +217,14 @@ int run(Options const& o) {
 
 Command add_fill(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("fill", "A load that grows the table: how full it gets, how long it takes");
+  CommandLine& app = program.add_subcommand(
+      "fill", "A load that grows the table: how full it gets, how long it takes");
   app.add_option("--records", o->records).shows_default().check(positive());
-  app.add_option("--expected-records", o->expected_records, "Size the first table for so many (default: a 64th)");
-  app.add_option("--batch", o->batch, "Records a put; a sample follows each").shows_default().check(positive());
+  app.add_option("--expected-records", o->expected_records,
+                 "Size the first table for so many (default: a 64th)");
+  app.add_option("--batch", o->batch, "Records a put; a sample follows each")
+      .shows_default()
+      .check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(one_of({8, 32}));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
@@ -222,8 +236,10 @@ Command add_fill(CommandLine& program) {
   app.add_option("--seed", o->seed).shows_default();
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
                "Have Perdure check checksums when records are read back (default: yes)");
-  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--pool", o->pool,
+                 "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

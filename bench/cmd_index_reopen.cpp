@@ -1,6 +1,6 @@
-// `perdure-bench index-reopen`: how long tables take until they answer again after their process was killed while it
-// inserted (table 1 of Dash's paper), and how their throughput comes back (figure 14): Dash makes segments sound as
-// they are reached.
+// `perdure-bench index-reopen`: how long tables take until they answer again after their process
+// was killed while it inserted (table 1 of Dash's paper), and how their throughput comes back
+// (figure 14): Dash makes segments sound as they are reached.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 #include "commands.hpp"
 #include "common.hpp"
-#include "cpu_peer.hpp"
+#include "cpu_baseline.hpp"
 #include "index_keys.hpp"
 #include "killed_child.hpp"
 
@@ -29,10 +29,12 @@ struct Options {
   std::string json;
 };
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
-cpu_peers::Options table_options(std::string const& index, std::uint64_t records) {
-  cpu_peers::Options options;
+cpu_baselines::Options table_options(std::string const& index, std::uint64_t records) {
+  cpu_baselines::Options options;
   options.index = index;
   options.reserve_bytes = pool_bytes_for(records, false);
   options.max_bytes = 8 * options.reserve_bytes;
@@ -41,16 +43,17 @@ cpu_peers::Options table_options(std::string const& index, std::uint64_t records
 }
 
 /// Loads, and goes on inserting until it is killed.
-void load_and_go_on(cpu_peers::Options const& options, std::string const& path, std::uint64_t records) {
-  static std::unique_ptr<cpu_peers::Table> table;  // it ends with its process
-  table = require(cpu_peers::create(path, options), "create " + path);
-  static std::unique_ptr<cpu_peers::Session> session;
-  session = table->session(cpu_peers::HostKind::flushed);
+void load_and_go_on(cpu_baselines::Options const& options, std::string const& path,
+                    std::uint64_t records) {
+  static std::unique_ptr<cpu_baselines::Table> table;  // it ends with its process
+  table = require(cpu_baselines::create(path, options), "create " + path);
+  static std::unique_ptr<cpu_baselines::Session> session;
+  session = table->session(cpu_baselines::HostKind::flushed);
   auto const insert = [](std::uint64_t from, std::uint64_t to) {
     IndexKeys const keys(false);
     for (std::uint64_t n = from; n < to; ++n) {
       session->pin();
-      if (session->insert(keys.key(n), IndexKeys::value(n)) != cpu_peers::Outcome::done)
+      if (session->insert(keys.key(n), IndexKeys::value(n)) != cpu_baselines::Outcome::done)
         throw Failure("insert: " + table->why_full().message());
       session->unpin();
     }
@@ -66,8 +69,8 @@ struct Worker {
   explicit Worker(std::size_t windows) : done(windows) {}
 };
 
-void search_until(Options const& o, cpu_peers::Table& table, std::uint64_t records, std::uint64_t seed,
-                  Clock::time_point begin, Worker& worker) {
+void search_until(Options const& o, cpu_baselines::Table& table, std::uint64_t records,
+                  std::uint64_t seed, Clock::time_point begin, Worker& worker) {
   auto const session = table.session(host_named(o.host));
   IndexKeys const keys(false);
   std::uint64_t state = IndexKeys::mixed(seed);
@@ -75,7 +78,8 @@ void search_until(Options const& o, cpu_peers::Table& table, std::uint64_t recor
     session->pin();
     std::uint64_t const n = IndexKeys::mixed(++state) % records;
     std::uint64_t value = 0;
-    worker.faults += session->find(keys.key(n), value) != cpu_peers::Outcome::done || value != IndexKeys::value(n);
+    worker.faults += session->find(keys.key(n), value) != cpu_baselines::Outcome::done ||
+                     value != IndexKeys::value(n);
     session->unpin();
     ++worker.checked;
     auto const window = static_cast<std::size_t>(seconds_since(begin) * 1e3 / o.window_ms);
@@ -86,29 +90,31 @@ void search_until(Options const& o, cpu_peers::Table& table, std::uint64_t recor
 
 Json reopen(Options const& o, std::string const& index, std::uint64_t records) {
   PoolFile const file(o.pool);
-  cpu_peers::Options const options = table_options(index, records);
+  cpu_baselines::Options const options = table_options(index, records);
   run_and_kill([&] { load_and_go_on(options, file.path(), records); });
   auto const begin = Clock::now();
-  auto const table = require(cpu_peers::open(file.path(), options), "open " + file.path());
+  auto const table = require(cpu_baselines::open(file.path(), options), "open " + file.path());
   double const open_seconds = seconds_since(begin);
-  cpu_peers::OpenTimes const times = table->open_times();
+  cpu_baselines::OpenTimes const times = table->open_times();
 
   std::vector<std::unique_ptr<Worker>> workers;
   auto const windows = static_cast<std::size_t>(o.seconds * 1e3 / o.window_ms);
-  for (std::uint32_t t = 0; t < o.threads; ++t) workers.push_back(std::make_unique<Worker>(windows));
+  for (std::uint32_t t = 0; t < o.threads; ++t)
+    workers.push_back(std::make_unique<Worker>(windows));
   auto const online = Clock::now();
   {
     std::vector<std::jthread> threads;
     for (std::uint32_t t = 0; t < o.threads; ++t)
-      threads.emplace_back([&, t] { search_until(o, *table, records, t + 1, online, *workers[t]); });
+      threads.emplace_back(
+          [&, t] { search_until(o, *table, records, t + 1, online, *workers[t]); });
   }
   Json curve = Json::array();
   std::uint64_t checked = 0, faults = 0;
   for (std::size_t w = 0; w < windows; ++w) {
     std::uint64_t done = 0;
     for (auto const& worker : workers) done += worker->done[w].load();
-    curve.push_back(
-        {static_cast<double>((w + 1) * o.window_ms) * 1e-3, static_cast<double>(done) / o.window_ms * 1e-3});
+    curve.push_back({static_cast<double>((w + 1) * o.window_ms) * 1e-3,
+                     static_cast<double>(done) / o.window_ms * 1e-3});
   }
   for (auto const& worker : workers) {
     checked += worker->checked;
@@ -135,10 +141,12 @@ int run_reopen(Options const& o) {
       good = good && r["faults"] == 0;
       if (o.json != "-")
         std::printf(
-            "%-10s %12llu records: open %8.3f ms, of which mapping %8.3f, recovery %8.3f; %s answers checked, %s"
+            "%-10s %12llu records: open %8.3f ms, of which mapping %8.3f, recovery %8.3f; %s "
+            "answers checked, %s"
             " wrong%s\n",
-            index.c_str(), static_cast<unsigned long long>(records), 1e3 * r["open_seconds"].get<double>(),
-            1e3 * r["map_seconds"].get<double>(), 1e3 * r["recover_seconds"].get<double>(), r["checked"].dump().c_str(),
+            index.c_str(), static_cast<unsigned long long>(records),
+            1e3 * r["open_seconds"].get<double>(), 1e3 * r["map_seconds"].get<double>(),
+            1e3 * r["recover_seconds"].get<double>(), r["checked"].dump().c_str(),
             r["faults"].dump().c_str(), r["faults"] == 0 ? "" : "  FAULT");
     }
   }
@@ -155,22 +163,31 @@ int run_reopen(Options const& o) {
 
 Command add_index_reopen(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app =
-      program.add_subcommand("index-reopen", "Dash and its peers after SIGKILL: until they answer, and then");
+  CommandLine& app = program.add_subcommand(
+      "index-reopen", "Dash and its baselines after SIGKILL: until they answer, and then");
   app.add_option("--index", o->indexes, "Tables, with commas")
       .separated_by(',')
       .shows_default()
-      .check(one_of(cpu_peers::names()));
-  app.add_option("--records", o->records, "Sizes, with commas").separated_by(',').shows_default().check(positive());
-  app.add_option("--threads", o->threads, "Threads that search afterwards").shows_default().check(range(1u, 200u));
+      .check(one_of(cpu_baselines::names()));
+  app.add_option("--records", o->records, "Sizes, with commas")
+      .separated_by(',')
+      .shows_default()
+      .check(positive());
+  app.add_option("--threads", o->threads, "Threads that search afterwards")
+      .shows_default()
+      .check(range(1u, 200u));
   app.add_option("--host", o->host, "ordered, flushed or emulated")
       .shows_default()
       .check(one_of({"ordered", "flushed", "emulated"}));
   app.add_option("--seconds", o->seconds, "How long to search").shows_default().check(positive());
-  app.add_option("--window-ms", o->window_ms, "Of a point of the curve").shows_default().check(positive());
+  app.add_option("--window-ms", o->window_ms, "Of a point of the curve")
+      .shows_default()
+      .check(positive());
   app.add_option("--repeats", o->repeats).shows_default().check(positive());
-  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--pool", o->pool,
+                 "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return run_reopen(*o); }};
 }
 

@@ -1,8 +1,10 @@
-// `perdure-bench indexes`: Dash beside the tables of its evaluation, one operation at a time, by threads. Each repeat
-// makes a table anew, fills it, and then inserts, searches for what is there and for what is not, mixes, and deletes.
+// `perdure-bench indexes`: Dash beside the tables of its evaluation, one operation at a time, by
+// threads. Each repeat makes a table anew, fills it, and then inserts, searches for what is there
+// and for what is not, mixes, and deletes.
 //
-// Invariants: the clock runs from when all threads may begin to when the last has ended, less what emulating takes;
-// every answer is checked; of tables that are compared, repeats follow each other in turn.
+// Invariants: the clock runs from when all threads may begin to when the last has ended, less what
+// emulating takes; every answer is checked; of tables that are compared, repeats follow each other
+// in turn.
 #include <pthread.h>
 #include <sched.h>
 
@@ -17,13 +19,13 @@
 #include "commands.hpp"
 #include "common.hpp"
 #include "cores.hpp"
-#include "cpu_peer.hpp"
+#include "cpu_baseline.hpp"
 #include "index_keys.hpp"
 
 namespace perdure::bench {
 namespace {
 
-using cpu_peers::Outcome;
+using cpu_baselines::Outcome;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -55,7 +57,7 @@ char const* const kWorkloads[] = {"insert", "search", "negative", "mixed", "dele
 /// What one workload gave in one repeat.
 struct Measured {
   double mops = 0;
-  cpu_peers::Counts counts;
+  cpu_baselines::Counts counts;
   std::uint64_t most_lines_read = 0;
 };
 
@@ -78,14 +80,15 @@ class Subject {
  public:
   Subject(Options const& o, std::string const& index, std::uint32_t threads, std::uint64_t seed)
       : o_(o), file_(o.pool), keys_(o.variable()), seed_(seed) {
-    cpu_peers::Options options;
+    cpu_baselines::Options options;
     options.index = index;
     options.key_bytes = o.variable() ? 0 : 8;
     if (o.reserve) options.reserve_bytes = pool_bytes_for(o.records + 2 * o.ops, o.variable());
     options.max_bytes = 8 * pool_bytes_for(o.records + 2 * o.ops, o.variable());
     options.emulated_cache_bytes = cache_bytes(o);
-    table_ = require(cpu_peers::create(file_.path(), options), "create " + file_.path());
-    for (std::uint32_t t = 0; t < threads; ++t) sessions_.push_back(table_->session(host_named(o.host)));
+    table_ = require(cpu_baselines::create(file_.path(), options), "create " + file_.path());
+    for (std::uint32_t t = 0; t < threads; ++t)
+      sessions_.push_back(table_->session(host_named(o.host)));
   }
 
   /// By real flushes, however the workloads run.
@@ -93,9 +96,10 @@ class Subject {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < sessions_.size(); ++t) {
       threads.emplace_back([&, t] {
-        auto const session = table_->session(cpu_peers::HostKind::flushed);
+        auto const session = table_->session(cpu_baselines::HostKind::flushed);
         std::uint64_t faults = 0;
-        in_pinned_runs(*session, o_.records * t / sessions_.size(), o_.records * (t + 1) / sessions_.size(),
+        in_pinned_runs(*session, o_.records * t / sessions_.size(),
+                       o_.records * (t + 1) / sessions_.size(),
                        [&](std::uint64_t n) { faults += insert(*session, n); });
         faults_ += faults;
       });
@@ -106,7 +110,8 @@ class Subject {
     std::vector<Part> parts(sessions_.size());
     for (auto const& session : sessions_) session->reset_counts();
     Clock::time_point begin;
-    std::barrier ready(static_cast<std::ptrdiff_t>(sessions_.size()), [&]() noexcept { begin = Clock::now(); });
+    std::barrier ready(static_cast<std::ptrdiff_t>(sessions_.size()),
+                       [&]() noexcept { begin = Clock::now(); });
     {
       std::vector<std::jthread> threads;
       for (std::size_t t = 0; t < sessions_.size(); ++t) {
@@ -123,7 +128,7 @@ class Subject {
     return settle(parts, begin);
   }
 
-  [[nodiscard]] cpu_peers::TableStats stats() { return table_->stats(false); }
+  [[nodiscard]] cpu_baselines::TableStats stats() { return table_->stats(false); }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
   [[nodiscard]] std::uint64_t checked() const { return checked_; }
 
@@ -135,7 +140,8 @@ class Subject {
     return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
   }
   template <class F>
-  static void in_pinned_runs(cpu_peers::Session& session, std::uint64_t from, std::uint64_t to, F f) {
+  static void in_pinned_runs(cpu_baselines::Session& session, std::uint64_t from, std::uint64_t to,
+                             F f) {
     for (std::uint64_t at = from; at < to;) {
       session.pin();
       for (std::uint64_t const end = std::min(to, at + kPinned); at < end; ++at) f(at);
@@ -143,24 +149,26 @@ class Subject {
     }
   }
   /// 1 for a wrong answer, as all of these.
-  [[nodiscard]] std::uint64_t insert(cpu_peers::Session& session, std::uint64_t n) const {
+  [[nodiscard]] std::uint64_t insert(cpu_baselines::Session& session, std::uint64_t n) const {
     return session.insert(keys_.key(n), IndexKeys::value(n)) != Outcome::done;
   }
-  [[nodiscard]] std::uint64_t search(cpu_peers::Session& session, std::uint64_t n) const {
+  [[nodiscard]] std::uint64_t search(cpu_baselines::Session& session, std::uint64_t n) const {
     std::uint64_t value = 0;
     return session.find(keys_.key(n), value) != Outcome::done || value != IndexKeys::value(n);
   }
-  [[nodiscard]] std::uint64_t search_absent(cpu_peers::Session& session, std::uint64_t n) const {
+  [[nodiscard]] std::uint64_t search_absent(cpu_baselines::Session& session,
+                                            std::uint64_t n) const {
     std::uint64_t value = 0;
     return session.find(keys_.key(n), value) != Outcome::absent;
   }
-  [[nodiscard]] std::uint64_t erase(cpu_peers::Session& session, std::uint64_t n) const {
+  [[nodiscard]] std::uint64_t erase(cpu_baselines::Session& session, std::uint64_t n) const {
     return session.erase(keys_.key(n)) != Outcome::done;
   }
 
   void work(std::string const& workload, std::size_t t, Part& part) {
-    cpu_peers::Session& session = *sessions_[t];
-    std::uint64_t const from = o_.ops * t / sessions_.size(), to = o_.ops * (t + 1) / sessions_.size();
+    cpu_baselines::Session& session = *sessions_[t];
+    std::uint64_t const from = o_.ops * t / sessions_.size(),
+                        to = o_.ops * (t + 1) / sessions_.size();
     std::uint64_t random = IndexKeys::mixed(seed_ * 64 + t + 1);
     auto const go = [&](auto operation) {
       in_pinned_runs(session, from, to, [&](std::uint64_t i) {
@@ -174,13 +182,17 @@ class Subject {
       });
     };
     if (workload == "insert") go([&](std::uint64_t i) { return insert(session, o_.records + i); });
-    if (workload == "search") go([&](std::uint64_t) { return search(session, below(random, o_.records)); });
+    if (workload == "search")
+      go([&](std::uint64_t) { return search(session, below(random, o_.records)); });
     if (workload == "negative")
-      go([&](std::uint64_t) { return search_absent(session, kAbsentKeys + below(random, kAbsentKeys)); });
+      go([&](std::uint64_t) {
+        return search_absent(session, kAbsentKeys + below(random, kAbsentKeys));
+      });
     if (workload == "delete") go([&](std::uint64_t i) { return erase(session, i); });
     if (workload == "mixed") {
       go([&](std::uint64_t i) {
-        return i % 5 == 0 ? insert(session, o_.records + o_.ops + i) : search(session, below(random, o_.records));
+        return i % 5 == 0 ? insert(session, o_.records + o_.ops + i)
+                          : search(session, below(random, o_.records));
       });
     }
   }
@@ -189,13 +201,15 @@ class Subject {
     double longest = 0;
     Measured measured;
     for (Part const& part : parts) {
-      if (!part.pinned) throw Failure("--pin: the system does not let threads be pinned; measure without");
-      longest = std::max(longest, std::chrono::duration<double>(part.end - begin).count() - part.emulating_seconds);
+      if (!part.pinned)
+        throw Failure("--pin: the system does not let threads be pinned; measure without");
+      longest = std::max(longest, std::chrono::duration<double>(part.end - begin).count() -
+                                      part.emulating_seconds);
       faults_ += part.faults;
       measured.most_lines_read = std::max(measured.most_lines_read, part.most_lines_read);
     }
     for (auto const& session : sessions_) {
-      cpu_peers::Counts const more = session->counts();
+      cpu_baselines::Counts const more = session->counts();
       measured.counts.operations += more.operations;
       measured.counts.lines_read += more.lines_read;
       measured.counts.lines_written += more.lines_written;
@@ -212,21 +226,23 @@ class Subject {
   IndexKeys keys_;
   std::uint64_t seed_;
   std::vector<std::size_t> const cores_ = one_of_each_core_first();
-  std::unique_ptr<cpu_peers::Table> table_;
-  std::vector<std::unique_ptr<cpu_peers::Session>> sessions_;
+  std::unique_ptr<cpu_baselines::Table> table_;
+  std::vector<std::unique_ptr<cpu_baselines::Session>> sessions_;
   std::atomic<std::uint64_t> faults_{0};
   std::uint64_t checked_ = 0;
 };
 
 /// All repeats of one table.
 struct Figures {
-  std::map<std::pair<std::string, std::uint32_t>, std::vector<Measured>> measured;  // by workload and threads
+  std::map<std::pair<std::string, std::uint32_t>, std::vector<Measured>>
+      measured;  // by workload and threads
   std::uint64_t checked = 0, faults = 0;
 };
 
 Json counts_json(Measured const& m) {
   auto const per = [&](std::uint64_t n) {
-    return static_cast<double>(n) / static_cast<double>(std::max<std::uint64_t>(1, m.counts.operations));
+    return static_cast<double>(n) /
+           static_cast<double>(std::max<std::uint64_t>(1, m.counts.operations));
   };
   return {{"lines_read", per(m.counts.lines_read)},
           {"lines_read_most", m.most_lines_read},
@@ -240,24 +256,32 @@ Json report(Options const& o, std::string const& index, Figures const& figures) 
   for (auto const& [what, repeats] : figures.measured) {
     std::vector<double> each;
     for (Measured const& one : repeats) each.push_back(one.mops);
-    Json row{{"workload", what.first}, {"threads", what.second}, {"mops", median(each)}, {"mops_each", each}};
+    Json row{{"workload", what.first},
+             {"threads", what.second},
+             {"mops", median(each)},
+             {"mops_each", each}};
     if (o.counts()) row.update(counts_json(repeats.front()));
     rows.push_back(row);
   }
-  return {{"subject", index}, {"checked", figures.checked}, {"faults", figures.faults}, {"rows", rows}};
+  return {
+      {"subject", index}, {"checked", figures.checked}, {"faults", figures.faults}, {"rows", rows}};
 }
 
 void print(Options const& o, Json const& r) {
   std::printf("%s: %s answers checked, %s wrong%s\n", r["subject"].get<std::string>().c_str(),
-              r["checked"].dump().c_str(), r["faults"].dump().c_str(), r["faults"] == 0 ? "" : "  FAULT");
+              r["checked"].dump().c_str(), r["faults"].dump().c_str(),
+              r["faults"] == 0 ? "" : "  FAULT");
   for (Json const& row : r["rows"]) {
-    std::printf("  %-9s %3s threads", row["workload"].get<std::string>().c_str(), row["threads"].dump().c_str());
+    std::printf("  %-9s %3s threads", row["workload"].get<std::string>().c_str(),
+                row["threads"].dump().c_str());
     if (!o.counts())
-      std::printf("  %8.3f Mop/s%s\n", row["mops"].get<double>(), o.host == "emulated" ? " emulated" : "");
+      std::printf("  %8.3f Mop/s%s\n", row["mops"].get<double>(),
+                  o.host == "emulated" ? " emulated" : "");
     if (o.counts()) {
       std::printf("  lines read %.3f (most %s), written %.3f, flushed %.3f; fences %.3f\n",
                   row["lines_read"].get<double>(), row["lines_read_most"].dump().c_str(),
-                  row["lines_written"].get<double>(), row["lines_flushed"].get<double>(), row["fences"].get<double>());
+                  row["lines_written"].get<double>(), row["lines_flushed"].get<double>(),
+                  row["fences"].get<double>());
     }
   }
 }
@@ -269,8 +293,10 @@ int run(Options const& o) {
       for (std::string const& index : o.indexes) {
         Subject subject(o, index, threads, o.seed + repeat);
         subject.load();
-        for (char const* workload : kWorkloads) {  // in this order, whatever the order they were named in
-          if (std::find(o.workloads.begin(), o.workloads.end(), workload) == o.workloads.end()) continue;
+        for (char const* workload :
+             kWorkloads) {  // in this order, whatever the order they were named in
+          if (std::find(o.workloads.begin(), o.workloads.end(), workload) == o.workloads.end())
+            continue;
           all[index].measured[{workload, threads}].push_back(subject.run(workload));
         }
         all[index].checked += subject.checked();
@@ -305,13 +331,17 @@ int run(Options const& o) {
 
 Command add_indexes(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("indexes", "Dash beside CCEH, Level hashing and others, by threads");
+  CommandLine& app =
+      program.add_subcommand("indexes", "Dash beside CCEH, Level hashing and others, by threads");
   app.add_option("--index", o->indexes, "Tables, with commas")
       .separated_by(',')
       .shows_default()
-      .check(one_of(cpu_peers::names()));
-  app.add_option("--records", o->records, "Records to begin with").shows_default().check(positive());
-  app.add_option("--ops", o->ops, "Operations a workload; delete takes the first records, so no more than those")
+      .check(one_of(cpu_baselines::names()));
+  app.add_option("--records", o->records, "Records to begin with")
+      .shows_default()
+      .check(positive());
+  app.add_option("--ops", o->ops,
+                 "Operations a workload; delete takes the first records, so no more than those")
       .shows_default()
       .check(positive());
   app.add_option("--threads", o->threads, "Numbers of threads, with commas")
@@ -321,10 +351,10 @@ Command add_indexes(CommandLine& program) {
   app.add_option("--keys", o->keys, "inline: 8 bytes; variable: 16, in records of their own")
       .shows_default()
       .check(one_of({"inline", "variable"}));
-  app.add_option(
-         "--host", o->host,
-         "ordered: stores alone; flushed: real flushes and fences; emulated: and as slow as Optane; counted: exact"
-         " counts in place of times")
+  app.add_option("--host", o->host,
+                 "ordered: stores alone; flushed: real flushes and fences; emulated: and as slow "
+                 "as Optane; counted: exact"
+                 " counts in place of times")
       .shows_default()
       .check(one_of({"ordered", "flushed", "counted", "emulated"}));
   app.add_option("--workload", o->workloads, "insert, search, negative, mixed, delete")
@@ -332,18 +362,24 @@ Command add_indexes(CommandLine& program) {
       .shows_default()
       .check(one_of(std::vector<std::string>(std::begin(kWorkloads), std::end(kWorkloads))));
   app.add_option("--repeats", o->repeats).shows_default().check(positive());
-  app.add_flag("--reserve,!--no-reserve", o->reserve, "Back the pool's memory beforehand (default: yes)");
-  app.add_flag("--pin", o->pin, "Keep each thread where it is, on a core of its own while there are enough");
-  app.add_option("--emulated-cache", o->emulated_cache,
-                 "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
+  app.add_flag("--reserve,!--no-reserve", o->reserve,
+               "Back the pool's memory beforehand (default: yes)");
+  app.add_flag("--pin", o->pin,
+               "Keep each thread where it is, on a core of its own while there are enough");
+  app.add_option(
+         "--emulated-cache", o->emulated_cache,
+         "Bytes of the modelled cache; by default the paper's 36.75 MiB by its 200 million records")
       .check(positive());
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--pool", o->pool, "Where files are made; removed in the end (default: a file in /dev/shm)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--pool", o->pool,
+                 "Where files are made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] {
             if (o->ops > o->records)
-              throw Failure("--ops " + std::to_string(o->ops) + ": more than there are records; give " +
-                            std::to_string(o->records) + " at most");
+              throw Failure("--ops " + std::to_string(o->ops) +
+                            ": more than there are records; give " + std::to_string(o->records) +
+                            " at most");
             return run(*o);
           }};
 }

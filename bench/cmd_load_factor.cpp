@@ -1,8 +1,9 @@
 // `perdure-bench load-factor`: how full the table gets before it must grow. Growth is switched off,
 // random unique keys are put until the store says no_space, and the records acknowledged before the
 // batch that failed are divided by the slots of all live levels. Batches are at most 1/2048 of the
-// slots near the end, so the figure is at most 0.0005 below the true one, and never above it. How fast records go in
-// is timed twice, in batches of one size: around a load of one half, and in the last tenth of the fill.
+// slots near the end, so the figure is at most 0.0005 below the true one, and never above it. How
+// fast records go in is timed twice, in batches of one size: around a load of one half, and in the
+// last tenth of the fill.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -35,7 +36,8 @@ struct Variant {
 std::vector<Variant> variants_of(std::string const& layout) {
   if (layout == "word") return {{Layout::word, true}, {Layout::word, false}};
   if (layout == "in_place") return {{Layout::in_place, false}};
-  if (layout == "both") return {{Layout::word, true}, {Layout::word, false}, {Layout::in_place, false}};
+  if (layout == "both")
+    return {{Layout::word, true}, {Layout::word, false}, {Layout::in_place, false}};
   throw Failure("--layout '" + layout + "': choose word, in_place or both");
 }
 
@@ -47,15 +49,18 @@ struct Levels {
 Levels levels_named(std::string const& text) {
   Levels levels;
   int used = 0;
-  int const read = std::sscanf(text.c_str(), "%u%n..%u%n", &levels.first, &used, &levels.last, &used);
+  int const read =
+      std::sscanf(text.c_str(), "%u%n..%u%n", &levels.first, &used, &levels.last, &used);
   if (read == 1) levels.last = levels.first;
-  if (read < 1 || static_cast<std::size_t>(used) != text.size() || levels.first > levels.last || levels.last > 28) {
+  if (read < 1 || static_cast<std::size_t>(used) != text.size() || levels.first > levels.last ||
+      levels.last > 28) {
     throw Failure("--top-levels '" + text + "': give one number or a range, for example 14..22");
   }
   return levels;
 }
 
-/// Of one table: how full it got, and how fast records went in at a load of one half and in the last tenth, M/s.
+/// Of one table: how full it got, and how fast records went in at a load of one half and in the
+/// last tenth, M/s.
 struct Filled {
   double load_factor = 0;
   double mops_half = 0;
@@ -90,8 +95,12 @@ class Filling {
   };
 
   [[nodiscard]] std::uint64_t most() const { return std::min<std::uint64_t>(slots_ / 32, 1 << 20); }
-  [[nodiscard]] double load() const { return static_cast<double>(records_) / static_cast<double>(slots_); }
-  [[nodiscard]] std::uint64_t timed_size() const { return std::clamp<std::uint64_t>(slots_ / 2048, 1, most()); }
+  [[nodiscard]] double load() const {
+    return static_cast<double>(records_) / static_cast<double>(slots_);
+  }
+  [[nodiscard]] std::uint64_t timed_size() const {
+    return std::clamp<std::uint64_t>(slots_ / 2048, 1, most());
+  }
   [[nodiscard]] std::uint64_t next_size() const { return load() >= 0.45 ? timed_size() : most(); }
 
   /// False: some of it was refused.
@@ -104,7 +113,8 @@ class Filling {
     values_.send(batch.n);
     statuses_.assign(batch.n, KeyStatus::ok);
     auto const begin = std::chrono::steady_clock::now();
-    Status const status = store_.put(keys_.column(0, batch.n), values_.column(0, batch.n), statuses_);
+    Status const status =
+        store_.put(keys_.column(0, batch.n), values_.column(0, batch.n), statuses_);
     batch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (status.code() != Code::no_space) {
       require(status, "put");
@@ -137,7 +147,8 @@ class Filling {
   std::vector<KeyStatus> statuses_;
 };
 
-Filled measure(Options const& o, Variant const& variant, std::uint32_t top_level, std::uint64_t seed) {
+Filled measure(Options const& o, Variant const& variant, std::uint32_t top_level,
+               std::uint64_t seed) {
   Dataset const dataset(seed, 8, o.value_bytes);
   PoolFile const file("");
   CreateOptions create;
@@ -152,7 +163,8 @@ Filled measure(Options const& o, Variant const& variant, std::uint32_t top_level
   open.grow = false;
   Store store = create_sized(file.path(), create, open, top_level);
   std::uint64_t const slots = slots_of(create.shape, top_level);
-  if (store.stats().slots != slots) throw Failure("the store counts other slots than its levels have");
+  if (store.stats().slots != slots)
+    throw Failure("the store counts other slots than its levels have");
   Place const place = open.device == Device::cuda ? Place::device : Place::host;
   Filled const filled = Filling(store, dataset, slots, place).run();
   require(store.close(), "close");
@@ -163,10 +175,10 @@ int run(Options const& o) {
   Levels const levels = levels_named(o.top_levels);
   if (o.seeds == 0) throw Failure("--seeds: give at least 1");
   Json rows = Json::array();
-  std::printf("load factor before the first forced growth, %s, random 8-byte keys, %u seeds\n", o.shape.c_str(),
-              o.seeds);
-  std::printf("%-9s %-13s %9s %12s %8s %8s %8s %10s %10s\n", "layout", "displacement", "top level", "slots", "mean",
-              "least", "most", "M/s at .5", "last .1");
+  std::printf("load factor before the first forced growth, %s, random 8-byte keys, %u seeds\n",
+              o.shape.c_str(), o.seeds);
+  std::printf("%-9s %-13s %9s %12s %8s %8s %8s %10s %10s\n", "layout", "displacement", "top level",
+              "slots", "mean", "least", "most", "M/s at .5", "last .1");
   for (Variant const& variant : variants_of(o.layout)) {
     for (std::uint32_t top = levels.first; top <= levels.last; ++top) {
       std::vector<double> each, half, last;
@@ -181,9 +193,10 @@ int run(Options const& o) {
       double const mean = sum / static_cast<double>(each.size());
       auto const [least, most] = std::minmax_element(each.begin(), each.end());
       std::uint64_t const slots = slots_of(shape_named(o.shape), top);
-      std::printf("%-9s %-13s %9u %12llu %8.4f %8.4f %8.4f %10.2f %10.2f\n", name(variant.layout).c_str(),
-                  variant.displacement ? "yes" : "no", top, static_cast<unsigned long long>(slots), mean, *least, *most,
-                  median(half), median(last));
+      std::printf("%-9s %-13s %9u %12llu %8.4f %8.4f %8.4f %10.2f %10.2f\n",
+                  name(variant.layout).c_str(), variant.displacement ? "yes" : "no", top,
+                  static_cast<unsigned long long>(slots), mean, *least, *most, median(half),
+                  median(last));
       std::fflush(stdout);
       rows.push_back({{"layout", name(variant.layout)},
                       {"displacement", variant.displacement},
@@ -197,9 +210,11 @@ int run(Options const& o) {
                       {"mops_in_last_tenth", median(last)}});
     }
   }
-  write_json(
-      o.json,
-      {{"command", "load-factor"}, {"version", version()}, {"shape", o.shape}, {"seeds", o.seeds}, {"rows", rows}});
+  write_json(o.json, {{"command", "load-factor"},
+                      {"version", version()},
+                      {"shape", o.shape},
+                      {"seeds", o.seeds},
+                      {"rows", rows}});
   return kGood;
 }
 
@@ -207,7 +222,8 @@ int run(Options const& o) {
 
 Command add_load_factor(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("load-factor", "How full the table gets before it must grow");
+  CommandLine& app =
+      program.add_subcommand("load-factor", "How full the table gets before it must grow");
   app.add_option("--layout", o->layout, "word, in_place or both").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--top-levels", o->top_levels,

@@ -47,7 +47,8 @@ std::unique_ptr<Store> load(Options const& o, std::string const& path) {
   create.expected_records = o.records;
   create.layout = layout_named(o.layout);
   create.shape = shape_named(o.shape);
-  auto store = std::make_unique<Store>(require(Store::create(path, create, open_options(o)), "create " + path));
+  auto store = std::make_unique<Store>(
+      require(Store::create(path, create, open_options(o)), "create " + path));
   RequestStream load(Workload::load, o.records, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
   Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.records);
@@ -103,13 +104,16 @@ int run(Options const& o) {
                   {"faults", checks.faults}};
   require(store.close(), "close");
   std::printf(
-      "%llu records, %s, killed after the last acknowledgement: open %.3f s (map %.3f s, recover %.3f s), first gets "
+      "%llu records, %s, killed after the last acknowledgement: open %.3f s (map %.3f s, recover "
+      "%.3f s), first gets "
       "answered %.4f s later\n",
-      static_cast<unsigned long long>(o.records), o.layout.c_str(), open_took.count(), recovery.map_seconds,
-      recovery.recover_seconds, first_gets_took);
+      static_cast<unsigned long long>(o.records), o.layout.c_str(), open_took.count(),
+      recovery.map_seconds, recovery.recover_seconds, first_gets_took);
   std::printf("  found %llu, dropped %llu, duplicates %llu; read back %llu, wrong %llu\n",
-              static_cast<unsigned long long>(recovery.records), static_cast<unsigned long long>(recovery.dropped),
-              static_cast<unsigned long long>(recovery.duplicates), static_cast<unsigned long long>(checks.gets),
+              static_cast<unsigned long long>(recovery.records),
+              static_cast<unsigned long long>(recovery.dropped),
+              static_cast<unsigned long long>(recovery.duplicates),
+              static_cast<unsigned long long>(checks.gets),
               static_cast<unsigned long long>(checks.faults));
   if (checks.faults > 0) std::printf("  FAULT: %s\n", checks.first_fault.c_str());
   write_json(o.json, json);
@@ -120,7 +124,8 @@ int run(Options const& o) {
 
 Command add_reopen(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("reopen", "Seconds to come back after SIGKILL, every record checked");
+  CommandLine& app =
+      program.add_subcommand("reopen", "Seconds to come back after SIGKILL, every record checked");
   app.add_option("--records", o->records).shows_default().check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
@@ -129,7 +134,8 @@ Command add_reopen(CommandLine& program) {
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--pool", o->pool,
+                 "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
   app.add_option("--json", o->json, "Write the results to this file").check(new_file());
   return {&app, [o] { return run(*o); }};

@@ -1,7 +1,8 @@
-// `perdure-bench replay`: how fast a store of durability power comes back from its log. A child process
-// puts records into it and is killed, with no checkpoint since the store was empty; this process opens
-// it, which replays everything, and reads every record back. Reading the same log file and nothing else
-// is measured before and after: the better of the two is what replay is held against.
+// `perdure-bench replay`: how fast a store of durability power comes back from its log. A child
+// process puts records into it and is killed, with no checkpoint since the store was empty; this
+// process opens it, which replays everything, and reads every record back. Reading the same log
+// file and nothing else is measured before and after: the better of the two is what replay is held
+// against.
 #include <time.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@
 namespace perdure::bench {
 namespace {
 
-// What is wanted of replay: this share of reading the log, or this many operations a core, whichever is lower.
+// What is wanted of replay: this share of reading the log, or this many operations a core,
+// whichever is lower.
 constexpr double kWantedOfReading = 0.80;
 constexpr double kWantedPerCore = 5e6;
 
@@ -68,12 +70,14 @@ std::unique_ptr<Store> load(Options const& o, std::string const& path) {
   create.durability = Durability::power;
   create.log.dir = o.log_dir;
   create.log.bytes = log_bytes(o);
-  auto store = std::make_unique<Store>(require(Store::create(path, create, open_options(o)), "create " + path));
+  auto store = std::make_unique<Store>(
+      require(Store::create(path, create, open_options(o)), "create " + path));
   RequestStream load(Workload::load, o.operations, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
   Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.operations);
   if (pass.faults > 0) throw Failure(pass.first_fault);
-  if (store->stats().log.checkpoints != 1) throw Failure("a checkpoint came in between: not all would be replayed");
+  if (store->stats().log.checkpoints != 1)
+    throw Failure("a checkpoint came in between: not all would be replayed");
   return store;
 }
 
@@ -103,8 +107,12 @@ Reopened reopen_and_check(Options const& o, std::string const& path) {
   RequestStream const expected(Workload::c, o.operations, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
   Stats const stats = store.stats();
-  return {store.recovery(), stats, store.survives().describe(),
-          took.count(),     cpu,   Driver(dataset, o.batch, Place::host).read_back(store, expected, 0, o.operations)};
+  return {store.recovery(),
+          stats,
+          store.survives().describe(),
+          took.count(),
+          cpu,
+          Driver(dataset, o.batch, Place::host).read_back(store, expected, 0, o.operations)};
 }
 
 Json report(Options const& o, Reopened const& r, double read_before, double read_after) {
@@ -113,7 +121,8 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
   double const reading = std::max(read_before, read_after);
   double const bytes = static_cast<double>(r.stats.log.used_bytes);
   double const speed = bytes / r.recovery.replay_seconds;
-  double const wanted = std::min(kWantedOfReading * reading, kWantedPerCore * cores * bytes / operations);
+  double const wanted =
+      std::min(kWantedOfReading * reading, kWantedPerCore * cores * bytes / operations);
   return {{"command", "replay"},
           {"version", version()},
           {"operations", o.operations},
@@ -154,19 +163,20 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
 void print(Json const& j) {
   constexpr double kGiB = 1u << 30;
   auto const number = [&](char const* name) { return j[name].get<double>(); };
-  std::printf("%.0f puts of %.0f + %.0f bytes in batches of %.0f, %s; log: %s\n", number("operations"),
-              number("key_bytes"), number("value_bytes"), number("batch"), j["machine"].get<std::string>().c_str(),
-              j["log_method"].get<std::string>().c_str());
-  std::printf("open %.3f s: image %.3f, recovery %.3f, replay %.3f; CPU %.3f s in all, %.2f Mop/s a core\n",
-              number("open_seconds"), number("image_seconds"), number("recover_seconds"), number("replay_seconds"),
-              number("open_cpu_seconds"), number("open_mops_per_cpu_second"));
+  std::printf("%.0f puts of %.0f + %.0f bytes in batches of %.0f, %s; log: %s\n",
+              number("operations"), number("key_bytes"), number("value_bytes"), number("batch"),
+              j["machine"].get<std::string>().c_str(), j["log_method"].get<std::string>().c_str());
+  std::printf(
+      "open %.3f s: image %.3f, recovery %.3f, replay %.3f; CPU %.3f s in all, %.2f Mop/s a core\n",
+      number("open_seconds"), number("image_seconds"), number("recover_seconds"),
+      number("replay_seconds"), number("open_cpu_seconds"), number("open_mops_per_cpu_second"));
   std::printf("replay %.2f Mop/s, %.2f a core; %.3f GiB/s of log\n", number("replay_mops"),
               number("replay_mops_per_core"), number("replay_bytes_per_second") / kGiB);
   std::printf("reading the log alone: %.3f GiB/s before, %.3f after; ratio %.2f\n",
-              number("read_bytes_per_second_before") / kGiB, number("read_bytes_per_second_after") / kGiB,
-              number("ratio"));
-  std::printf("wanted %.3f GiB/s, %.2f Mop/s: %s\n", number("wanted_bytes_per_second") / kGiB, number("wanted_mops"),
-              j["reached"].get<bool>() ? "reached" : "NOT REACHED");
+              number("read_bytes_per_second_before") / kGiB,
+              number("read_bytes_per_second_after") / kGiB, number("ratio"));
+  std::printf("wanted %.3f GiB/s, %.2f Mop/s: %s\n", number("wanted_bytes_per_second") / kGiB,
+              number("wanted_mops"), j["reached"].get<bool>() ? "reached" : "NOT REACHED");
   std::printf("%.0f values read back, %.0f wrong\n", number("checked"), number("faults"));
 }
 
@@ -181,7 +191,8 @@ int run(Options const& o) {
   double const read_after = require(measure_reading(o.log_file(), logged), "reading the log");
   Json const json = report(o, reopened, read_before, read_after);
   if (o.json != "-") print(json);
-  if (reopened.checks.faults > 0) std::fprintf(stderr, "FAULT: %s\n", reopened.checks.first_fault.c_str());
+  if (reopened.checks.faults > 0)
+    std::fprintf(stderr, "FAULT: %s\n", reopened.checks.first_fault.c_str());
   write_json(o.json, json);
   return reopened.checks.faults == 0 && reopened.recovery.records == o.operations ? kGood : kFaults;
 }
@@ -190,21 +201,26 @@ int run(Options const& o) {
 
 Command add_replay(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("replay", "Seconds to come back from the log after SIGKILL, all checked");
-  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end").required();
+  CommandLine& app = program.add_subcommand(
+      "replay", "Seconds to come back from the log after SIGKILL, all checked");
+  app.add_option("--log-dir", o->log_dir, "A new directory on the disk; removed in the end")
+      .required();
   app.add_option("--operations", o->operations, "Puts in the log, each of a new record")
       .shows_default()
       .check(positive());
-  app.add_option("--expected-records", o->expected_records, "What the store is sized for; 0 = as many as puts")
+  app.add_option("--expected-records", o->expected_records,
+                 "What the store is sized for; 0 = as many as puts")
       .shows_default();
   app.add_option("--batch", o->batch, "Puts a batch").shows_default().check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--pool", o->pool,
+                 "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_option("--seed", o->seed).shows_default();
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

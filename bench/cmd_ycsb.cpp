@@ -3,9 +3,10 @@
 // On a GPU `mops` is measured with keys and values already in GPU memory, `mops_end_to_end` with
 // them in host memory; on a CPU there is one place, one measurement, and the two figures are equal.
 // Accesses are counted in a pass of their own, so that counting slows nothing that is timed. With a
-// record cache, it is loaded after a pass that warms it, and again before the counted pass; of workload c
-// the counts are then exact about it: of a mirrored store a get reads PM once, and never where its record is cached;
-// of layout in_place it reads the record alone where its bucket is cached.
+// record cache, it is loaded after a pass that warms it, and again before the counted pass; of
+// workload c the counts are then exact about it: of a mirrored store a get reads PM once, and never
+// where its record is cached; of layout in_place it reads the record alone where its bucket is
+// cached.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -58,9 +59,9 @@ struct Accesses {
 
 /// Everything one device gave.
 struct Outcome {
-  std::vector<Pass> passes;             // arrays where the device has them nearest
+  std::vector<Pass> passes;  // arrays where the device has them nearest
   std::vector<Pass> passes_end_to_end;  // arrays in host memory; empty where that is the same
-  Pass checks;                          // untimed: every record read back in the end
+  Pass checks;  // untimed: every record read back in the end
   std::optional<Accesses> accesses;
   CacheReport cache;  // of the last load
   Stats stats;
@@ -109,15 +110,16 @@ class Run {
     open.memory.residency = residency_named(o_.residency);
     if (o_.cache > 0) open.memory.cache_bytes = cache_bytes(o_.cache, o_.records, create_options());
     open.memory.cache_policy = cache_policy_named(o_.cache_policy);
-    // Gathering in order fetches a record that a batch names twice but once, and choosing how to gather takes
-    // its time: as they come, counts are a record's.
+    // Gathering in order fetches a record that a batch names twice but once, and choosing how to
+    // gather takes its time: as they come, counts are a record's.
     if (counting && o_.cache > 0) open.memory.gather = Gather::at_once;
     return open;
   }
 
   [[nodiscard]] Store create(bool counting) {
     pool_.remove();  // ours, from an earlier repeat
-    return require(Store::create(pool_.path(), create_options(), open_options(counting)), "create " + pool_.path());
+    return require(Store::create(pool_.path(), create_options(), open_options(counting)),
+                   "create " + pool_.path());
   }
 
   void note(Store const& store) {
@@ -126,7 +128,8 @@ class Run {
   }
 
   void read_back(Store& store, RequestStream const& stream) {
-    outcome_.checks.add(Driver(dataset_, o_.batch, Place::host).read_back(store, stream, 0, stream.records()));
+    outcome_.checks.add(
+        Driver(dataset_, o_.batch, Place::host).read_back(store, stream, 0, stream.records()));
   }
 
   /// Each repeat loads a new pool.
@@ -163,7 +166,8 @@ class Run {
     warm(store, near_driver, requests);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       outcome_.passes.push_back(near_driver.run(store, requests, ops()));
-      if (near() != Place::host) outcome_.passes_end_to_end.push_back(host_driver.run(store, requests, ops()));
+      if (near() != Place::host)
+        outcome_.passes_end_to_end.push_back(host_driver.run(store, requests, ops()));
     }
     note(store);
     if (o_.count_accesses) {
@@ -176,17 +180,22 @@ class Run {
     require(store.close(), "close");
   }
 
-  /// Warms the processor's caches, and the record cache where there is one: it learns from a few gets a record.
+  /// Warms the processor's caches, and the record cache where there is one: it learns from a few
+  /// gets a record.
   void warm(Store& store, Driver& driver, RequestStream& requests) {
     std::uint64_t const some = std::min(ops(), kCountedOps);
     outcome_.checks.add(driver.run(store, requests, some));
     if (o_.cache == 0) return;
     // A GPU would wait for what makes small batches.
-    Driver learning(dataset_, device_ == Device::cuda ? std::max(o_.batch, kLearningBatch) : o_.batch, Place::host);
-    if (4 * o_.records > some) outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
+    Driver learning(dataset_,
+                    device_ == Device::cuda ? std::max(o_.batch, kLearningBatch) : o_.batch,
+                    Place::host);
+    if (4 * o_.records > some)
+      outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
     outcome_.cache = require(store.load_cache(), "load the cache");
     if (outcome_.cache.corrupt > 0) throw Failure("the cache found corrupt records");
-    // After a load the store tries anew how gets gather. The requests that are measured are not used up for that.
+    // After a load the store tries anew how gets gather. The requests that are measured are not
+    // used up for that.
     if (workload_ != Workload::c) return;
     RequestStream others = requests;
     outcome_.checks.add(driver.run(store, others, kWarmUps * o_.batch));
@@ -210,7 +219,9 @@ class Run {
   Outcome outcome_;
 };
 
-Json rounded(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000; }
+Json rounded(double value) {
+  return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000;
+}
 
 /// `mops`, `p50_us` and `p99_us` of several passes, their names ending in `suffix`.
 void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& suffix) {
@@ -229,7 +240,8 @@ void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& s
 
 void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   if (!accesses) {
-    for (char const* key : {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
+    for (char const* key :
+         {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
       json[key] = nullptr;
     return;
   }
@@ -239,7 +251,8 @@ void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   json["pm_reads_per_op"] = per(accesses->counts.pm_reads, accesses->ops);
   json["pm_writes_per_op"] = per(accesses->counts.pm_writes, accesses->ops);
   json["orders_per_batch"] = per(accesses->counts.orders, accesses->batches);
-  json["cache_hits_per_get"] = accesses->gets == 0 ? Json() : Json(per(accesses->counts.cache_hits, accesses->gets));
+  json["cache_hits_per_get"] =
+      accesses->gets == 0 ? Json() : Json(per(accesses->counts.cache_hits, accesses->gets));
   json["counted_ops"] = accesses->ops;
 }
 
@@ -279,7 +292,8 @@ Json report(Options const& o, Outcome const& outcome) {
   json["survives"] = outcome.survives;
   json["repeats"] = o.repeats;
   json["summary"] = "median of the repeats; latencies are a batch's, over all repeats";
-  auto const& end_to_end = outcome.passes_end_to_end.empty() ? outcome.passes : outcome.passes_end_to_end;
+  auto const& end_to_end =
+      outcome.passes_end_to_end.empty() ? outcome.passes : outcome.passes_end_to_end;
   put_speed(json, outcome.passes, "");
   put_speed(json, end_to_end, "_end_to_end");
   json["load_factor"] = outcome.stats.load_factor;
@@ -290,7 +304,8 @@ Json report(Options const& o, Outcome const& outcome) {
     gets += pass.gets;
     hits += pass.hits;
   }
-  json["hit_rate"] = gets == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(gets));
+  json["hit_rate"] =
+      gets == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(gets));
   put_accesses(json, outcome.accesses);
   Pass const sum = sum_of(outcome);
   json["checked"] = sum.gets;
@@ -300,23 +315,32 @@ Json report(Options const& o, Outcome const& outcome) {
 }
 
 void print(Json const& j) {
-  auto const number = [&](char const* key) { return j[key].is_null() ? std::string("-") : j[key].dump(); };
+  auto const number = [&](char const* key) {
+    return j[key].is_null() ? std::string("-") : j[key].dump();
+  };
   std::printf("YCSB %s on %s (%s), %s, survives %s\n", j["workload"].get<std::string>().c_str(),
               j["device"].get<std::string>().c_str(), j["machine"].get<std::string>().c_str(),
               j["medium"].get<std::string>().c_str(), j["survives"].get<std::string>().c_str());
   std::printf("  Mops              %s (end to end %s), each %s\n", number("mops").c_str(),
               number("mops_end_to_end").c_str(), j["mops_each"].dump().c_str());
-  std::printf("  batch latency     p50 %s us, p99 %s us\n", number("p50_us").c_str(), number("p99_us").c_str());
-  std::printf("  hit rate          %s, load factor %s\n", number("hit_rate").c_str(), number("load_factor").c_str());
-  std::printf("  PM reads/op       %s, writes/op %s, orders/batch %s\n", number("pm_reads_per_op").c_str(),
-              number("pm_writes_per_op").c_str(), number("orders_per_batch").c_str());
-  std::printf("  answers checked   %s, wrong %s\n", number("checked").c_str(), number("faults").c_str());
-  if (j.contains("first_fault")) std::printf("  FAULT: %s\n", j["first_fault"].get<std::string>().c_str());
+  std::printf("  batch latency     p50 %s us, p99 %s us\n", number("p50_us").c_str(),
+              number("p99_us").c_str());
+  std::printf("  hit rate          %s, load factor %s\n", number("hit_rate").c_str(),
+              number("load_factor").c_str());
+  std::printf("  PM reads/op       %s, writes/op %s, orders/batch %s\n",
+              number("pm_reads_per_op").c_str(), number("pm_writes_per_op").c_str(),
+              number("orders_per_batch").c_str());
+  std::printf("  answers checked   %s, wrong %s\n", number("checked").c_str(),
+              number("faults").c_str());
+  if (j.contains("first_fault"))
+    std::printf("  FAULT: %s\n", j["first_fault"].get<std::string>().c_str());
 }
 
 void check_options(Options const& o) {
   if (o.cache > 0 && workload_named(o.workload) == Workload::load)
-    throw Failure("--cache: workload load gets nothing that a cache could learn from; choose another workload");
+    throw Failure(
+        "--cache: workload load gets nothing that a cache could learn from; choose another "
+        "workload");
   if (workload_named(o.workload) == Workload::f && o.value_bytes % 8 != 0) {
     throw Failure("--value-bytes " + std::to_string(o.value_bytes) +
                   ": workload f adds to values as 64-bit integers; give a multiple of 8");
@@ -347,35 +371,44 @@ Command add_ycsb(CommandLine& program) {
   app.add_option("--records", o->records, "Records in the store before the run (load: put by it)")
       .shows_default()
       .check(positive());
-  app.add_option("--expected-records", o->expected_records,
-                 "Size the table for so many; fewer than --records makes it grow (default: --records)");
-  app.add_option("--ops", o->ops, "Operations a repeat (default: --records; load always puts --records)");
+  app.add_option(
+      "--expected-records", o->expected_records,
+      "Size the table for so many; fewer than --records makes it grow (default: --records)");
+  app.add_option("--ops", o->ops,
+                 "Operations a repeat (default: --records; load always puts --records)");
   app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--theta", o->theta, "Skew of the Zipfian choice; 0 = uniform")
       .shows_default()
       .check(range(0.0, 0.9999));
-  app.add_option("--device", o->devices, "cpu, cuda, or both with a comma").separated_by(',').shows_default();
+  app.add_option("--device", o->devices, "cpu, cuda, or both with a comma")
+      .separated_by(',')
+      .shows_default();
   app.add_option("--index", o->index).shows_default().check(one_of(index_names()));
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
   app.add_option("--cache", o->cache,
-                 "Share of the records (layout in_place: of the buckets) that the cache has room for; of word it "
+                 "Share of the records (layout in_place: of the buckets) that the cache has room "
+                 "for; of word it "
                  "needs a mirror")
       .shows_default()
       .check(range(0.0, 2.0));
-  app.add_option("--cache-policy", o->cache_policy).shows_default().check(one_of(cache_policy_names()));
+  app.add_option("--cache-policy", o->cache_policy)
+      .shows_default()
+      .check(one_of(cache_policy_names()));
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
-  app.add_option("--pool", o->pool, "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--pool", o->pool,
+                 "Where the pool is made; removed in the end (default: a file in /dev/shm)");
   app.add_flag("--count-accesses,!--no-count-accesses", o->count_accesses,
                "Count PM accesses in a pass of their own (default: yes)");
   app.add_option("--repeats", o->repeats).shows_default().check(positive());
   app.add_option("--seed", o->seed).shows_default();
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,
                "Have the store check each record's checksum on get (default: yes)");
-  app.add_option("--json", o->json, "Write the results to this file; - = standard output").check(new_file());
+  app.add_option("--json", o->json, "Write the results to this file; - = standard output")
+      .check(new_file());
   return {&app, [o] { return run(*o); }};
 }
 

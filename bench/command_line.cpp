@@ -68,7 +68,8 @@ struct CommandLine::Parser {
   }
 };
 
-CommandLine::CommandLine(std::string const& description, std::string const& name, std::string const& version)
+CommandLine::CommandLine(std::string const& description, std::string const& name,
+                         std::string const& version)
     : parser_(std::make_unique<Parser>()) {
   parser_->own = std::make_unique<CLI::App>(description, name);
   parser_->app = parser_->own.get();
@@ -85,25 +86,31 @@ CommandLine& CommandLine::add_subcommand(std::string const& name, std::string co
   return *parser_->subcommands.back();
 }
 
-Option CommandLine::add_option(std::string const& name, std::string& value, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::string& value,
+                               std::string const& help) {
   return parser_->add(name, value, help);
 }
-Option CommandLine::add_option(std::string const& name, std::uint32_t& value, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::uint32_t& value,
+                               std::string const& help) {
   return parser_->add(name, value, help);
 }
-Option CommandLine::add_option(std::string const& name, std::uint64_t& value, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::uint64_t& value,
+                               std::string const& help) {
   return parser_->add(name, value, help);
 }
 Option CommandLine::add_option(std::string const& name, double& value, std::string const& help) {
   return parser_->add(name, value, help);
 }
-Option CommandLine::add_option(std::string const& name, std::vector<std::string>& values, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::vector<std::string>& values,
+                               std::string const& help) {
   return parser_->add(name, values, help);
 }
-Option CommandLine::add_option(std::string const& name, std::vector<std::uint32_t>& values, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::vector<std::uint32_t>& values,
+                               std::string const& help) {
   return parser_->add(name, values, help);
 }
-Option CommandLine::add_option(std::string const& name, std::vector<std::uint64_t>& values, std::string const& help) {
+Option CommandLine::add_option(std::string const& name, std::vector<std::uint64_t>& values,
+                               std::string const& help) {
   return parser_->add(name, values, help);
 }
 

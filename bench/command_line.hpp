@@ -1,5 +1,5 @@
-// The command line as the subcommands see it. CLI11 reads it, in command_line.cpp alone: its headers take a compiler
-// longer than most of what the subcommands do.
+// The command line as the subcommands see it. CLI11 reads it, in command_line.cpp alone: its
+// headers take a compiler longer than most of what the subcommands do.
 #pragma once
 
 #include <cstddef>
@@ -61,13 +61,17 @@ class CommandLine {
   Option add_option(std::string const& name, std::uint32_t& value, std::string const& help = {});
   Option add_option(std::string const& name, std::uint64_t& value, std::string const& help = {});
   Option add_option(std::string const& name, double& value, std::string const& help = {});
-  Option add_option(std::string const& name, std::vector<std::string>& values, std::string const& help = {});
-  Option add_option(std::string const& name, std::vector<std::uint32_t>& values, std::string const& help = {});
-  Option add_option(std::string const& name, std::vector<std::uint64_t>& values, std::string const& help = {});
+  Option add_option(std::string const& name, std::vector<std::string>& values,
+                    std::string const& help = {});
+  Option add_option(std::string const& name, std::vector<std::uint32_t>& values,
+                    std::string const& help = {});
+  Option add_option(std::string const& name, std::vector<std::uint64_t>& values,
+                    std::string const& help = {});
   /// "--name", or "--name,!--no-name" where it may be switched off, too.
   void add_flag(std::string const& name, bool& value, std::string const& help);
 
-  /// Whether the program goes on; if not, its exit status is in `status`, and what there is to say has been printed.
+  /// Whether the program goes on; if not, its exit status is in `status`, and what there is to say
+  /// has been printed.
   bool parse(int argc, char** argv, int& status);
   /// Whether this subcommand was given.
   [[nodiscard]] bool parsed() const;

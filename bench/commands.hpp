@@ -20,7 +20,7 @@ struct Command {
 [[nodiscard]] Command add_durability(CommandLine& program);
 [[nodiscard]] Command add_replay(CommandLine& program);
 [[nodiscard]] Command add_log(CommandLine& program);
-[[nodiscard]] Command add_peers(CommandLine& program);
+[[nodiscard]] Command add_baselines(CommandLine& program);
 [[nodiscard]] Command add_fill(CommandLine& program);
 [[nodiscard]] Command add_cache_load(CommandLine& program);
 [[nodiscard]] Command add_indexes(CommandLine& program);

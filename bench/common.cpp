@@ -38,15 +38,18 @@ void remove_on_signal(std::string const& path) {
 Shape shape_named(std::string const& text) {
   Shape shape;
   char end = 0;
-  int const read = std::sscanf(text.c_str(), "%uL-%uH-%u%c", &shape.levels, &shape.hashes, &shape.slots, &end);
+  int const read =
+      std::sscanf(text.c_str(), "%uL-%uH-%u%c", &shape.levels, &shape.hashes, &shape.slots, &end);
   if (read != 4 || end != 'S' || name(shape) != text) {
-    throw Failure("--shape '" + text + "': give levels, hash functions and slots, for example 2L-2H-8S");
+    throw Failure("--shape '" + text +
+                  "': give levels, hash functions and slots, for example 2L-2H-8S");
   }
   return shape;
 }
 
 std::string name(Shape const& shape) {
-  return std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S";
+  return std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
+         std::to_string(shape.slots) + "S";
 }
 
 std::vector<std::string> const& index_names() {
@@ -105,23 +108,28 @@ std::uint64_t cache_bytes(double share, std::uint64_t records, CreateOptions con
   auto const sectors = [](std::uint64_t bytes) { return (bytes + 31) / 32 * 32; };
   std::uint64_t const key = made.key_bytes;
   bool const buckets = made.layout == Layout::in_place;
-  std::uint64_t const entry =
-      buckets ? sectors(made.shape.slots * (16 + (key + 7) / 8 * 8)) + 4 : sectors(24 + key + made.value_bytes) + 8;
-  return static_cast<std::uint64_t>(share * static_cast<double>(buckets ? buckets_of(made) : records)) * entry;
+  std::uint64_t const entry = buckets ? sectors(made.shape.slots * (16 + (key + 7) / 8 * 8)) + 4
+                                      : sectors(24 + key + made.value_bytes) + 8;
+  return static_cast<std::uint64_t>(share *
+                                    static_cast<double>(buckets ? buckets_of(made) : records)) *
+         entry;
 }
 
 std::uint64_t buckets_of(CreateOptions const& made) {
   Shape const& shape = made.shape;
   std::uint64_t buckets = (std::uint64_t{1} << shape.levels) - 1;
-  while (static_cast<double>(buckets * shape.slots) * 0.9 < static_cast<double>(made.expected_records)) buckets *= 2;
+  while (static_cast<double>(buckets * shape.slots) * 0.9 <
+         static_cast<double>(made.expected_records))
+    buckets *= 2;
   return buckets;
 }
 
 PoolFile::PoolFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) path_ = "/dev/shm/perdure-bench-" + std::to_string(getpid()) + ".pool";
   if (access(path_.c_str(), F_OK) == 0) {
-    throw Failure("--pool " + path_ +
-                  ": there is a file already, and the benchmark would remove it: name another path");
+    throw Failure(
+        "--pool " + path_ +
+        ": there is a file already, and the benchmark would remove it: name another path");
   }
   remove_on_signal(path_);
 }
@@ -132,7 +140,8 @@ void PoolFile::remove() { unlink(path_.c_str()); }
 
 LogDirectory::LogDirectory(std::string path) : path_(std::move(path)) {
   if (std::filesystem::exists(path_))
-    throw Failure("--log-dir " + path_ + ": is there already, and the benchmark would remove it: name another path");
+    throw Failure("--log-dir " + path_ +
+                  ": is there already, and the benchmark would remove it: name another path");
 }
 
 LogDirectory::~LogDirectory() {

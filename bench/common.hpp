@@ -33,9 +33,11 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] std::vector<std::string> const& cache_policy_names();
 [[nodiscard]] CachePolicy cache_policy_named(std::string const& text);
 
-/// Room for that share of the records in the record cache: header, key and value, in whole sectors, and a word for
-/// each. Of layout `in_place`: of the buckets of the table that the pool is made with.
-[[nodiscard]] std::uint64_t cache_bytes(double share, std::uint64_t records, CreateOptions const& made);
+/// Room for that share of the records in the record cache: header, key and value, in whole sectors,
+/// and a word for each. Of layout `in_place`: of the buckets of the table that the pool is made
+/// with.
+[[nodiscard]] std::uint64_t cache_bytes(double share, std::uint64_t records,
+                                        CreateOptions const& made);
 /// Buckets of that table.
 [[nodiscard]] std::uint64_t buckets_of(CreateOptions const& made);
 
@@ -72,7 +74,8 @@ class LogDirectory {
 /// The smallest value that at least `share` of all are not above; 0 of none.
 [[nodiscard]] double percentile(std::vector<double> values, double share);
 
-/// f(i) for i in [0, n), on all cores where there are at least `fewest`: fewer are done before threads have started.
+/// f(i) for i in [0, n), on all cores where there are at least `fewest`: fewer are done before
+/// threads have started.
 template <class F>
 void on_all_cores(std::size_t n, F f, std::size_t fewest = std::size_t{1} << 15) {
   std::size_t const cores = n < fewest ? 1 : std::max(1u, std::thread::hardware_concurrency());

@@ -13,7 +13,8 @@ namespace {
 
 /// The first hardware thread of the same core, which names it.
 std::size_t core_of(std::size_t thread) {
-  std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(thread) + "/topology/thread_siblings_list");
+  std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(thread) +
+                         "/topology/thread_siblings_list");
   std::size_t first = 0;
   return siblings >> first ? first : thread;
 }

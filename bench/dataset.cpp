@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-std::uint64_t value_word(std::uint64_t id, std::uint64_t word) { return mix(mix(id) + word * kGolden); }
+std::uint64_t value_word(std::uint64_t id, std::uint64_t word) {
+  return mix(mix(id) + word * kGolden);
+}
 
 // Odd, so that versions differ in every word and in its lowest byte.
 std::uint64_t increment_word(std::uint64_t word) { return mix(word) | 1; }
@@ -33,15 +35,19 @@ std::uint64_t mix(std::uint64_t x) {
 
 void Dataset::write_key(std::uint64_t id, std::byte* to) const {
   std::uint64_t const first = mix(id + mix(seed_));
-  write_words(to, key_bytes_, [first](std::uint64_t word) { return word == 0 ? first : mix(first + word); });
+  write_words(to, key_bytes_,
+              [first](std::uint64_t word) { return word == 0 ? first : mix(first + word); });
 }
 
 void Dataset::write_value(std::uint64_t id, std::uint64_t version, std::byte* to) const {
-  write_words(to, value_bytes_,
-              [=](std::uint64_t word) { return value_word(id, word) + version * increment_word(word); });
+  write_words(to, value_bytes_, [=](std::uint64_t word) {
+    return value_word(id, word) + version * increment_word(word);
+  });
 }
 
-void Dataset::write_increment(std::byte* to) const { write_words(to, value_bytes_, increment_word); }
+void Dataset::write_increment(std::byte* to) const {
+  write_words(to, value_bytes_, increment_word);
+}
 
 bool Dataset::holds(std::byte const* value, std::uint64_t id, std::uint64_t version) const {
   for (std::uint32_t at = 0; at < value_bytes_; at += 8) {

@@ -54,14 +54,16 @@ Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
 }
 
 Pass Driver::run_batch(Store& store, std::vector<Request> const& requests) {
-  if (requests.size() > batch_) throw Failure("a batch of more requests than the driver has room for");
+  if (requests.size() > batch_)
+    throw Failure("a batch of more requests than the driver has room for");
   Pass pass;
   requests_ = requests;
   call(store, pass);
   return pass;
 }
 
-Pass Driver::read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count) {
+Pass Driver::read_back(Store& store, RequestStream const& stream, std::uint64_t first,
+                       std::uint64_t count) {
   Pass pass;
   while (pass.ops < count) {
     requests_.resize(std::min<std::uint64_t>(batch_, count - pass.ops));
@@ -88,10 +90,13 @@ void Driver::make_arrays() {
     if (r.action == Action::write) dataset_.write_value(r.id, r.version, value);
     if (r.action == Action::read_modify_write) dataset_.write_increment(value);
   });
-  auto const all = [&](OpKind kind) { return std::count(kinds_.begin(), kinds_.end(), kind) == std::ssize(kinds_); };
+  auto const all = [&](OpKind kind) {
+    return std::count(kinds_.begin(), kinds_.end(), kind) == std::ssize(kinds_);
+  };
   all_gets_ = all(OpKind::get);
   all_puts_ = all(OpKind::put);
-  std::memset(out_.data(), 0, n * value_bytes);  // so that nothing left by an earlier batch can pass
+  std::memset(out_.data(), 0,
+              n * value_bytes);  // so that nothing left by an earlier batch can pass
   if (place_ == Place::host) return;
   device_keys_->upload({keys_.data(), n * key_bytes});
   if (!all_gets_) device_values_->upload({values_.data(), n * value_bytes});
@@ -101,9 +106,12 @@ void Driver::make_arrays() {
 Status Driver::submit(Store& store) {
   std::size_t const n = requests_.size();
   bool const host = place_ == Place::host;
-  Column const keys{host ? keys_.data() : device_keys_->data(), nullptr, dataset_.key_bytes(), n, place_};
-  Column const values{host ? values_.data() : device_values_->data(), nullptr, dataset_.value_bytes(), n, place_};
-  MutableColumn const out{host ? out_.data() : device_out_->data(), dataset_.value_bytes(), n, place_};
+  Column const keys{host ? keys_.data() : device_keys_->data(), nullptr, dataset_.key_bytes(), n,
+                    place_};
+  Column const values{host ? values_.data() : device_values_->data(), nullptr,
+                      dataset_.value_bytes(), n, place_};
+  MutableColumn const out{host ? out_.data() : device_out_->data(), dataset_.value_bytes(), n,
+                          place_};
   if (all_gets_) return store.get(keys, out, statuses_);
   if (all_puts_) return store.put(keys, values, statuses_);
   return store.apply({keys, kinds_, values, Rmw::add, Element::u64, out}, statuses_);
@@ -128,7 +136,8 @@ void Driver::check(Pass& pass) {
   on_all_cores(requests_.size(), [&](std::size_t i) {
     Request const& r = requests_[i];
     if (statuses_[i] != KeyStatus::ok) return;
-    bool const good = r.action != Action::read || dataset_.holds(out_.data() + i * value_bytes, r.id, r.version);
+    bool const good =
+        r.action != Action::read || dataset_.holds(out_.data() + i * value_bytes, r.id, r.version);
     verdicts_[i] = good ? Verdict::good : Verdict::value;
   });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -136,7 +145,8 @@ void Driver::check(Pass& pass) {
     pass.gets += is_get ? 1 : 0;
     pass.hits += is_get && verdicts_[i] != Verdict::status ? 1 : 0;
     if (verdicts_[i] == Verdict::status)
-      fault(pass, i, "has key status " + std::to_string(static_cast<int>(statuses_[i])) + ", not 0 (ok)");
+      fault(pass, i,
+            "has key status " + std::to_string(static_cast<int>(statuses_[i])) + ", not 0 (ok)");
     if (verdicts_[i] == Verdict::value)
       fault(pass, i, "gave a value that is not version " + std::to_string(requests_[i].version));
   }
@@ -145,9 +155,9 @@ void Driver::check(Pass& pass) {
 void Driver::fault(Pass& pass, std::size_t i, std::string const& what) const {
   if (pass.faults++ > 0) return;
   constexpr char const* kActions[] = {"get", "put", "read-modify-write"};
-  pass.first_fault = std::string(kActions[static_cast<std::size_t>(requests_[i].action)]) + " of record " +
-                     std::to_string(requests_[i].id) + " (operation " + std::to_string(pass.ops + i) +
-                     " of the pass) " + what;
+  pass.first_fault = std::string(kActions[static_cast<std::size_t>(requests_[i].action)]) +
+                     " of record " + std::to_string(requests_[i].id) + " (operation " +
+                     std::to_string(pass.ops + i) + " of the pass) " + what;
 }
 
 }  // namespace perdure::bench

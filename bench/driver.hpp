@@ -27,7 +27,9 @@ struct Pass {
   std::uint64_t faults = 0;  // answers that were wrong
   std::string first_fault;
 
-  [[nodiscard]] double mops() const { return seconds > 0 ? static_cast<double>(ops) / seconds * 1e-6 : 0; }
+  [[nodiscard]] double mops() const {
+    return seconds > 0 ? static_cast<double>(ops) / seconds * 1e-6 : 0;
+  }
   void add(Pass const& other);
 };
 
@@ -43,7 +45,8 @@ class Driver {
   Pass run_batch(Store& store, std::vector<Request> const& requests);
 
   /// Gets records first .. first+count-1 and checks that each is there at the stream's version.
-  Pass read_back(Store& store, RequestStream const& stream, std::uint64_t first, std::uint64_t count);
+  Pass read_back(Store& store, RequestStream const& stream, std::uint64_t first,
+                 std::uint64_t count);
 
  private:
   void make_arrays();

@@ -21,7 +21,8 @@ constexpr int kUsage = 2;
 
 /// Throws Failure("what: the status's message") unless the status is ok.
 inline void require(Status const& status, std::string const& what) {
-  if (!status.ok()) throw Failure(what + ": " + std::string(name(status.code())) + ": " + status.message());
+  if (!status.ok())
+    throw Failure(what + ": " + std::string(name(status.code())) + ": " + status.message());
 }
 
 template <class T>

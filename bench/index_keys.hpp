@@ -1,6 +1,6 @@
-// Keys of the benchmarks of indexes, by number: uniform over all 64 bits, each number another key, none of them 0;
-// inline they are 8 bytes, variable 16, as in Dash's evaluation. The value of a key follows from its number, so that
-// every answer can be checked.
+// Keys of the benchmarks of indexes, by number: uniform over all 64 bits, each number another key,
+// none of them 0; inline they are 8 bytes, variable 16, as in Dash's evaluation. The value of a key
+// follows from its number, so that every answer can be checked.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common.hpp"
-#include "cpu_peer.hpp"
+#include "cpu_baseline.hpp"
 
 namespace perdure::bench {
 
@@ -21,7 +21,7 @@ class IndexKeys {
 
   class One {
    public:
-    operator cpu_peers::Key() const { return {bytes_.data(), size_}; }
+    operator cpu_baselines::Key() const { return {bytes_.data(), size_}; }
 
    private:
     friend class IndexKeys;
@@ -50,27 +50,28 @@ class IndexKeys {
 /// Numbers from here on are of keys that no table has.
 inline constexpr std::uint64_t kAbsentKeys = std::uint64_t{1} << 40;
 
-inline cpu_peers::HostKind host_named(std::string const& text) {
-  if (text == "ordered") return cpu_peers::HostKind::ordered;
-  if (text == "flushed") return cpu_peers::HostKind::flushed;
-  if (text == "counted") return cpu_peers::HostKind::counted;
-  if (text == "emulated") return cpu_peers::HostKind::emulated;
+inline cpu_baselines::HostKind host_named(std::string const& text) {
+  if (text == "ordered") return cpu_baselines::HostKind::ordered;
+  if (text == "flushed") return cpu_baselines::HostKind::flushed;
+  if (text == "counted") return cpu_baselines::HostKind::counted;
+  if (text == "emulated") return cpu_baselines::HostKind::emulated;
   throw Failure("--host '" + text + "': choose ordered, flushed, counted or emulated");
 }
 
-/// As much of the data as in Dash's evaluation: 36.75 MiB for 200 million records, and no more than those.
+/// As much of the data as in Dash's evaluation: 36.75 MiB for 200 million records, and no more than
+/// those.
 [[nodiscard]] inline std::uint64_t emulated_cache_bytes_for(std::uint64_t records) {
   constexpr std::uint64_t kBytes = std::uint64_t{147} << 18, kRecords = 200'000'000;
-  return records < kRecords
-             ? static_cast<std::uint64_t>(static_cast<double>(kBytes) * static_cast<double>(records) / kRecords)
-             : kBytes;
+  return records < kRecords ? static_cast<std::uint64_t>(static_cast<double>(kBytes) *
+                                                         static_cast<double>(records) / kRecords)
+                            : kBytes;
 }
 
 /// Operations between which a thread lets go of what others unlinked.
 inline constexpr std::uint64_t kPinned = 256;
 
-/// What a table of that many records takes of its pool, generously: the peers' load factors go down to a third, and a
-/// table that is resized has its old room beside the new one.
+/// What a table of that many records takes of its pool, generously: the baselines' load factors go
+/// down to a third, and a table that is resized has its old room beside the new one.
 [[nodiscard]] inline std::uint64_t pool_bytes_for(std::uint64_t records, bool variable) {
   return records * (variable ? 144 : 104) + (std::uint64_t{64} << 20);
 }

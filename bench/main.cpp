@@ -1,5 +1,6 @@
 // perdure-bench: the figures of the store, each printed for people and as JSON. Exit status 0 when
-// every answer of the store was right, 1 when one was wrong, 2 for wrong usage or a run that failed.
+// every answer of the store was right, 1 when one was wrong, 2 for wrong usage or a run that
+// failed.
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -13,11 +14,14 @@ int run(int argc, char** argv) {
   using namespace perdure::bench;
   CommandLine program("Measures Perdure. Every value read is checked.", "perdure-bench",
                       std::string(perdure::version()));
-  std::array const commands{
-      add_ycsb(program),       add_load_factor(program),    add_accesses(program),     add_reopen(program),
-      add_log(program),        add_durability(program),     add_replay(program),       add_batches(program),
-      add_peers(program),      add_fill(program),           add_cache_load(program),   add_indexes(program),
-      add_index_load(program), add_index_segments(program), add_index_reopen(program), add_emulation(program)};
+  std::array const commands{add_ycsb(program),         add_load_factor(program),
+                            add_accesses(program),     add_reopen(program),
+                            add_log(program),          add_durability(program),
+                            add_replay(program),       add_batches(program),
+                            add_baselines(program),    add_fill(program),
+                            add_cache_load(program),   add_indexes(program),
+                            add_index_load(program),   add_index_segments(program),
+                            add_index_reopen(program), add_emulation(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
   for (Command const& command : commands) {

@@ -15,8 +15,9 @@ namespace perdure::bench {
 std::string why_not_new(std::string const& path) {
   struct stat st{};
   bool const file = !path.empty() && path != "-";
-  return file && ::lstat(path.c_str(), &st) == 0 ? path + ": exists already; name another file, or remove it first"
-                                                 : "";
+  return file && ::lstat(path.c_str(), &st) == 0
+             ? path + ": exists already; name another file, or remove it first"
+             : "";
 }
 
 void write_new(std::string const& path, std::string const& text) {

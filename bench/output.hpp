@@ -1,5 +1,5 @@
-// Files that the benchmark programs write. Invariant: a file that is there is never replaced, which is said before
-// anything runs; scripts that measure again remove what they measured before.
+// Files that the benchmark programs write. Invariant: a file that is there is never replaced, which
+// is said before anything runs; scripts that measure again remove what they measured before.
 #pragma once
 
 #include <string>

@@ -1,10 +1,10 @@
-// perdure-bench-rocksdb: Perdure and RocksDB on the same records, requests and cores, turn by turn in
-// one run, so that whatever else the machine does falls on both. LOAD, then YCSB C with uniform and
-// with Zipfian keys; every answer of either is checked.
+// perdure-bench-rocksdb: Perdure and RocksDB on the same records, requests and cores, turn by turn
+// in one run, so that whatever else the machine does falls on both. LOAD, then YCSB C with uniform
+// and with Zipfian keys; every answer of either is checked.
 //
-// RocksDB is given what helps it: no write-ahead log, no compression, no checksums on reads, files on
-// tmpfs, the configurations that were fastest (`--tune all` tries them), and a load that ends with the
-// last acknowledged put, flushes and compactions after it not counted. Perdure runs as its
+// RocksDB is given what helps it: no write-ahead log, no compression, no checksums on reads, files
+// on tmpfs, the configurations that were fastest (`--tune all` tries them), and a load that ends
+// with the last acknowledged put, flushes and compactions after it not counted. Perdure runs as its
 // users get it, checksums on reads included.
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 #include "common.hpp"
 #include "dataset.hpp"
 #include "driver.hpp"
-#include "rocksdb_peer.hpp"
+#include "rocksdb_baseline.hpp"
 #include "ycsb.hpp"
 
 namespace perdure::bench {
@@ -25,7 +25,7 @@ struct Options {
   std::uint64_t records = 16'000'000;
   std::uint64_t ops = 0;
   std::size_t batch = std::size_t{1} << 16;
-  std::size_t peer_batch = 1000;
+  std::size_t baseline_batch = 1000;
   std::uint32_t key_bytes = 8;
   std::uint32_t value_bytes = 128;
   double theta = 0.99;
@@ -39,33 +39,34 @@ struct Options {
   std::string json;
 };
 
-/// Requests made before the clock starts for RocksDB; it gets larger pieces than Perdure's batches, so
-/// that its threads seldom wait for each other.
-constexpr std::size_t kPeerChunk = std::size_t{1} << 18;
+/// Requests made before the clock starts for RocksDB; it gets larger pieces than Perdure's batches,
+/// so that its threads seldom wait for each other.
+constexpr std::size_t kBaselineChunk = std::size_t{1} << 18;
 
 /// Drives RocksDB through a stream of gets or puts, as Driver drives a store.
-class PeerDriver {
+class BaselineDriver {
  public:
-  explicit PeerDriver(Dataset const& dataset)
+  explicit BaselineDriver(Dataset const& dataset)
       : dataset_(dataset),
-        requests_(kPeerChunk),
-        keys_(kPeerChunk * dataset.key_bytes()),
-        values_(kPeerChunk * dataset.value_bytes()),
-        found_(kPeerChunk) {}
+        requests_(kBaselineChunk),
+        keys_(kBaselineChunk * dataset.key_bytes()),
+        values_(kBaselineChunk * dataset.value_bytes()),
+        found_(kBaselineChunk) {}
 
-  Pass run(Peer& peer, RequestStream& stream, std::uint64_t ops) {
+  Pass run(Baseline& baseline, RequestStream& stream, std::uint64_t ops) {
     Pass pass;
     while (pass.ops < ops) {
-      std::size_t const n = std::min<std::uint64_t>(kPeerChunk, ops - pass.ops);
+      std::size_t const n = std::min<std::uint64_t>(kBaselineChunk, ops - pass.ops);
       stream.fill({requests_.data(), n});
       make_arrays(n);
       auto const begin = std::chrono::steady_clock::now();
       if (requests_[0].action == Action::write) {
-        peer.put(keys_, values_, n);
+        baseline.put(keys_, values_, n);
       } else {
-        peer.get(keys_, n, values_, found_);
+        baseline.get(keys_, n, values_, found_);
       }
-      pass.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      pass.seconds +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       check(pass, n);
       pass.ops += n;
     }
@@ -93,8 +94,11 @@ class PeerDriver {
       if (r.action == Action::write) continue;
       ++pass.gets;
       pass.hits += found_[i];
-      if (found_[i] != 0 && dataset_.holds(values_.data() + i * dataset_.value_bytes(), r.id, r.version)) continue;
-      if (pass.faults++ == 0) pass.first_fault = "RocksDB: get of record " + std::to_string(r.id) + " was wrong";
+      if (found_[i] != 0 &&
+          dataset_.holds(values_.data() + i * dataset_.value_bytes(), r.id, r.version))
+        continue;
+      if (pass.faults++ == 0)
+        pass.first_fault = "RocksDB: get of record " + std::to_string(r.id) + " was wrong";
     }
   }
 
@@ -109,19 +113,24 @@ std::uint64_t ops_of(Options const& o) { return o.ops == 0 ? o.records : o.ops; 
 
 class Comparison {
  public:
-  Comparison(Options const& o, PeerLibrary const& library)
-      : o_(o), library_(library), dataset_(o.seed, o.key_bytes, o.value_bytes), peer_driver_(dataset_), file_("") {}
+  Comparison(Options const& o, BaselineLibrary const& library)
+      : o_(o),
+        library_(library),
+        dataset_(o.seed, o.key_bytes, o.value_bytes),
+        baseline_driver_(dataset_),
+        file_("") {}
 
   /// One configuration of RocksDB alone: Mops of load, uniform gets and Zipfian gets.
-  Json try_config(PeerConfig const& config) {
-    auto peer = open_peer(config);
-    Pass const load = load_peer(*peer, config);
-    double const settled = settle(*peer);
+  Json try_config(BaselineConfig const& config) {
+    auto baseline = open_baseline(config);
+    Pass const load = load_baseline(*baseline, config);
+    double const settled = settle(*baseline);
     Json row{{"config", config.name}, {"load_mops", load.mops()}, {"settle_seconds", settled}};
     for (double const theta : {0.0, o_.theta}) {
       RequestStream requests(Workload::c, o_.records, theta, mix(o_.seed));
-      note(peer_driver_.run(*peer, requests, std::min<std::uint64_t>(ops_of(o_), 1 << 18)));  // warms caches
-      Pass const pass = peer_driver_.run(*peer, requests, ops_of(o_));
+      note(baseline_driver_.run(*baseline, requests,
+                                std::min<std::uint64_t>(ops_of(o_), 1 << 18)));  // warms caches
+      Pass const pass = baseline_driver_.run(*baseline, requests, ops_of(o_));
       note(pass);
       row[theta == 0 ? "uniform_mops" : "zipf_mops"] = pass.mops();
     }
@@ -129,28 +138,28 @@ class Comparison {
   }
 
   /// LOAD and both kinds of C, Perdure and one configuration of RocksDB turn by turn.
-  Json compare(PeerConfig const& config) {
+  Json compare(BaselineConfig const& config) {
     std::vector<double> ours;
     std::vector<double> theirs;
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       store_.reset();
-      peer_.reset();
+      baseline_.reset();
       store_ = std::make_unique<Store>(create());
       RequestStream requests(Workload::load, o_.records, 0, o_.seed);
       Pass const pass = Driver(dataset_, o_.batch, Place::host).run(*store_, requests, o_.records);
       note(pass);
       ours.push_back(pass.mops());
-      peer_ = open_peer(config);
-      theirs.push_back(load_peer(*peer_, config).mops());
+      baseline_ = open_baseline(config);
+      theirs.push_back(load_baseline(*baseline_, config).mops());
     }
     Json rows = Json::array();
     rows.push_back(row("LOAD", config, ours, theirs));
-    settle(*peer_);
+    settle(*baseline_);
     rows.push_back(compare_gets(config, 0));
     rows.push_back(compare_gets(config, o_.theta));
     machine_ = store_->stats().machine;
     store_.reset();
-    peer_.reset();
+    baseline_.reset();
     return rows;
   }
 
@@ -175,27 +184,27 @@ class Comparison {
     return require(Store::create(file_.path(), create, open), "create " + file_.path());
   }
 
-  [[nodiscard]] std::unique_ptr<Peer> open_peer(PeerConfig const& config) const {
+  [[nodiscard]] std::unique_ptr<Baseline> open_baseline(BaselineConfig const& config) const {
     std::filesystem::path const directory =
         std::filesystem::path(o_.directory) / ("perdure-bench-rocksdb-" + std::to_string(getpid()));
-    return std::make_unique<Peer>(library_, config, directory, o_.records, o_.key_bytes, o_.value_bytes, o_.threads,
-                                  o_.peer_batch);
+    return std::make_unique<Baseline>(library_, config, directory, o_.records, o_.key_bytes,
+                                      o_.value_bytes, o_.threads, o_.baseline_batch);
   }
 
-  Pass load_peer(Peer& peer, PeerConfig const& config) {
+  Pass load_baseline(Baseline& baseline, BaselineConfig const& config) {
     RequestStream requests(Workload::load, o_.records, 0, o_.seed);
-    Pass pass = peer_driver_.run(peer, requests, o_.records);
-    if (config.load_ends_settled) pass.seconds += settle(peer);
+    Pass pass = baseline_driver_.run(baseline, requests, o_.records);
+    if (config.load_ends_settled) pass.seconds += settle(baseline);
     return pass;
   }
 
-  static double settle(Peer& peer) {
+  static double settle(Baseline& baseline) {
     auto const begin = std::chrono::steady_clock::now();
-    peer.settle();
+    baseline.settle();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  Json compare_gets(PeerConfig const& config, double theta) {
+  Json compare_gets(BaselineConfig const& config, double theta) {
     std::vector<double> ours;
     std::vector<double> theirs;
     RequestStream our_requests(Workload::c, o_.records, theta, mix(o_.seed));
@@ -203,7 +212,7 @@ class Comparison {
     Driver driver(dataset_, o_.batch, Place::host);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       Pass const our = driver.run(*store_, our_requests, ops_of(o_));
-      Pass const their = peer_driver_.run(*peer_, their_requests, ops_of(o_));
+      Pass const their = baseline_driver_.run(*baseline_, their_requests, ops_of(o_));
       note(our);
       note(their);
       ours.push_back(our.mops());
@@ -212,41 +221,47 @@ class Comparison {
     return row(theta == 0 ? "C uniform" : "C zipf", config, ours, theirs);
   }
 
-  static Json row(std::string const& workload, PeerConfig const& config, std::vector<double> const& ours,
-                  std::vector<double> const& theirs) {
+  static Json row(std::string const& workload, BaselineConfig const& config,
+                  std::vector<double> const& ours, std::vector<double> const& theirs) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
-    return {{"workload", workload},         {"rocksdb_config", config.name},
-            {"perdure_mops", median(ours)}, {"rocksdb_mops", median(theirs)},
-            {"ratio", median(ratios)},      {"least_ratio", *std::min_element(ratios.begin(), ratios.end())},
-            {"perdure_mops_each", ours},    {"rocksdb_mops_each", theirs}};
+    return {{"workload", workload},
+            {"rocksdb_config", config.name},
+            {"perdure_mops", median(ours)},
+            {"rocksdb_mops", median(theirs)},
+            {"ratio", median(ratios)},
+            {"least_ratio", *std::min_element(ratios.begin(), ratios.end())},
+            {"perdure_mops_each", ours},
+            {"rocksdb_mops_each", theirs}};
   }
 
   Options const& o_;
-  PeerLibrary const& library_;
+  BaselineLibrary const& library_;
   Dataset dataset_;
-  PeerDriver peer_driver_;
+  BaselineDriver baseline_driver_;
   PoolFile file_;
   std::unique_ptr<Store> store_;
-  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<Baseline> baseline_;
   std::string machine_;
   std::uint64_t faults_ = 0;
   std::string first_fault_;
 };
 
 Json tune(Options const& o, Comparison& comparison) {
-  std::vector<PeerConfig> configs;
+  std::vector<BaselineConfig> configs;
   if (o.tune.front() == "all") {
-    configs = peer_configs();
+    configs = baseline_configs();
   } else {
-    for (std::string const& each : o.tune) configs.push_back(peer_config_named(each));
+    for (std::string const& each : o.tune) configs.push_back(baseline_config_named(each));
   }
   Json rows = Json::array();
-  std::printf("%-22s %10s %12s %10s %10s\n", "configuration", "load Mops", "settle s", "uniform", "zipf");
-  for (PeerConfig const& config : configs) {
+  std::printf("%-22s %10s %12s %10s %10s\n", "configuration", "load Mops", "settle s", "uniform",
+              "zipf");
+  for (BaselineConfig const& config : configs) {
     Json const row = comparison.try_config(config);
-    std::printf("%-22s %10.3f %12.1f %10.3f %10.3f\n", config.name.c_str(), row["load_mops"].get<double>(),
-                row["settle_seconds"].get<double>(), row["uniform_mops"].get<double>(), row["zipf_mops"].get<double>());
+    std::printf("%-22s %10.3f %12.1f %10.3f %10.3f\n", config.name.c_str(),
+                row["load_mops"].get<double>(), row["settle_seconds"].get<double>(),
+                row["uniform_mops"].get<double>(), row["zipf_mops"].get<double>());
     std::fflush(stdout);
     rows.push_back(row);
   }
@@ -255,12 +270,13 @@ Json tune(Options const& o, Comparison& comparison) {
 
 Json compare(Options const& o, Comparison& comparison) {
   Json all = Json::array();
-  std::printf("%-10s %14s %14s %8s %8s   %s\n", "workload", "Perdure Mops", "RocksDB Mops", "ratio", "least",
-              "RocksDB set as");
+  std::printf("%-10s %14s %14s %8s %8s   %s\n", "workload", "Perdure Mops", "RocksDB Mops", "ratio",
+              "least", "RocksDB set as");
   for (std::string const& name : o.configs) {
-    for (Json const& row : comparison.compare(peer_config_named(name))) {
-      std::printf("%-10s %14.3f %14.3f %8.2f %8.2f   %s\n", row["workload"].get<std::string>().c_str(),
-                  row["perdure_mops"].get<double>(), row["rocksdb_mops"].get<double>(), row["ratio"].get<double>(),
+    for (Json const& row : comparison.compare(baseline_config_named(name))) {
+      std::printf("%-10s %14.3f %14.3f %8.2f %8.2f   %s\n",
+                  row["workload"].get<std::string>().c_str(), row["perdure_mops"].get<double>(),
+                  row["rocksdb_mops"].get<double>(), row["ratio"].get<double>(),
                   row["least_ratio"].get<double>(), name.c_str());
       std::fflush(stdout);
       all.push_back(row);
@@ -270,10 +286,10 @@ Json compare(Options const& o, Comparison& comparison) {
 }
 
 int run(Options o) {
-  auto const builds = peer_builds();
+  auto const builds = baseline_builds();
   if (builds.empty()) throw Failure("no RocksDB adapter was built in " PERDURE_ROCKSDB_ADAPTER_DIR);
   if (o.build.empty()) o.build = builds.front();
-  PeerLibrary const library(o.build);
+  BaselineLibrary const library(o.build);
   std::printf("%s; %llu records of %u + %u bytes, %u threads\n", library.description().c_str(),
               static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes, o.threads);
   Comparison comparison(o, library);
@@ -287,7 +303,7 @@ int run(Options o) {
                       {"records", o.records},
                       {"ops", ops_of(o)},
                       {"batch", o.batch},
-                      {"rocksdb_batch", o.peer_batch},
+                      {"rocksdb_batch", o.baseline_batch},
                       {"key_bytes", o.key_bytes},
                       {"value_bytes", o.value_bytes},
                       {"theta", o.theta},
@@ -300,12 +316,16 @@ int run(Options o) {
 
 int start(int argc, char** argv) {
   Options o;
-  CommandLine app("Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
-                  "perdure-bench-rocksdb", std::string(version()));
+  CommandLine app(
+      "Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
+      "perdure-bench-rocksdb", std::string(version()));
   app.add_option("--records", o.records).shows_default().check(positive());
   app.add_option("--ops", o.ops, "Gets a repeat (default: --records)");
-  app.add_option("--batch", o.batch, "Perdure's operations a batch").shows_default().check(positive());
-  app.add_option("--rocksdb-batch", o.peer_batch, "RocksDB's operations a WriteBatch or MultiGet")
+  app.add_option("--batch", o.batch, "Perdure's operations a batch")
+      .shows_default()
+      .check(positive());
+  app.add_option("--rocksdb-batch", o.baseline_batch,
+                 "RocksDB's operations a WriteBatch or MultiGet")
       .shows_default()
       .check(positive());
   app.add_option("--key-bytes", o.key_bytes).shows_default().check(range(8, 128));
@@ -314,13 +334,16 @@ int start(int argc, char** argv) {
   app.add_option("--threads", o.threads, "Of each").shows_default().check(positive());
   app.add_option("--repeats", o.repeats).shows_default().check(positive());
   app.add_option("--seed", o.seed).shows_default();
-  app.add_option("--build", o.build, "release or distribution (default: release where it was built)")
+  app.add_option("--build", o.build,
+                 "release or distribution (default: release where it was built)")
       .check(one_of({"release", "distribution"}));
-  app.add_option("--config", o.configs, "RocksDB's configurations to compare with, with commas between")
+  app.add_option("--config", o.configs,
+                 "RocksDB's configurations to compare with, with commas between")
       .separated_by(',')
       .shows_default();
   app.add_option("--directory", o.directory, "Where RocksDB's files go, on tmpfs").shows_default();
-  app.add_option("--tune", o.tune, "Instead, try these configurations of RocksDB, with commas between, or all")
+  app.add_option("--tune", o.tune,
+                 "Instead, try these configurations of RocksDB, with commas between, or all")
       .separated_by(',');
   app.add_option("--json", o.json, "Write the results to this file").check(new_file());
   int status = kUsage;

@@ -14,10 +14,11 @@ std::uint64_t slots_of(Shape const& shape, std::uint32_t top_level) {
   return slots;
 }
 
-Store create_sized(std::string const& path, CreateOptions create, OpenOptions const& open, std::uint32_t top_level) {
+Store create_sized(std::string const& path, CreateOptions create, OpenOptions const& open,
+                   std::uint32_t top_level) {
   auto const slots = static_cast<double>(slots_of(create.shape, top_level));
-  // The store chooses its levels from the records expected; how full it plans them is its own affair,
-  // but each size is chosen for a range of records twice as wide as the next smaller one's.
+  // The store chooses its levels from the records expected; how full it plans them is its own
+  // affair, but each size is chosen for a range of records twice as wide as the next smaller one's.
   for (double const load : {0.85, 0.75, 0.65, 0.55}) {
     create.expected_records = static_cast<std::uint64_t>(slots * load);
     Store store = require(Store::create(path, create, open), "create " + path);
@@ -25,7 +26,8 @@ Store create_sized(std::string const& path, CreateOptions create, OpenOptions co
     require(store.close(), "close");
     unlink(path.c_str());
   }
-  throw Failure("no number of expected records gives a top level of 2^" + std::to_string(top_level) + " buckets");
+  throw Failure("no number of expected records gives a top level of 2^" +
+                std::to_string(top_level) + " buckets");
 }
 
 }  // namespace perdure::bench

@@ -12,7 +12,7 @@ namespace perdure::bench {
 
 /// Creates a pool at `path` (its other options are taken as given) with that top level. Throws
 /// Failure when the store sizes its levels in no way that gives it.
-[[nodiscard]] Store create_sized(std::string const& path, CreateOptions create, OpenOptions const& open,
-                                 std::uint32_t top_level);
+[[nodiscard]] Store create_sized(std::string const& path, CreateOptions create,
+                                 OpenOptions const& open, std::uint32_t top_level);
 
 }  // namespace perdure::bench

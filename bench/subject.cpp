@@ -7,38 +7,39 @@ namespace perdure::bench {
 namespace {
 
 struct Rebuilt {
-  peers::Design design;
-  peers::CpuIndex index = peers::CpuIndex::word;
+  baselines::Design design;
+  baselines::CpuIndex index = baselines::CpuIndex::word;
 
-  [[nodiscard]] std::string name() const { return peers::name(design, index); }
+  [[nodiscard]] std::string name() const { return baselines::name(design, index); }
 };
-constexpr Rebuilt kRebuilt[] = {{peers::Design::slabhash_gpm},
-                                {peers::Design::clevel_gpm},
-                                {peers::Design::cpu_assisted},
-                                {peers::Design::cpu_assisted, peers::CpuIndex::dash_eh},
-                                {peers::Design::cpu_assisted, peers::CpuIndex::dash_lh},
-                                {peers::Design::cpu_assisted, peers::CpuIndex::clevel},
-                                {peers::Design::cpu_assisted, peers::CpuIndex::seph}};
+constexpr Rebuilt kRebuilt[] = {{baselines::Design::slabhash_gpm},
+                                {baselines::Design::clevel_gpm},
+                                {baselines::Design::cpu_assisted},
+                                {baselines::Design::cpu_assisted, baselines::CpuIndex::dash_eh},
+                                {baselines::Design::cpu_assisted, baselines::CpuIndex::dash_lh},
+                                {baselines::Design::cpu_assisted, baselines::CpuIndex::clevel},
+                                {baselines::Design::cpu_assisted, baselines::CpuIndex::seph}};
 
 }  // namespace
 
 std::vector<std::string> const& subject_names() {
   static std::vector<std::string> const names = [] {
     std::vector<std::string> all;
-    for (Rebuilt const& peer : kRebuilt) all.push_back(peer.name());
+    for (Rebuilt const& baseline : kRebuilt) all.push_back(baseline.name());
     for (Layout const layout : {Layout::in_place, Layout::word}) all.push_back(name(layout));
     return all;
   }();
   return names;
 }
 
-std::unique_ptr<peers::Peer> make_subject(std::string const& name, std::string const& path, peers::PeerOptions options,
-                                          bool verify_reads) {
-  for (Rebuilt const& peer : kRebuilt) {
-    if (name != peer.name()) continue;
-    options.design = peer.design;
-    options.index = peer.index;
-    return require(peers::create_peer(path, options), "create " + path);
+std::unique_ptr<baselines::Baseline> make_subject(std::string const& name, std::string const& path,
+                                                  baselines::BaselineOptions options,
+                                                  bool verify_reads) {
+  for (Rebuilt const& baseline : kRebuilt) {
+    if (name != baseline.name()) continue;
+    options.design = baseline.design;
+    options.index = baseline.index;
+    return require(baselines::create_baseline(path, options), "create " + path);
   }
   CreateOptions create;
   create.key_bytes = options.key_bytes;
@@ -50,7 +51,7 @@ std::unique_ptr<peers::Peer> make_subject(std::string const& name, std::string c
   open.threads = options.threads;
   open.verify_reads = verify_reads;
   open.count_accesses = options.count_accesses;
-  return peers::as_peer(require(Store::create(path, create, open), "create " + path));
+  return baselines::as_baseline(require(Store::create(path, create, open), "create " + path));
 }
 
 }  // namespace perdure::bench

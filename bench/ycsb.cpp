@@ -36,12 +36,14 @@ constexpr std::array<std::string_view, 6> kNames{"load", "a", "b", "c", "d", "f"
 Workload workload_named(std::string_view name) {
   if (name == "e") {
     throw std::invalid_argument(
-        "workload e scans ranges of keys: unsupported by a hash index, which keeps no order of keys; "
+        "workload e scans ranges of keys: unsupported by a hash index, which keeps no order of "
+        "keys; "
         "choose load, a, b, c, d or f");
   }
   auto const at = std::find(kNames.begin(), kNames.end(), name);
   if (at == kNames.end()) {
-    throw std::invalid_argument("workload '" + std::string(name) + "': choose load, a, b, c, d or f");
+    throw std::invalid_argument("workload '" + std::string(name) +
+                                "': choose load, a, b, c, d or f");
   }
   return static_cast<Workload>(at - kNames.begin());
 }
@@ -56,7 +58,8 @@ std::uint64_t below(Random& random, std::uint64_t n) {
 }
 
 Zipf::Zipf(std::uint64_t n, double theta) : theta_(theta) {
-  if (!(theta >= 0 && theta < 1)) throw std::invalid_argument("theta must be at least 0 and less than 1");
+  if (!(theta >= 0 && theta < 1))
+    throw std::invalid_argument("theta must be at least 0 and less than 1");
   if (n == 0) throw std::invalid_argument("a Zipfian choice needs at least one record");
   grow(n);
 }
@@ -64,7 +67,8 @@ Zipf::Zipf(std::uint64_t n, double theta) : theta_(theta) {
 void Zipf::grow(std::uint64_t n) {
   if (n <= n_) return;
   if (theta_ == 0) zeta_ = static_cast<double>(n);  // a sum of ones
-  for (std::uint64_t i = n_ + 1; theta_ != 0 && i <= n; ++i) zeta_ += std::pow(static_cast<double>(i), -theta_);
+  for (std::uint64_t i = n_ + 1; theta_ != 0 && i <= n; ++i)
+    zeta_ += std::pow(static_cast<double>(i), -theta_);
   n_ = n;
   derive();
 }
@@ -82,7 +86,8 @@ std::uint64_t Zipf::operator()(Random& random) const {
   double const uz = u * zeta_;
   if (uz < 1 || n_ == 1) return 0;
   if (uz < 1 + std::pow(0.5, theta_) || n_ == 2) return 1;
-  auto const rank = static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
+  auto const rank =
+      static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
   return std::min(rank, n_ - 1);
 }
 
@@ -103,7 +108,8 @@ std::uint64_t Scramble::operator()(std::uint64_t rank) const {
   return static_cast<std::uint64_t>((Wide{rank} * factor_ + n_ / 2) % n_);
 }
 
-RequestStream::RequestStream(Workload workload, std::uint64_t records, double theta, std::uint64_t seed)
+RequestStream::RequestStream(Workload workload, std::uint64_t records, double theta,
+                             std::uint64_t seed)
     : workload_(workload),
       random_(seed),
       zipf_(workload == Workload::load ? 1 : records, theta),

@@ -8,8 +8,8 @@
 // Workload e scans ranges of keys, which a hash index does not have.
 //
 // Invariant: the same workload, sizes, theta and seed give the same requests on every machine (the
-// generators draw bits from std::mt19937_64 and turn them into numbers themselves, as the standard's
-// distributions differ from library to library).
+// generators draw bits from std::mt19937_64 and turn them into numbers themselves, as the
+// standard's distributions differ from library to library).
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ using Random = std::mt19937_64;
 [[nodiscard]] std::uint64_t below(Random& random, std::uint64_t n);
 
 /// Ranks in [0, n): rank k with a probability in proportion to 1 / (k+1)^theta, by the method of
-/// Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), as YCSB draws
-/// them: exact for the two highest ranks, a close continuous form for the rest. theta 0 is uniform.
+/// Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), as YCSB
+/// draws them: exact for the two highest ranks, a close continuous form for the rest. theta 0 is
+/// uniform.
 class Zipf {
  public:
   Zipf(std::uint64_t n, double theta);
@@ -76,9 +77,9 @@ struct Request {
   Action action = Action::read;
 };
 
-/// The requests of one workload against a store that holds records 0 .. records-1 at version 0 (none
-/// for `load`). Requests on one record take effect in the order given; the stream remembers the
-/// version of each, so it must see every write that the store does.
+/// The requests of one workload against a store that holds records 0 .. records-1 at version 0
+/// (none for `load`). Requests on one record take effect in the order given; the stream remembers
+/// the version of each, so it must see every write that the store does.
 class RequestStream {
  public:
   RequestStream(Workload workload, std::uint64_t records, double theta, std::uint64_t seed);

@@ -8,13 +8,15 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 if(PERDURE_CUDA AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # nvcc has it since 12.0; CMake 3.25.1 does not know
+  # nvcc has it since 12.0; CMake 3.25.1 does not know
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # perdure_warnings: the house set. CUDA gets it for host code, but -Wpedantic, which nvcc's own
-# generated stubs do not pass. Clang takes libstdc++'s own stable_sort for a use of what is deprecated.
+# generated stubs do not pass. Clang takes libstdc++'s own stable_sort for a use of what is
+# deprecated.
 set(perdure_host_warnings -Wall -Wextra -Wshadow -Wconversion)
 set(perdure_cuda_warnings -Wall,-Wextra,-Wshadow,-Wconversion)
 add_library(perdure_warnings INTERFACE)
@@ -33,7 +35,8 @@ if(PERDURE_SANITIZE)
   add_compile_options(-fsanitize=${perdure_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${perdure_sanitizers})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Instrumented code hides from gcc what bounds its flow analysis knew: it warns of overflows that are none.
+    # Instrumented code hides from gcc what bounds its flow analysis knew: it warns of overflows
+    # that are none.
     add_compile_options(-Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized)
   endif()
   if(PERDURE_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -44,8 +47,9 @@ if(PERDURE_SANITIZE)
   message(STATUS "Sanitizers: ${perdure_sanitizers}")
 endif()
 
-# For a target whose own code takes little of its running time (tests, command lines, judges): half the time to compile.
-# A level of optimisation that the user named in CMAKE_CXX_FLAGS comes first and so gives way; the library's does not.
+# For a target whose own code takes little of its running time (tests, command lines, judges): half
+# the time to compile. A level of optimisation that the user named in CMAKE_CXX_FLAGS comes first
+# and so gives way; the library's does not.
 function(perdure_compile_quickly target)
   if(PERDURE_SANITIZE MATCHES "address|undefined")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
@@ -54,21 +58,23 @@ function(perdure_compile_quickly target)
   endif()
 endfunction()
 
-# For sources that lose much speed by what -O2 does not do (Dash: docs/benchmarks.md). Flags that the user or a parent
-# project gave stand.
+# For sources that lose much speed by what -O2 does not do (Dash: docs/benchmarks.md). Flags that
+# the user or a parent project gave stand.
 function(perdure_compile_for_speed)
   if(CMAKE_CXX_FLAGS_RELEASE STREQUAL perdure_own_release_flags AND NOT PERDURE_SANITIZE)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
   endif()
 endfunction()
 
-# For sources that do little but read a command line, by header-only libraries that take long to compile.
+# For sources that do little but read a command line, by header-only libraries that take long to
+# compile.
 function(perdure_compile_plainly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# What most of our sources include of the standard library, read once a target. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
-# builds without, and so finds the include that a source forgot.
+# What most of our sources include of the standard library, read once a target.
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without, and so finds the include that a source
+# forgot.
 set(perdure_standard_headers <algorithm> <array> <atomic> <bit> <chrono> <condition_variable> <cstddef> <cstdint>
   <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string> <thread> <utility> <vector>)
 

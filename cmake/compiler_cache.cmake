@@ -1,9 +1,11 @@
-# ccache, where it is installed: in the user's own cache folder, so that a second clone of this repository, and a second
-# build folder of one clone, compile little. CCACHE_DIR and ccache's own configuration have their say; a launcher that the
-# user names in CMAKE_CXX_COMPILER_LAUNCHER, or an empty one, is left alone.
+# ccache, where it is installed: in the user's own cache folder, so that a second clone of this
+# repository, and a second build folder of one clone, compile little. CCACHE_DIR and ccache's own
+# configuration have their say; a launcher that the user names in CMAKE_CXX_COMPILER_LAUNCHER, or an
+# empty one, is left alone.
 #
-# Paths are taken relative to the checkout, so that they are the same in every clone: build folders must lie equally deep
-# (build/NAME). Compilers are told apart by what they hold, for each clone has an nvcc of its own.
+# Paths are taken relative to the checkout, so that they are the same in every clone: build folders
+# must lie equally deep (build/NAME). Compilers are told apart by what they hold, for each clone has
+# an nvcc of its own.
 option(PERDURE_CCACHE "Compile through ccache where it is installed" ${PROJECT_IS_TOP_LEVEL})
 if(PERDURE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(perdure_ccache ccache)

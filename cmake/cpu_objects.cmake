@@ -1,7 +1,7 @@
-# Code for CPU warps, compiled once for each instruction set in PERDURE_CPU_ENGINES. Each copy is linked by itself into
-# one object whose only global symbol is its factory, so that no AVX-512 copy of an inline function can end up in a
-# program that runs without AVX-512. Sanitizer builds leave that step out, for it would hide symbols they need, and so
-# may have one copy only.
+# Code for CPU warps, compiled once for each instruction set in PERDURE_CPU_ENGINES. Each copy is
+# linked by itself into one object whose only global symbol is its factory, so that no AVX-512 copy
+# of an inline function can end up in a program that runs without AVX-512. Sanitizer builds leave
+# that step out, for it would hide symbols they need, and so may have one copy only.
 
 set(perdure_cpu_avx2 -march=x86-64-v3)
 set(perdure_cpu_avx512 -march=x86-64-v4)
@@ -15,9 +15,10 @@ if(NOT avx2 IN_LIST PERDURE_CPU_ENGINES)
   message(FATAL_ERROR "PERDURE_CPU_ENGINES is '${PERDURE_CPU_ENGINES}': avx2 must be among them, for the library falls back to it")
 endif()
 
-# Compiles the sources after AVX2 and AVX512 for that instruction set and adds the objects to the library `target`. They
-# define a function with C linkage named PERDURE_CPU_FACTORY, which becomes FACTORY_avx2 and FACTORY_avx512. Code of the
-# target sees PERDURE_HAS_AVX512 where the latter is there.
+# Compiles the sources after AVX2 and AVX512 for that instruction set and adds the objects to the
+# library `target`. They define a function with C linkage named PERDURE_CPU_FACTORY, which becomes
+# FACTORY_avx2 and FACTORY_avx512. Code of the target sees PERDURE_HAS_AVX512 where the latter is
+# there.
 function(perdure_cpu_objects target factory)
   cmake_parse_arguments(of "" "" "AVX2;AVX512" ${ARGN})
   set(sets ${PERDURE_CPU_ENGINES})

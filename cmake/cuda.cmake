@@ -90,10 +90,11 @@ endif()
 if(PERDURE_CUDA)
   perdure_default_architectures()
   set(CMAKE_CUDA_COMPILER "${perdure_nvcc}" CACHE FILEPATH "nvcc")
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # a machine without driver or toolkit must load what we build
+  # a machine without driver or toolkit must load what we build
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
-  # Not find_package(CUDAToolkit): that of CMake 3.25 stops at the wheels' layout, which lacks nvToolsExt.
-  # dependencies.cmake finds the runtime under this directory.
+  # Not find_package(CUDAToolkit): that of CMake 3.25 stops at the wheels' layout, which lacks
+  # nvToolsExt. dependencies.cmake finds the runtime under this directory.
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH perdure_cuda_root)
   cmake_path(GET perdure_cuda_root PARENT_PATH perdure_cuda_root)
   message(STATUS "CUDA: on (${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, "
@@ -102,8 +103,8 @@ else()
   message(STATUS "CUDA: off (${perdure_cuda_why_not})")
 endif()
 
-# Programs whose kernels can be made to abort (tests/soak, bench/gpm): minutes of nvcc, which only a machine with a GPU
-# can use. perdure_trap_programs says whether they are built.
+# Programs whose kernels can be made to abort (tests/soak, bench/gpm): minutes of nvcc, which only a
+# machine with a GPU can use. perdure_trap_programs says whether they are built.
 set(perdure_trap_programs OFF)
 if(PERDURE_CUDA AND PERDURE_TESTS)
   set(perdure_trap_programs "${PERDURE_TRAP_PROGRAMS}")

@@ -6,8 +6,10 @@
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
 #   perdure_dep_uring        liburing: asynchronous writes of the redo log
-#   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone: nvcc knows its
-#                            headers, and C++ that needs no CUDA compiles alike in builds with and without it
+#   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone:
+#   nvcc knows its
+#                            headers, and C++ that needs no CUDA compiles alike in builds with and
+#                            without it
 
 include_guard(GLOBAL)
 set(THREADS_PREFER_PTHREAD_FLAG ON)

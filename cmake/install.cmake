@@ -1,6 +1,6 @@
 # What `cmake --install` lays down for a C++ user: headers, the library and a package for
-# find_package(perdure) and pkg-config. Component `cpp`; the Python module is component `python`, which is installed where it
-# is named and else left out.
+# find_package(perdure) and pkg-config. Component `cpp`; the Python module is component `python`,
+# which is installed where it is named and else left out.
 include(CMakePackageConfigHelpers)
 
 set(perdure_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/perdure")
@@ -15,8 +15,9 @@ install(TARGETS ${perdure_libraries} EXPORT perdureTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT cpp FILES_MATCHING PATTERN "*.h")
-# The public headers that include the engine's own, which lie below perdure/internal: perdure/gpm.hpp and gpm.h, and, for
-# kernels on a GPU, perdure/libgpm.cuh and device.cuh. scripts/check_package.sh builds examples/ against them.
+# The public headers that include the engine's own, which lie below perdure/internal:
+# perdure/gpm.hpp and gpm.h, and, for kernels on a GPU, perdure/libgpm.cuh and device.cuh.
+# scripts/check_package.sh builds examples/ against them.
 install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/gpm.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
 install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/libgpm.cuh"
@@ -24,21 +25,21 @@ install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/libgpm.cuh"
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure/gpm_dialect"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp FILES_MATCHING PATTERN "*.cuh")
 set(perdure_internal_headers
-  base/annotate.hpp base/hash.hpp base/mutants.hpp
-  exec/counts.hpp exec/grid.hpp exec/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
-  log/gpm_checkpoint_file.hpp log/gpm_checkpoint_on.hpp log/gpm_ddio.hpp log/gpm_file.hpp log/gpm_format.hpp
-  log/gpm_log.hpp log/gpm_log_file.hpp log/gpm_log_on.hpp log/gpm_memory_on.hpp log/gpm_path.hpp
-  pm/flush.hpp pm/mapping.hpp pm/named_file.hpp pm/watch.hpp)
+  base/annotate.hpp base/hash.hpp base/hooks.hpp
+  exec/counts.hpp exec/grid.hpp exec/cpu/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
+  gpm/gpm_checkpoint_file.hpp gpm/gpm_checkpoint_on.hpp gpm/gpm_ddio.hpp gpm/gpm_file.hpp gpm/gpm_format.hpp
+  gpm/gpm_log.hpp gpm/gpm_log_file.hpp gpm/gpm_log_on.hpp gpm/gpm_memory_on.hpp gpm/gpm_path.hpp
+  pm/flush.hpp pm/mapping.hpp pm/named_file.hpp pm/host_verbs.hpp)
 if(PERDURE_CUDA)
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
   list(APPEND perdure_internal_headers
     base/offset.hpp
-    exec/bits.hpp exec/crc_tables.hpp exec/cuda_status.cuh exec/cuda_traps.cuh exec/cuda_warp.cuh
-    exec/grid_cuda.cuh exec/traps.hpp
+    exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_status.cuh exec/cuda/cuda_warp.cuh
+    exec/cuda/grid_cuda.cuh
     index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
-    pm/format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
-    store/device_table.hpp store/record_map.hpp)
+    pm/pool_format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
+    store/gphash/kernels/device_table.hpp store/gphash/kernels/record_map.hpp)
   install(TARGETS perdure_device EXPORT perdureTargets COMPONENT cpp)
 endif()
 foreach(header IN LISTS perdure_internal_headers)

@@ -28,7 +28,8 @@ if(NOT PERDURE_SANITIZE MATCHES "^(|address;undefined|undefined;address|address|
   message(FATAL_ERROR "PERDURE_SANITIZE is '${PERDURE_SANITIZE}': give nothing, 'address;undefined' or 'thread'")
 endif()
 
-# In another's project that names no build type, ours alone is Release: this scope ends with our folder.
+# In another's project that names no build type, ours alone is Release: this scope ends with our
+# folder.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   if(PERDURE_SANITIZE)
     set(default_build_type Debug)
@@ -49,8 +50,9 @@ if(PERDURE_SANITIZE)
   set(PERDURE_SHARED OFF)  # for sanitizers look into what it hides
 endif()
 
-# Packages unpacked by scripts/offline.sh on a machine without apt. What is built must find their shared
-# objects at run time too, and these each other: hence DT_RPATH, which a DT_RUNPATH would not pass on.
+# Packages unpacked by scripts/offline.sh on a machine without apt. What is built must find their
+# shared objects at run time too, and these each other: hence DT_RPATH, which a DT_RUNPATH would not
+# pass on.
 set(perdure_unpacked "${PROJECT_SOURCE_DIR}/.deps/usr")
 if(EXISTS "${perdure_unpacked}")
   list(PREPEND CMAKE_PREFIX_PATH "${perdure_unpacked}")

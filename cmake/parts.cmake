@@ -1,8 +1,8 @@
-# The parts that stand on the library: each is a directory with an option. Benchmarks and tests share
-# the peers that they measure and test.
+# The parts that stand on the library: each is a directory with an option. Benchmarks and tests
+# share the baselines that they measure and test.
 if(PERDURE_BENCH OR PERDURE_TESTS)
-  add_subdirectory(peers/cpu)
-  add_subdirectory(peers/gpu)
+  add_subdirectory(baselines/cpu)
+  add_subdirectory(baselines/gpu)
 endif()
 foreach(part IN ITEMS python bench tests)
   string(TOUPPER "PERDURE_${part}" wanted)

@@ -1,5 +1,6 @@
-# perdure.pc: what `pkg-config --cflags --libs perdure` says, wherever the package was moved to. `--static` adds what
-# libperdure.a needs; where there is no libperdure.so, all of it is said at once. Compile as C++20.
+# perdure.pc: what `pkg-config --cflags --libs perdure` says, wherever the package was moved to.
+# `--static` adds what libperdure.a needs; where there is no libperdure.so, all of it is said at
+# once. Compile as C++20.
 set(perdure_pc_static "")
 foreach(library IN ITEMS "${perdure_hwy_contrib_library}" "${perdure_hwy_library}" "${perdure_isal_library}" "${perdure_uring_library}")
   cmake_path(GET library PARENT_PATH folder)
@@ -21,7 +22,8 @@ if(NOT PERDURE_SHARED)
   set(perdure_pc_static "")
 endif()
 
-# Relative to the file itself, so that a package can be moved; an absolute CMAKE_INSTALL_LIBDIR or INCLUDEDIR stands.
+# Relative to the file itself, so that a package can be moved; an absolute CMAKE_INSTALL_LIBDIR or
+# INCLUDEDIR stands.
 cmake_path(APPEND perdure_pc_dir "${CMAKE_INSTALL_LIBDIR}" pkgconfig)
 set(perdure_pc_prefix "${CMAKE_INSTALL_PREFIX}")
 if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")

@@ -1,8 +1,10 @@
-// Counts words inside a kernel of its own: every warp takes words from a text and adds one to the word's record, in a
-// table that outlives the process; then a second kernel looks words up and removes the rare ones. Words are keys of
-// 16 bytes, counts values of 8. The host counts too, and compares.
+// Counts words inside a kernel of its own: every warp takes words from a text and adds one to the
+// word's record, in a table that outlives the process; then a second kernel looks words up and
+// removes the rare ones. Words are keys of 16 bytes, counts values of 8. The host counts too, and
+// compares.
 //
-//   device_kernel [POOL]     a pool file in /dev/shm; default /dev/shm/perdure-words.pool, made anew
+//   device_kernel [POOL]     a pool file in /dev/shm; default /dev/shm/perdure-words.pool, made
+//   anew
 #include <perdure/store.h>
 #include <perdure/device.cuh>
 
@@ -25,8 +27,8 @@ __device__ unsigned warp_number() { return (blockIdx.x * blockDim.x + threadIdx.
 __device__ unsigned warps() { return gridDim.x * blockDim.x / 32; }
 
 /// Sums of what operations did not answer as they should.
-__global__ void count_words(__grid_constant__ perdure::DeviceTable const table, Word const* words, std::size_t n,
-                            unsigned* failures) {
+__global__ void count_words(__grid_constant__ perdure::DeviceTable const table, Word const* words,
+                            std::size_t n, unsigned* failures) {
   __shared__ unsigned long long counts[kThreads / 32];
   unsigned long long* const count = &counts[threadIdx.x / 32];  // this warp's own
   for (std::size_t i = warp_number(); i < n; i += warps()) {
@@ -39,8 +41,8 @@ __global__ void count_words(__grid_constant__ perdure::DeviceTable const table, 
 }
 
 /// The count of each distinct word (0: it has none), and away with those of rare ones.
-__global__ void look_up(__grid_constant__ perdure::DeviceTable const table, Word const* words, std::size_t n,
-                        unsigned long long* counts, unsigned* failures) {
+__global__ void look_up(__grid_constant__ perdure::DeviceTable const table, Word const* words,
+                        std::size_t n, unsigned long long* counts, unsigned* failures) {
   for (std::size_t i = warp_number(); i < n; i += warps()) {
     bool const found = table.find(&words[i], &counts[i]) == perdure::KeyStatus::ok;
     bool const rare = found && counts[i] < kRare;
@@ -55,8 +57,10 @@ std::vector<Word> make_text(std::size_t n) {
   std::uint64_t random = 42;
   for (Word& word : text) {
     random = random * 6364136223846793005u + 1442695040888963407u;
-    auto const rank = static_cast<unsigned>(2000.0 / (1.0 + static_cast<double>(random >> 48) / 16.0));
-    std::snprintf(word.text, sizeof word.text, "word-%u", rank + static_cast<unsigned>(random >> 40) % 3);
+    auto const rank =
+        static_cast<unsigned>(2000.0 / (1.0 + static_cast<double>(random >> 48) / 16.0));
+    std::snprintf(word.text, sizeof word.text, "word-%u",
+                  rank + static_cast<unsigned>(random >> 40) % 3);
   }
   return text;
 }
@@ -74,7 +78,8 @@ template <class T>
 T* to_device(std::vector<T> const& from) {
   void* at = nullptr;
   if (!good(cudaMalloc(&at, from.size() * sizeof(T)))) return nullptr;
-  if (!good(cudaMemcpy(at, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice))) return nullptr;
+  if (!good(cudaMemcpy(at, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice)))
+    return nullptr;
   return static_cast<T*>(at);
 }
 
@@ -83,7 +88,8 @@ int run(std::string const& path) {
   std::map<std::string, unsigned long long> expected;
   for (Word const& word : text) ++expected[word.text];
   std::vector<Word> distinct;
-  for (auto const& [word, count] : expected) std::strcpy(distinct.emplace_back().text, word.c_str());
+  for (auto const& [word, count] : expected)
+    std::strcpy(distinct.emplace_back().text, word.c_str());
 
   perdure::CreateOptions create;
   create.key_bytes = sizeof(Word);
@@ -108,7 +114,9 @@ int run(std::string const& path) {
 
   std::vector<unsigned long long> found(distinct.size());
   unsigned failed = 0;
-  if (!good(cudaMemcpy(found.data(), counts, found.size() * sizeof found[0], cudaMemcpyDeviceToHost))) return 1;
+  if (!good(
+          cudaMemcpy(found.data(), counts, found.size() * sizeof found[0], cudaMemcpyDeviceToHost)))
+    return 1;
   if (!good(cudaMemcpy(&failed, failures, sizeof failed, cudaMemcpyDeviceToHost))) return 1;
   std::size_t wrong = failed, kept = 0;
   for (std::size_t i = 0; i < distinct.size(); ++i) {
@@ -119,9 +127,10 @@ int run(std::string const& path) {
   wrong += store->stats().records != kept;
   auto const verified = store->verify();
   wrong += !verified.ok() || verified.value().records != kept || verified.value().fault_count != 0;
-  std::printf("%zu words, %zu of them different, %zu kept; %zu wrong\n", text.size(), distinct.size(), kept, wrong);
-  for (void* const at :
-       {static_cast<void*>(words), static_cast<void*>(each), static_cast<void*>(counts), static_cast<void*>(failures)})
+  std::printf("%zu words, %zu of them different, %zu kept; %zu wrong\n", text.size(),
+              distinct.size(), kept, wrong);
+  for (void* const at : {static_cast<void*>(words), static_cast<void*>(each),
+                         static_cast<void*>(counts), static_cast<void*>(failures)})
     cudaFree(at);
   return good(store->close()) && wrong == 0 ? 0 : 1;
 }

@@ -1,8 +1,10 @@
-// libGPM by its own names: a kernel that adds to counters in a file, logging what stood there before, and is killed by
-// an error in the middle of its work; another process, or the next run, undoes what it did not finish. Here both happen
-// in one run: the first batch is committed, the second is cut short, and recovery brings back what the first had left.
+// libGPM by its own names: a kernel that adds to counters in a file, logging what stood there
+// before, and is killed by an error in the middle of its work; another process, or the next run,
+// undoes what it did not finish. Here both happen in one run: the first batch is committed, the
+// second is cut short, and recovery brings back what the first had left.
 //
-//   gpm_counters [NAME]     files NAME.counters and NAME.log in /dev/shm; default /dev/shm/perdure-counters
+//   gpm_counters [NAME]     files NAME.counters and NAME.log in /dev/shm; default
+//   /dev/shm/perdure-counters
 #include <perdure/gpm.h>
 
 #include <cstdio>
@@ -18,7 +20,8 @@ struct Entry {
 };
 
 /// Every thread adds to its own counter; those from `stop` on never get to it.
-__global__ void add(gpmlog* log, std::uint64_t* counters, std::uint64_t more, std::size_t stop, unsigned* refused) {
+__global__ void add(gpmlog* log, std::uint64_t* counters, std::uint64_t more, std::size_t stop,
+                    unsigned* refused) {
   std::size_t const me = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (me >= stop) return;
   Entry const entry{counters[me]};
@@ -56,8 +59,8 @@ std::size_t other_than(std::uint64_t const* counters, std::uint64_t wanted) {
 }
 
 int run(std::string const& name) {
-  auto* const counters =
-      static_cast<std::uint64_t*>(gpm_map((name + ".counters").c_str(), kCounters * sizeof(std::uint64_t), true));
+  auto* const counters = static_cast<std::uint64_t*>(
+      gpm_map((name + ".counters").c_str(), kCounters * sizeof(std::uint64_t), true));
   gpmlog* log = gpmlog_create_hcl((name + ".log").c_str(), kCounters * 64, kBlocks, kThreads);
   unsigned* refused = nullptr;
   if (counters == nullptr || log == nullptr) return good(GPM_FAILED) ? 0 : 1;
@@ -66,7 +69,8 @@ int run(std::string const& name) {
 
   std::printf("%s\n", gpm_persist_begin());  // what it came to on this computer
   add<<<kBlocks, kThreads>>>(log, counters, 7, kCounters, refused);
-  if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log))) return 1;  // the batch is committed
+  if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log)))
+    return 1;  // the batch is committed
   add<<<kBlocks, kThreads>>>(log, counters, 1000, kCounters / 3, refused);
   if (!good(cudaDeviceSynchronize())) return 1;
   if (!good(gpm_persist_end()) || !good(gpmlog_close(log)))
@@ -76,13 +80,18 @@ int run(std::string const& name) {
   if (log == nullptr) return good(GPM_FAILED) ? 0 : 1;
   std::size_t const torn = other_than(counters, 7);
   undo<<<kBlocks, kThreads>>>(log, counters);
-  if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log)) || !good(gpmlog_close(log))) return 1;
+  if (!good(cudaDeviceSynchronize()) || !good(gpmlog_clear(log)) || !good(gpmlog_close(log)))
+    return 1;
   std::size_t const wrong = other_than(counters, 7) + *refused;
   std::printf(
-      "%zu counters; the second batch had changed %zu of them, %zu are wrong after recovery; they outlive: %s\n",
+      "%zu counters; the second batch had changed %zu of them, %zu are wrong after recovery; they "
+      "outlive: %s\n",
       kCounters, torn, wrong, gpm_survives(counters));
   cudaFreeHost(refused);
-  return good(gpm_unmap((name + ".counters").c_str(), counters, 0)) && wrong == 0 && torn == kCounters / 3 ? 0 : 1;
+  return good(gpm_unmap((name + ".counters").c_str(), counters, 0)) && wrong == 0 &&
+                 torn == kCounters / 3
+             ? 0
+             : 1;
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// A training step as one commit, in C++: embeddings in a table, dense weights, and the step's number.
+// A training step as one commit, in C++: embeddings in a table, dense weights, and the step's
+// number.
 //
-//   training_step [NAME]     pools NAME-whole and NAME-killed are made, and removed; default /dev/shm/perdure-training
+//   training_step [NAME]     pools NAME-whole and NAME-killed are made, and removed; default
+//   /dev/shm/perdure-training
 //
-// Trains a small model (two embeddings multiplied, a dense layer on top) twice: once without a stop, and once in
-// processes that are killed in mid-step, each of which goes on from the step that the one before had committed. Both
-// must come to the same table, weights and bias, bit for bit. A store whose table, weights and step number became
-// durable one by one would fail here: after a kill they would be of different steps.
+// Trains a small model (two embeddings multiplied, a dense layer on top) twice: once without a
+// stop, and once in processes that are killed in mid-step, each of which goes on from the step that
+// the one before had committed. Both must come to the same table, weights and bias, bit for bit. A
+// store whose table, weights and step number became durable one by one would fail here: after a
+// kill they would be of different steps.
 #include <perdure/store.h>
 #include <signal.h>
 #include <spawn.h>
@@ -47,7 +50,8 @@ struct Model {
   float bias = 0;
 
   std::vector<perdure::DenseBuffer> buffers() {
-    return {{"weights", reinterpret_cast<std::byte*>(weights.data()), sizeof weights, perdure::Place::host},
+    return {{"weights", reinterpret_cast<std::byte*>(weights.data()), sizeof weights,
+             perdure::Place::host},
             {"bias", reinterpret_cast<std::byte*>(&bias), sizeof bias, perdure::Place::host}};
   }
 };
@@ -75,16 +79,21 @@ perdure::Column column(std::vector<Row> const& rows) {
 std::vector<Row> get(Store& store, std::vector<std::uint64_t> const& keys) {
   std::vector<Row> rows(keys.size());
   std::vector<perdure::KeyStatus> found(keys.size());
-  require(store.get(column(keys), {reinterpret_cast<std::byte*>(rows.data()), sizeof rows[0], rows.size()}, found));
-  if (std::any_of(found.begin(), found.end(), [](auto one) { return one != perdure::KeyStatus::ok; }))
+  require(store.get(column(keys),
+                    {reinterpret_cast<std::byte*>(rows.data()), sizeof rows[0], rows.size()},
+                    found));
+  if (std::any_of(found.begin(), found.end(),
+                  [](auto one) { return one != perdure::KeyStatus::ok; }))
     fail("a row of the table is missing");
   return rows;
 }
 
-/// Rows, weights and number: all of it, or, after a kill anywhere before commit() returns, none of it.
-void commit_step(Store& store, std::uint64_t step, std::vector<std::uint64_t> const& keys, std::vector<Row> const& rows,
-                 Model& model, Model const& trained, Kill kill) {
-  perdure::Transaction transaction = require(store.begin({keys.size() + 1}));  // the step is one of them
+/// Rows, weights and number: all of it, or, after a kill anywhere before commit() returns, none of
+/// it.
+void commit_step(Store& store, std::uint64_t step, std::vector<std::uint64_t> const& keys,
+                 std::vector<Row> const& rows, Model& model, Model const& trained, Kill kill) {
+  // the step is one of them
+  perdure::Transaction transaction = require(store.begin({keys.size() + 1}));
   perdure::CallOptions in;
   in.transaction = &transaction;
   require(store.put(column(keys), column(rows), {}, in));
@@ -118,7 +127,9 @@ struct Example {
   float label;
 };
 std::vector<Example> examples(std::uint64_t step) {
-  auto const hidden = [](std::uint64_t row) { return std::mt19937(static_cast<unsigned>(row))() % 2 != 0; };
+  auto const hidden = [](std::uint64_t row) {
+    return std::mt19937(static_cast<unsigned>(row))() % 2 != 0;
+  };
   std::mt19937 random(static_cast<unsigned>(1000 + step));
   std::vector<Example> batch(kBatch);
   for (Example& one : batch) {
@@ -192,7 +203,8 @@ int train_in_child(std::string pool, std::uint64_t kill_in) {
   std::string program = "/proc/self/exe", how = "--train", number = std::to_string(kill_in);
   char* arguments[] = {program.data(), how.data(), pool.data(), number.data(), nullptr};
   ::pid_t child = 0;
-  if (::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) != 0) fail("cannot start a process");
+  if (::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) != 0)
+    fail("cannot start a process");
   int status = 0;
   ::waitpid(child, &status, 0);
   return status;
@@ -235,7 +247,8 @@ int compare(std::string const& whole, std::string const& killed) {
   }
   if (train_in_child(killed, 0) != 0) return 1;
   bool const same = same_bits(contents(whole), contents(killed));
-  std::printf(same ? "after %llu steps both hold the same, bit for bit\n" : "after %llu steps they differ\n",
+  std::printf(same ? "after %llu steps both hold the same, bit for bit\n"
+                   : "after %llu steps they differ\n",
               static_cast<unsigned long long>(kSteps));
   return same ? 0 : 1;
 }
@@ -243,7 +256,8 @@ int compare(std::string const& whole, std::string const& killed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::strcmp(argv[1], "--train") == 0) return train(argv[2], std::strtoull(argv[3], nullptr, 10));
+  if (argc == 4 && std::strcmp(argv[1], "--train") == 0)
+    return train(argv[2], std::strtoull(argv[3], nullptr, 10));
   std::string const name = argc > 1 ? argv[1] : "/dev/shm/perdure-training";
   for (char const* which : {"-whole", "-killed"}) ::unlink((name + which).c_str());
   int const status = compare(name + "-whole", name + "-killed");

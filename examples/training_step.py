@@ -1,11 +1,13 @@
 """A training step as one commit: embeddings in a table, dense weights, and the step's number.
 
-    python examples/training_step.py [FOLDER]     default /dev/shm; two pools are made there, and removed
+    python examples/training_step.py [FOLDER]     default /dev/shm; two pools are made there, and
+    removed
 
-Trains a small model (two embeddings multiplied, a dense layer on top) twice: once without a stop, and once
-in processes that are killed in mid-step, each of which goes on from the step that the one before had
-committed. Both must come to the same table, weights and bias, bit for bit. A store whose table, weights and
-step number became durable one by one would fail here: after a kill they would be of different steps.
+Trains a small model (two embeddings multiplied, a dense layer on top) twice: once without a stop,
+and once in processes that are killed in mid-step, each of which goes on from the step that the one
+before had committed. Both must come to the same table, weights and bias, bit for bit. A store whose
+table, weights and step number became durable one by one would fail here: after a kill they would be
+of different steps.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Model:
 
 
 def examples(step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of rows and whether they belong together, which follows from what nobody tells the model."""
+    """Pairs of rows and whether they belong together, which follows from what nobody tells the
+    model."""
     hidden = np.random.default_rng(0).choice([-1.0, 1.0], (ROWS, 2))
     pairs = np.random.default_rng([1, step]).integers(ROWS, size=(BATCH, 2))
     labels = hidden[pairs[:, 0]].sum(axis=1) * hidden[pairs[:, 1]].sum(axis=1) > 0
@@ -91,7 +94,8 @@ def train(pool: Path, kill_in: int | None) -> None:
         ]
     if right:
         print(
-            f"  steps {done + 1} to {STEPS}: {right[0]:.0%} right in the first, {right[-1]:.0%} in the last"
+            f"  steps {done + 1} to {STEPS}: {right[0]:.0%} right in the first, {right[-1]:.0%} "
+            "in the last"
         )
 
 
@@ -111,7 +115,9 @@ def contents(pool: Path) -> tuple[int | None, bytes]:
 
 
 def main(folder: Path) -> int:
-    whole, killed = (folder / f"perdure-training-{os.getpid()}-{name}" for name in ("whole", "killed"))
+    whole, killed = (
+        folder / f"perdure-training-{os.getpid()}-{name}" for name in ("whole", "killed")
+    )
     try:
         print("without a stop:")
         assert train_in_child(whole, None) == 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures the figures of docs/benchmarks.md on this machine and leaves them as JSON in build/figures.
+# Measures the figures of docs/benchmarks.md on this machine and leaves them as JSON in
+# build/figures.
 #   scripts/bench.sh [RECORDS]     default 16000000, which needs about 8 GB of /dev/shm with RocksDB
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +29,7 @@ bench reopen reopen --records "$records"
 bench durability durability --log-dir "$figures/durability-log"
 
 # A Release build of RocksDB comes from Maven Central, the distribution's from apt.
-if peers/rocksdb/fetch.sh >/dev/null; then
+if baselines/rocksdb/fetch.sh >/dev/null; then
   cmake -S . -B build/release >/dev/null  # looks for it again
 fi
 cmake --build build/release --target perdure-bench-rocksdb

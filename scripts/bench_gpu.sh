@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds, checks and measures what docs/benchmarks.md says of a GPU; the table of all figures comes last, with the time it
-# took, and the runs stay as JSON in build/figures-gpu.
-#   scripts/bench_gpu.sh [RECORDS [LARGE]]     default 16000000 and 128000000, which needs 25 GiB of /dev/shm
+# Builds, checks and measures what docs/benchmarks.md says of a GPU; the table of all figures comes
+# last, with the time it took, and the runs stay as JSON in build/figures-gpu.
+#   scripts/bench_gpu.sh [RECORDS [LARGE]]     default 16000000 and 128000000, which needs 25 GiB of
+#   /dev/shm
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,7 +69,7 @@ bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeat
 bench fill fill --records "$records" --batch 1048576 --subject word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
 bench reopen reopen --records "$large" --batch 1048576
-bench peers peers --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --place near --no-count-accesses \
+bench baselines baselines --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --place near --no-count-accesses \
   --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --subject word,in_place,slabhash-gpm,clevel-gpm
 python3 scripts/gpu_table.py "$figures"
 echo "all of it took $SECONDS s"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets the redo log beside fio on the same file, with the same block size, depth and sync, by turns in
-# the same run, and prints medians and ratios (goal: 0.80 of fio, for writing and for replay).
+# Sets the redo log beside fio on the same file, with the same block size, depth and sync, by turns
+# in the same run, and prints medians and ratios (goal: 0.80 of fio, for writing and for replay).
 #   scripts/bench_log.sh FILE [BYTES] [ROUNDS]     defaults: 1073741824 bytes, 5 rounds
 # PERDURE_BENCH names the program (default build/release/bench/perdure-bench). FILE must not exist.
 set -euo pipefail

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# libGPM on a GPU: builds what it needs with nvcc and g++ alone (minutes less than the whole library), runs the tests of
-# its calls, the program in the published dialect, the example and, at the sizes of the paper, the applications of
-# GPMbench that know what must come out; a line each. Exit status 0 when all were right, 2 without a GPU.
+# libGPM on a GPU: builds what it needs with nvcc and g++ alone (minutes less than the whole
+# library), runs the tests of its calls, the program in the published dialect, the example and, at
+# the sizes of the paper, the applications of GPMbench that know what must come out; a line each.
+# Exit status 0 when all were right, 2 without a GPU.
 #   scripts/check_gpm_gpu.sh [--build-only] [--no-paper]
-# Needs: nvcc 13.0 or later (CUDACXX, PATH or /usr/local/cuda/bin), g++; for the applications Highway, CLI11 and
-# nlohmann-json, of the system or in .deps (scripts/offline.sh unpack), and 24 GiB of /dev/shm. Eight minutes at most.
+# Needs: nvcc 13.0 or later (CUDACXX, PATH or /usr/local/cuda/bin), g++; for the applications
+# Highway, CLI11 and nlohmann-json, of the system or in .deps (scripts/offline.sh unpack), and 24
+# GiB of /dev/shm. Eight minutes at most.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,9 +31,9 @@ mkdir -p "$tree"
 flags=(-std=c++20 -O2 -Iinclude -Isrc -Ibench -Ibench/gpm -isystem .deps/usr/include -DHWY_SHARED_DEFINE
   -DPERDURE_VERSION=\"check\")
 cuda_flags=("-arch=$arch" --expt-relaxed-constexpr -diag-suppress=20011,20014)
-core=(base/caught.cpp base/process.cpp base/status.cpp exec/cuda_host.cu exec/workers.cpp log/gpm_calls.cpp log/gpm_checkpoint_file.cpp log/gpm_ddio.cpp
-  log/gpm_file.cpp log/gpm_log_file.cpp pm/flush.cpp pm/mapping.cpp pm/named_file.cpp pm/survival.cpp)
-app_sources=(bench/gpm/on_cuda.cu bench/gpm/main.cpp bench/gpm/on_cpu.cpp src/exec/sort.cpp src/exec/cuda_sort.cu)
+core=(base/caught.cpp base/process.cpp base/status.cpp exec/cuda/cuda_host.cu exec/workers.cpp gpm/gpm_calls.cpp gpm/gpm_checkpoint_file.cpp gpm/gpm_ddio.cpp
+  gpm/gpm_file.cpp gpm/gpm_log_file.cpp pm/flush.cpp pm/mapping.cpp pm/named_file.cpp pm/survival.cpp)
+app_sources=(bench/gpm/on_cuda.cu bench/gpm/main.cpp bench/gpm/on_cpu.cpp src/exec/sort.cpp src/exec/cuda/cuda_sort.cu)
 apps=1
 for header in hwy/highway.h CLI/CLI.hpp nlohmann/json.hpp; do
   [ -e ".deps/usr/include/$header" ] || [ -e "/usr/include/$header" ] || apps=0

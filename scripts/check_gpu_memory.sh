@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs small GPU workloads under compute-sanitizer: both layouts with growth through perdure-bench, and
-# varying lengths and erasure through the Python tests. Any report is a failure.
+# Runs small GPU workloads under compute-sanitizer: both layouts with growth through perdure-bench,
+# and varying lengths and erasure through the Python tests. Any report is a failure.
 #   scripts/check_gpu_memory.sh [memcheck|racecheck ...]     default: both
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs a build as a C++ user would have it, then builds and runs tests/package and the README's C++ against it: by
-# find_package with the static and the shared library, and by pkg-config. Looks at what was installed and what
-# libperdure.so shows; then builds examples/, of which those with kernels where the build has CUDA.
+# Installs a build as a C++ user would have it, then builds and runs tests/package and the README's
+# C++ against it: by find_package with the static and the shared library, and by pkg-config. Looks
+# at what was installed and what libperdure.so shows; then builds examples/, of which those with
+# kernels where the build has CUDA.
 #   scripts/check_package.sh [BUILD]      BUILD defaults to build/release
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +34,8 @@ foreign=$(grep -vE '^perdure::(Store|Transaction|DeviceSession|Survival)::[^:]*(
 [ -z "$foreign" ] || fail "libperdure.so shows more than its interface: $(head -n 5 <<<"$foreign")"
 readelf --dynamic "$shared" | grep -qE 'SONAME.*\[libperdure\.so\.[0-9]+\.[0-9]+\]' || fail "libperdure.so has no SONAME"
 for library in "$libraries/libperdure.a" "$shared"; do
-  if ! grep -q '^CMAKE_CXX_FLAGS_RELEASE:[A-Z]*=.*-g' "$build/CMakeCache.txt"; then  # nobody asked for it
+  # nobody asked for it
+  if ! grep -q '^CMAKE_CXX_FLAGS_RELEASE:[A-Z]*=.*-g' "$build/CMakeCache.txt"; then
     ! readelf --sections --wide "$library" 2>/dev/null | grep -q '\.debug_info' || fail "$library holds debug information"
   fi
   echo "$(basename "$library"): $(stat -Lc %s "$library") bytes"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds wheels (scripts/wheels.sh) and tries each in a clean venv, away from the sources, under every Python here that it
-# says it is for: one for the stable ABI under later Pythons too. Nothing of the system's but glibc, libstdc++ and libgcc
-# may be in use.
+# Builds wheels (scripts/wheels.sh) and tries each in a clean venv, away from the sources, under
+# every Python here that it says it is for: one for the stable ABI under later Pythons too. Nothing
+# of the system's but glibc, libstdc++ and libgcc may be in use.
 #   scripts/check_wheel.sh [cpu] [cu13]     cpu unless named
 set -euo pipefail
 cd "$(dirname "$0")/.."

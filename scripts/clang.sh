@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints which clang the fuzz targets are built with, by its number: 19, with which they are tried, else the newest of 14
-# or later. Fails, and says so, where there is none.
+# Prints which clang the fuzz targets are built with, by its number: 19, with which they are tried,
+# else the newest of 14 or later. Fails, and says so, where there is none.
 #   scripts/clang.sh              of those that are installed, with libFuzzer and the sanitizers
 #   scripts/clang.sh --candidate  of those, else of those that apt offers
 set -euo pipefail

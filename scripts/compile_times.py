@@ -1,9 +1,10 @@
-"""What a build folder's compile time went to: ninja's log, summed by target, and the longest objects.
+"""What a build folder's compile time went to: ninja's log, summed by target, and the longest
+objects.
 
     scripts/compile_times.py [BUILD] [--top N]     default build/release
 
-Seconds are those that each compiler ran, side by side with others; a compiler cache that had the object
-makes them small.
+Seconds are those that each compiler ran, side by side with others; a compiler cache that had the
+object makes them small.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def main() -> int:
     options = parser.parse_args()
     log = options.build / ".ninja_log"
     if not log.is_file():
-        print(f"{log} is not there: build with ninja first, or name another build folder", file=sys.stderr)
+        print(
+            f"{log} is not there: build with ninja first, or name another build folder",
+            file=sys.stderr,
+        )
         return 2
     seconds = read_log(log)
     objects = {name: value for name, value in seconds.items() if name.endswith((".o", ".gch"))}

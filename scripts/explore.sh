@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Crashes simulated runs (docs/explore.md) until STATES distinct crash states of each kind were recovered
-# and judged, then plants every mutant.
+# Crashes simulated runs (docs/explore.md) until STATES distinct crash states of each kind were
+# recovered and judged, then plants every mutant.
 #   scripts/explore.sh [STATES]     default 1000000
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the layout of C++ (clang-format) and of Python (ruff, with its lint rules); --fix applies it.
+# Checks the layout of C++ (clang-format) and of Python (ruff, with its lint rules); --fix applies
+# it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

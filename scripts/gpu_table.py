@@ -8,7 +8,8 @@ import statistics
 import sys
 from pathlib import Path
 
-# M/s: (uniform gets at 2^12, 2^16, 2^20, 2^24), misses at 2^20, Zipf at (2^20, 2^24), inserts, updates.
+# M/s: (uniform gets at 2^12, 2^16, 2^20, 2^24), misses at 2^20, Zipf at (2^20, 2^24), inserts,
+# updates.
 WANTED = {
     "none": ((45, 125, 400, 600), 6500, (600, 900), 300, 300),
     "fifth": ((55, 150, 450, 700), 6500, (1500, 2000), 300, 300),
@@ -31,7 +32,9 @@ def rates(folder: Path, name: str) -> dict[tuple[str, int], float]:
     return {(row["what"], row["batch"].bit_length() - 1): row["mops"] for row in run["rows"]}
 
 
-def show(what: str, got: float, wanted: float | None, unit: str = "M/s", most: bool = False) -> None:
+def show(
+    what: str, got: float, wanted: float | None, unit: str = "M/s", most: bool = False
+) -> None:
     """One line; `most`: the figure is to stay below what is wanted."""
     verdict = ""
     if wanted is not None:
@@ -69,8 +72,17 @@ def show_large(folder: Path) -> None:
 
 def show_in_place(folder: Path) -> None:
     # What GPHash's published code reaches there with its cache; wanted are 0.8 to 1.5 times that.
-    published = {(HITS, 12): 21, (HITS, 16): 48, (HITS, 20): 42, ("insert", 20): 31, ("update", 20): 35}
-    for name, title in (("in_place", "no cache"), ("in_place_fifth", "a fifth of the buckets cached")):
+    published = {
+        (HITS, 12): 21,
+        (HITS, 16): 48,
+        (HITS, 20): 42,
+        ("insert", 20): 31,
+        ("update", 20): 35,
+    }
+    for name, title in (
+        ("in_place", "no cache"),
+        ("in_place_fifth", "a fifth of the buckets cached"),
+    ):
         got = rates(folder, name)
         print(f"layout in_place, GPHash as published, {title}")
         for (what, log2), theirs in published.items():
@@ -79,8 +91,11 @@ def show_in_place(folder: Path) -> None:
 
 def show_growth(folder: Path) -> None:
     run = json.loads((folder / "fill.json").read_text())["subjects"][0]
-    seconds = [sample[2] for sample in run["records_load_factor_seconds"]][:-1]  # the last is a smaller batch
-    # No verdict: most batches wait for the pool's own growth, which hides a resize (docs/benchmarks.md).
+    seconds = [sample[2] for sample in run["records_load_factor_seconds"]][
+        :-1
+    ]  # the last is a smaller batch
+    # No verdict: most batches wait for the pool's own growth, which hides a resize
+    # (docs/benchmarks.md).
     print("a load that doubles the table five times, in a pool that grows too")
     show("slowest batch over the median", max(seconds) / statistics.median(seconds), None, "times")
     reopened = json.loads((folder / "reopen.json").read_text())
@@ -93,26 +108,34 @@ def show_growth(folder: Path) -> None:
     print("a table that may not grow, 2L-2H-8S")
     show("load factor", full["load_factor"], 0.97, "")
     show(
-        "last tenth's rate over that at 0.5", full["mops_in_last_tenth"] / full["mops_at_half"], 0.5, "times"
+        "last tenth's rate over that at 0.5",
+        full["mops_in_last_tenth"] / full["mops_at_half"],
+        0.5,
+        "times",
     )
 
 
-def show_peers(folder: Path) -> None:
-    # The paper's factors, here wanted of the layout that we would choose, over the better of the two.
+def show_baselines(folder: Path) -> None:
+    # The paper's factors, here wanted of the layout that we would choose, over the better of the
+    # two.
     wanted = {"ycsb-a": 4.75, "ycsb-b": 4.75, "ycsb-d": 2.16, "ycsb-f": 4.75}
-    subjects = json.loads((folder / "peers.json").read_text())["subjects"]
+    subjects = json.loads((folder / "baselines.json").read_text())["subjects"]
     if faults := sum(subject["faults"] for subject in subjects):
-        sys.exit(f"gpu_table: {faults} wrong answers in peers.json")
-    # Of a peer its kernels alone, where it tells them apart; of Perdure whole calls.
+        sys.exit(f"gpu_table: {faults} wrong answers in baselines.json")
+    # Of a baseline its kernels alone, where it tells them apart; of Perdure whole calls.
     mops = {
         s["subject"]: {r["workload"]: max(r["mops_kernel"] or 0, r["mops_near"]) for r in s["rows"]}
         for s in subjects
     }
-    print("YCSB beside the peers, batches of 2^16")
+    print("YCSB beside the baselines, batches of 2^16")
     for workload, factor in wanted.items():
         theirs = {who: mops[who][workload] for who in ("slabhash-gpm", "clevel-gpm")}
         shown = ", ".join(f"{who} {rate:.2f}" for who, rate in theirs.items())
-        show(f"{workload} ({shown}; in_place {mops['in_place'][workload]:.1f})", mops["word"][workload], None)
+        show(
+            f"{workload} ({shown}; in_place {mops['in_place'][workload]:.1f})",
+            mops["word"][workload],
+            None,
+        )
         show(
             f"{workload}, over the better of them",
             mops["word"][workload] / max(theirs.values()),
@@ -130,7 +153,7 @@ def main() -> None:
     show_large(folder)
     show_in_place(folder)
     show_growth(folder)
-    show_peers(folder)
+    show_baselines(folder)
 
 
 if __name__ == "__main__":

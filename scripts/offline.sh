@@ -3,7 +3,8 @@
 #
 #   scripts/offline.sh pack [VERSION]   here: gather Debian packages and wheels for Python VERSION
 #                                       (default: this one's) into .offline/
-#   scripts/offline.sh unpack           there: unpack them into .deps and .venv; `make` does so where
+#   scripts/offline.sh unpack           there: unpack them into .deps and .venv; `make` does so
+#   where
 #                                       PERDURE_OFFLINE=1. The venv also sees the packages of the
 #                                       Python it is made with, so those need not be packed.
 #

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # Installs what building, testing and running Perdure needs and this machine lacks: system packages
-# through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and, on a machine with a GPU, the CUDA compiler into
-# .venv where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a second.
+# through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and, on a machine with a GPU,
+# the CUDA compiler into
+# .venv where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a
+# second.
 #
 #   scripts/setup.sh            what make demo and make build need
-#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where there is no GPU; and the
+#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where
+#   there is no GPU; and the
 #                               type checker of Python
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz     clang and Atheris too, for the fuzz targets
-#   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into .venv-frameworks; CuPy beside a GPU
+#   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into
+#   .venv-frameworks; CuPy beside a GPU
 #
 # ccache comes along where it is to be had: nothing but time depends on it.
 #
-# Environment: PYTHON (default python3) makes the venv. PERDURE_CUDA=OFF skips CUDA, PERDURE_CUDA=ON brings an nvcc even
-# where there is no GPU.
+# Environment: PYTHON (default python3) makes the venv. PERDURE_CUDA=OFF skips CUDA, PERDURE_CUDA=ON
+# brings an nvcc even where there is no GPU.
 # PERDURE_OFFLINE=1 installs nothing from outside: see scripts/offline.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -192,7 +196,8 @@ install_more() {
   say "python: requirements/$1.txt"
 }
 
-# A venv that finds in .venv what it lacks itself, the package in place too: PyTorch wants another CUDA runtime than nvcc.
+# A venv that finds in .venv what it lacks itself, the package in place too: PyTorch wants another
+# CUDA runtime than nvcc.
 install_frameworks() {
   local files=(requirements/frameworks.txt) now pinned=()
   [ ! -e /dev/nvidiactl ] || files+=(requirements/frameworks-gpu.txt)
@@ -215,7 +220,8 @@ if [ "$offline" != 0 ]; then
 fi
 case " $* " in *" --fuzz "*) choose_clang ;; esac
 install_system_packages "$@"
-case " $* " in *" --test "*) install_ccache ;; esac  # else it comes with other packages or not at all
+# else it comes with other packages or not at all
+case " $* " in *" --test "*) install_ccache ;; esac
 make_venv
 install_python_packages
 if wants_cuda_wheels "$@"; then

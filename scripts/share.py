@@ -1,10 +1,12 @@
-"""Writes python/share: man pages and shell completions of `perdure`, told from the command line itself.
+"""Writes python/share: man pages and shell completions of `perdure`, told from the command line
+itself.
 
     .venv/bin/python scripts/share.py            after a command or an option has changed
-    .venv/bin/python scripts/share.py --check    exit status 1 if a file is not as it would be written
+    .venv/bin/python scripts/share.py --check    exit status 1 if a file is not as it would be
+    written
 
-The package installs them below share/, where man, bash, zsh and fish look. click-man would write the pages,
-but it reads Click's commands, and Typer has had classes of its own since 0.26.
+The package installs them below share/, where man, bash, zsh and fish look. click-man would write
+the pages, but it reads Click's commands, and Typer has had classes of its own since 0.26.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ def page(context: Any, seen: list[tuple[str, str]]) -> str:
 def pages() -> dict[str, str]:
     group = typer.main.get_command(app)
     root = typer.Context(group, info_name="perdure", **group.context_settings)
-    names = [name for name in group.list_commands(root) if name != "explore"]  # which wheels are without
+    names = [
+        name for name in group.list_commands(root) if name != "explore"
+    ]  # which wheels are without
     commands = {name: group.resolve_command(root, [name])[1] for name in names}
     seen = [(name, " ".join(command.help.split())) for name, command in commands.items()]
     written = {"man/man1/perdure.1": page(root, seen)}
@@ -103,7 +107,11 @@ def completions() -> dict[str, str]:
         code = f"import sys; sys.argv = ['perdure', '--show-completion', {shell!r}]"
         code += "; from perdure.cli import main; main()"
         run = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         found[path] = run.stdout
     return found
@@ -113,7 +121,11 @@ def main() -> int:
     wanted = pages() | completions()
     there = {str(path.relative_to(SHARE)): path for path in SHARE.rglob("*") if path.is_file()}
     stale = [name for name in there if name not in wanted]
-    other = [name for name, text in wanted.items() if name not in there or there[name].read_text() != text]
+    other = [
+        name
+        for name, text in wanted.items()
+        if name not in there or there[name].read_text() != text
+    ]
     if "--check" in sys.argv[1:]:
         for name in stale + other:
             print(f"python/share/{name}: not as scripts/share.py writes it")

@@ -1,7 +1,7 @@
 """Which skips a run may have: tests/skips.toml, against the reports of ctest and pytest.
 
-Invariant: a skip is allowed where an entry names what the test said and the entry's condition holds in this
-run, as looked at here, not as the test believes. Whatever else skips is a fault.
+Invariant: a skip is allowed where an entry names what the test said and the entry's condition holds
+in this run, as looked at here, not as the test believes. Whatever else skips is a fault.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def gpu_obstacle() -> str:
 
 
 def may_mount() -> bool:
-    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def may_change_user() -> bool:
@@ -153,7 +156,9 @@ def said_by(case: ET.Element) -> list[str]:
 def faults_of(suite: str, case: ET.Element) -> list[str]:
     """The skips of one test case of a JUnit report that the run may not have, each once."""
     test = f"{case.get('classname')} {case.get('name')}"
-    return list(dict.fromkeys(filter(None, (fault_of(suite, test, said) for said in said_by(case)))))
+    return list(
+        dict.fromkeys(filter(None, (fault_of(suite, test, said) for said in said_by(case))))
+    )
 
 
 if __name__ == "__main__":  # scripts/skips.py SUITE REPORT: the faults of one report

@@ -2,14 +2,14 @@
 
     scripts/test.py [--all] [--gpu] [--only NAME ...] [--list]
 
-Each push runs the suites without `--all` (make test); `--all` (make test-all) adds what takes hours and
-says at its end what that was. docs/testing.md has the table. Each suite builds what it needs, so that none
-can test what is stale.
+Each push runs the suites without `--all` (make test); `--all` (make test-all) adds what takes hours
+and says at its end what that was. docs/testing.md has the table. Each suite builds what it needs,
+so that none can test what is stale.
 
-Counts are the test programs' own (their JUnit reports); a check that is one command counts as one test. A
-suite that cannot run because its build failed counts as one failure, and so does each skip that
-tests/skips.toml does not allow. Each command's output goes to build/test/NAME.log, and the end of it to the
-terminal where it failed.
+Counts are the test programs' own (their JUnit reports); a check that is one command counts as one
+test. A suite that cannot run because its build failed counts as one failure, and so does each skip
+that tests/skips.toml does not allow. Each command's output goes to build/test/NAME.log, and the end
+of it to the terminal where it failed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def read_junit(name: str, report: Path, status: int) -> Counts:
     wrongly_skipped = []
     for case in ET.parse(report).getroot().iter("testcase"):
         wrongly_skipped += skips.faults_of(name, case)
-        failure = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
+        failure = next(
+            (case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None
+        )
         if failure is not None or case.get("status") == "fail":
             counts.failed += 1
             counts.notes.append(f"{case.get('classname')}: {case.get('name')}")
@@ -135,10 +137,14 @@ def last_words(case: ET.Element, failure: ET.Element | None) -> list[str]:
 
 
 def passed_gpu_tests(report: Path) -> list[str]:
-    """C++ tests that run on a GPU have `cuda` in their name; Python tests are marked in the report."""
+    """C++ tests that run on a GPU have `cuda` in their name; Python tests are marked in the
+    report."""
 
     def on_gpu(case: ET.Element) -> bool:
-        return "cuda" in (case.get("name") or "") or case.find("properties/property[@name='gpu']") is not None
+        return (
+            "cuda" in (case.get("name") or "")
+            or case.find("properties/property[@name='gpu']") is not None
+        )
 
     return [
         f"{case.get('classname')} {case.get('name')}"
@@ -149,15 +155,30 @@ def passed_gpu_tests(report: Path) -> list[str]:
     ]
 
 
-def ctest(name: str, build: Path, *options: str, preset: str = "", prefix: tuple[str, ...] = ()) -> Counts:
+def ctest(
+    name: str, build: Path, *options: str, preset: str = "", prefix: tuple[str, ...] = ()
+) -> Counts:
     report = LOGS / f"{name}.xml"
     report.unlink(missing_ok=True)
     where = (
-        ("--preset", preset) if preset else ("--test-dir", build, "--timeout", "900", "--output-on-failure")
+        ("--preset", preset)
+        if preset
+        else ("--test-dir", build, "--timeout", "900", "--output-on-failure")
     )
-    # Else reports have the first 1024 bytes that a test prints, and not every skip of a test that runs many.
+    # Else reports have the first 1024 bytes that a test prints, and not every skip of a test that
+    # runs many.
     whole = ("--test-output-size-passed", "1000000")
-    command = ("ctest", *where, "-j", JOBS, "--no-tests=error", "--output-junit", report, *whole, *options)
+    command = (
+        "ctest",
+        *where,
+        "-j",
+        JOBS,
+        "--no-tests=error",
+        "--output-junit",
+        report,
+        *whole,
+        *options,
+    )
     status = call(name, *prefix, *command)
     return read_junit(name, report, status)
 
@@ -168,7 +189,9 @@ def pytest(
     def run(name: str) -> Counts:
         report = LOGS / f"{name}.xml"
         report.unlink(missing_ok=True)
-        status = call(name, python, "-m", "pytest", "-q", f"--junitxml={report}", *arguments, env=env)
+        status = call(
+            name, python, "-m", "pytest", "-q", f"--junitxml={report}", *arguments, env=env
+        )
         return read_junit(name, report, status)
 
     return run
@@ -207,8 +230,8 @@ def build_release(trap_programs: bool) -> None:
     if trap_programs:
         options.append("PERDURE_TRAP_PROGRAMS=ON")
     if not shutil.which("nvidia-smi"):
-        # Without a GPU, GPU code has to compile and no more: for one architecture, unoptimised, and for
-        # a push only as far as PTX.
+        # Without a GPU, GPU code has to compile and no more: for one architecture, unoptimised, and
+        # for a push only as far as PTX.
         options.append(f"CMAKE_CUDA_ARCHITECTURES=90-{'real' if trap_programs else 'virtual'}")
         options.append("CMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG -Xcicc=-O1 -Xptxas=-O1")
     log_of("build").unlink(missing_ok=True)
@@ -228,7 +251,8 @@ def unrandomised() -> tuple[str, ...]:
 
 
 def sanitized(preset: str, whole: bool) -> Callable[[str], Counts]:
-    """Builds C++ tests with sanitizers, without CUDA, and runs them: of each push, or the others."""
+    """Builds C++ tests with sanitizers, without CUDA, and runs them: of each push, or the
+    others."""
     prefix = unrandomised() if preset == "tsan" else ()
 
     def build(name: str) -> None:
@@ -247,9 +271,15 @@ def sanitized(preset: str, whole: bool) -> Callable[[str], Counts]:
 def shared_library(name: str) -> Counts:
     """The library as a shared object, each source with all that it includes, installed and used."""
     tree = ROOT / "build" / "shared"
-    options = ["CMAKE_BUILD_TYPE=Release", "BUILD_SHARED_LIBS=ON", "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
+    options = [
+        "CMAKE_BUILD_TYPE=Release",
+        "BUILD_SHARED_LIBS=ON",
+        "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+    ]
     options += ["PERDURE_CUDA=OFF", "PERDURE_TESTS=ON", "PERDURE_BENCH=ON"]
-    must(name, "cmake", "-G", "Ninja", "-S", ROOT, "-B", tree, *(f"-D{option}" for option in options))
+    must(
+        name, "cmake", "-G", "Ninja", "-S", ROOT, "-B", tree, *(f"-D{option}" for option in options)
+    )
     must(name, "cmake", "--build", tree, "-j", JOBS)
     return checks(["scripts/check_package.sh", str(tree)])(name)
 
@@ -257,7 +287,8 @@ def shared_library(name: str) -> Counts:
 def gpu_tests_ran(name: str) -> Counts:
     """Counts the GPU tests that passed; each suite that has some must have passed some.
 
-    One that skipped for want of a GPU has failed its suite already: tests/skips.toml does not allow it here.
+    One that skipped for want of a GPU has failed its suite already: tests/skips.toml does not allow
+    it here.
     """
     counts = Counts()
     for suite in ("cpp", "python", "frameworks"):
@@ -286,22 +317,38 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
     suites = [
         Suite("format", "layout of C++ and Python, lint", check_format),
         Suite("cpp", "C++ tests, explorer", cpp("-LE")),
-        Suite("layering", "who includes whom, what documents claim, build options", on_release(layering)),
+        Suite(
+            "layering",
+            "who includes whom, what documents claim, build options",
+            on_release(layering),
+        ),
         Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
-        Suite("package", "installed C++ package, symbols, README's C++, examples", on_release(package)),
-        Suite("asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)),
+        Suite(
+            "package", "installed C++ package, symbols, README's C++, examples", on_release(package)
+        ),
+        Suite(
+            "asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)
+        ),
         Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
     ]
     more = [
         Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp("-L")),
         Suite("wheel", "wheels without CUDA, in clean venvs", checks(["scripts/check_wheel.sh"])),
         Suite("shared", "shared library, no precompiled headers", shared_library),
-        Suite("frameworks", "arrays of PyTorch, JAX, CuPy; tables of pandas, polars", on_release(frameworks)),
+        Suite(
+            "frameworks",
+            "arrays of PyTorch, JAX, CuPy; tables of pandas, polars",
+            on_release(frameworks),
+        ),
         Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),
         Suite("tsan-whole", "TSan over the rest", sanitized("tsan", whole=True)),
         Suite("fuzz", "a minute of each fuzz target", checks(["scripts/fuzz.sh", "60"])),
         Suite("soak", "1,000 kills", checks(["scripts/soak.sh", "1000"])),
-        Suite("explore", "a million crash states of each kind", checks(["scripts/explore.sh", "1000000"])),
+        Suite(
+            "explore",
+            "a million crash states of each kind",
+            checks(["scripts/explore.sh", "1000000"]),
+        ),
     ]
     for suite in more:
         suite.only_in_all = not (gpu and suite.name == "frameworks")
@@ -328,7 +375,10 @@ def run_suite(suite: Suite) -> Counts:
     spent = f"{seconds - counts.build_seconds:.1f} s"
     if counts.build_seconds:
         spent = f"{counts.build_seconds:.1f} s of building and {spent}"
-    print(f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {spent}", flush=True)
+    print(
+        f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {spent}",
+        flush=True,
+    )
     if counts.failed:
         for note in counts.notes:
             print(f"    FAILED {note}")
@@ -351,7 +401,9 @@ def ccache_hits() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs what CI checks.")
     parser.add_argument("--all", action="store_true", help="what takes hours, too")
-    parser.add_argument("--gpu", action="store_true", help="require a GPU, and run the GPU tests too")
+    parser.add_argument(
+        "--gpu", action="store_true", help="require a GPU, and run the GPU tests too"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run these suites alone")
     parser.add_argument("--list", action="store_true", help="name the suites")
     options = parser.parse_args()
@@ -364,7 +416,9 @@ def main() -> int:
     if unknown := set(options.only or ()) - {suite.name for suite in suites}:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
     if options.gpu and (obstacle := skips.gpu_obstacle()):
-        print(f"make test-gpu needs a GPU: {obstacle}. Without one, run `make test`.", file=sys.stderr)
+        print(
+            f"make test-gpu needs a GPU: {obstacle}. Without one, run `make test`.", file=sys.stderr
+        )
         return 1
 
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -373,7 +427,11 @@ def main() -> int:
     broken_suites = []
     more = []
     for suite in suites:
-        if suite.name not in options.only if options.only else suite.only_in_all and not options.all:
+        if (
+            suite.name not in options.only
+            if options.only
+            else suite.only_in_all and not options.all
+        ):
             continue
         counts = run_suite(suite)
         total.passed += counts.passed
@@ -388,7 +446,8 @@ def main() -> int:
     minutes = (time.monotonic() - begin) / 60
     building = total.build_seconds / 60
     print(
-        f"\n{total.skipped} skipped; {minutes:.1f} min, {building:.1f} of it building{ccache_hits()};"
+        f"\n{total.skipped} skipped; {minutes:.1f} min, {building:.1f} of it "
+        f"building{ccache_hits()};"
         f" failed suites: {', '.join(broken_suites) or 'none'}"
     )
     if more:

@@ -2,14 +2,16 @@
 # Builds the wheels into dist/, each with the libraries that it needs inside (auditwheel):
 #   perdure        CPUs alone
 #   perdure-cu13   GPUs too; the CUDA runtime is inside, a driver for CUDA 13 is not
-# Both have the module `perdure`, so install one of them. Each comes twice: for the stable ABI of Python 3.12, which later
-# ones have too, and for Python 3.11, because nanobind's stable ABI begins with 3.12. A Python that is not here is left
-# out, and said. A wheel runs where glibc and libstdc++ are as new as here: its platform tag says how new.
+# Both have the module `perdure`, so install one of them. Each comes twice: for the stable ABI of
+# Python 3.12, which later ones have too, and for Python 3.11, because nanobind's stable ABI begins
+# with 3.12. A Python that is not here is left out, and said. A wheel runs where glibc and libstdc++
+# are as new as here: its platform tag says how new.
 #
 #   scripts/wheels.sh [cpu] [cu13]     both unless named
 #
-# Environment: PYTHON311 and PYTHON312 name the Pythons, else they are looked for in PATH and in pyenv's folder. CUDACXX
-# names an nvcc of at least 13.0, else that of .venv (PERDURE_CUDA=ON scripts/setup.sh) or of PATH serves.
+# Environment: PYTHON311 and PYTHON312 name the Pythons, else they are looked for in PATH and in
+# pyenv's folder. CUDACXX names an nvcc of at least 13.0, else that of .venv (PERDURE_CUDA=ON
+# scripts/setup.sh) or of PATH serves.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,7 +59,8 @@ find_nvcc() {
   return 1
 }
 
-# A package's name is fixed in its pyproject.toml, so perdure-cu13 is built from a copy that has another one.
+# A package's name is fixed in its pyproject.toml, so perdure-cu13 is built from a copy that has
+# another one.
 cu13_sources() {
   local copy=build/wheels/cu13
   find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} + 2>/dev/null || true

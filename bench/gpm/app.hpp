@@ -1,7 +1,9 @@
-// GPMbench: the nine applications of GPM's table 1, written once for every machine (perdure/gpm.hpp). An application is
-// a function that runs from the beginning, or goes on from what a crash left, and answers with a digest of its result.
+// GPMbench: the nine applications of GPM's table 1, written once for every machine
+// (perdure/gpm.hpp). An application is a function that runs from the beginning, or goes on from
+// what a crash left, and answers with a digest of its result.
 //
-// Invariant: with the same options, a run that was crashed anywhere and resumed has the digest of one that was not.
+// Invariant: with the same options, a run that was crashed anywhere and resumed has the digest of
+// one that was not.
 #pragma once
 
 #include <chrono>
@@ -34,7 +36,8 @@ struct AppOptions {
   std::uint32_t flush_threads = 0;  // of the CPU, where it flushes; 0 = all
   std::uint64_t seed = 1;
   bool count = false;  // on a GPU: stores and ordering points, which takes time
-  bool check = false;  // transactions against the model at size paper too, which takes minutes and memory
+  // transactions against the model at size paper too, which takes minutes and memory
+  bool check = false;
 };
 
 struct AppReport {
@@ -43,11 +46,13 @@ struct AppReport {
   std::uint64_t steps = 0;  // of them it ran
   std::uint64_t operations = 0;  // what it did: sets, rows, options, edges, ...
   double run_s = 0;  // kernels and what recurs with them, without making inputs and files
-  double durable_s = 0;  // of these, in checkpoint() and commit(); paths that persist in kernels have it there
+  // of these, in checkpoint() and commit(); paths that persist in kernels have it there
+  double durable_s = 0;
   double recovery_s = 0;  // restoring a checkpoint, or undoing a batch that was about to commit
-  std::uint64_t durable_bytes =
-      0;  // stored to durable memory by kernels (cpu and sim count), or made durable by the host
-  bool right = true;  // the result agrees with what a plain loop says, where the application checks it
+  // stored to durable memory by kernels (cpu and sim count), or made durable by the host
+  std::uint64_t durable_bytes = 0;
+  // the result agrees with what a plain loop says, where the application checks it
+  bool right = true;
   std::vector<std::pair<std::string, double>> more;  // figures of the application's own
 };
 
@@ -80,10 +85,14 @@ class Stopwatch {
 template <class Grid, class T>
 class Array {
  public:
-  Array(Grid& grid, std::size_t n) : grid_(&grid), n_(n) { require(buffer_.resize(n), "machine memory"); }
+  Array(Grid& grid, std::size_t n) : grid_(&grid), n_(n) {
+    require(buffer_.resize(n), "machine memory");
+  }
   Array(Grid& grid, std::vector<T> const& from) : Array(grid, from.size()) { set(from); }
 
-  void set(std::vector<T> const& from) { require(grid_->send(buffer_.data(), from.data(), from.size()), "input"); }
+  void set(std::vector<T> const& from) {
+    require(grid_->send(buffer_.data(), from.data(), from.size()), "input");
+  }
   void fill(int byte) { require(grid_->fill(buffer_.data(), byte, n_), "machine memory"); }
   [[nodiscard]] std::vector<T> get() const {
     std::vector<T> values(n_);
@@ -100,11 +109,11 @@ class Array {
   typename Grid::template Buffer<T> buffer_;
 };
 
-/// Elements of durable memory, for the host. Where it is mapped the host reads it itself, and waits for nothing:
-/// kernels that stored to it have ended.
+/// Elements of durable memory, for the host. Where it is mapped the host reads it itself, and waits
+/// for nothing: kernels that stored to it have ended.
 template <class Grid, class T>
-[[nodiscard]] std::vector<T> host_copy(Grid& grid, perdure::gpm::Memory<Grid> const& memory, T const* at,
-                                       std::size_t n) {
+[[nodiscard]] std::vector<T> host_copy(Grid& grid, perdure::gpm::Memory<Grid> const& memory,
+                                       T const* at, std::size_t n) {
   if (perdure::gpm::stores_directly(memory.path())) return {at, at + n};
   std::vector<T> values(n);
   require(grid.fetch(values.data(), at, n), "reading results");
@@ -133,8 +142,8 @@ template <class T>
   return nth_hash(before ^ hash_bytes(bytes, values.size() * sizeof(T)), 1);
 }
 
-/// The n-th random number of a seed, the same on every machine and in any order. Hashed twice: once, neighbouring
-/// numbers are too even.
+/// The n-th random number of a seed, the same on every machine and in any order. Hashed twice:
+/// once, neighbouring numbers are too even.
 PERDURE_FN std::uint64_t random_at(std::uint64_t seed, std::uint64_t n) {
   return nth_hash(nth_hash(seed * 0x9e3779b97f4a7c15u + n, 3), 1);
 }

@@ -37,11 +37,13 @@ inline constexpr std::array kApps{
 struct Machine {
   std::string description;
   std::function<AppReport(std::string const& app, AppOptions const& options)> run;
-  std::function<std::vector<MicroRow>(std::string const& name, MicroOptions const& options)> run_micro;
+  std::function<std::vector<MicroRow>(std::string const& name, MicroOptions const& options)>
+      run_micro;
 };
 [[nodiscard]] Machine open_cpu(std::uint32_t threads);
 [[nodiscard]] Machine open_cuda();
-/// Builds with PERDURE_TRAPS: the next kernels abort at the n-th ordering point that their threads pass.
+/// Builds with PERDURE_TRAPS: the next kernels abort at the n-th ordering point that their threads
+/// pass.
 void arm_trap(std::uint64_t nth);
 
 /// name and kind, and of the micro-benchmarks name and what they measure
@@ -58,7 +60,8 @@ template <class Grid>
 
 /// The same, and what its kernels did to durable memory.
 template <class Grid>
-[[nodiscard]] AppReport run_counted(Grid& grid, std::string const& name, AppOptions const& options) {
+[[nodiscard]] AppReport run_counted(Grid& grid, std::string const& name,
+                                    AppOptions const& options) {
   require(grid.count(), "counting");
   perdure::gpm::GridTally const before = require(grid.tally(), "counting");
   AppReport report = run_app(grid, name, options);

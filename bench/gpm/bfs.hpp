@@ -1,12 +1,13 @@
-// Breadth-first search (BFS): how many edges each node of a graph is away from the source. Level by level; the graph is
-// in machine memory. Durable: the nodes in the sequence in which they were found, where each level ends in it, and the
-// nodes' costs. A level's nodes, [its predecessor's end, its own end) of the sequence, are the queue of the next one.
-// Input: the road network of New York (PACE format) at size small; else generated roads, at size paper 24 M nodes and
-// some 6,600 levels, about as many as the roads of the USA have (GPM's table 1).
+// Breadth-first search (BFS): how many edges each node of a graph is away from the source. Level by
+// level; the graph is in machine memory. Durable: the nodes in the sequence in which they were
+// found, where each level ends in it, and the nodes' costs. A level's nodes, [its predecessor's
+// end, its own end) of the sequence, are the queue of the next one. Input: the road network of New
+// York (PACE format) at size small; else generated roads, at size paper 24 M nodes and some 6,600
+// levels, about as many as the roads of the USA have (GPM's table 1).
 //
-// Invariants: a level's end is one word, durable after the level's nodes and their costs; the levels are as many as
-// there are ends other than 0, and of the sequence what lies behind the last end is nothing. So a level that was under
-// way is redone, and finds the same nodes.
+// Invariants: a level's end is one word, durable after the level's nodes and their costs; the
+// levels are as many as there are ends other than 0, and of the sequence what lies behind the last
+// end is nothing. So a level that was under way is redone, and finds the same nodes.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,9 @@ struct Graph {
   std::vector<std::uint32_t> offsets;
   std::vector<std::uint32_t> targets;
   std::uint32_t source = 0;
-  [[nodiscard]] std::uint32_t nodes() const { return static_cast<std::uint32_t>(offsets.size() - 1); }
+  [[nodiscard]] std::uint32_t nodes() const {
+    return static_cast<std::uint32_t>(offsets.size() - 1);
+  }
 };
 
 using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
@@ -62,9 +65,10 @@ using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
   return graph_of(nodes, edges);
 }
 
-/// Crossings in rows, so many of eight connected to the next one, and to the next row's; the source in the middle.
-[[nodiscard]] inline Graph generated_roads(std::uint32_t width, std::uint32_t height, std::uint32_t of_eight,
-                                           std::uint64_t seed) {
+/// Crossings in rows, so many of eight connected to the next one, and to the next row's; the source
+/// in the middle.
+[[nodiscard]] inline Graph generated_roads(std::uint32_t width, std::uint32_t height,
+                                           std::uint32_t of_eight, std::uint64_t seed) {
   auto const is_open = [&](std::uint64_t edge) { return random_at(seed, edge) % 8 < of_eight; };
   Edges edges;
   edges.reserve(std::size_t{width} * height * 3 / 2);
@@ -86,7 +90,8 @@ using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
   return generated_roads(514, 514, 6, options.seed);
 }
 
-/// A node's cost is that of a plain loop; costs count from 1 here, and 0 is a node that is not reached.
+/// A node's cost is that of a plain loop; costs count from 1 here, and 0 is a node that is not
+/// reached.
 [[nodiscard]] inline bool bfs_right(Graph const& graph, std::vector<std::uint32_t> const& costs) {
   std::vector<std::uint32_t> wanted(graph.nodes()), queue{graph.source};
   queue.reserve(graph.nodes());
@@ -112,8 +117,8 @@ struct BfsState {
   std::uint32_t arrived;  // blocks
 };
 
-/// What the search's kernels work on. `seen` and `near` are the costs and the sequence once more, in machine memory:
-/// durable memory is far away, and only written.
+/// What the search's kernels work on. `seen` and `near` are the costs and the sequence once more,
+/// in machine memory: durable memory is far away, and only written.
 struct BfsView {
   std::uint32_t const* offsets;
   std::uint32_t const* targets;
@@ -142,7 +147,8 @@ struct BfsView {
   }
 };
 
-/// One level: finds the neighbours of its nodes. Where kernels persist, the last block makes the next level of them.
+/// One level: finds the neighbours of its nodes. Where kernels persist, the last block makes the
+/// next level of them.
 struct BfsLevel {
   static constexpr int kPhases = 2;
   using Shared = NoShared;
@@ -193,7 +199,8 @@ struct BfsNextLevel {
   }
 };
 
-/// Costs of the nodes of the sequence, from where its levels end. Durable costs too where they were not committed.
+/// Costs of the nodes of the sequence, from where its levels end. Durable costs too where they were
+/// not committed.
 struct BfsRestore {
   static constexpr int kPhases = 1;
   using Shared = NoShared;
@@ -203,7 +210,8 @@ struct BfsRestore {
   std::uint32_t levels;
   std::uint32_t nodes;
   bool stores;
-  std::uint32_t* damages;  // what is no node, or there twice: the search's room is for each node once
+  std::uint32_t*
+      damages;  // what is no node, or there twice: the search's room is for each node once
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
@@ -265,7 +273,9 @@ class Bfs {
     report.run_s = watch.lap();
     report.steps = at.level - report.began_at;
     report.operations = at.end - nodes_before;
-    report.more = {{"nodes", graph_.nodes()}, {"edges", graph_.targets.size() / 2}, {"levels", at.level + 1.0}};
+    report.more = {{"nodes", graph_.nodes()},
+                   {"edges", graph_.targets.size() / 2},
+                   {"levels", at.level + 1.0}};
     file_.report(report);
 
     auto const costs = file_.get(costs_);
@@ -300,7 +310,8 @@ class Bfs {
   std::vector<std::uint32_t> durable_ends() {
     std::vector<std::uint32_t> ends;
     for (std::uint64_t const most = 4096; ends.size() < ends_.n;) {
-      for (std::uint32_t const end : file_.get(ends_, ends.size(), std::min(most, ends_.n - ends.size()))) {
+      for (std::uint32_t const end :
+           file_.get(ends_, ends.size(), std::min(most, ends_.n - ends.size()))) {
         if (end == 0) return ends;
         if (end > ends_.n || (!ends.empty() && end <= ends.back())) throw damaged();
         ends.push_back(end);
@@ -315,7 +326,8 @@ class Bfs {
     std::uint32_t const end = ends.back();
     Array<Grid, std::uint32_t> known(grid_, ends), damages(grid_, 1);
     damages.fill(0);
-    BfsRestore const restore{bfs_, known.data(), levels, graph_.nodes(), !file_.kernels_persist(), damages.data()};
+    BfsRestore const restore{
+        bfs_, known.data(), levels, graph_.nodes(), !file_.kernels_persist(), damages.data()};
     require(grid_.launch(shape(end), restore, file_.persist()), "restoring costs");
     if (damages.get()[0] != 0) throw damaged();
     BfsState const state{levels - 1, levels == 1 ? 0 : ends[levels - 2], end, end, 0};
@@ -332,16 +344,19 @@ class Bfs {
   BfsState search(BfsState at) {
     while (at.begin != at.end) {
       for (std::uint32_t i = 0; i < kUnread; ++i)
-        require(grid_.launch(shape(at.end - at.begin), BfsLevel{bfs_, true}, file_.persist()), "searching");
+        require(grid_.launch(shape(at.end - at.begin), BfsLevel{bfs_, true}, file_.persist()),
+                "searching");
       at = state_.get()[0];
     }
     return at;
   }
 
-  /// The host makes a level durable, then its end. Costs follow from these; they are made durable once.
+  /// The host makes a level durable, then its end. Costs follow from these; they are made durable
+  /// once.
   BfsState search_and_commit(BfsState at) {
     while (at.begin != at.end) {
-      require(grid_.launch(shape(at.end - at.begin), BfsLevel{bfs_, false}, file_.persist()), "searching");
+      require(grid_.launch(shape(at.end - at.begin), BfsLevel{bfs_, false}, file_.persist()),
+              "searching");
       BfsState const found = state_.get()[0];
       file_.commit(sequence_, found.end, found.next - found.end);
       require(grid_.launch({1, 1}, BfsNextLevel{bfs_}, file_.persist()), "ending a level");

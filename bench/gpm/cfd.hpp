@@ -1,12 +1,15 @@
-// Computational fluid dynamics (CFD): inviscid compressible flow, the Euler equations by finite volumes on an
-// unstructured mesh (after Rodinia's description: flux through each cell's faces with artificial dissipation, three
-// Runge-Kutta stages a step). Checkpoints the flow. GPM table 1: 0.2 M cells, 5,000 iterations.
+// Computational fluid dynamics (CFD): inviscid compressible flow, the Euler equations by finite
+// volumes on an unstructured mesh (after Rodinia's description: flux through each cell's faces with
+// artificial dissipation, three Runge-Kutta stages a step). Checkpoints the flow. GPM table 1: 0.2
+// M cells, 5,000 iterations.
 //
-// Input: data/mesh-wing.metis.graph, three of it side by side at table 1's size: a real mesh's connectivity, for which
-// normals are made up (GraphMesh); else a generated mesh of tetrahedra around a block.
+// Input: data/mesh-wing.metis.graph, three of it side by side at table 1's size: a real mesh's
+// connectivity, for which normals are made up (GraphMesh); else a generated mesh of tetrahedra
+// around a block.
 //
-// Invariant: what leaves a cell through a face enters the neighbour, for their normals are each other's negatives; so
-// mass changes by what passed the far field, which is state of the run too, and is checked against it.
+// Invariant: what leaves a cell through a face enters the neighbour, for their normals are each
+// other's negatives; so mass changes by what passed the far field, which is state of the run too,
+// and is checked against it.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +24,27 @@
 
 namespace perdure::bench::gpm {
 
-inline constexpr std::uint32_t kCellFaces = 5;  // four neighbours, or less, and what closes the cell
-inline constexpr std::int32_t kWall = -1;       // instead of a neighbour: nothing passes
-inline constexpr std::int32_t kFarField = -2;   // the undisturbed flow
+// four neighbours, or less, and what closes the cell
+inline constexpr std::uint32_t kCellFaces = 5;
+inline constexpr std::int32_t kWall = -1;  // instead of a neighbour: nothing passes
+inline constexpr std::int32_t kFarField = -2;  // the undisturbed flow
 
-/// Cell i's face s is at [s * cells + i], and its normal's component d at [(3 s + d) * cells + i]: pointing outwards,
-/// as long as the face is large. Unused faces are far field of no size.
+/// Cell i's face s is at [s * cells + i], and its normal's component d at [(3 s + d) * cells + i]:
+/// pointing outwards, as long as the face is large. Unused faces are far field of no size.
 struct CellMesh {
   explicit CellMesh(std::size_t n)
-      : cells(n), neighbour(kCellFaces * n, kFarField), normal(3 * kCellFaces * n), volume(n, 1.0f) {}
+      : cells(n),
+        neighbour(kCellFaces * n, kFarField),
+        normal(3 * kCellFaces * n),
+        volume(n, 1.0f) {}
 
   [[nodiscard]] std::array<double, 3> normal_of(std::size_t i, std::uint32_t s) const {
-    return {normal[(3 * s + 0) * cells + i], normal[(3 * s + 1) * cells + i], normal[(3 * s + 2) * cells + i]};
+    return {normal[(3 * s + 0) * cells + i], normal[(3 * s + 1) * cells + i],
+            normal[(3 * s + 2) * cells + i]};
   }
   void set_normal(std::size_t i, std::uint32_t s, std::array<double, 3> const& to) {
-    for (std::uint32_t d = 0; d < 3; ++d) normal[(3 * s + d) * cells + i] = static_cast<float>(to[d]);
+    for (std::uint32_t d = 0; d < 3; ++d)
+      normal[(3 * s + d) * cells + i] = static_cast<float>(to[d]);
   }
 
   std::size_t cells;
@@ -51,11 +60,14 @@ using Vector3 = std::array<double, 3>;
 [[nodiscard]] inline Vector3 cross(Vector3 const& a, Vector3 const& b) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
 }
-[[nodiscard]] inline double dot(Vector3 const& a, Vector3 const& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+[[nodiscard]] inline double dot(Vector3 const& a, Vector3 const& b) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
 [[nodiscard]] inline double length(Vector3 const& a) { return std::sqrt(dot(a, a)); }
 
-/// A box of side^3 cubes with a block left out in its middle; each cube is six tetrahedra, one for each order in which
-/// a path from its lowest corner to its highest takes the axes, so that those of neighbouring cubes share faces.
+/// A box of side^3 cubes with a block left out in its middle; each cube is six tetrahedra, one for
+/// each order in which a path from its lowest corner to its highest takes the axes, so that those
+/// of neighbouring cubes share faces.
 class BoxMesh {
  public:
   static CellMesh make(std::uint32_t side) {
@@ -72,7 +84,9 @@ class BoxMesh {
     std::array<Point, 3> corners;  // in order: the same for both cells
     std::size_t cell;
     std::uint32_t slot;
-    bool operator<(Face const& other) const { return std::tie(corners, cell) < std::tie(other.corners, other.cell); }
+    bool operator<(Face const& other) const {
+      return std::tie(corners, cell) < std::tie(other.corners, other.cell);
+    }
   };
 
   explicit BoxMesh(std::uint32_t side) : side_(side) {
@@ -81,7 +95,9 @@ class BoxMesh {
         for (std::uint32_t x = 0; x < side; ++x)
           if (!(solid(x) && solid(y) && solid(z))) add_cube({x, y, z});
   }
-  [[nodiscard]] bool solid(std::uint32_t x) const { return x >= side_ * 3 / 8 && x < side_ * 5 / 8; }
+  [[nodiscard]] bool solid(std::uint32_t x) const {
+    return x >= side_ * 3 / 8 && x < side_ * 5 / 8;
+  }
 
   void add_cube(Point const& low) {
     std::array<std::uint32_t, 3> axes{0, 1, 2};
@@ -95,13 +111,16 @@ class BoxMesh {
 
   static Vector3 place(Point const& p) { return {double(p[0]), double(p[1]), double(p[2])}; }
 
-  /// Face s is the one without corner s. Corners are in order as they are: each is above the one before.
+  /// Face s is the one without corner s. Corners are in order as they are: each is above the one
+  /// before.
   void add_faces(CellMesh& mesh, std::size_t i) {
     std::array<Point, 4> const& all = tetrahedra_[i];
     mesh.volume[i] = 1.0f / 6.0f;
     for (std::uint32_t s = 0; s < 4; ++s) {
-      std::array<Point, 3> const corners{all[s == 0 ? 1 : 0], all[s <= 1 ? 2 : 1], all[s <= 2 ? 3 : 2]};
-      Vector3 normal = cross(minus(place(corners[1]), place(corners[0])), minus(place(corners[2]), place(corners[0])));
+      std::array<Point, 3> const corners{all[s == 0 ? 1 : 0], all[s <= 1 ? 2 : 1],
+                                         all[s <= 2 ? 3 : 2]};
+      Vector3 normal = cross(minus(place(corners[1]), place(corners[0])),
+                             minus(place(corners[2]), place(corners[0])));
       double const outwards = dot(normal, minus(place(corners[0]), place(all[s]))) > 0 ? 0.5 : -0.5;
       for (double& component : normal) component *= outwards;
       mesh.set_normal(i, s, normal);
@@ -131,9 +150,10 @@ class BoxMesh {
   std::vector<Face> faces_;
 };
 
-/// A mesh of which only the connectivity is known. Places are made up: random ones, from the seed, drawn towards their
-/// neighbours so that near cells lie near. A face is of size one and looks from a cell's place to its neighbour's; the
-/// fifth face, to the far field, closes the cell, so that the undisturbed flow stays as it is.
+/// A mesh of which only the connectivity is known. Places are made up: random ones, from the seed,
+/// drawn towards their neighbours so that near cells lie near. A face is of size one and looks from
+/// a cell's place to its neighbour's; the fifth face, to the far field, closes the cell, so that
+/// the undisturbed flow stays as it is.
 class GraphMesh {
  public:
   static CellMesh make(std::string const& file, std::uint32_t times, std::uint64_t seed) {
@@ -176,7 +196,8 @@ class GraphMesh {
       if (j == kNone) continue;
       auto const& back = near_[static_cast<std::size_t>(j)];
       if (std::count(back.begin(), back.end(), static_cast<std::int32_t>(i)) != 1)
-        throw Failure("cfd: " + file + ": an edge of node " + std::to_string(i + 1) + " does not lead back, once");
+        throw Failure("cfd: " + file + ": an edge of node " + std::to_string(i + 1) +
+                      " does not lead back, once");
     }
   }
   void place(std::uint64_t seed) {
@@ -189,7 +210,8 @@ class GraphMesh {
     }
   }
   static double uniform(std::uint64_t seed, std::uint64_t n) {
-    return static_cast<double>(random_at(seed, n) >> 11) / static_cast<double>(std::uint64_t{1} << 53);
+    return static_cast<double>(random_at(seed, n) >> 11) /
+           static_cast<double>(std::uint64_t{1} << 53);
   }
   /// Halfway to the neighbours' mean.
   [[nodiscard]] Vector3 drawn_place(std::size_t i) const {
@@ -230,7 +252,8 @@ class GraphMesh {
   std::vector<Vector3> places_;
 };
 
-/// Of a cell, each by volume; or what passes a face. `Real` is float in kernels, double in the check.
+/// Of a cell, each by volume; or what passes a face. `Real` is float in kernels, double in the
+/// check.
 template <class Real>
 struct Flow {
   Real density, x, y, z, energy;  // x, y, z: momentum
@@ -240,7 +263,8 @@ inline constexpr double kGamma = 1.4;  // air's ratio of specific heats
 
 template <class Real>
 PERDURE_FN Real pressure_of(Flow<Real> const& w) {
-  return Real(kGamma - 1) * (w.energy - Real(0.5) * (w.x * w.x + w.y * w.y + w.z * w.z) / w.density);
+  return Real(kGamma - 1) *
+         (w.energy - Real(0.5) * (w.x * w.x + w.y * w.y + w.z * w.z) / w.density);
 }
 
 struct CfdStage {
@@ -255,15 +279,17 @@ struct CfdStage {
   Flow<float> far_field;
   float const* base;  // what the stage adds to
   float const* from;  // what fluxes are computed of
-  float* to;          // may be `base`
-  float* left;        // mass that left through the far field so far, a cell; null: this stage does not count
+  float* to;  // may be `base`
+  float*
+      left;  // mass that left through the far field so far, a cell; null: this stage does not count
   float step;
 
   PERDURE_FN Flow<float> flow(float const* of, std::uint64_t i) const {
     return {of[i], of[cells + i], of[2 * cells + i], of[3 * cells + i], of[4 * cells + i]};
   }
 
-  /// What a face's one side sends through it, and how fast waves are there, both times the face's size.
+  /// What a face's one side sends through it, and how fast waves are there, both times the face's
+  /// size.
   struct Side {
     Flow<float> flux;
     float speed;
@@ -276,14 +302,17 @@ struct CfdStage {
             fabsf(through) + sqrtf(float(kGamma) * pressure / w.density) * size};
   }
   /// Rusanov's flux: the sides' mean, and as much dissipation as the fastest wave needs.
-  PERDURE_FN static Flow<float> between(Flow<float> const& here, Flow<float> const& there, float nx, float ny,
-                                        float nz) {
+  PERDURE_FN static Flow<float> between(Flow<float> const& here, Flow<float> const& there, float nx,
+                                        float ny, float nz) {
     float const size = sqrtf(nx * nx + ny * ny + nz * nz);
     Side const a = side(here, nx, ny, nz, size), b = side(there, nx, ny, nz, size);
     float const speed = a.speed > b.speed ? a.speed : b.speed;
-    auto const one = [speed](float f, float g, float w, float v) { return 0.5f * (f + g) - 0.5f * speed * (v - w); };
-    return {one(a.flux.density, b.flux.density, here.density, there.density), one(a.flux.x, b.flux.x, here.x, there.x),
-            one(a.flux.y, b.flux.y, here.y, there.y), one(a.flux.z, b.flux.z, here.z, there.z),
+    auto const one = [speed](float f, float g, float w, float v) {
+      return 0.5f * (f + g) - 0.5f * speed * (v - w);
+    };
+    return {one(a.flux.density, b.flux.density, here.density, there.density),
+            one(a.flux.x, b.flux.x, here.x, there.x), one(a.flux.y, b.flux.y, here.y, there.y),
+            one(a.flux.z, b.flux.z, here.z, there.z),
             one(a.flux.energy, b.flux.energy, here.energy, there.energy)};
   }
 
@@ -306,8 +335,9 @@ struct CfdStage {
         sum.z += pressure * nz;
         continue;
       }
-      Flow<float> const flux =
-          between(here, next == kFarField ? far_field : flow(from, static_cast<std::uint64_t>(next)), nx, ny, nz);
+      Flow<float> const flux = between(
+          here, next == kFarField ? far_field : flow(from, static_cast<std::uint64_t>(next)), nx,
+          ny, nz);
       sum.density += flux.density;
       sum.x += flux.x;
       sum.y += flux.y;
@@ -329,7 +359,8 @@ struct CfdStage {
 class CfdCheck {
  public:
   CfdCheck(CellMesh const& mesh, Flow<float> const& far_field)
-      : mesh_(mesh), far_{far_field.density, far_field.x, far_field.y, far_field.z, far_field.energy} {}
+      : mesh_(mesh),
+        far_{far_field.density, far_field.x, far_field.y, far_field.z, far_field.energy} {}
 
   /// Finite, with density and pressure above zero.
   [[nodiscard]] bool possible(std::vector<float> const& flow) const {
@@ -351,8 +382,10 @@ class CfdCheck {
     }
     return std::fabs(more) / all;
   }
-  /// The largest difference between `to` and what one stage makes of `from`, against the largest value.
-  [[nodiscard]] double stage_error(std::vector<float> const& from, std::vector<float> const& to, double step) const {
+  /// The largest difference between `to` and what one stage makes of `from`, against the largest
+  /// value.
+  [[nodiscard]] double stage_error(std::vector<float> const& from, std::vector<float> const& to,
+                                   double step) const {
     std::vector<double> change(5 * mesh_.cells);
     for (std::size_t i = 0; i < mesh_.cells; ++i)
       for (std::uint32_t s = 0; s < kCellFaces; ++s) pass(from, i, s, change);
@@ -371,19 +404,22 @@ class CfdCheck {
     return {flow[i], flow[n + i], flow[2 * n + i], flow[3 * n + i], flow[4 * n + i]};
   }
   /// Each face once: from the cell with the lower number, to both.
-  void pass(std::vector<float> const& from, std::size_t i, std::uint32_t s, std::vector<double>& change) const {
+  void pass(std::vector<float> const& from, std::size_t i, std::uint32_t s,
+            std::vector<double>& change) const {
     std::int32_t const next = mesh_.neighbour[s * mesh_.cells + i];
     if (next >= 0 && static_cast<std::size_t>(next) < i) return;
     Vector3 const normal = mesh_.normal_of(i, s);
     Flow<double> const here = at(from, i);
     if (next == kWall) {
-      for (std::uint32_t d = 0; d < 3; ++d) change[(1 + d) * mesh_.cells + i] -= pressure_of(here) * normal[d];
+      for (std::uint32_t d = 0; d < 3; ++d)
+        change[(1 + d) * mesh_.cells + i] -= pressure_of(here) * normal[d];
       return;
     }
     Flow<double> const there = next == kFarField ? far_ : at(from, static_cast<std::size_t>(next));
     double const speed = std::max(fastest(here, normal), fastest(there, normal));
     std::array<double, 5> const a = through(here, normal), b = through(there, normal);
-    std::array<double, 5> const jump{there.density - here.density, there.x - here.x, there.y - here.y, there.z - here.z,
+    std::array<double, 5> const jump{there.density - here.density, there.x - here.x,
+                                     there.y - here.y, there.z - here.z,
                                      there.energy - here.energy};
     for (std::uint32_t v = 0; v < 5; ++v) {
       double const flux = (a[v] + b[v] - speed * jump[v]) / 2;
@@ -412,8 +448,10 @@ class CfdCheck {
           float(kPressure / (kGamma - 1) + 0.5 * kDensity * kSpeed * kSpeed)};
 }
 
-/// The undisturbed flow, denser or thinner by up to a tenth from cell to cell, at the same speed and temperature.
-[[nodiscard]] inline std::vector<float> cfd_first_flow(std::size_t cells, Flow<float> const& far, std::uint64_t seed) {
+/// The undisturbed flow, denser or thinner by up to a tenth from cell to cell, at the same speed
+/// and temperature.
+[[nodiscard]] inline std::vector<float> cfd_first_flow(std::size_t cells, Flow<float> const& far,
+                                                       std::uint64_t seed) {
   std::vector<float> flow(5 * cells);
   float const all[5] = {far.density, far.x, far.y, far.z, far.energy};
   for (std::size_t i = 0; i < cells; ++i) {
@@ -423,8 +461,8 @@ class CfdCheck {
   return flow;
 }
 
-/// So short that a wave, half as fast again as the undisturbed flow's fastest, takes two steps and more through any
-/// cell.
+/// So short that a wave, half as fast again as the undisturbed flow's fastest, takes two steps and
+/// more through any cell.
 [[nodiscard]] inline float cfd_time_step(CellMesh const& mesh) {
   double shortest = std::numeric_limits<double>::max();
   for (std::size_t i = 0; i < mesh.cells; ++i) {
@@ -454,29 +492,35 @@ AppReport run_cfd(Grid& grid, AppOptions const& options) {
   float const step = cfd_time_step(mesh);
   Array<Grid, std::int32_t> neighbour(grid, mesh.neighbour);
   Array<Grid, float> normal(grid, mesh.normal), volume(grid, mesh.volume);
-  Array<Grid, float> flow(grid, first), one(grid, first.size()), two(grid, first.size()), left(grid, mesh.cells);
+  Array<Grid, float> flow(grid, first), one(grid, first.size()), two(grid, first.size()),
+      left(grid, mesh.cells);
   left.fill(0);
 
   GridShape const shape = perdure::gpm::grid_of(mesh.cells, 128);
   auto const stage = [&](float const* from, float* to, float part, float* counts) {
-    CfdStage const kernel{mesh.cells, neighbour.data(), normal.data(), volume.data(), far, flow.data(), from,
-                          to,         counts,           step * part};
+    CfdStage const kernel{mesh.cells, neighbour.data(), normal.data(), volume.data(),
+                          far,        flow.data(),      from,          to,
+                          counts,     step * part};
     require(grid.launch(shape, kernel), "cfd");
   };
-  // The last stage replaces the flow that all three add to: it reads of it only the cell that it writes.
-  AppReport report = iterate(grid, options, iterations, {{flow.data(), flow.bytes()}, {left.data(), left.bytes()}},
-                             [&](std::uint32_t) {
-                               stage(flow.data(), one.data(), 1.0f / 3.0f, nullptr);
-                               stage(one.data(), two.data(), 1.0f / 2.0f, nullptr);
-                               stage(two.data(), flow.data(), 1.0f, left.data());
-                             });
+  // The last stage replaces the flow that all three add to: it reads of it only the cell that it
+  // writes.
+  AppReport report =
+      iterate(grid, options, iterations, {{flow.data(), flow.bytes()}, {left.data(), left.bytes()}},
+              [&](std::uint32_t) {
+                stage(flow.data(), one.data(), 1.0f / 3.0f, nullptr);
+                stage(one.data(), two.data(), 1.0f / 2.0f, nullptr);
+                stage(two.data(), flow.data(), 1.0f, left.data());
+              });
   report.operations = report.steps * 3 * mesh.cells;
   std::vector<float> const now = flow.get(), gone = left.get();
   CfdCheck const check(mesh, far);
   stage(flow.data(), one.data(), 1.0f, nullptr);  // one further, for the check alone
-  double const error = check.stage_error(now, one.get(), double{step}), lost = check.mass_lost(first, now, gone);
+  double const error = check.stage_error(now, one.get(), double{step}),
+               lost = check.mass_lost(first, now, gone);
   report.right = check.possible(now) && error < 1e-5 && lost < 1e-5;
-  report.more = {{"cells", static_cast<double>(mesh.cells)}, {"stage_error", error}, {"mass_lost", lost}};
+  report.more = {
+      {"cells", static_cast<double>(mesh.cells)}, {"stage_error", error}, {"mass_lost", lost}};
   report.digest = digest_of(gone, digest_of(now));
   return report;
 }

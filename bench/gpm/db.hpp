@@ -1,15 +1,16 @@
-// gpDB: transactions over a relational table in durable memory. A row is a key and six columns of 4 bytes each; rows
-// lie in tablets, a tablet's columns one after the other (the layout of Virginian, which the paper's gpDB is made of).
-// Table 1: 50M rows inserted; 2.5M rows of a table updated; tablets of 8 MiB.
+// gpDB: transactions over a relational table in durable memory. A row is a key and six columns of 4
+// bytes each; rows lie in tablets, a tablet's columns one after the other (the layout of Virginian,
+// which the paper's gpDB is made of). Table 1: 50M rows inserted; 2.5M rows of a table updated;
+// tablets of 8 MiB.
 //
-// Insert: new rows go behind the last one, and are durable before the row counter names them. The counter is one 8-byte
-// word, so a transaction is there with one store or not at all: it overwrites nothing, and there is nothing to log (the
-// paper logs the table's size, which then must be put back; the word says the same). Rows behind the counter are no
-// rows.
+// Insert: new rows go behind the last one, and are durable before the row counter names them. The
+// counter is one 8-byte word, so a transaction is there with one store or not at all: it overwrites
+// nothing, and there is nothing to log (the paper logs the table's size, which then must be put
+// back; the word says the same). Rows behind the counter are no rows.
 //
-// Update: one column of the rows of some tablets that have a value in another. Which rows, a kernel finds out (Select);
-// another logs a row's old value and number, durably, and then writes the new value (Update). transact.hpp says how a
-// transaction ends, and how one that did not is undone.
+// Update: one column of the rows of some tablets that have a value in another. Which rows, a kernel
+// finds out (Select); another logs a row's old value and number, durably, and then writes the new
+// value (Update). transact.hpp says how a transaction ends, and how one that did not is undone.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,8 @@ struct DbTable {
 
 /// What a row is inserted with.
 PERDURE_FN std::uint32_t db_cell(std::uint64_t seed, std::uint64_t row, std::uint32_t column) {
-  return column == 0 ? static_cast<std::uint32_t>(row + 1) : static_cast<std::uint32_t>(random_at(seed + column, row));
+  return column == 0 ? static_cast<std::uint32_t>(row + 1)
+                     : static_cast<std::uint32_t>(random_at(seed + column, row));
 }
 
 struct DbInsert {
@@ -78,7 +80,8 @@ struct DbQuery {
 /// The query's rows, packed: a block writes its own side by side, in the place that it reserved.
 struct DbSelect {
   static constexpr int kPhases = 4;
-  static constexpr std::uint32_t kThreads = 256, kPart = 32, kParts = kThreads / kPart;  // of a block, at most
+  static constexpr std::uint32_t kThreads = 256, kPart = 32,
+                                 kParts = kThreads / kPart;  // of a block, at most
   struct Shared {
     std::uint8_t hit[kThreads];
     std::uint32_t of_part[kParts];
@@ -98,7 +101,8 @@ struct DbSelect {
     if constexpr (kPhase == 0) {
       shared.hit[me] = row < query.to && query.wants(*near.at(row, DbQuery::kWhere)) ? 1 : 0;
     } else if constexpr (kPhase == 1) {
-      if (me % kPart == 0) shared.of_part[part] = hits(shared, me, least(me + kPart, thread.threads()));
+      if (me % kPart == 0)
+        shared.of_part[part] = hits(shared, me, least(me + kPart, thread.threads()));
     } else if constexpr (kPhase == 2) {
       if (me == 0) reserve(thread, shared);
     } else if (shared.hit[me] != 0) {
@@ -197,9 +201,15 @@ struct DbProblem {
   std::uint32_t one_of;  // rows of the tablets that a transaction looks at, one is updated
   std::uint32_t parts;  // transactions take turns with so many parts of the table
 
-  [[nodiscard]] std::uint32_t tablet_rows() const { return tablet_bytes / 4 / kDbColumns / 32 * 32; }  // whole lines
-  [[nodiscard]] std::uint64_t tablets_of(std::uint64_t n) const { return (n + tablet_rows() - 1) / tablet_rows(); }
-  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t n) const { return tablets_of(n) * tablet_bytes; }
+  [[nodiscard]] std::uint32_t tablet_rows() const {
+    return tablet_bytes / 4 / kDbColumns / 32 * 32;
+  }  // whole lines
+  [[nodiscard]] std::uint64_t tablets_of(std::uint64_t n) const {
+    return (n + tablet_rows() - 1) / tablet_rows();
+  }
+  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t n) const {
+    return tablets_of(n) * tablet_bytes;
+  }
 };
 
 [[nodiscard]] inline DbProblem db_problem(AppOptions const& options, bool updates) {
@@ -221,15 +231,16 @@ template <class Grid>
 
 /// Whether column 2 is as in `column`, and all others are as they were inserted.
 template <class Grid>
-[[nodiscard]] bool db_agrees(Grid& grid, DbTable const& table, std::uint64_t bytes, std::uint64_t seed,
-                             std::vector<std::uint32_t> const& column) {
+[[nodiscard]] bool db_agrees(Grid& grid, DbTable const& table, std::uint64_t bytes,
+                             std::uint64_t seed, std::vector<std::uint32_t> const& column) {
   Array<Grid, std::uint32_t> copy(grid, bytes / 4);
   require(grid.copy(copy.data(), table.words, copy.size()), "table");
   std::vector<std::uint32_t> holds = copy.get();
   DbTable const here{holds.data(), table.tablet_words, table.tablet_rows};
   for (std::uint64_t row = 0; row < column.size(); ++row)
     for (std::uint32_t c = 0; c < kDbColumns; ++c)
-      if (*here.at(row, c) != (c == DbQuery::kSet ? column[row] : db_cell(seed, row, c))) return false;
+      if (*here.at(row, c) != (c == DbQuery::kSet ? column[row] : db_cell(seed, row, c)))
+        return false;
   return true;
 }
 
@@ -240,8 +251,8 @@ template <class Grid>
 }
 
 // ------------------------------------------------------------------------------------------------
-// Insert. The file: the row counter; a word that says what table it is, durable before any row; from byte kTableHeader
-// on the tablets.
+// Insert. The file: the row counter; a word that says what table it is, durable before any row;
+// from byte kTableHeader on the tablets.
 
 template <class Grid>
 class DbInserts {
@@ -257,8 +268,9 @@ class DbInserts {
 
   AppReport run() {
     std::uint64_t const from = counted() / each_;
-    BatchWork work{[](std::uint64_t) {}, [&](std::uint64_t n) { insert(n); }, [&](std::uint64_t n) { commit(n); },
-                   [](std::uint64_t) {}, [&] { static_cast<void>(counted()); }};  // rows behind the counter are none
+    BatchWork work{[](std::uint64_t) {}, [&](std::uint64_t n) { insert(n); },
+                   [&](std::uint64_t n) { commit(n); }, [](std::uint64_t) {},
+                   [&] { static_cast<void>(counted()); }};  // rows behind the counter are none
     AppReport report = run_batches(grid_, from, problem_.transactions, work);
     std::uint64_t const rows = counted();
     report.operations = report.steps * each_;
@@ -270,10 +282,12 @@ class DbInserts {
   }
 
  private:
-  /// Where the file is written rather than mapped, one that is too short was not made in full, and holds nothing yet.
+  /// Where the file is written rather than mapped, one that is too short was not made in full, and
+  /// holds nothing yet.
   void open() {
     std::string const file = file_of(options_, "table");
-    std::uint64_t const bytes = kTableHeader + problem_.bytes_of(each_ * (problem_.transactions + 1));
+    std::uint64_t const bytes =
+        kTableHeader + problem_.bytes_of(each_ * (problem_.transactions + 1));
     using Memory = perdure::gpm::Memory<Grid>;
     if (options_.resume) {
       auto there = Memory::open(grid_, file, bytes, {options_.path, false, options_.flush_threads});
@@ -285,32 +299,41 @@ class DbInserts {
       if (code != Code::not_found && (code != Code::corrupt || options_.path != Path::cap_fs))
         require(there.status(), "table");
     }
-    memory_.emplace(require(Memory::open(grid_, file, bytes, {options_.path, true, options_.flush_threads}), "table"));
+    memory_.emplace(require(
+        Memory::open(grid_, file, bytes, {options_.path, true, options_.flush_threads}), "table"));
   }
 
   /// A table without that word holds nothing yet.
   void begin() {
-    std::uint64_t const mine =
-        digest_of(std::vector<std::uint64_t>{problem_.rows, each_, problem_.tablet_bytes, options_.seed}) | 1;
+    std::uint64_t const mine = digest_of(std::vector<std::uint64_t>{
+                                   problem_.rows, each_, problem_.tablet_bytes, options_.seed}) |
+                               1;
     std::uint64_t const found = header()[1];
     if (found == mine && counted() % each_ == 0) return;
     if (found != 0 || counted() != 0)
-      throw Failure("the table " + file_of(options_, "table") + " is of another size or seed; resume it as it was run");
-    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter() + 1, mine}, memory_->persist()), "table");
+      throw Failure("the table " + file_of(options_, "table") +
+                    " is of another size or seed; resume it as it was run");
+    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter() + 1, mine}, memory_->persist()),
+            "table");
     require(memory_->commit(0, kTableHeader), "table");
     begun_ = memory_->made_durable();
   }
 
   [[nodiscard]] DbTable table() const {
-    return {reinterpret_cast<std::uint32_t*>(memory_->data() + kTableHeader), problem_.tablet_bytes / 4,
-            problem_.tablet_rows()};
+    return {reinterpret_cast<std::uint32_t*>(memory_->data() + kTableHeader),
+            problem_.tablet_bytes / 4, problem_.tablet_rows()};
   }
-  [[nodiscard]] std::uint64_t* counter() const { return reinterpret_cast<std::uint64_t*>(memory_->data()); }
-  [[nodiscard]] std::vector<std::uint64_t> header() { return host_copy(grid_, *memory_, counter(), 2); }
+  [[nodiscard]] std::uint64_t* counter() const {
+    return reinterpret_cast<std::uint64_t*>(memory_->data());
+  }
+  [[nodiscard]] std::vector<std::uint64_t> header() {
+    return host_copy(grid_, *memory_, counter(), 2);
+  }
   [[nodiscard]] std::uint64_t counted() { return header()[0]; }
 
   bool agrees(std::uint64_t rows) {
-    return db_agrees(grid_, table(), problem_.bytes_of(rows), options_.seed, db_column(options_.seed, rows));
+    return db_agrees(grid_, table(), problem_.bytes_of(rows), options_.seed,
+                     db_column(options_.seed, rows));
   }
   void insert(std::uint64_t n) {
     auto const shape = perdure::gpm::grid_of(each_, block_threads(options_.size));
@@ -321,7 +344,8 @@ class DbInserts {
     std::uint64_t const rows = (n + 1) * each_;
     std::uint64_t const first = n * each_ / problem_.tablet_rows() * problem_.tablet_bytes;
     require(memory_->commit(kTableHeader + first, problem_.bytes_of(rows) - first), "commit");
-    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter(), rows}, memory_->persist()), "commit");
+    require(grid_.launch({1, 1}, StoreWord<std::uint64_t>{counter(), rows}, memory_->persist()),
+            "commit");
     require(memory_->commit(0, kTableHeader), "commit");
   }
 
@@ -370,14 +394,16 @@ class DbUpdates {
     report.operations = updated_;
     report.durable_bytes = store_.made_durable();
     report.digest = db_digest(grid_, table(), problem_.rows);
-    report.right = right && report.digest == db_digest(grid_, near(), problem_.rows) && (!checks_ || agrees());
+    report.right =
+        right && report.digest == db_digest(grid_, near(), problem_.rows) && (!checks_ || agrees());
     store_.add_to(report);
     return report;
   }
 
  private:
   [[nodiscard]] DbTable view(std::byte* at) const {
-    return {reinterpret_cast<std::uint32_t*>(at), problem_.tablet_bytes / 4, problem_.tablet_rows()};
+    return {reinterpret_cast<std::uint32_t*>(at), problem_.tablet_bytes / 4,
+            problem_.tablet_rows()};
   }
   [[nodiscard]] DbTable table() const { return view(store_.table()); }
   [[nodiscard]] DbTable near() const { return view(store_.near()); }
@@ -397,7 +423,8 @@ class DbUpdates {
   }
   /// Rows that a transaction may find: twice as many as there should be.
   [[nodiscard]] std::uint64_t most() const {
-    std::uint64_t const rows = (problem_.tablets_of(problem_.rows) / problem_.parts + 1) * problem_.tablet_rows();
+    std::uint64_t const rows =
+        (problem_.tablets_of(problem_.rows) / problem_.parts + 1) * problem_.tablet_rows();
     return std::max<std::uint64_t>(rows * 2 / problem_.one_of, 64);
   }
 
@@ -415,13 +442,17 @@ class DbUpdates {
     require(grid_.launch(perdure::gpm::grid_of(asked.to - asked.from, threads_),
                          DbSelect{near(), asked, rows_.data(), room, counts_.data()}),
             "selecting");
-    DbUpdate const kernel{table(), near(), asked, rows_.data(), room, counts_.data(), counts_.data() + 1, store_.log()};
-    require(grid_.launch(perdure::gpm::grid_of(room, threads_), kernel, store_.persist()), "updating");
+    DbUpdate const kernel{
+        table(),     near(), asked, rows_.data(), room, counts_.data(), counts_.data() + 1,
+        store_.log()};
+    require(grid_.launch(perdure::gpm::grid_of(room, threads_), kernel, store_.persist()),
+            "updating");
   }
   void commit(std::uint64_t n) {
     std::vector<std::uint32_t> const counts = counts_.get();
     if (counts[0] > rows_.size() || counts[1] != 0)
-      throw Failure("db: a transaction found more rows than its log has room for; it is undone when resumed");
+      throw Failure(
+          "db: a transaction found more rows than its log has room for; it is undone when resumed");
     updated_ += counts[0];
     std::uint64_t const part = n % problem_.parts;
     std::uint64_t const first = first_tablet(part), end = first_tablet(part + 1);

@@ -1,11 +1,11 @@
-// DNN training (DNN): LeNet learns handwritten digits, by stochastic gradient descent with momentum. Checkpoints
-// weights, biases and their momentum, with the number of the iteration. GPM table 1: MNIST, batches of 64; 10,000
-// iterations. Input: MNIST's files in `data`, train-* or else t10k-*; else generated seven-segment digits. The last
-// 1,000 images are held out of training.
+// DNN training (DNN): LeNet learns handwritten digits, by stochastic gradient descent with
+// momentum. Checkpoints weights, biases and their momentum, with the number of the iteration. GPM
+// table 1: MNIST, batches of 64; 10,000 iterations. Input: MNIST's files in `data`, train-* or else
+// t10k-*; else generated seven-segment digits. The last 1,000 images are held out of training.
 //
-// Invariant: every sum is taken in an order that depends on the network's shape alone, and iteration i trains with
-// images that its number decides; so a run that goes on from a checkpoint ends bit for bit like one that nothing
-// happened to.
+// Invariant: every sum is taken in an order that depends on the network's shape alone, and
+// iteration i trains with images that its number decides; so a run that goes on from a checkpoint
+// ends bit for bit like one that nothing happened to.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,19 @@
 
 namespace perdure::bench::gpm {
 
-inline constexpr std::uint32_t kTap = 5;       // convolutions are 5 x 5
+inline constexpr std::uint32_t kTap = 5;  // convolutions are 5 x 5
 inline constexpr std::uint32_t kClasses = 10;  // of digits
-inline constexpr std::uint32_t kRun = 4;  // neighbours that a thread computes together; sides are multiples of it
+// neighbours that a thread computes together; sides are multiples of it
+inline constexpr std::uint32_t kRun = 4;
 
-/// Two convolutions, each followed by the largest of 2 x 2; a hidden layer with ReLU; a score for each class.
+/// Two convolutions, each followed by the largest of 2 x 2; a hidden layer with ReLU; a score for
+/// each class.
 struct LeNet {
   std::uint32_t side;  // of an image
   std::uint32_t maps1, maps2;
   std::uint32_t hidden;
   std::uint32_t batch;  // images at once
-  float rate;           // of learning
+  float rate;  // of learning
 
   PERDURE_FN std::uint32_t conv1() const { return side - kTap + 1; }
   PERDURE_FN std::uint32_t pool1() const { return conv1() / 2; }
@@ -48,7 +50,8 @@ struct Layer {
 };
 inline constexpr std::uint32_t kLayers = 4;
 
-// Kernels. A thread computes a few outputs, each with a loop of its own order; threads beyond them do nothing.
+// Kernels. A thread computes a few outputs, each with a loop of its own order; threads beyond them
+// do nothing.
 
 /// Kernels that do one thing for each of `items`.
 template <class Kernel>
@@ -78,22 +81,25 @@ struct TakeImages {
 
   PERDURE_FN void operator()(std::uint32_t item) const {
     std::uint64_t const number = first + item / pixels;
-    std::uint64_t const wraps = seed != 0 ? random_at(seed, number) % count : number < count ? number : count - 1;
+    std::uint64_t const wraps = seed != 0        ? random_at(seed, number) % count
+                                : number < count ? number
+                                                 : count - 1;
     std::uint64_t const image = begin + wraps;
     to[item] = static_cast<float>(images[image * pixels + item % pixels]) * (1.0f / 255.0f) - 0.13f;
     if (item % pixels == 0) labels[item / pixels] = classes[image];
   }
 };
 
-/// to[image][o][y][x] = bias[o] + the sum, over maps and taps, of weight times input: kRun pixels and two maps a
-/// thread. Its reverse, from gradients with a border of kTap - 1 zeros, is one too: taps backwards, inputs and outputs
-/// exchanged.
+/// to[image][o][y][x] = bias[o] + the sum, over maps and taps, of weight times input: kRun pixels
+/// and two maps a thread. Its reverse, from gradients with a border of kTap - 1 zeros, is one too:
+/// taps backwards, inputs and outputs exchanged.
 struct Convolve {
   float const* from;
   std::uint32_t from_maps, from_side;
   float const* weights;
   float const* bias;  // null: none
-  std::uint32_t by_output, by_map, first_tap;  // strides among the weights, and which tap comes first
+  std::uint32_t by_output, by_map,
+      first_tap;  // strides among the weights, and which tap comes first
   std::int32_t by_tap;
   float* to;
   std::uint32_t to_maps;
@@ -104,7 +110,8 @@ struct Convolve {
   }
   PERDURE_FN void operator()(std::uint32_t item) const {
     std::uint32_t const side = from_side - kTap + 1, runs = side / kRun;
-    std::uint32_t const x = item % runs * kRun, y = item / runs % side, o = item / (runs * side) % (to_maps / 2) * 2,
+    std::uint32_t const x = item % runs * kRun, y = item / runs % side,
+                        o = item / (runs * side) % (to_maps / 2) * 2,
                         image = item / (runs * side * (to_maps / 2));
     float sums[2][kRun];
     for (std::uint32_t u = 0; u < kRun; ++u) {
@@ -112,7 +119,8 @@ struct Convolve {
       sums[1][u] = bias == nullptr ? 0.0f : bias[o + 1];
     }
     for (std::uint32_t c = 0; c < from_maps; ++c) {
-      float const* const rows = from + (std::size_t{image * from_maps + c} * from_side + y) * from_side + x;
+      float const* const rows =
+          from + (std::size_t{image * from_maps + c} * from_side + y) * from_side + x;
       float const* const taps = weights + (o * by_output + c * by_map + first_tap);
       for (std::uint32_t ky = 0; ky < kTap; ++ky) add_row(rows + ky * from_side, taps, ky, sums);
     }
@@ -122,7 +130,8 @@ struct Convolve {
       row[side * side + u] = sums[1][u];
     }
   }
-  PERDURE_FN void add_row(float const* row, float const* taps, std::uint32_t ky, float (&sums)[2][kRun]) const {
+  PERDURE_FN void add_row(float const* row, float const* taps, std::uint32_t ky,
+                          float (&sums)[2][kRun]) const {
     for (std::uint32_t kx = 0; kx < kTap; ++kx) {
       float const* const tap = taps + static_cast<std::int32_t>(ky * kTap + kx) * by_tap;
       float const one = tap[0], other = tap[by_output];
@@ -132,8 +141,8 @@ struct Convolve {
   }
 };
 
-/// A part of the weights' gradient: of some images, for a row of taps of one map and output. Sums of every kRun-th
-/// pixel are taken side by side, and joined at the end.
+/// A part of the weights' gradient: of some images, for a row of taps of one map and output. Sums
+/// of every kRun-th pixel are taken side by side, and joined at the end.
 struct ConvolveGradient {
   float const* from;  // what the convolution had
   std::uint32_t maps, from_side;
@@ -142,14 +151,17 @@ struct ConvolveGradient {
   std::uint32_t images;  // of a part
   float* to;  // parts of a layer's gradient
 
-  [[nodiscard]] std::uint32_t items(std::uint32_t parts) const { return parts * outputs * maps * kTap; }
+  [[nodiscard]] std::uint32_t items(std::uint32_t parts) const {
+    return parts * outputs * maps * kTap;
+  }
   PERDURE_FN void operator()(std::uint32_t item) const {
-    std::uint32_t const ky = item % kTap, c = item / kTap % maps, o = item / (kTap * maps) % outputs,
-                        part = item / (kTap * maps * outputs);
+    std::uint32_t const ky = item % kTap, c = item / kTap % maps,
+                        o = item / (kTap * maps) % outputs, part = item / (kTap * maps * outputs);
     std::uint32_t const side = from_side - kTap + 1, change_side = side + 2 * border;
     float sums[kTap][kRun] = {}, all[kRun] = {};
     for (std::uint32_t image = part * images; image < (part + 1) * images; ++image) {
-      float const* const inputs = from + (std::size_t{image * maps + c} * from_side + ky) * from_side;
+      float const* const inputs =
+          from + (std::size_t{image * maps + c} * from_side + ky) * from_side;
       float const* const changes =
           change + (std::size_t{image * outputs + o} * change_side + border) * change_side + border;
       for (std::uint32_t y = 0; y < side; ++y)
@@ -158,15 +170,19 @@ struct ConvolveGradient {
     }
     std::uint32_t const weights = outputs * maps * kTap * kTap;
     float* const mine = to + std::size_t{part} * (weights + outputs);
-    for (std::uint32_t kx = 0; kx < kTap; ++kx) mine[((o * maps + c) * kTap + ky) * kTap + kx] = joined(sums[kx]);
+    for (std::uint32_t kx = 0; kx < kTap; ++kx)
+      mine[((o * maps + c) * kTap + ky) * kTap + kx] = joined(sums[kx]);
     if (c == 0 && ky == 0) mine[weights + o] = joined(all);
   }
-  PERDURE_FN static void add(float const* inputs, float const* changes, float (&sums)[kTap][kRun], float (&all)[kRun]) {
+  PERDURE_FN static void add(float const* inputs, float const* changes, float (&sums)[kTap][kRun],
+                             float (&all)[kRun]) {
     for (std::uint32_t u = 0; u < kRun; ++u) all[u] += changes[u];
     for (std::uint32_t kx = 0; kx < kTap; ++kx)
       for (std::uint32_t u = 0; u < kRun; ++u) sums[kx][u] += changes[u] * inputs[kx + u];
   }
-  PERDURE_FN static float joined(float const (&sums)[kRun]) { return (sums[0] + sums[1]) + (sums[2] + sums[3]); }
+  PERDURE_FN static float joined(float const (&sums)[kRun]) {
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
 };
 
 /// The largest of 2 x 2 numbers, and which it was: the first of equals.
@@ -203,12 +219,15 @@ struct Unpool {
   PERDURE_FN void operator()(std::uint32_t item) const {
     std::uint32_t const x = item % side, y = item / side % side, map = item / (side * side);
     std::uint32_t const to_side = 2 * side + 2 * border;
-    float* const corner = to + (std::size_t{map} * to_side + 2 * y + border) * to_side + 2 * x + border;
-    for (std::uint32_t i = 0; i < 4; ++i) corner[i / 2 * to_side + i % 2] = i == which[item] ? from[item] : 0.0f;
+    float* const corner =
+        to + (std::size_t{map} * to_side + 2 * y + border) * to_side + 2 * x + border;
+    for (std::uint32_t i = 0; i < 4; ++i)
+      corner[i / 2 * to_side + i % 2] = i == which[item] ? from[item] : 0.0f;
   }
 };
 
-/// A fully connected layer: two images and two outputs a thread; sums of every kRun-th input, joined at the end.
+/// A fully connected layer: two images and two outputs a thread; sums of every kRun-th input,
+/// joined at the end.
 struct Connect {
   float const* from;
   std::uint32_t inputs;  // a multiple of kRun
@@ -221,12 +240,14 @@ struct Connect {
   [[nodiscard]] std::uint32_t items(std::uint32_t batch) const { return batch / 2 * (outputs / 2); }
   PERDURE_FN void operator()(std::uint32_t item) const {
     std::uint32_t const o = item % (outputs / 2) * 2, image = item / (outputs / 2) * 2;
-    float const *const x = from + std::size_t{image} * inputs, *const w = weights + std::size_t{o} * inputs;
+    float const *const x = from + std::size_t{image} * inputs, *const w = weights +
+                                                                          std::size_t{o} * inputs;
     float sums[2][2][kRun] = {};
     for (std::uint32_t k = 0; k < inputs; k += kRun)
       for (std::uint32_t i = 0; i < 2; ++i)
         for (std::uint32_t j = 0; j < 2; ++j)
-          for (std::uint32_t u = 0; u < kRun; ++u) sums[i][j][u] += x[i * inputs + k + u] * w[j * inputs + k + u];
+          for (std::uint32_t u = 0; u < kRun; ++u)
+            sums[i][j][u] += x[i * inputs + k + u] * w[j * inputs + k + u];
     for (std::uint32_t i = 0; i < 2; ++i) {
       for (std::uint32_t j = 0; j < 2; ++j) {
         float const sum = bias[o + j] + ConvolveGradient::joined(sums[i][j]);
@@ -245,7 +266,9 @@ struct ConnectBack {
   float const* positive;  // the inputs, where ReLU made them; null: they are no layer's with ReLU
   float* to;
 
-  [[nodiscard]] std::uint32_t items(std::uint32_t batch) const { return batch / 2 * (inputs / kRun); }
+  [[nodiscard]] std::uint32_t items(std::uint32_t batch) const {
+    return batch / 2 * (inputs / kRun);
+  }
   PERDURE_FN void operator()(std::uint32_t item) const {
     std::uint32_t const k = item % (inputs / kRun) * kRun, image = item / (inputs / kRun) * 2;
     float sums[2][kRun] = {};
@@ -292,7 +315,8 @@ struct ConnectGradient {
   }
 };
 
-/// Softmax and cross entropy: an image's loss, and the gradient of the batch's mean loss by its scores.
+/// Softmax and cross entropy: an image's loss, and the gradient of the batch's mean loss by its
+/// scores.
 struct Score {
   float const* scores;
   std::uint32_t const* labels;
@@ -307,7 +331,8 @@ struct Score {
     for (std::uint32_t c = 0; c < kClasses; ++c) sum += expf(mine[c] - largest);
     loss[image] = logf(sum) - (mine[labels[image]] - largest);
     for (std::uint32_t c = 0; c < kClasses; ++c)
-      change[image * kClasses + c] = (expf(mine[c] - largest) / sum - (c == labels[image] ? 1.0f : 0.0f)) * share;
+      change[image * kClasses + c] =
+          (expf(mine[c] - largest) / sum - (c == labels[image] ? 1.0f : 0.0f)) * share;
   }
 };
 
@@ -347,41 +372,57 @@ class MnistFiles {
       std::ifstream labels(folder + which + "-labels-idx1-ubyte", std::ios::binary);
       if (images && labels) return read(images, labels, folder + which);
     }
-    throw Failure("dnn: " + folder + " holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor t10k-*");
+    throw Failure("dnn: " + folder +
+                  " holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor t10k-*");
   }
 
  private:
   static Digits read(std::istream& images, std::istream& labels, std::string const& name) {
-    std::uint32_t const magic = number(images), count = number(images), rows = number(images), columns = number(images);
+    std::uint32_t const magic = number(images), count = number(images), rows = number(images),
+                        columns = number(images);
     std::uint32_t const labels_magic = number(labels), labels_count = number(labels);
-    if (magic != 0x803 || labels_magic != 0x801 || count != labels_count || rows != 28 || columns != 28 ||
-        count < 2000 || count > 1000000)
+    if (magic != 0x803 || labels_magic != 0x801 || count != labels_count || rows != 28 ||
+        columns != 28 || count < 2000 || count > 1000000)
       throw Failure("dnn: " + name + "-* are not MNIST's images of 28 x 28 with their labels");
     Digits digits{rows, std::vector<std::uint8_t>(std::size_t{count} * rows * columns),
                   std::vector<std::uint8_t>(count)};
-    images.read(reinterpret_cast<char*>(digits.images.data()), static_cast<std::streamsize>(digits.images.size()));
-    labels.read(reinterpret_cast<char*>(digits.classes.data()), static_cast<std::streamsize>(digits.classes.size()));
-    if (!images || !labels || *std::max_element(digits.classes.begin(), digits.classes.end()) >= kClasses)
+    images.read(reinterpret_cast<char*>(digits.images.data()),
+                static_cast<std::streamsize>(digits.images.size()));
+    labels.read(reinterpret_cast<char*>(digits.classes.data()),
+                static_cast<std::streamsize>(digits.classes.size()));
+    if (!images || !labels ||
+        *std::max_element(digits.classes.begin(), digits.classes.end()) >= kClasses)
       throw Failure("dnn: " + name + "-* end early, or name classes that there are not");
     return digits;
   }
   static std::uint32_t number(std::istream& in) {
     std::array<unsigned char, 4> bytes{};
     in.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
-    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
+    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+           std::uint32_t{bytes[2]} << 8 | bytes[3];
   }
 };
 
 /// Digits as pocket calculators show them, moved by up to two pixels each way, in noise.
-[[nodiscard]] inline Digits segment_digits(std::uint32_t side, std::uint32_t count, std::uint64_t seed) {
-  // Segments: top, upper left and right, middle, lower left and right, bottom; bit 0 is the top one.
-  constexpr std::array<std::uint8_t, kClasses> kLit{0x77, 0x24, 0x5d, 0x6d, 0x2e, 0x6b, 0x7b, 0x25, 0x7f, 0x6f};
+[[nodiscard]] inline Digits segment_digits(std::uint32_t side, std::uint32_t count,
+                                           std::uint64_t seed) {
+  // Segments: top, upper left and right, middle, lower left and right, bottom; bit 0 is the top
+  // one.
+  constexpr std::array<std::uint8_t, kClasses> kLit{0x77, 0x24, 0x5d, 0x6d, 0x2e,
+                                                    0x6b, 0x7b, 0x25, 0x7f, 0x6f};
   struct Box {
-    std::uint32_t left, top, right, bottom;  // in twelfths of the image; right and bottom are beyond it
+    std::uint32_t left, top, right,
+        bottom;  // in twelfths of the image; right and bottom are beyond it
   };
-  constexpr std::array<Box, 7> kSegments{
-      {{3, 2, 9, 3}, {3, 2, 4, 6}, {8, 2, 9, 6}, {3, 5, 9, 6}, {3, 6, 4, 10}, {8, 6, 9, 10}, {3, 9, 9, 10}}};
-  Digits digits{side, std::vector<std::uint8_t>(std::size_t{count} * side * side), std::vector<std::uint8_t>(count)};
+  constexpr std::array<Box, 7> kSegments{{{3, 2, 9, 3},
+                                          {3, 2, 4, 6},
+                                          {8, 2, 9, 6},
+                                          {3, 5, 9, 6},
+                                          {3, 6, 4, 10},
+                                          {8, 6, 9, 10},
+                                          {3, 9, 9, 10}}};
+  Digits digits{side, std::vector<std::uint8_t>(std::size_t{count} * side * side),
+                std::vector<std::uint8_t>(count)};
   for (std::uint32_t n = 0; n < count; ++n) {
     std::uint64_t const drawn = random_at(seed, n);
     std::uint8_t const digit = digits.classes[n] = static_cast<std::uint8_t>(drawn % kClasses);
@@ -395,14 +436,15 @@ class MnistFiles {
       for (std::size_t s = 0; s < kSegments.size(); ++s)
         lit |= (kLit[digit] >> s & 1) != 0 && x >= kSegments[s].left && x < kSegments[s].right &&
                y >= kSegments[s].top && y < kSegments[s].bottom;
-      digits.images[std::size_t{n} * side * side + i] =
-          static_cast<std::uint8_t>((lit ? 160 : 0) + random_at(seed + 1, std::uint64_t{n} * side * side + i) % 96);
+      digits.images[std::size_t{n} * side * side + i] = static_cast<std::uint8_t>(
+          (lit ? 160 : 0) + random_at(seed + 1, std::uint64_t{n} * side * side + i) % 96);
     }
   }
   return digits;
 }
 
-/// The network on a machine, without its parameters: what a batch makes of them, forwards and backwards.
+/// The network on a machine, without its parameters: what a batch makes of them, forwards and
+/// backwards.
 template <class Grid>
 class Network {
  public:
@@ -427,23 +469,28 @@ class Network {
         conv2_change_(grid, maps(net.maps2, net.conv2() + 2 * kBorder)),
         pool1_change_(grid, pool1_.size()),
         conv1_change_(grid, conv1_.size()),
-        gradient_(grid, layers_.back().gradient + std::size_t{layers_.back().parts} * layers_.back().size()) {
+        gradient_(grid, layers_.back().gradient +
+                            std::size_t{layers_.back().parts} * layers_.back().size()) {
     conv2_change_.fill(0);  // its border stays so
   }
 
   [[nodiscard]] static std::array<Layer, kLayers> layers_of(LeNet const& net) {
-    std::array<Layer, kLayers> layers{{{0, net.maps1, kTap * kTap, net.batch, 0},
-                                       {0, net.maps2, net.maps1 * kTap * kTap, net.batch / kImages2, 0},
-                                       {0, net.hidden, net.features(), 1, 0},
-                                       {0, kClasses, net.hidden, 1, 0}}};
+    std::array<Layer, kLayers> layers{
+        {{0, net.maps1, kTap * kTap, net.batch, 0},
+         {0, net.maps2, net.maps1 * kTap * kTap, net.batch / kImages2, 0},
+         {0, net.hidden, net.features(), 1, 0},
+         {0, kClasses, net.hidden, 1, 0}}};
     for (std::uint32_t l = 1; l < kLayers; ++l) {
       layers[l].first = layers[l - 1].first + layers[l - 1].size();
-      layers[l].gradient = layers[l - 1].gradient + std::uint64_t{layers[l - 1].parts} * layers[l - 1].size();
+      layers[l].gradient =
+          layers[l - 1].gradient + std::uint64_t{layers[l - 1].parts} * layers[l - 1].size();
     }
     return layers;
   }
   [[nodiscard]] std::array<Layer, kLayers> const& layers() const { return layers_; }
-  [[nodiscard]] std::uint32_t parameters() const { return layers_.back().first + layers_.back().size(); }
+  [[nodiscard]] std::uint32_t parameters() const {
+    return layers_.back().first + layers_.back().size();
+  }
 
   /// `which` says which images, but not where to.
   void take(TakeImages which) {
@@ -458,8 +505,8 @@ class Network {
     launch(Pool{conv2_.data(), net_.pool2(), pool2_.data(), which2_.data()}, count(pool2_));
     connect(2, parameters, pool2_, true, hidden_);
     connect(3, parameters, hidden_, false, scores_);
-    launch(Score{scores_.data(), labels_.data(), 1.0f / static_cast<float>(net_.batch), loss_.data(),
-                 scores_change_.data()},
+    launch(Score{scores_.data(), labels_.data(), 1.0f / static_cast<float>(net_.batch),
+                 loss_.data(), scores_change_.data()},
            net_.batch);
   }
   /// After forward(), with the same parameters.
@@ -468,14 +515,17 @@ class Network {
     connect_back(3, parameters, scores_change_, hidden_.data(), hidden_change_);
     connect_gradient(2, hidden_change_, pool2_);
     connect_back(2, parameters, hidden_change_, nullptr, pool2_change_);
-    launch(Unpool{pool2_change_.data(), which2_.data(), net_.pool2(), kBorder, conv2_change_.data()}, count(pool2_));
+    launch(
+        Unpool{pool2_change_.data(), which2_.data(), net_.pool2(), kBorder, conv2_change_.data()},
+        count(pool2_));
     convolve_gradient(1, conv2_change_, kBorder, pool1_, net_.maps1, net_.pool1());
     Convolve const back{conv2_change_.data(),          net_.maps2,      net_.conv2() + 2 * kBorder,
                         parameters + layers_[1].first, nullptr,         kTap * kTap,
                         net_.maps1 * kTap * kTap,      kTap * kTap - 1, -1,
                         pool1_change_.data(),          net_.maps1};
     launch(back, back.items(net_.batch));
-    launch(Unpool{pool1_change_.data(), which1_.data(), net_.pool1(), 0, conv1_change_.data()}, count(pool1_));
+    launch(Unpool{pool1_change_.data(), which1_.data(), net_.pool1(), 0, conv1_change_.data()},
+           count(pool1_));
     convolve_gradient(0, conv1_change_, 0, input_, 1, net_.side);
   }
   /// After backward().
@@ -498,22 +548,26 @@ class Network {
   [[nodiscard]] std::size_t maps(std::uint32_t n, std::uint32_t side) const {
     return std::size_t{net_.batch} * n * side * side;
   }
-  static std::uint32_t count(Floats const& array) { return static_cast<std::uint32_t>(array.size()); }
+  static std::uint32_t count(Floats const& array) {
+    return static_cast<std::uint32_t>(array.size());
+  }
 
   template <class Kernel>
   void launch(Kernel const& kernel, std::uint32_t items) {
-    require(grid_->launch(perdure::gpm::grid_of(items, 128), ForEach<Kernel>{kernel, items}), "dnn");
+    require(grid_->launch(perdure::gpm::grid_of(items, 128), ForEach<Kernel>{kernel, items}),
+            "dnn");
   }
   void convolve(std::size_t l, float const* parameters, Floats const& from, std::uint32_t from_maps,
                 std::uint32_t from_side, Floats const& to) {
     float const* const weights = parameters + layers_[l].first;
-    Convolve const kernel{from.data(),       from_maps,   from_side, weights, weights + layers_[l].weights(),
-                          layers_[l].inputs, kTap * kTap, 0,         1,       to.data(),
-                          layers_[l].outputs};
+    Convolve const kernel{
+        from.data(),       from_maps,   from_side, weights, weights + layers_[l].weights(),
+        layers_[l].inputs, kTap * kTap, 0,         1,       to.data(),
+        layers_[l].outputs};
     launch(kernel, kernel.items(net_.batch));
   }
-  void convolve_gradient(std::size_t l, Floats const& change, std::uint32_t border, Floats const& from,
-                         std::uint32_t from_maps, std::uint32_t from_side) {
+  void convolve_gradient(std::size_t l, Floats const& change, std::uint32_t border,
+                         Floats const& from, std::uint32_t from_maps, std::uint32_t from_side) {
     ConvolveGradient const kernel{from.data(),
                                   from_maps,
                                   from_side,
@@ -524,21 +578,24 @@ class Network {
                                   gradient_.data() + layers_[l].gradient};
     launch(kernel, kernel.items(layers_[l].parts));
   }
-  void connect(std::size_t l, float const* parameters, Floats const& from, bool positive, Floats const& to) {
+  void connect(std::size_t l, float const* parameters, Floats const& from, bool positive,
+               Floats const& to) {
     float const* const weights = parameters + layers_[l].first;
-    Connect const kernel{from.data(),        layers_[l].inputs, weights,  weights + layers_[l].weights(),
-                         layers_[l].outputs, positive,          to.data()};
+    Connect const kernel{
+        from.data(),        layers_[l].inputs, weights,  weights + layers_[l].weights(),
+        layers_[l].outputs, positive,          to.data()};
     launch(kernel, kernel.items(net_.batch));
   }
-  void connect_back(std::size_t l, float const* parameters, Floats const& change, float const* positive,
-                    Floats const& to) {
+  void connect_back(std::size_t l, float const* parameters, Floats const& change,
+                    float const* positive, Floats const& to) {
     ConnectBack const kernel{change.data(),     layers_[l].outputs, parameters + layers_[l].first,
                              layers_[l].inputs, positive,           to.data()};
     launch(kernel, kernel.items(net_.batch));
   }
   void connect_gradient(std::size_t l, Floats const& change, Floats const& from) {
-    ConnectGradient const kernel{change.data(),     layers_[l].outputs, from.data(),
-                                 layers_[l].inputs, net_.batch,         gradient_.data() + layers_[l].gradient};
+    ConnectGradient const kernel{change.data(), layers_[l].outputs,
+                                 from.data(),   layers_[l].inputs,
+                                 net_.batch,    gradient_.data() + layers_[l].gradient};
     launch(kernel, kernel.items());
   }
 
@@ -559,10 +616,12 @@ class PlainLeNet {
  public:
   explicit PlainLeNet(LeNet const& net) : net_(net) {}
 
-  [[nodiscard]] double loss(std::vector<double> const& parameters, float const* image, std::uint32_t label) const {
+  [[nodiscard]] double loss(std::vector<double> const& parameters, float const* image,
+                            std::uint32_t label) const {
     double const* at = parameters.data();
     std::vector<double> const pixels(image, image + std::size_t{net_.side} * net_.side);
-    std::vector<double> const one = pool(convolve(pixels, 1, net_.side, net_.maps1, at), net_.maps1, net_.pool1());
+    std::vector<double> const one =
+        pool(convolve(pixels, 1, net_.side, net_.maps1, at), net_.maps1, net_.pool1());
     std::vector<double> const two =
         pool(convolve(one, net_.maps1, net_.pool1(), net_.maps2, at), net_.maps2, net_.pool2());
     std::vector<double> hidden = connect(two, net_.hidden, at);
@@ -574,8 +633,9 @@ class PlainLeNet {
   }
 
  private:
-  static std::vector<double> convolve(std::vector<double> const& from, std::uint32_t maps, std::uint32_t side,
-                                      std::uint32_t outputs, double const*& at) {
+  static std::vector<double> convolve(std::vector<double> const& from, std::uint32_t maps,
+                                      std::uint32_t side, std::uint32_t outputs,
+                                      double const*& at) {
     std::uint32_t const to_side = side - kTap + 1;
     std::vector<double> to(std::size_t{outputs} * to_side * to_side);
     double const* const bias = at + std::size_t{outputs} * maps * kTap * kTap;
@@ -585,12 +645,14 @@ class PlainLeNet {
       for (std::uint32_t c = 0; c < maps; ++c)
         for (std::uint32_t tap = 0; tap < kTap * kTap; ++tap, ++at)
           for (std::uint32_t i = 0; i < to_side * to_side; ++i)
-            mine[i] += *at * from[(std::size_t{c} * side + i / to_side + tap / kTap) * side + i % to_side + tap % kTap];
+            mine[i] += *at * from[(std::size_t{c} * side + i / to_side + tap / kTap) * side +
+                                  i % to_side + tap % kTap];
     }
     at = bias + outputs;
     return to;
   }
-  static std::vector<double> pool(std::vector<double> const& from, std::uint32_t maps, std::uint32_t side) {
+  static std::vector<double> pool(std::vector<double> const& from, std::uint32_t maps,
+                                  std::uint32_t side) {
     std::vector<double> to(std::size_t{maps} * side * side);
     for (std::size_t i = 0; i < to.size(); ++i) {
       double const* const corner = from.data() + i / side * 4 * side + i % side * 2;
@@ -598,7 +660,8 @@ class PlainLeNet {
     }
     return to;
   }
-  static std::vector<double> connect(std::vector<double> const& from, std::uint32_t outputs, double const*& at) {
+  static std::vector<double> connect(std::vector<double> const& from, std::uint32_t outputs,
+                                     double const*& at) {
     std::vector<double> to(at + outputs * from.size(), at + outputs * from.size() + outputs);
     for (double& value : to)
       for (double const input : from) value += *at++ * input;
@@ -613,7 +676,8 @@ class PlainLeNet {
 template <class Grid>
 class Training {
  public:
-  Training(Grid& grid, LeNet const& net, Digits const& digits, std::uint64_t seed, std::uint32_t held_out)
+  Training(Grid& grid, LeNet const& net, Digits const& digits, std::uint64_t seed,
+           std::uint32_t held_out)
       : grid_(&grid),
         net_(net),
         seed_(seed),
@@ -636,7 +700,9 @@ class Training {
   [[nodiscard]] std::vector<Element> elements() const {
     return {{parameters_.data(), parameters_.bytes()}, {momentum_.data(), momentum_.bytes()}};
   }
-  [[nodiscard]] std::uint64_t digest() const { return digest_of(momentum_.get(), digest_of(parameters_.get())); }
+  [[nodiscard]] std::uint64_t digest() const {
+    return digest_of(momentum_.get(), digest_of(parameters_.get()));
+  }
 
   struct Judgement {
     double loss = 0, accuracy = 0;  // means over the images that were held out
@@ -651,19 +717,21 @@ class Training {
       for (std::uint32_t i = 0; i < std::min(net_.batch, held_out_ - done); ++i) {
         auto const mine = scores.begin() + std::ptrdiff_t{i} * kClasses;
         judgement.loss += double{losses[i]} / held_out_;
-        judgement.accuracy += std::max_element(mine, mine + kClasses) - mine == labels[i] ? 1.0 / held_out_ : 0.0;
+        judgement.accuracy +=
+            std::max_element(mine, mine + kClasses) - mine == labels[i] ? 1.0 / held_out_ : 0.0;
       }
     }
     return judgement;
   }
 
-  /// How far the kernels' gradient of a few images is from the plain network's slopes, at most: of each layer's
-  /// weights, and of its biases.
+  /// How far the kernels' gradient of a few images is from the plain network's slopes, at most: of
+  /// each layer's weights, and of its biases.
   [[nodiscard]] double gradient_error() {
     LeNet few = net_;
     few.batch = 8;
     Network<Grid> network(*grid_, few);
-    Array<Grid, float> gradient(*grid_, network.parameters()), scratch(*grid_, network.parameters());
+    Array<Grid, float> gradient(*grid_, network.parameters()),
+        scratch(*grid_, network.parameters());
     gradient.fill(0);
     scratch.fill(0);
     network.take(images(learnt_, held_out_, 0, 0));
@@ -683,9 +751,11 @@ class Training {
  private:
   static constexpr float kKeeps = 0.9f;  // of the momentum
 
-  /// Along the parameters' gradient, turned a little at random so that a part that is missing from it shows too.
-  [[nodiscard]] double slope_error(Network<Grid> const& network, LeNet const& net, std::vector<float> const& slopes,
-                                   std::uint32_t begin, std::uint32_t end) const {
+  /// Along the parameters' gradient, turned a little at random so that a part that is missing from
+  /// it shows too.
+  [[nodiscard]] double slope_error(Network<Grid> const& network, LeNet const& net,
+                                   std::vector<float> const& slopes, std::uint32_t begin,
+                                   std::uint32_t end) const {
     constexpr double kBy = 1e-5;
     double length = 0;
     for (std::uint32_t i = begin; i < end; ++i) length += double{slopes[i]} * double{slopes[i]};
@@ -695,7 +765,8 @@ class Training {
     std::vector<double> up(parameters.begin(), parameters.end()), down = up;
     double expected = 0, rises = 0;
     for (std::uint32_t i = begin; i < end; ++i) {
-      double const turn = (random_at(seed_ + 4, i) % 2 == 0 ? 0.5 : -0.5) / std::sqrt(static_cast<double>(end - begin));
+      double const turn = (random_at(seed_ + 4, i) % 2 == 0 ? 0.5 : -0.5) /
+                          std::sqrt(static_cast<double>(end - begin));
       double const way = (length > 0 ? double{slopes[i]} / length : 0) + turn;
       expected += way * double{slopes[i]};
       up[i] += kBy * way;
@@ -704,14 +775,16 @@ class Training {
     PlainLeNet const plain(net);
     for (std::uint32_t i = 0; i < net.batch; ++i) {
       float const* const image = input.data() + std::size_t{i} * net.side * net.side;
-      rises += (plain.loss(up, image, labels[i]) - plain.loss(down, image, labels[i])) / (2 * kBy * net.batch);
+      rises += (plain.loss(up, image, labels[i]) - plain.loss(down, image, labels[i])) /
+               (2 * kBy * net.batch);
     }
     return std::fabs(rises - expected) / std::max({std::fabs(rises), std::fabs(expected), 1e-6});
   }
 
   [[nodiscard]] TakeImages images(std::uint32_t begin, std::uint32_t count, std::uint64_t seed,
                                   std::uint64_t first) const {
-    return {images_.data(), classes_.data(), net_.side * net_.side, begin, count, seed, first, nullptr, nullptr};
+    return {images_.data(), classes_.data(), net_.side * net_.side, begin, count, seed, first,
+            nullptr,        nullptr};
   }
   /// Weights within the square root of 3 over an output's inputs; biases zero.
   [[nodiscard]] std::vector<float> first_parameters() const {
@@ -719,7 +792,8 @@ class Training {
     for (Layer const& layer : network_.layers()) {
       float const most = std::sqrt(3.0f / static_cast<float>(layer.inputs));
       for (std::uint32_t i = layer.first; i < layer.first + layer.weights(); ++i)
-        parameters[i] = most * (static_cast<float>(random_at(seed_ + 2, i) % 65536) / 32768.0f - 1.0f);
+        parameters[i] =
+            most * (static_cast<float>(random_at(seed_ + 2, i) % 65536) / 32768.0f - 1.0f);
     }
     return parameters;
   }
@@ -737,7 +811,9 @@ template <class Grid>
 AppReport run_dnn(Grid& grid, AppOptions const& options) {
   bool const tiny = options.size == Size::tiny, real = !tiny && !options.data.empty();
   LeNet const net = tiny ? LeNet{20, 4, 4, 16, 16, 0.05f} : LeNet{28, 20, 50, 500, 64, 0.02f};
-  std::uint32_t const own = options.size == Size::paper ? 10000 : options.size == Size::small ? 80 : 36;
+  std::uint32_t const own = options.size == Size::paper   ? 10000
+                            : options.size == Size::small ? 80
+                                                          : 36;
   std::uint32_t const iterations = options.iterations != 0 ? options.iterations : own;
   std::uint32_t const held_out = tiny ? 64 : 1000;
   Digits const digits = real ? MnistFiles::read(options.data)
@@ -749,8 +825,8 @@ AppReport run_dnn(Grid& grid, AppOptions const& options) {
   Training<Grid> training(grid, net, digits, options.seed, held_out);
   auto const before = training.judge();
   double const gradient_error = training.gradient_error();
-  AppReport report =
-      iterate(grid, options, iterations, training.elements(), [&](std::uint32_t i) { training.step(i); });
+  AppReport report = iterate(grid, options, iterations, training.elements(),
+                             [&](std::uint32_t i) { training.step(i); });
   auto const after = training.judge();
   report.operations = report.steps * net.batch;
   report.right = gradient_error < 1e-2;

@@ -1,12 +1,13 @@
-// Hotspot (HS): the temperature of a chip over time, from the power that its parts take (after Rodinia's description:
-// explicit steps of a five-point stencil). Checkpoints the temperatures. GPM table 1: 16K x 16K cells, 4,000 steps.
-// Input: data/hotspot_temp_512 and hotspot_power_512, repeated side by side for larger grids; else generated.
+// Hotspot (HS): the temperature of a chip over time, from the power that its parts take (after
+// Rodinia's description: explicit steps of a five-point stencil). Checkpoints the temperatures. GPM
+// table 1: 16K x 16K cells, 4,000 steps. Input: data/hotspot_temp_512 and hotspot_power_512,
+// repeated side by side for larger grids; else generated.
 //
-// Rodinia's step of time does for its grids. The scheme is stable while a cell exchanges no more than all it has in a
-// step, which on the paper's grid is a 140th of Rodinia's: finer grids take steps of half of that. The result is
-// checked at every size: its mean against the one that follows from the inputs alone, for what parts of the chip
-// exchange sums to zero; the last iteration of the run, all cells, against a plain loop; and, where that is soon done,
-// all iterations.
+// Rodinia's step of time does for its grids. The scheme is stable while a cell exchanges no more
+// than all it has in a step, which on the paper's grid is a 140th of Rodinia's: finer grids take
+// steps of half of that. The result is checked at every size: its mean against the one that follows
+// from the inputs alone, for what parts of the chip exchange sums to zero; the last iteration of
+// the run, all cells, against a plain loop; and, where that is soon done, all iterations.
 #pragma once
 
 #include <algorithm>
@@ -37,9 +38,10 @@ struct HotspotStep {
       auto const x = static_cast<std::uint32_t>(i % side), y = static_cast<std::uint32_t>(i / side);
       float const here = from[i];
       float const west = x > 0 ? from[i - 1] : here, east = x + 1 < side ? from[i + 1] : here;
-      float const north = y > 0 ? from[i - side] : here, south = y + 1 < side ? from[i + side] : here;
-      to[i] = here + cap * (power[i] + (south + north - 2.0f * here) * ry + (east + west - 2.0f * here) * rx +
-                            (kAmbient - here) * rz);
+      float const north = y > 0 ? from[i - side] : here,
+                  south = y + 1 < side ? from[i + side] : here;
+      to[i] = here + cap * (power[i] + (south + north - 2.0f * here) * ry +
+                            (east + west - 2.0f * here) * rx + (kAmbient - here) * rz);
     }
   }
 };
@@ -67,11 +69,13 @@ struct HotspotScheme {
     // Rodinia's chip: 16 mm square, 0.5 mm thick.
     float const edge = 0.016f / static_cast<float>(side), thick = 0.0005f;
     float const capacitance = 0.5f * 1.75e6f * thick * edge * edge;
-    float const resistance_x = edge / (2.0f * 100.0f * thick * edge), resistance_z = thick / (100.0f * edge * edge);
+    float const resistance_x = edge / (2.0f * 100.0f * thick * edge),
+                resistance_z = thick / (100.0f * edge * edge);
     float const step_s = 0.001f / (3.0e6f / (0.5f * thick * 1.75e6f));
-    float const exchanged = 4.0f / resistance_x + 1.0f / resistance_z;  // with four neighbours, and the outside
-    return {side, std::min(step_s / capacitance, 0.5f / exchanged), 1.0f / resistance_x, 1.0f / resistance_x,
-            1.0f / resistance_z};
+    // with four neighbours, and the outside
+    float const exchanged = 4.0f / resistance_x + 1.0f / resistance_z;
+    return {side, std::min(step_s / capacitance, 0.5f / exchanged), 1.0f / resistance_x,
+            1.0f / resistance_x, 1.0f / resistance_z};
   }
 };
 
@@ -81,20 +85,25 @@ class HotspotCheck {
   HotspotCheck(HotspotScheme const& scheme, std::vector<float> const& power, std::uint32_t threads)
       : scheme_(scheme), power_(power), workers_(threads) {}
 
-  /// Kelvin that rounding may come to in so many steps: half a unit in the last place of each, of 300 to 400 K, and as
-  /// much again for the order in which a machine adds.
-  static double tolerance(std::uint64_t steps) { return static_cast<double>(steps + 4) * 2 * 0x1p-16; }
+  /// Kelvin that rounding may come to in so many steps: half a unit in the last place of each, of
+  /// 300 to 400 K, and as much again for the order in which a machine adds.
+  static double tolerance(std::uint64_t steps) {
+    return static_cast<double>(steps + 4) * 2 * 0x1p-16;
+  }
 
   /// Whether the mean is the one that follows from the first temperatures.
-  [[nodiscard]] bool mean_right(std::vector<float> const& first, std::vector<float> const& last, std::uint64_t steps) {
+  [[nodiscard]] bool mean_right(std::vector<float> const& first, std::vector<float> const& last,
+                                std::uint64_t steps) {
     double mean = mean_of(first);
     double const power = mean_of(power_);
     for (std::uint64_t i = 0; i < steps; ++i)
-      mean += double{scheme_.cap} * (power + (double{HotspotStep::kAmbient} - mean) * double{scheme_.rz});
+      mean += double{scheme_.cap} *
+              (power + (double{HotspotStep::kAmbient} - mean) * double{scheme_.rz});
     return std::abs(mean_of(last) - mean) <= tolerance(steps);  // false of no number
   }
   /// Whether so many steps lead from one to the other.
-  [[nodiscard]] bool leads(std::vector<float> from, std::vector<float> const& to, std::uint64_t steps) {
+  [[nodiscard]] bool leads(std::vector<float> from, std::vector<float> const& to,
+                           std::uint64_t steps) {
     std::vector<float> next(from.size());
     for (std::uint64_t i = 0; i < steps; ++i, std::swap(from, next)) step(from, next);
     std::atomic<bool> right = true;
@@ -122,8 +131,8 @@ class HotspotCheck {
           float const along = from[y * side + left] + from[y * side + right] - 2 * here;
           float const across = from[above * side + x] + from[below * side + x] - 2 * here;
           float const out = (HotspotStep::kAmbient - here) * scheme_.rz;
-          to[y * side + x] =
-              here + scheme_.cap * (power_[y * side + x] + across * scheme_.ry + along * scheme_.rx + out);
+          to[y * side + x] = here + scheme_.cap * (power_[y * side + x] + across * scheme_.ry +
+                                                   along * scheme_.rx + out);
         }
       }
     });
@@ -136,7 +145,9 @@ class HotspotCheck {
 
 template <class Grid>
 AppReport run_hotspot(Grid& grid, AppOptions const& options) {
-  std::uint32_t const side = options.size == Size::tiny ? 16 : options.size == Size::small ? 512 : 16384;
+  std::uint32_t const side = options.size == Size::tiny    ? 16
+                             : options.size == Size::small ? 512
+                                                           : 16384;
   std::uint32_t const steps = options.iterations != 0       ? options.iterations
                               : options.size == Size::paper ? 4000
                               : options.size == Size::small ? 200
@@ -152,19 +163,25 @@ AppReport run_hotspot(Grid& grid, AppOptions const& options) {
     temperature = hotspot_input(options.data + "/hotspot_temp_512", side);
     power = hotspot_input(options.data + "/hotspot_power_512", side);
   }
-  Array<Grid, float> now(grid, temperature), watts(grid, power), next(grid, cells), before_last(grid, cells);
+  Array<Grid, float> now(grid, temperature), watts(grid, power), next(grid, cells),
+      before_last(grid, cells);
   HotspotScheme const scheme = HotspotScheme::of(side);
-  HotspotStep kernel{nullptr, watts.data(), nullptr, side, scheme.cap, scheme.rx, scheme.ry, scheme.rz};
-  GridShape const shape = perdure::gpm::grid_of(std::min<std::size_t>(cells, std::size_t{1} << 22), 256);
-  // One array holds the temperatures between iterations, whichever they are: two steps an iteration.
-  AppReport report = iterate(grid, options, steps, {{now.data(), now.bytes()}}, [&](std::uint32_t i) {
-    if (i + 1 == steps) require(grid.copy(before_last.data(), now.data(), cells), "hotspot");
-    for (auto const& [from, to] : {std::pair{now.data(), next.data()}, {next.data(), now.data()}}) {
-      kernel.from = from;
-      kernel.to = to;
-      require(grid.launch(shape, kernel), "hotspot");
-    }
-  });
+  HotspotStep kernel{nullptr,    watts.data(), nullptr,   side,
+                     scheme.cap, scheme.rx,    scheme.ry, scheme.rz};
+  GridShape const shape =
+      perdure::gpm::grid_of(std::min<std::size_t>(cells, std::size_t{1} << 22), 256);
+  // One array holds the temperatures between iterations, whichever they are: two steps an
+  // iteration.
+  AppReport report =
+      iterate(grid, options, steps, {{now.data(), now.bytes()}}, [&](std::uint32_t i) {
+        if (i + 1 == steps) require(grid.copy(before_last.data(), now.data(), cells), "hotspot");
+        for (auto const& [from, to] :
+             {std::pair{now.data(), next.data()}, {next.data(), now.data()}}) {
+          kernel.from = from;
+          kernel.to = to;
+          require(grid.launch(shape, kernel), "hotspot");
+        }
+      });
   report.operations = report.steps * 2 * cells;
   std::vector<float> const result = now.get();
   report.digest = digest_of(result);
@@ -173,7 +190,8 @@ AppReport run_hotspot(Grid& grid, AppOptions const& options) {
   report.right = check.mean_right(temperature, result, taken);
   if (report.steps != 0) report.right = check.leads(before_last.get(), result, 2) && report.right;
   constexpr std::uint64_t kSoonDone = std::uint64_t{1} << 28;  // cells, over all steps
-  if (cells * taken <= kSoonDone) report.right = check.leads(temperature, result, taken) && report.right;
+  if (cells * taken <= kSoonDone)
+    report.right = check.leads(temperature, result, taken) && report.right;
   return report;
 }
 

@@ -1,7 +1,8 @@
-// What iterating applications share (GPM section 4.2): they run kernels again and again, and checkpoint registered
-// memory with a word: the number of the iteration, and above it 32 bits that say of which inputs. Invariant: a resumed
-// run begins after the iteration that the newest checkpoint names, with the memory as it was then; so it repeats at
-// most `every` iterations. A checkpoint of other inputs is refused.
+// What iterating applications share (GPM section 4.2): they run kernels again and again, and
+// checkpoint registered memory with a word: the number of the iteration, and above it 32 bits that
+// say of which inputs. Invariant: a resumed run begins after the iteration that the newest
+// checkpoint names, with the memory as it was then; so it repeats at most `every` iterations. A
+// checkpoint of other inputs is refused.
 #pragma once
 
 #include <unistd.h>
@@ -20,14 +21,18 @@ struct Element {
 
 /// What iterations begin with follows from these; 0 in the bits where their number stands.
 [[nodiscard]] inline std::uint64_t inputs_of(AppOptions const& options, std::size_t bytes) {
-  std::uint64_t const folder = digest_of(std::vector<char>(options.data.begin(), options.data.end()));
-  std::vector<std::uint64_t> const all{bytes, static_cast<std::uint64_t>(options.size), options.seed, folder};
+  std::uint64_t const folder =
+      digest_of(std::vector<char>(options.data.begin(), options.data.end()));
+  std::vector<std::uint64_t> const all{bytes, static_cast<std::uint64_t>(options.size),
+                                       options.seed, folder};
   return digest_of(all) >> 32 << 32;
 }
 
-/// `step(i)` launches iteration i, from 0. The elements are all that iterations need besides inputs that never change.
+/// `step(i)` launches iteration i, from 0. The elements are all that iterations need besides inputs
+/// that never change.
 template <class Grid>
-AppReport iterate(Grid& grid, AppOptions const& options, std::uint32_t iterations, std::vector<Element> const& elements,
+AppReport iterate(Grid& grid, AppOptions const& options, std::uint32_t iterations,
+                  std::vector<Element> const& elements,
                   std::function<void(std::uint32_t)> const& step) {
   using Checkpoint = perdure::gpm::Checkpoint<Grid>;
   std::size_t bytes = 0;
@@ -38,9 +43,11 @@ AppReport iterate(Grid& grid, AppOptions const& options, std::uint32_t iteration
   bool const goes_on = options.resume && access(file.c_str(), F_OK) == 0;
   auto checkpoint =
       require(goes_on ? Checkpoint::open(grid, file, how)
-                      : Checkpoint::create(grid, file, bytes, static_cast<std::uint32_t>(elements.size()), 1, how),
+                      : Checkpoint::create(grid, file, bytes,
+                                           static_cast<std::uint32_t>(elements.size()), 1, how),
               "checkpoint");
-  for (Element const& element : elements) require(checkpoint.add(element.at, element.bytes, 0), "checkpoint");
+  for (Element const& element : elements)
+    require(checkpoint.add(element.at, element.bytes, 0), "checkpoint");
 
   AppReport report;
   if (goes_on) {
@@ -67,7 +74,8 @@ AppReport iterate(Grid& grid, AppOptions const& options, std::uint32_t iteration
     report.durable_bytes += bytes;
   }
   watch.lap();
-  require(checkpoint.restore(0).status(), "restoring");  // what a resumed run would wait for; changes nothing
+  require(checkpoint.restore(0).status(),
+          "restoring");  // what a resumed run would wait for; changes nothing
   report.recovery_s = watch.lap();
   return report;
 }

@@ -1,18 +1,20 @@
-// gpKVS: batches of SETs, or of GETs and SETs, against a hash table in durable memory (GPM figure 6; the table is
-// MegaKV's in shape): buckets of 8 slots, two candidate buckets a key, keys and values of 8 bytes.
+// gpKVS: batches of SETs, or of GETs and SETs, against a hash table in durable memory (GPM figure
+// 6; the table is MegaKV's in shape): buckets of 8 slots, two candidate buckets a key, keys and
+// values of 8 bytes.
 //
-// All operations of a batch happen at once: its GETs see the table as it was before the batch, and of its SETs of one
-// key the last in batch order wins. SETs are settled in rounds: every SET that is left chooses its slot from the table
-// as it stands (Seek); they are put in the order of their slots; of those that want one slot the last writes it, and
-// the others drop out if they set the same key, or go on with the next round (Write). So the table that a batch leaves
-// does not depend on how its threads were scheduled. And stores to durable memory go from low addresses to high ones: a
-// GPU translates addresses of a few hundred MiB of it at a time, so in random order each store of a large table would
-// wait for a translation (docs/benchmarks.md).
+// All operations of a batch happen at once: its GETs see the table as it was before the batch, and
+// of its SETs of one key the last in batch order wins. SETs are settled in rounds: every SET that
+// is left chooses its slot from the table as it stands (Seek); they are put in the order of their
+// slots; of those that want one slot the last writes it, and the others drop out if they set the
+// same key, or go on with the next round (Write). So the table that a batch leaves does not depend
+// on how its threads were scheduled. And stores to durable memory go from low addresses to high
+// ones: a GPU translates addresses of a few hundred MiB of it at a time, so in random order each
+// store of a large table would wait for a translation (docs/benchmarks.md).
 //
-// Invariants: a key stands in one slot at most; a slot is written once a batch at most; what stood in a slot is durably
-// in the log before the slot is written (transact.hpp says how a batch ends). Where both buckets of a key are full the
-// batch fails as a whole.
-// Table 1: 25 batches of 2M SETs; 100 batches of 2M, 95:5; a table of 4 GiB.
+// Invariants: a key stands in one slot at most; a slot is written once a batch at most; what stood
+// in a slot is durably in the log before the slot is written (transact.hpp says how a batch ends).
+// Where both buckets of a key are full the batch fails as a whole. Table 1: 25 batches of 2M SETs;
+// 100 batches of 2M, 95:5; a table of 4 GiB.
 #pragma once
 
 #include <algorithm>
@@ -37,12 +39,15 @@ struct KvsTable {
   PERDURE_FN std::uint64_t* key_at(std::uint32_t place) const {
     return words + std::uint64_t{place} / kKvsSlots * (2 * kKvsSlots) + place % kKvsSlots;
   }
-  PERDURE_FN std::uint64_t* value_at(std::uint32_t place) const { return key_at(place) + kKvsSlots; }
+  PERDURE_FN std::uint64_t* value_at(std::uint32_t place) const {
+    return key_at(place) + kKvsSlots;
+  }
   PERDURE_FN std::uint64_t bucket_of(std::uint64_t key, std::uint32_t which) const {
     return nth_hash(key, 1 + which) & (buckets - 1);
   }
 
-  /// Where a key stands in a bucket, and what room the bucket has; empty slots are met from `start` on.
+  /// Where a key stands in a bucket, and what room the bucket has; empty slots are met from `start`
+  /// on.
   struct Look {
     std::uint32_t found, empty, room;
   };
@@ -78,7 +83,9 @@ struct KvsEntry {
   std::uint32_t key[2], value[2];
   std::uint32_t place;
 
-  PERDURE_FN static std::uint64_t joined(std::uint32_t const* half) { return half[0] | std::uint64_t{half[1]} << 32; }
+  PERDURE_FN static std::uint64_t joined(std::uint32_t const* half) {
+    return half[0] | std::uint64_t{half[1]} << 32;
+  }
   PERDURE_FN static void split(std::uint32_t* half, std::uint64_t word) {
     half[0] = static_cast<std::uint32_t>(word);
     half[1] = static_cast<std::uint32_t>(word >> 32);
@@ -88,15 +95,19 @@ static_assert(sizeof(KvsEntry) == 20);
 
 /// What keys are asked for; the same whenever and wherever it is asked.
 struct KvsRequests {
-  static constexpr std::uint64_t kPreload = std::uint64_t{1} << 40;  // numbers of batches that fill a fresh table
+  static constexpr std::uint64_t kPreload = std::uint64_t{1}
+                                            << 40;  // numbers of batches that fill a fresh table
 
   std::uint64_t seed;
   std::uint64_t ranks;
-  std::uint64_t const* until;  // until[r]: of 2^64 draws those for ranks 0 to r; null: all ranks alike
+  std::uint64_t const*
+      until;  // until[r]: of 2^64 draws those for ranks 0 to r; null: all ranks alike
   std::uint32_t operations;  // of a batch
   std::uint32_t every;  // one of so many operations in a row is a SET
 
-  PERDURE_FN static std::uint64_t key_of(std::uint64_t seed, std::uint64_t rank) { return random_at(seed, rank) | 1; }
+  PERDURE_FN static std::uint64_t key_of(std::uint64_t seed, std::uint64_t rank) {
+    return random_at(seed, rank) | 1;
+  }
   /// Seven of eight keys are there from the start.
   PERDURE_FN static std::uint64_t preloaded(std::uint64_t n) { return n / 7 * 8 + n % 7; }
   PERDURE_FN std::uint64_t rank_of(std::uint64_t batch, std::uint64_t op) const {
@@ -114,7 +125,9 @@ struct KvsRequests {
     }
     return low;
   }
-  PERDURE_FN std::uint64_t key(std::uint64_t batch, std::uint64_t op) const { return key_of(seed, rank_of(batch, op)); }
+  PERDURE_FN std::uint64_t key(std::uint64_t batch, std::uint64_t op) const {
+    return key_of(seed, rank_of(batch, op));
+  }
 };
 
 /// A batch whose keys have been made.
@@ -129,10 +142,13 @@ struct KvsBatch {
   /// The operation that is SET number n.
   PERDURE_FN std::uint32_t set_at(std::uint32_t n) const {
     if (every == 1) return n;
-    return n * every + static_cast<std::uint32_t>(random_at(seed + 2, number * operations + n) % every);
+    return n * every +
+           static_cast<std::uint32_t>(random_at(seed + 2, number * operations + n) % every);
   }
   PERDURE_FN bool is_set(std::uint32_t op) const { return set_at(op / every) == op; }
-  PERDURE_FN std::uint64_t value(std::uint32_t op) const { return random_at(seed + 3, number * operations + op); }
+  PERDURE_FN std::uint64_t value(std::uint32_t op) const {
+    return random_at(seed + 3, number * operations + op);
+  }
 };
 
 struct KvsMake {
@@ -146,7 +162,8 @@ struct KvsMake {
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t op = thread.global(); op < operations; op += thread.total()) keys[op] = requests.key(batch, op);
+    for (std::uint64_t op = thread.global(); op < operations; op += thread.total())
+      keys[op] = requests.key(batch, op);
   }
 };
 
@@ -172,7 +189,8 @@ struct KvsGet {
 struct KvsRound {
   std::uint32_t left;  // SETs that are not settled
   std::uint32_t const* which;  // their numbers; null: all of the batch
-  std::uint64_t* wanted;  // of each: the slot, and below it the SET's number; Write finds them in order
+  std::uint64_t*
+      wanted;  // of each: the slot, and below it the SET's number; Write finds them in order
   std::uint32_t* writers;  // of each SET of the batch: its writer in the log
   std::uint32_t* next;  // numbers of SETs for the next round
   std::uint32_t* counts;  // [0]: of these; [1]: SETs that found no room
@@ -180,9 +198,15 @@ struct KvsRound {
   PERDURE_FN std::uint32_t set(std::uint64_t i) const {
     return which != nullptr ? which[i] : static_cast<std::uint32_t>(i);
   }
-  PERDURE_FN static std::uint64_t wants(std::uint64_t place, std::uint32_t n) { return place << 32 | n; }
-  PERDURE_FN std::uint32_t place_at(std::uint64_t i) const { return static_cast<std::uint32_t>(wanted[i] >> 32); }
-  PERDURE_FN std::uint32_t set_at(std::uint64_t i) const { return static_cast<std::uint32_t>(wanted[i]); }
+  PERDURE_FN static std::uint64_t wants(std::uint64_t place, std::uint32_t n) {
+    return place << 32 | n;
+  }
+  PERDURE_FN std::uint32_t place_at(std::uint64_t i) const {
+    return static_cast<std::uint32_t>(wanted[i] >> 32);
+  }
+  PERDURE_FN std::uint32_t set_at(std::uint64_t i) const {
+    return static_cast<std::uint32_t>(wanted[i]);
+  }
   /// The last of those that want what the i-th wants.
   PERDURE_FN std::uint64_t last_like(std::uint64_t i) const {
     std::uint32_t const place = place_at(i);
@@ -248,8 +272,10 @@ struct KvsWrite {
   }
 
   template <class T>
-  PERDURE_FN void write(T& thread, std::uint32_t writer, std::uint32_t op, std::uint32_t place) const {
-    std::uint64_t const key = batch.keys[op], value = batch.value(op), old_key = *near.key_at(place);
+  PERDURE_FN void write(T& thread, std::uint32_t writer, std::uint32_t op,
+                        std::uint32_t place) const {
+    std::uint64_t const key = batch.keys[op], value = batch.value(op),
+                        old_key = *near.key_at(place);
     KvsEntry entry;
     KvsEntry::split(entry.key, old_key);
     KvsEntry::split(entry.value, *near.value_at(place));
@@ -297,7 +323,8 @@ struct KvsDigest {
     std::uint64_t mine = 0;
     for (std::uint64_t place = thread.global(); place < table.places(); place += thread.total()) {
       auto const here = static_cast<std::uint32_t>(place);
-      if (std::uint64_t const key = *table.key_at(here)) mine += nth_hash(nth_hash(key, 4) ^ *table.value_at(here), 5);
+      if (std::uint64_t const key = *table.key_at(here))
+        mine += nth_hash(nth_hash(key, 4) ^ *table.value_at(here), 5);
     }
     thread.add(sum, mine);
   }
@@ -327,9 +354,11 @@ struct KvsProblem {
 [[nodiscard]] inline std::vector<std::uint64_t> zipf_until(std::uint64_t ranks, double theta) {
   std::vector<double> sums(ranks);
   double sum = 0;
-  for (std::uint64_t r = 0; r < ranks; ++r) sums[r] = sum += std::pow(static_cast<double>(r + 1), -theta);
+  for (std::uint64_t r = 0; r < ranks; ++r)
+    sums[r] = sum += std::pow(static_cast<double>(r + 1), -theta);
   std::vector<std::uint64_t> until(ranks);
-  for (std::uint64_t r = 0; r < ranks; ++r) until[r] = static_cast<std::uint64_t>(sums[r] / sum * 0x1.fffffffffffffp63);
+  for (std::uint64_t r = 0; r < ranks; ++r)
+    until[r] = static_cast<std::uint64_t>(sums[r] / sum * 0x1.fffffffffffffp63);
   return until;
 }
 
@@ -340,7 +369,8 @@ class KvsModel {
     for (std::uint32_t n = 0; n < batch.sets(); ++n)
       values_[batch.keys[batch.set_at(n)]] = batch.value(batch.set_at(n));
   }
-  [[nodiscard]] bool answers(KvsBatch const& batch, std::vector<std::uint64_t> const& answers) const {
+  [[nodiscard]] bool answers(KvsBatch const& batch,
+                             std::vector<std::uint64_t> const& answers) const {
     for (std::uint32_t op = 0; op < batch.operations; ++op) {
       auto const found = batch.is_set(op) ? values_.end() : values_.find(batch.keys[op]);
       if (answers[op] != (found != values_.end() ? found->second : 0)) return false;
@@ -355,7 +385,9 @@ class KvsModel {
       if (key == 0) continue;
       ++seen;
       auto const found = values_.find(key);
-      if (found == values_.end() || found->second != *table.value_at(place) || table.find(key) != place) return false;
+      if (found == values_.end() || found->second != *table.value_at(place) ||
+          table.find(key) != place)
+        return false;
     }
     return seen == values_.size();
   }
@@ -375,7 +407,8 @@ class Kvs {
         checks_(options.check || options.size != Size::paper),
         until_(mixed ? zipf_until(problem_.ranks, 0.99) : std::vector<std::uint64_t>()),
         until_near_(grid, std::max<std::size_t>(until_.size(), 1)),
-        store_(grid, options, {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
+        store_(grid, options,
+               {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
         keys_(grid, problem_.operations),
         answers_(grid, problem_.operations),
         wanted_(grid, most_sets()),
@@ -397,7 +430,8 @@ class Kvs {
     }
     std::uint64_t const from = store_.committed();
     if (checks_) catch_up(from);
-    bool right = !checks_ || !store_.logs() || agrees();  // what is there now is what batches [0, from) leave
+    bool right = !checks_ || !store_.logs() ||
+                 agrees();  // what is there now is what batches [0, from) leave
     BatchWork work{[&](std::uint64_t n) { make(n); },
                    [&](std::uint64_t n) { apply(batch(n)); },
                    [&](std::uint64_t) { store_.commit(0, store_.bytes()); },
@@ -424,15 +458,18 @@ class Kvs {
     return {reinterpret_cast<std::uint64_t*>(at), std::uint64_t{1} << problem_.bucket_bits};
   }
   [[nodiscard]] KvsRequests requests(std::uint64_t const* until) const {
-    return {seed_, problem_.ranks, until_.empty() ? nullptr : until, problem_.operations, problem_.every};
+    return {seed_, problem_.ranks, until_.empty() ? nullptr : until, problem_.operations,
+            problem_.every};
   }
   [[nodiscard]] KvsBatch batch(std::uint64_t number) const {
-    return {keys_.data(), number, seed_, problem_.operations, number >= KvsRequests::kPreload ? 1 : problem_.every};
+    return {keys_.data(), number, seed_, problem_.operations,
+            number >= KvsRequests::kPreload ? 1 : problem_.every};
   }
 
   void make(std::uint64_t number) {
     KvsMake const kernel{requests(until_near_.data()), number, keys_.data(), problem_.operations};
-    require(grid_.launch(perdure::gpm::grid_of(problem_.operations, threads_), kernel), "making a batch");
+    require(grid_.launch(perdure::gpm::grid_of(problem_.operations, threads_), kernel),
+            "making a batch");
   }
   void preload() {
     for (std::uint64_t done = 0; done < problem_.preloaded; done += problem_.operations) {
@@ -443,7 +480,8 @@ class Kvs {
   }
   void apply(KvsBatch const& batch) {
     if (batch.every > 1) {
-      require(grid_.launch(perdure::gpm::grid_of(batch.operations, threads_), KvsGet{near(), batch, answers_.data()}),
+      require(grid_.launch(perdure::gpm::grid_of(batch.operations, threads_),
+                           KvsGet{near(), batch, answers_.data()}),
               "GETs");
     }
     set(batch);
@@ -452,8 +490,8 @@ class Kvs {
     Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
     std::uint32_t left = batch.sets();
     for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      left = settle(
-          batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(), later->data(), counts_.data()});
+      left = settle(batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(),
+                            later->data(), counts_.data()});
     }
   }
   /// How many SETs another round is needed for.
@@ -464,12 +502,14 @@ class Kvs {
     require(grid_.launch(shape, KvsSeek{near(), batch, round}), "SETs");
     auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near().places()));
     round.wanted = require(sort_(round.wanted, round.left, bits), "SETs");
-    require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()}, store_.persist()), "SETs");
+    require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()},
+                         store_.persist()),
+            "SETs");
     std::vector<std::uint32_t> const counts = counts_.get();
     if (counts[1] != 0) {
-      throw Failure(
-          "kvs: " + std::to_string(counts[1]) +
-          " SETs found both buckets of their keys full, or no room in the log; the batch is undone when resumed");
+      throw Failure("kvs: " + std::to_string(counts[1]) +
+                    " SETs found both buckets of their keys full, or no room in the log; the batch "
+                    "is undone when resumed");
     }
     return counts[0];
   }
@@ -483,7 +523,8 @@ class Kvs {
   [[nodiscard]] KvsBatch host_batch(std::uint64_t number) {
     KvsRequests const asks = requests(until_.data());
     host_keys_.resize(problem_.operations);
-    for (std::uint32_t op = 0; op < problem_.operations; ++op) host_keys_[op] = asks.key(number, op);
+    for (std::uint32_t op = 0; op < problem_.operations; ++op)
+      host_keys_[op] = asks.key(number, op);
     KvsBatch same = batch(number);
     same.keys = host_keys_.data();
     return same;
@@ -507,7 +548,8 @@ class Kvs {
   std::uint64_t digest(KvsTable const& of) {
     Array<Grid, std::uint64_t> sum(grid_, 1);
     sum.fill(0);
-    auto const shape = perdure::gpm::grid_of(std::min<std::uint64_t>(of.buckets, 1u << 16), threads_);
+    auto const shape =
+        perdure::gpm::grid_of(std::min<std::uint64_t>(of.buckets, 1u << 16), threads_);
     require(grid_.launch(shape, KvsDigest{of, sum.data()}), "digest");
     return sum.get()[0];
   }

@@ -1,5 +1,6 @@
-// Micro-benchmarks of libGPM (GPM figures 3, 11b and 12): what a machine's stores, persists, logs and checkpoints
-// reach, with the limits measured in the same run. Rates are medians of `repeats` in bytes a second.
+// Micro-benchmarks of libGPM (GPM figures 3, 11b and 12): what a machine's stores, persists, logs
+// and checkpoints reach, with the limits measured in the same run. Rates are medians of `repeats`
+// in bytes a second.
 #pragma once
 
 #include <algorithm>
@@ -107,8 +108,8 @@ class Scratch {
 
 /// Seconds of a kernel that streams `bytes` to durable memory: what the link and the memory allow.
 template <class Grid>
-double stream_s(Grid& grid, MicroOptions const& options, perdure::gpm::Memory<Grid>& memory, std::uint32_t threads,
-                bool each) {
+double stream_s(Grid& grid, MicroOptions const& options, perdure::gpm::Memory<Grid>& memory,
+                std::uint32_t threads, bool each) {
   StreamKernel kernel{reinterpret_cast<std::uint64_t*>(memory.data()), options.bytes / 8, 0, each};
   std::uint32_t const block = std::min(threads, kBlock);
   return median_s(options.repeats, [&] {
@@ -119,16 +120,20 @@ double stream_s(Grid& grid, MicroOptions const& options, perdure::gpm::Memory<Gr
 }
 
 /// Threads that fill the machine with streaming stores.
-inline std::uint32_t streaming_threads(MicroOptions const& options) { return std::min(options.threads, 1u << 18); }
+inline std::uint32_t streaming_threads(MicroOptions const& options) {
+  return std::min(options.threads, 1u << 18);
+}
 
 template <class Grid>
 std::vector<MicroRow> stream(Grid& grid, MicroOptions const& options) {
   Scratch const file(options.files + ".stream");
-  auto memory = require(perdure::gpm::Memory<Grid>::open(grid, file.path(), options.bytes, {}), "stream");
+  auto memory =
+      require(perdure::gpm::Memory<Grid>::open(grid, file.path(), options.bytes, {}), "stream");
   Array<Grid, std::byte> near(grid, options.bytes);
   double const write = stream_s(grid, options, memory, streaming_threads(options), false);
   double const read = median_s(options.repeats, [&] {
-    require(grid.copy(near.data(), static_cast<std::byte const*>(memory.data()), options.bytes), "copying");
+    require(grid.copy(near.data(), static_cast<std::byte const*>(memory.data()), options.bytes),
+            "copying");
     require(grid.order(), "copying");
   });
   auto const bytes = static_cast<double>(options.bytes);
@@ -138,19 +143,22 @@ std::vector<MicroRow> stream(Grid& grid, MicroOptions const& options) {
 /// From a warp to the most threads.
 inline std::vector<std::uint32_t> thread_counts(MicroOptions const& options) {
   std::vector<std::uint32_t> counts;
-  for (std::uint32_t threads = 32; threads < options.threads; threads *= 4) counts.push_back(threads);
+  for (std::uint32_t threads = 32; threads < options.threads; threads *= 4)
+    counts.push_back(threads);
   counts.push_back(options.threads);
   return counts;
 }
 
-/// Figure 3: 8-byte persists by more and more threads; and by the CPU's threads after the fact (cap-mm).
+/// Figure 3: 8-byte persists by more and more threads; and by the CPU's threads after the fact
+/// (cap-mm).
 template <class Grid>
 std::vector<MicroRow> persist(Grid& grid, MicroOptions const& options) {
   Scratch const file(options.files + ".persist");
   std::vector<MicroRow> rows;
   auto const bytes = static_cast<double>(options.bytes);
   {
-    auto memory = require(perdure::gpm::Memory<Grid>::open(grid, file.path(), options.bytes, {}), "persist");
+    auto memory =
+        require(perdure::gpm::Memory<Grid>::open(grid, file.path(), options.bytes, {}), "persist");
     double const limit = bytes / stream_s(grid, options, memory, streaming_threads(options), false);
     for (std::uint32_t const threads : thread_counts(options)) {
       MicroOptions some = options;  // few threads take long
@@ -158,16 +166,21 @@ std::vector<MicroRow> persist(Grid& grid, MicroOptions const& options) {
       some.repeats = threads < 4096 ? 1 : options.repeats;
       double const took = stream_s(grid, some, memory, threads, true);
       double const rate = static_cast<double>(some.bytes) / took;
-      rows.push_back({{"gpm_threads", threads}, {"bytes_per_s", rate}, {"of_streaming", rate / limit}});
+      rows.push_back(
+          {{"gpm_threads", threads}, {"bytes_per_s", rate}, {"of_streaming", rate / limit}});
     }
   }
   for (std::uint32_t threads = 1; threads <= grid.host_threads(); threads *= 2) {
     using Memory = perdure::gpm::Memory<Grid>;
-    auto memory = require(Memory::open(grid, file.path(), options.bytes, {Path::cap_mm, true, threads}), "persist");
-    StreamKernel kernel{reinterpret_cast<std::uint64_t*>(memory.data()), options.bytes / 8, 0, false};
+    auto memory = require(
+        Memory::open(grid, file.path(), options.bytes, {Path::cap_mm, true, threads}), "persist");
+    StreamKernel kernel{reinterpret_cast<std::uint64_t*>(memory.data()), options.bytes / 8, 0,
+                        false};
     double const took = median_s(options.repeats, [&] {
       ++kernel.value;
-      require(grid.launch(perdure::gpm::grid_of(streaming_threads(options), kBlock), kernel, memory.persist()), "cap");
+      require(grid.launch(perdure::gpm::grid_of(streaming_threads(options), kBlock), kernel,
+                          memory.persist()),
+              "cap");
       require(memory.commit(0, options.bytes), "cap");
     });
     rows.push_back({{"cap_mm_threads", threads}, {"bytes_per_s", bytes / took}});
@@ -177,17 +190,20 @@ std::vector<MicroRow> persist(Grid& grid, MicroOptions const& options) {
 
 /// Seconds to append; the log is cleared in between.
 template <class Grid>
-double append_s(Grid& grid, MicroOptions const& options, perdure::gpm::LogKind kind, std::uint32_t threads,
-                std::uint32_t entries) {
+double append_s(Grid& grid, MicroOptions const& options, perdure::gpm::LogKind kind,
+                std::uint32_t threads, std::uint32_t entries) {
   Scratch const file(options.files + ".log");
   std::uint32_t const block = std::min(threads, kBlock);
   GridShape const shape = perdure::gpm::grid_of(threads, block);
   bool const hcl = kind == perdure::gpm::LogKind::hcl;
-  // Partitions of a conventional log: one for each warp of up to 1,024, so that threads of a warp meet.
+  // Partitions of a conventional log: one for each warp of up to 1,024, so that threads of a warp
+  // meet.
   std::uint32_t const spread = hcl ? 0 : std::clamp(threads / 32, 1u, 1024u);
-  std::uint64_t const bytes = std::uint64_t{threads} * entries * 16 + (std::uint64_t{spread} + threads) * 64;
-  auto log =
-      require(perdure::gpm::Log<Grid>::create(grid, file.path(), bytes, {kind, shape.blocks, block, spread}), "log");
+  std::uint64_t const bytes =
+      std::uint64_t{threads} * entries * 16 + (std::uint64_t{spread} + threads) * 64;
+  auto log = require(perdure::gpm::Log<Grid>::create(grid, file.path(), bytes,
+                                                     {kind, shape.blocks, block, spread}),
+                     "log");
   std::vector<double> took;
   for (std::uint32_t i = 0; i <= options.repeats; ++i) {
     require(log.clear(), "log");
@@ -205,7 +221,8 @@ double append_s(Grid& grid, MicroOptions const& options, perdure::gpm::LogKind k
 template <class Grid>
 std::vector<MicroRow> log_append(Grid& grid, MicroOptions const& options) {
   double const limit = stream(grid, options)[0][0].second;
-  auto const entries = static_cast<std::uint32_t>(std::max<std::uint64_t>(options.bytes / 16 / options.threads, 1));
+  auto const entries =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(options.bytes / 16 / options.threads, 1));
   double const took = append_s(grid, options, perdure::gpm::LogKind::hcl, options.threads, entries);
   double const all = static_cast<double>(options.threads) * entries;
   return {{{"threads", options.threads},
@@ -223,7 +240,8 @@ std::vector<MicroRow> log_scaling(Grid& grid, MicroOptions const& options) {
   std::vector<MicroRow> rows;
   for (std::uint32_t const threads : thread_counts(options)) {
     double const hcl = append_s(grid, options, perdure::gpm::LogKind::hcl, threads, 1);
-    double const conventional = append_s(grid, options, perdure::gpm::LogKind::conventional, threads, 1);
+    double const conventional =
+        append_s(grid, options, perdure::gpm::LogKind::conventional, threads, 1);
     rows.push_back({{"threads", threads},
                     {"hcl_us", hcl * 1e6},
                     {"conventional_us", conventional * 1e6},
@@ -238,11 +256,14 @@ std::vector<MicroRow> checkpoint(Grid& grid, MicroOptions const& options) {
   Scratch const file(options.files + ".checkpoint");
   Array<Grid, std::byte> near(grid, options.bytes);
   near.fill(1);
-  auto made = require(perdure::gpm::Checkpoint<Grid>::create(grid, file.path(), options.bytes, 1, 1), "checkpoint");
+  auto made = require(
+      perdure::gpm::Checkpoint<Grid>::create(grid, file.path(), options.bytes, 1, 1), "checkpoint");
   require(made.add(near.data(), options.bytes, 0), "checkpoint");
   std::uint64_t word = 0;
-  double const out = median_s(options.repeats, [&] { require(made.checkpoint(0, ++word), "checkpoint"); });
-  double const back = median_s(options.repeats, [&] { require(made.restore(0).status(), "checkpoint"); });
+  double const out =
+      median_s(options.repeats, [&] { require(made.checkpoint(0, ++word), "checkpoint"); });
+  double const back =
+      median_s(options.repeats, [&] { require(made.restore(0).status(), "checkpoint"); });
   auto const bytes = static_cast<double>(options.bytes);
   return {{{"bytes", bytes},
            {"checkpoint_bytes_per_s", bytes / out},
@@ -266,7 +287,8 @@ inline constexpr std::array kMicros{
 };
 
 template <class Grid>
-[[nodiscard]] std::vector<MicroRow> run_micro(Grid& grid, std::string const& name, MicroOptions const& options) {
+[[nodiscard]] std::vector<MicroRow> run_micro(Grid& grid, std::string const& name,
+                                              MicroOptions const& options) {
   for (Micro<Grid> const& micro : kMicros<Grid>) {
     if (name == micro.name) return micro.run(grid, options);
   }

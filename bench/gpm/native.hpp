@@ -1,8 +1,10 @@
-// What natively persistent applications share (GPM section 5.4): their kernels persist results as they compute them,
-// with words that say which ones are done, and resume in the middle. Here: their file, of a header and regions.
+// What natively persistent applications share (GPM section 5.4): their kernels persist results as
+// they compute them, with words that say which ones are done, and resume in the middle. Here: their
+// file, of a header and regions.
 //
-// Invariants: the header's word names the problem, and is durable only after the initial state; so a file without it is
-// begun anew, and one of another problem is refused. A file is made of zeros, and zero means "not done" in every word.
+// Invariants: the header's word names the problem, and is durable only after the initial state; so
+// a file without it is begun anew, and one of another problem is refused. A file is made of zeros,
+// and zero means "not done" in every word.
 #pragma once
 
 #include <string>
@@ -39,9 +41,9 @@ class NativeLayout {
   std::uint64_t bytes_ = kLine;
 };
 
-/// True for one thread of a launch: that of the block that comes last. One thread of each block asks, in a phase after
-/// the block's threads persisted; so all that the launch stored is durable then. `arrived`: machine memory, 0 before
-/// and after.
+/// True for one thread of a launch: that of the block that comes last. One thread of each block
+/// asks, in a phase after the block's threads persisted; so all that the launch stored is durable
+/// then. `arrived`: machine memory, 0 before and after.
 template <class T>
 PERDURE_FN bool last_of_blocks(T& thread, std::uint32_t* arrived) {
   thread.local_fence();
@@ -54,11 +56,14 @@ PERDURE_FN bool last_of_blocks(T& thread, std::uint32_t* arrived) {
 template <class Grid>
 class NativeFile {
  public:
-  /// What is there if it is to be resumed and holds anything; else made anew. `problem`: of the options and the input;
-  /// what is durable when also depends on whether kernels persist, so those files are another problem's.
-  NativeFile(Grid& grid, AppOptions const& options, char const* what, NativeLayout const& layout, std::uint64_t problem)
+  /// What is there if it is to be resumed and holds anything; else made anew. `problem`: of the
+  /// options and the input; what is durable when also depends on whether kernels persist, so those
+  /// files are another problem's.
+  NativeFile(Grid& grid, AppOptions const& options, char const* what, NativeLayout const& layout,
+             std::uint64_t problem)
       : grid_(&grid),
-        problem_(nth_hash(problem, perdure::gpm::persist_on(options.path) == Persist::here ? 1 : 2) | 1),
+        problem_(
+            nth_hash(problem, perdure::gpm::persist_on(options.path) == Persist::here ? 1 : 2) | 1),
         memory_(open(grid, options, file_of(options, what), layout.bytes())) {
     std::uint64_t const found = get(kHeader, 0, 1)[0];
     if (found != 0 && found != problem_)
@@ -87,7 +92,8 @@ class NativeFile {
     if (kernels_persist() || n == 0) return;
     require(grid_->order(), "kernels");
     Stopwatch watch;
-    require(memory_.commit(region.from + first * sizeof(T), n * sizeof(T)), "making results durable");
+    require(memory_.commit(region.from + first * sizeof(T), n * sizeof(T)),
+            "making results durable");
     durable_s_ += watch.lap();
   }
   template <class T>
@@ -132,12 +138,14 @@ class NativeFile {
     commit(region, i, 1);
   }
 
-  static Memory open(Grid& grid, AppOptions const& options, std::string const& file, std::uint64_t bytes) {
+  static Memory open(Grid& grid, AppOptions const& options, std::string const& file,
+                     std::uint64_t bytes) {
     typename Memory::Options how{options.path, !options.resume, options.flush_threads};
     auto memory = Memory::open(grid, file, bytes, how);
     Code const code = memory.status().code();
     // cap-fs makes its file in place: a crash may have left a short one. Mapped ones appear whole.
-    bool const none_yet = code == Code::not_found || (code == Code::corrupt && options.path == Path::cap_fs);
+    bool const none_yet =
+        code == Code::not_found || (code == Code::corrupt && options.path == Path::cap_fs);
     if (!options.resume || !none_yet) return require(std::move(memory), file);
     how.create = true;
     return require(Memory::open(grid, file, bytes, how), file);

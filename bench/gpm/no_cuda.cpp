@@ -3,6 +3,8 @@
 
 namespace perdure::bench::gpm {
 
-Machine open_cuda() { throw Failure("this build has no GPU code; use --device cpu, or build where nvcc is found"); }
+Machine open_cuda() {
+  throw Failure("this build has no GPU code; use --device cpu, or build where nvcc is found");
+}
 
 }  // namespace perdure::bench::gpm

@@ -18,8 +18,12 @@ std::vector<std::pair<std::string, std::string>> micro_names() {
 Machine open_cpu(std::uint32_t threads) {
   auto grid = std::make_shared<perdure::gpm::Cpu>(threads);
   return {grid->describe(),
-          [grid](std::string const& app, AppOptions const& options) { return run_counted(*grid, app, options); },
-          [grid](std::string const& name, MicroOptions const& options) { return run_micro(*grid, name, options); }};
+          [grid](std::string const& app, AppOptions const& options) {
+            return run_counted(*grid, app, options);
+          },
+          [grid](std::string const& name, MicroOptions const& options) {
+            return run_micro(*grid, name, options);
+          }};
 }
 
 }  // namespace perdure::bench::gpm

@@ -1,9 +1,11 @@
-// Prefix sum (PS): of many arrays of integers, each element's sum with all before it in its array. Blocks of threads
-// sum a tile each, from the tile's beginning (partial sums), and then add what the array's tiles before it come to
-// (final sums). Durable: both, and a word a tile for each of them. GPM table 1: 1K arrays of 1 M integers; figure 8.
+// Prefix sum (PS): of many arrays of integers, each element's sum with all before it in its array.
+// Blocks of threads sum a tile each, from the tile's beginning (partial sums), and then add what
+// the array's tiles before it come to (final sums). Durable: both, and a word a tile for each of
+// them. GPM table 1: 1K arrays of 1 M integers; figure 8.
 //
-// Invariants: a tile's word is durable after its sums; it holds the sum of its last element and a bit that says so, for
-// a sum may well be 0. So a tile that has its word is skipped, and any other is done again.
+// Invariants: a tile's word is durable after its sums; it holds the sum of its last element and a
+// bit that says so, for a sum may well be 0. So a tile that has its word is skipped, and any other
+// is done again.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +28,10 @@ struct PrefixShape {
 inline constexpr std::uint32_t kPrefixThreads = 256, kPrefixEach = 8;
 
 [[nodiscard]] inline PrefixShape prefix_shape(AppOptions const& options) {
-  PrefixShape shape = options.size == Size::tiny    ? PrefixShape{3, 8, 16, 2}
-                      : options.size == Size::small ? PrefixShape{64, 32, kPrefixThreads, kPrefixEach}
-                                                    : PrefixShape{1024, 512, kPrefixThreads, kPrefixEach};
+  PrefixShape shape = options.size == Size::tiny ? PrefixShape{3, 8, 16, 2}
+                      : options.size == Size::small
+                          ? PrefixShape{64, 32, kPrefixThreads, kPrefixEach}
+                          : PrefixShape{1024, 512, kPrefixThreads, kPrefixEach};
   if (options.iterations != 0) shape.arrays = options.iterations;
   return shape;
 }
@@ -48,7 +51,8 @@ struct PrefixInput {
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < n; i += thread.total()) values[i] = prefix_input(seed, i);
+    for (std::uint64_t i = thread.global(); i < n; i += thread.total())
+      values[i] = prefix_input(seed, i);
   }
 };
 
@@ -65,8 +69,8 @@ struct PrefixState {
   bool done;
 };
 
-/// Where a kernel puts its sums. `known`: the words that were durable before the launch, in machine memory, and then
-/// those of all tiles.
+/// Where a kernel puts its sums. `known`: the words that were durable before the launch, in machine
+/// memory, and then those of all tiles.
 struct PrefixTo {
   std::int32_t* sums;  // durable
   std::uint64_t* words;  // durable; null where the host must make the sums durable first
@@ -83,14 +87,15 @@ struct PrefixTo {
   }
 };
 
-/// The sums of each tile. Neighbouring threads load and store neighbouring elements; in between each has `each` of its
-/// own that follow each other, and threads' totals are summed by groups.
+/// The sums of each tile. Neighbouring threads load and store neighbouring elements; in between
+/// each has `each` of its own that follow each other, and threads' totals are summed by groups.
 struct PartialSums {
   static constexpr int kPhases = 6;
   static constexpr std::uint32_t kGroup = 16;
   struct Shared {
     std::int32_t values[kPrefixThreads * kPrefixEach];
-    std::int32_t before[kPrefixThreads];  // of the thread's elements: what its group has before them
+    std::int32_t
+        before[kPrefixThreads];  // of the thread's elements: what its group has before them
     std::int32_t groups[kPrefixThreads / kGroup];
   };
   using State = PrefixState;
@@ -107,7 +112,8 @@ struct PartialSums {
     if (state.done) {
       if (kPhase == 0) fetch(thread, first);
     } else if constexpr (kPhase == 0) {
-      for (std::uint32_t i = t; i < shape.tile(); i += threads) shared.values[i] = values[first + i];
+      for (std::uint32_t i = t; i < shape.tile(); i += threads)
+        shared.values[i] = values[first + i];
     } else if constexpr (kPhase == 1) {
       std::int32_t* const mine = &shared.values[t * shape.each];
       for (std::uint32_t i = 1; i < shape.each; ++i) mine[i] += mine[i - 1];
@@ -166,12 +172,14 @@ struct FinalSums {
     if (state.done) return;
     if constexpr (kPhase == 0) {
       shared.before[t] = 0;
-      for (std::uint32_t other = tile / shape.tiles * shape.tiles + t; other < tile; other += shape.threads)
+      for (std::uint32_t other = tile / shape.tiles * shape.tiles + t; other < tile;
+           other += shape.threads)
         shared.before[t] += sum_of(partial[other]);
     } else if constexpr (kPhase == 1) {
       if (t != 0) return;
       shared.all_before = 0;
-      for (std::uint32_t other = 0; other < shape.threads; ++other) shared.all_before += shared.before[other];
+      for (std::uint32_t other = 0; other < shape.threads; ++other)
+        shared.all_before += shared.before[other];
     } else if constexpr (kPhase == 2) {
       for (std::uint32_t i = t; i < shape.tile(); i += shape.threads)
         thread.store(&to.sums[first + i], near[first + i] + shared.all_before);
@@ -193,14 +201,16 @@ struct PrefixMark {
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < n; i += thread.total()) thread.store(&words[i], known[i]);
+    for (std::uint64_t i = thread.global(); i < n; i += thread.total())
+      thread.store(&words[i], known[i]);
     thread.persist();
   }
 };
 
 /// What plain loops say, an array each.
 [[nodiscard]] inline bool prefix_right(PrefixShape const& shape, std::uint64_t seed,
-                                       std::vector<std::int32_t> const& partial, std::vector<std::int32_t> const& final,
+                                       std::vector<std::int32_t> const& partial,
+                                       std::vector<std::int32_t> const& final,
                                        exec::Workers& workers) {
   std::atomic<bool> right = true;
   workers.for_chunks(shape.arrays, 1, [&](std::size_t begin, std::size_t end) {
@@ -262,7 +272,8 @@ class PrefixSum {
 
  private:
   [[nodiscard]] std::uint64_t problem() const {
-    return digest_of(std::vector<std::uint64_t>{seed_, shape_.arrays, shape_.tiles, shape_.threads, shape_.each});
+    return digest_of(std::vector<std::uint64_t>{seed_, shape_.arrays, shape_.tiles, shape_.threads,
+                                                shape_.each});
   }
 
   static std::uint64_t done_of(Array<Grid, std::uint64_t> const& words) {
@@ -272,25 +283,31 @@ class PrefixSum {
 
   void sum() {
     perdure::gpm::GridShape const blocks{shape_.all_tiles(), shape_.threads};
-    PartialSums const partial{shape_, values_.data(), near_.data(), to(partial_, partial_words_, known_partial_)};
+    PartialSums const partial{shape_, values_.data(), near_.data(),
+                              to(partial_, partial_words_, known_partial_)};
     require(grid_.launch(blocks, partial, file_.persist()), "partial sums");
     mark(partial_, partial_words_, known_partial_);
-    FinalSums const final{shape_, near_.data(), known_partial_.data(), to(final_, final_words_, known_final_)};
+    FinalSums const final{shape_, near_.data(), known_partial_.data(),
+                          to(final_, final_words_, known_final_)};
     require(grid_.launch(blocks, final, file_.persist()), "final sums");
     mark(final_, final_words_, known_final_);
     require(grid_.order(), "prefix sums");
   }
 
-  PrefixTo to(Region<std::int32_t> sums, Region<std::uint64_t> words, Array<Grid, std::uint64_t> const& known) const {
+  PrefixTo to(Region<std::int32_t> sums, Region<std::uint64_t> words,
+              Array<Grid, std::uint64_t> const& known) const {
     return {file_.data(sums), file_.kernels_persist() ? file_.data(words) : nullptr, known.data()};
   }
 
   /// Where kernels do not persist: all sums, then that they are there.
-  void mark(Region<std::int32_t> sums, Region<std::uint64_t> words, Array<Grid, std::uint64_t> const& known) {
+  void mark(Region<std::int32_t> sums, Region<std::uint64_t> words,
+            Array<Grid, std::uint64_t> const& known) {
     if (file_.kernels_persist()) return;
     file_.commit(sums);
     perdure::gpm::GridShape const threads = perdure::gpm::grid_of(words.n, shape_.threads);
-    require(grid_.launch(threads, PrefixMark{file_.data(words), known.data(), words.n}, file_.persist()), "marking");
+    require(grid_.launch(threads, PrefixMark{file_.data(words), known.data(), words.n},
+                         file_.persist()),
+            "marking");
     file_.commit(words);
   }
 

@@ -1,11 +1,13 @@
-// Speckle-reducing anisotropic diffusion (SRAD; Yu and Acton, after Rodinia's description): smooths an image within its
-// regions and not across their edges. An iteration takes the image's mean and variance, then each pixel's diffusion
-// coefficient from its neighbours, then diffuses. Durable: the coefficients, the image, and how far both are. GPM table
-// 1: 128K x 1K pixels. Input: srad_image.pgm, repeated for larger images; else generated.
+// Speckle-reducing anisotropic diffusion (SRAD; Yu and Acton, after Rodinia's description): smooths
+// an image within its regions and not across their edges. An iteration takes the image's mean and
+// variance, then each pixel's diffusion coefficient from its neighbours, then diffuses. Durable:
+// the coefficients, the image, and how far both are. GPM table 1: 128K x 1K pixels. Input:
+// srad_image.pgm, repeated for larger images; else generated.
 //
-// Invariants: iteration i reads image i % 2 and writes the other one, so what it reads stays whole until the next one
-// begins, after the word `iteration` says i + 1. A tile of coefficients or of the image has a word that becomes i + 1
-// when the tile is durable; so an iteration that was under way goes on with the tiles whose words are not i + 1.
+// Invariants: iteration i reads image i % 2 and writes the other one, so what it reads stays whole
+// until the next one begins, after the word `iteration` says i + 1. A tile of coefficients or of
+// the image has a word that becomes i + 1 when the tile is durable; so an iteration that was under
+// way goes on with the tiles whose words are not i + 1.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,9 @@ struct SradShape {
   std::uint32_t each;  // pixels of a thread; a tile has threads * each, one after the other
   [[nodiscard]] PERDURE_FN std::uint32_t tile() const { return threads * each; }
   [[nodiscard]] PERDURE_FN std::uint64_t pixels() const { return std::uint64_t{rows} * columns; }
-  [[nodiscard]] std::uint32_t tiles() const { return static_cast<std::uint32_t>((pixels() + tile() - 1) / tile()); }
+  [[nodiscard]] std::uint32_t tiles() const {
+    return static_cast<std::uint32_t>((pixels() + tile() - 1) / tile());
+  }
 };
 
 inline constexpr std::uint32_t kSradThreads = 256;
@@ -31,7 +35,8 @@ inline constexpr float kSradLambda = 0.5f;
 
 [[nodiscard]] inline SradShape srad_shape(Size size) {
   if (size == Size::tiny) return {16, 24, 8, 4};
-  return {size == Size::small ? 1024u : 131072u, size == Size::small ? 768u : 1024u, kSradThreads, 8};
+  return {size == Size::small ? 1024u : 131072u, size == Size::small ? 768u : 1024u, kSradThreads,
+          8};
 }
 
 /// A plain PGM, repeated; values from 0 to 1.
@@ -40,7 +45,8 @@ inline constexpr float kSradLambda = 0.5f;
   std::string magic;
   std::uint32_t width = 0, height = 0, most = 0;
   in >> magic >> width >> height >> most;
-  if (!in || magic != "P2" || width == 0 || height == 0 || most == 0 || std::uint64_t{width} * height > 1u << 28)
+  if (!in || magic != "P2" || width == 0 || height == 0 || most == 0 ||
+      std::uint64_t{width} * height > 1u << 28)
     throw Failure("srad: " + file + " is not there, or no plain PGM");
   std::vector<float> once(std::size_t{width} * height), all(shape.pixels());
   for (float& pixel : once) {
@@ -55,14 +61,16 @@ inline constexpr float kSradLambda = 0.5f;
 }
 
 /// The image as the filter takes it: speckle multiplies, so it works on exponentials.
-[[nodiscard]] inline std::vector<float> srad_input(AppOptions const& options, SradShape const& shape) {
+[[nodiscard]] inline std::vector<float> srad_input(AppOptions const& options,
+                                                   SradShape const& shape) {
   std::vector<float> image(shape.pixels());
   if (!options.data.empty()) {
     image = srad_file(options.data + "/srad_image.pgm", shape);
   } else {
     for (std::size_t i = 0; i < image.size(); ++i) {  // bright and dark squares under speckle
       bool const bright = (i / shape.columns / 32 + i % shape.columns / 32) % 2 == 0;
-      image[i] = (bright ? 0.6f : 0.2f) + static_cast<float>(random_at(options.seed, i) % 256) / 1024.0f;
+      image[i] =
+          (bright ? 0.6f : 0.2f) + static_cast<float>(random_at(options.seed, i) % 256) / 1024.0f;
     }
   }
   for (float& pixel : image) pixel = std::exp(pixel);
@@ -96,7 +104,8 @@ struct SradTileSums {
     if constexpr (kPhase == 0) {
       SradSums mine{0, 0};
       std::uint64_t const first = std::uint64_t{thread.block()} * shape.tile();
-      for (std::uint64_t i = first + t; i < first + shape.tile() && i < shape.pixels(); i += shape.threads) {
+      for (std::uint64_t i = first + t; i < first + shape.tile() && i < shape.pixels();
+           i += shape.threads) {
         double const pixel = image[i];
         mine.add({pixel, pixel * pixel});
       }
@@ -131,13 +140,14 @@ struct SradSpeckle {
       for (std::uint32_t other = 0; other < shape.threads; ++other) all.add(shared.of[other]);
       double const n = static_cast<double>(shape.pixels()), mean = all.sum / n;
       double const found = (all.squares / n - mean * mean) / (mean * mean);
-      *speckle = static_cast<float>(found > 1e-9 ? found : 1e-9);  // an even image: what divides by it stays finite
+      *speckle = static_cast<float>(
+          found > 1e-9 ? found : 1e-9);  // an even image: what divides by it stays finite
     }
   }
 };
 
-/// What an iteration's kernels read, and where a tile's results go. `known`: the tiles' words as they were when the run
-/// began, in machine memory.
+/// What an iteration's kernels read, and where a tile's results go. `known`: the tiles' words as
+/// they were when the run began, in machine memory.
 struct SradTo {
   float* durable;
   float* near;  // the results once more, in machine memory, where the other kernels read them
@@ -150,10 +160,11 @@ struct SradState {
   bool done;
 };
 
-/// A tile, pixel by pixel, and its word. Pixel is what computes one; neighbouring threads have neighbouring pixels.
+/// A tile, pixel by pixel, and its word. Pixel is what computes one; neighbouring threads have
+/// neighbouring pixels.
 template <int kPhase, class T, class Pixel>
-PERDURE_FN void srad_tile(T& thread, SradState& state, SradShape const& shape, SradTo const& to, std::uint32_t epoch,
-                          Pixel pixel) {
+PERDURE_FN void srad_tile(T& thread, SradState& state, SradShape const& shape, SradTo const& to,
+                          std::uint32_t epoch, Pixel pixel) {
   std::uint64_t const first = std::uint64_t{thread.block()} * shape.tile();
   if constexpr (kPhase == 0) {
     state.done = to.known[thread.block()] == epoch;
@@ -169,7 +180,8 @@ PERDURE_FN void srad_tile(T& thread, SradState& state, SradShape const& shape, S
   }
 }
 
-/// A pixel and its neighbours' differences from it; beyond the image's edge there is the pixel itself.
+/// A pixel and its neighbours' differences from it; beyond the image's edge there is the pixel
+/// itself.
 struct SradPixel {
   float here, north, south, west, east;
 
@@ -178,12 +190,14 @@ struct SradPixel {
     std::uint32_t const row = index / shape.columns, column = index % shape.columns;
     float const here = image[i];
     return {here, row > 0 ? image[i - shape.columns] - here : 0,
-            row + 1 < shape.rows ? image[i + shape.columns] - here : 0, column > 0 ? image[i - 1] - here : 0,
+            row + 1 < shape.rows ? image[i + shape.columns] - here : 0,
+            column > 0 ? image[i - 1] - here : 0,
             column + 1 < shape.columns ? image[i + 1] - here : 0};
   }
 };
 
-/// The diffusion coefficients: 1 within even regions, near 0 where there is more than the image's speckle.
+/// The diffusion coefficients: 1 within even regions, near 0 where there is more than the image's
+/// speckle.
 struct SradCoefficients {
   static constexpr int kPhases = 2;
   using Shared = NoShared;
@@ -196,14 +210,16 @@ struct SradCoefficients {
 
   template <int kPhase, class T>
   PERDURE_FN void run(T& thread, Shared&, State& state) const {
-    srad_tile<kPhase>(thread, state, shape, to, epoch, [this](std::uint64_t i) { return coefficient(i); });
+    srad_tile<kPhase>(thread, state, shape, to, epoch,
+                      [this](std::uint64_t i) { return coefficient(i); });
   }
 
  private:
   PERDURE_FN float coefficient(std::uint64_t i) const {
     SradPixel const p = SradPixel::at(image, shape, i);
     float const gradient =
-        (p.north * p.north + p.south * p.south + p.west * p.west + p.east * p.east) / (p.here * p.here);
+        (p.north * p.north + p.south * p.south + p.west * p.west + p.east * p.east) /
+        (p.here * p.here);
     float const laplacian = (p.north + p.south + p.west + p.east) / p.here;
     float const scale = 1.0f + 0.25f * laplacian;
     float const variation = (0.5f * gradient - laplacian * laplacian / 16.0f) / (scale * scale);
@@ -229,7 +245,8 @@ struct SradDiffuse {
   template <int kPhase, class T>
   PERDURE_FN void run(T& thread, Shared&, State& state) const {
     if constexpr (kPhase < 2) {
-      srad_tile<kPhase>(thread, state, shape, to, epoch, [this](std::uint64_t i) { return diffused(i); });
+      srad_tile<kPhase>(thread, state, shape, to, epoch,
+                        [this](std::uint64_t i) { return diffused(i); });
     } else if (iteration != nullptr && thread.thread() == 0 && last_of_blocks(thread, arrived)) {
       thread.store(iteration, epoch);
       thread.persist();
@@ -241,15 +258,19 @@ struct SradDiffuse {
     SradPixel const p = SradPixel::at(image, shape, i);
     float const here = coefficients[i];
     float const south = i + shape.columns < shape.pixels() ? coefficients[i + shape.columns] : here;
-    float const east = static_cast<std::uint32_t>(i) % shape.columns + 1 < shape.columns ? coefficients[i + 1] : here;
+    float const east = static_cast<std::uint32_t>(i) % shape.columns + 1 < shape.columns
+                           ? coefficients[i + 1]
+                           : here;
     float const divergence = here * p.north + south * p.south + here * p.west + east * p.east;
     return p.here + 0.25f * kSradLambda * divergence;
   }
 };
 
 /// Plain loops in double precision, from `image` on.
-[[nodiscard]] inline std::vector<double> srad_plainly(SradShape const& shape, std::vector<float> const& image,
-                                                      std::uint32_t iterations, exec::Workers& workers) {
+[[nodiscard]] inline std::vector<double> srad_plainly(SradShape const& shape,
+                                                      std::vector<float> const& image,
+                                                      std::uint32_t iterations,
+                                                      exec::Workers& workers) {
   std::vector<double> j(image.begin(), image.end()), c(j.size()), next(j.size());
   auto const at = [&](std::vector<double> const& v, std::int64_t y, std::int64_t x) {
     y = std::clamp<std::int64_t>(y, 0, shape.rows - 1);
@@ -259,7 +280,8 @@ struct SradDiffuse {
   auto const every = [&](std::vector<double>& to, auto value) {
     workers.for_chunks(shape.rows, 16, [&](std::size_t begin, std::size_t end) {
       for (std::size_t y = begin, i = begin * shape.columns; y < end; ++y)
-        for (std::int64_t x = 0; x < shape.columns; ++x, ++i) to[i] = value(static_cast<std::int64_t>(y), x);
+        for (std::int64_t x = 0; x < shape.columns; ++x, ++i)
+          to[i] = value(static_cast<std::int64_t>(y), x);
     });
   };
   for (std::uint32_t step = 0; step < iterations; ++step) {
@@ -269,11 +291,13 @@ struct SradDiffuse {
       squares += pixel * pixel;
     }
     double const mean = sum / static_cast<double>(j.size());
-    double const q0 = std::max((squares / static_cast<double>(j.size()) - mean * mean) / (mean * mean), 1e-9);
+    double const q0 =
+        std::max((squares / static_cast<double>(j.size()) - mean * mean) / (mean * mean), 1e-9);
     every(c, [&](std::int64_t y, std::int64_t x) {
       double const here = at(j, y, x);
       double g2 = 0, l = 0;
-      for (double const near : {at(j, y - 1, x), at(j, y + 1, x), at(j, y, x - 1), at(j, y, x + 1)}) {
+      for (double const near :
+           {at(j, y - 1, x), at(j, y + 1, x), at(j, y, x - 1), at(j, y, x + 1)}) {
         g2 += (near - here) * (near - here) / (here * here);
         l += (near - here) / here;
       }
@@ -282,8 +306,9 @@ struct SradDiffuse {
     });
     every(next, [&](std::int64_t y, std::int64_t x) {
       double const here = at(j, y, x), own = at(c, y, x);
-      double const flow = own * (at(j, y - 1, x) - here) + at(c, y + 1, x) * (at(j, y + 1, x) - here) +
-                          own * (at(j, y, x - 1) - here) + at(c, y, x + 1) * (at(j, y, x + 1) - here);
+      double const flow =
+          own * (at(j, y - 1, x) - here) + at(c, y + 1, x) * (at(j, y + 1, x) - here) +
+          own * (at(j, y, x - 1) - here) + at(c, y, x + 1) * (at(j, y, x + 1) - here);
       return here + kSradLambda / 4 * flow;
     });
     j.swap(next);
@@ -338,11 +363,13 @@ class Srad {
 
  private:
   [[nodiscard]] std::uint64_t problem() const {
-    return digest_of(input_, digest_of(std::vector<std::uint32_t>{shape_.rows, shape_.columns, shape_.threads,
-                                                                  shape_.each, iterations_}));
+    return digest_of(
+        input_, digest_of(std::vector<std::uint32_t>{shape_.rows, shape_.columns, shape_.threads,
+                                                     shape_.each, iterations_}));
   }
 
-  /// The iteration to go on with; what it reads is in machine memory, and which of its tiles are done.
+  /// The iteration to go on with; what it reads is in machine memory, and which of its tiles are
+  /// done.
   std::uint32_t resume(AppReport& report) {
     std::uint32_t const from = file_.get(iteration_)[0];
     if (from > iterations_) throw Failure("srad: its file is damaged");
@@ -361,11 +388,13 @@ class Srad {
     float const* const image = images_[i % 2].data();
     std::uint32_t const epoch = i + 1, to = epoch % 2;
     require(grid_.launch(tiles, SradTileSums{shape_, image, sums_.data()}), "sums");
-    require(grid_.launch({1, shape_.threads}, SradSpeckle{shape_, sums_.data(), shape_.tiles(), speckle_.data()}),
+    require(grid_.launch({1, shape_.threads},
+                         SradSpeckle{shape_, sums_.data(), shape_.tiles(), speckle_.data()}),
             "sums");
     SradCoefficients const coefficients{
         shape_, image, speckle_.data(),
-        results(durable_coefficients_, coefficients_, coefficient_words_, known_coefficients_), epoch};
+        results(durable_coefficients_, coefficients_, coefficient_words_, known_coefficients_),
+        epoch};
     require(grid_.launch(tiles, coefficients, file_.persist()), "coefficients");
     bool const persists = file_.kernels_persist();
     SradDiffuse const diffuse{shape_,
@@ -384,13 +413,15 @@ class Srad {
 
   SradTo results(Region<float> durable, Array<Grid, float> const& near, Region<std::uint32_t> words,
                  Array<Grid, std::uint32_t> const& known) const {
-    return {file_.data(durable), near.data(), file_.kernels_persist() ? file_.data(words) : nullptr, known.data()};
+    return {file_.data(durable), near.data(), file_.kernels_persist() ? file_.data(words) : nullptr,
+            known.data()};
   }
 
   /// Against plain loops: all iterations; of very large images the last one.
   bool right(std::vector<float> const& image) {
     std::uint32_t const checked = checks_all_ ? iterations_ : 1;
-    auto const before = checked == iterations_ ? input_ : file_.get(durable_images_[(iterations_ - 1) % 2]);
+    auto const before =
+        checked == iterations_ ? input_ : file_.get(durable_images_[(iterations_ - 1) % 2]);
     exec::Workers workers(grid_.host_threads());
     std::vector<double> const wanted = srad_plainly(shape_, before, checked, workers);
     for (std::size_t i = 0; i < image.size(); ++i)
@@ -406,7 +437,8 @@ class Srad {
   NativeLayout layout_;
   Region<std::uint32_t> iteration_ = layout_.add<std::uint32_t>(1);
   Region<float> durable_coefficients_ = layout_.add<float>(shape_.pixels());
-  Region<float> durable_images_[2] = {layout_.add<float>(shape_.pixels()), layout_.add<float>(shape_.pixels())};
+  Region<float> durable_images_[2] = {layout_.add<float>(shape_.pixels()),
+                                      layout_.add<float>(shape_.pixels())};
   Region<std::uint32_t> coefficient_words_ = layout_.add<std::uint32_t>(shape_.tiles());
   Region<std::uint32_t> image_words_ = layout_.add<std::uint32_t>(shape_.tiles());
   NativeFile<Grid> file_;

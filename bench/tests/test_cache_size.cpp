@@ -16,14 +16,16 @@ TEST(CacheSize, OfInPlaceIsAShareOfTheBucketsThatTheTableHas) {
       made.layout = Layout::in_place;
       made.shape = shape;
       Store store = require(Store::create("memfd:cache-size", made, {}), "create");
-      EXPECT_EQ(buckets_of(made), store.stats().slots / shape.slots) << name(shape) << ", " << records;
+      EXPECT_EQ(buckets_of(made), store.stats().slots / shape.slots)
+          << name(shape) << ", " << records;
     }
   }
   CreateOptions made;
   made.key_bytes = 32;
   made.layout = Layout::in_place;
   made.expected_records = 100;
-  EXPECT_EQ(cache_bytes(1, 0, made), buckets_of(made) * (384 + 4)) << "the paper's 384 bytes a bucket, and its word";
+  EXPECT_EQ(cache_bytes(1, 0, made), buckets_of(made) * (384 + 4))
+      << "the paper's 384 bytes a bucket, and its word";
 }
 
 }  // namespace

@@ -37,7 +37,9 @@ TEST(Dataset, WideKeysVaryInEveryByte) {
   for (std::size_t i = 0; i < varies.size(); ++i) EXPECT_TRUE(varies[i]) << "byte " << i;
 }
 
-TEST(Dataset, SeedsChooseOtherKeys) { EXPECT_NE(key_of(Dataset(1, 8, 8), 5), key_of(Dataset(2, 8, 8), 5)); }
+TEST(Dataset, SeedsChooseOtherKeys) {
+  EXPECT_NE(key_of(Dataset(1, 8, 8), 5), key_of(Dataset(2, 8, 8), 5));
+}
 
 TEST(Dataset, ValuesTellRecordAndVersion) {
   for (std::uint32_t const width : {1u, 7u, 8u, 128u, 131u}) {

@@ -25,7 +25,8 @@ class Output : public testing::Test {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  std::string const folder_ = fs::temp_directory_path() / ("perdure-output-" + std::to_string(::getpid()));
+  std::string const folder_ =
+      fs::temp_directory_path() / ("perdure-output-" + std::to_string(::getpid()));
   std::string const file_ = folder_ + "/result.json";
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kDraws = 400'000;
 
-std::vector<Request> requests(Workload workload, std::uint64_t records, double theta, std::uint64_t seed,
-                              std::size_t count = kDraws) {
+std::vector<Request> requests(Workload workload, std::uint64_t records, double theta,
+                              std::uint64_t seed, std::size_t count = kDraws) {
   RequestStream stream(workload, records, theta, seed);
   std::vector<Request> all(count);
   stream.fill(all);
@@ -23,7 +23,8 @@ std::vector<Request> requests(Workload workload, std::uint64_t records, double t
 }
 
 double share(std::vector<Request> const& all, Action action) {
-  auto const count = std::count_if(all.begin(), all.end(), [=](Request const& r) { return r.action == action; });
+  auto const count =
+      std::count_if(all.begin(), all.end(), [=](Request const& r) { return r.action == action; });
   return static_cast<double>(count) / static_cast<double>(all.size());
 }
 
@@ -63,11 +64,14 @@ TEST(Zipf, MassFollowsTheDistribution) {
     Random random(2);
     std::generate(ranks.begin(), ranks.end(), [&] { return zipf(random); });
     for (std::uint64_t const k : {10u, 100u, 1'000u, 10'000u, 50'000u}) {
-      auto const below_k = std::count_if(ranks.begin(), ranks.end(), [=](std::uint64_t r) { return r < k; });
+      auto const below_k =
+          std::count_if(ranks.begin(), ranks.end(), [=](std::uint64_t r) { return r < k; });
       double const seen = static_cast<double>(below_k) / kDraws;
-      EXPECT_NEAR(seen, zipf.mass_below(k), slack(seen)) << "theta " << theta << ", ranks below " << k;
+      EXPECT_NEAR(seen, zipf.mass_below(k), slack(seen))
+          << "theta " << theta << ", ranks below " << k;
       // Gray et al.'s continuous form is off by a few per cent of the true mass near the top.
-      EXPECT_NEAR(seen, zeta(k, theta) / zeta(n, theta), 0.03) << "theta " << theta << ", ranks below " << k;
+      EXPECT_NEAR(seen, zeta(k, theta) / zeta(n, theta), 0.03)
+          << "theta " << theta << ", ranks below " << k;
     }
     EXPECT_LT(*std::max_element(ranks.begin(), ranks.end()), n);
   }
@@ -131,11 +135,13 @@ TEST(Workload, SharesOfOperations) {
     double writes;
     double read_modify_writes;
   };
-  for (Case const c : {Case{Workload::load, 1, 0}, Case{Workload::a, 0.5, 0}, Case{Workload::b, 0.05, 0},
-                       Case{Workload::c, 0, 0}, Case{Workload::d, 0.05, 0}, Case{Workload::f, 0, 0.5}}) {
+  for (Case const c :
+       {Case{Workload::load, 1, 0}, Case{Workload::a, 0.5, 0}, Case{Workload::b, 0.05, 0},
+        Case{Workload::c, 0, 0}, Case{Workload::d, 0.05, 0}, Case{Workload::f, 0, 0.5}}) {
     auto const all = requests(c.workload, 10'000, 0.99, 5);
     EXPECT_NEAR(share(all, Action::write), c.writes, slack(c.writes)) << name(c.workload);
-    EXPECT_NEAR(share(all, Action::read_modify_write), c.read_modify_writes, slack(c.read_modify_writes))
+    EXPECT_NEAR(share(all, Action::read_modify_write), c.read_modify_writes,
+                slack(c.read_modify_writes))
         << name(c.workload);
   }
 }
@@ -149,8 +155,8 @@ TEST(Workload, HottestRecordHasTheShareOfRankZero) {
   auto const all = requests(Workload::c, 10'000, 0.99, 7);
   std::map<std::uint64_t, std::size_t> count;
   for (Request const& r : all) ++count[r.id];
-  auto const hottest =
-      std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  auto const hottest = std::max_element(count.begin(), count.end(),
+                                        [](auto& a, auto& b) { return a.second < b.second; });
   double const p0 = 1 / zeta(10'000, 0.99);
   EXPECT_NEAR(static_cast<double>(hottest->second) / kDraws, p0, slack(p0));
   EXPECT_EQ(hottest->first, Scramble(10'000)(0));
@@ -175,7 +181,8 @@ TEST(Workload, DReadsTheLatest) {
     latest_hundred += r.id + 100 >= now ? 1 : 0;
   }
   EXPECT_GT(now, records + kDraws / 25);
-  // The population grows from `records` to `now`, so the share lies between the two theoretical ones.
+  // The population grows from `records` to `now`, so the share lies between the two theoretical
+  // ones.
   double const seen = static_cast<double>(newest) / static_cast<double>(reads);
   EXPECT_LT(seen, 1 / zeta(records, 0.99) + slack(seen));
   EXPECT_GT(seen, 1 / zeta(now, 0.99) - slack(seen));
@@ -210,7 +217,8 @@ TEST(Workload, SameSeedSameRequests) {
 }
 
 TEST(Workload, NamesAndTheOneThatAHashCannotServe) {
-  for (char const* each : {"load", "a", "b", "c", "d", "f"}) EXPECT_EQ(name(workload_named(each)), each);
+  for (char const* each : {"load", "a", "b", "c", "d", "f"})
+    EXPECT_EQ(name(workload_named(each)), each);
   EXPECT_THROW((void)workload_named("g"), std::invalid_argument);
   try {
     (void)workload_named("e");

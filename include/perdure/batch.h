@@ -1,13 +1,14 @@
-// Batches: columns of keys and values as the caller holds them, in host or device memory. Nothing here owns memory but
-// VariableValues.
+// Batches: columns of keys and values as the caller holds them, in host or device memory. Nothing
+// here owns memory but VariableValues.
 //
-// Alignment: none is asked of `data`, in host or device memory. On a GPU columns at multiples of 16 bytes are fastest.
-// Aliasing: a call only reads its columns, which may overlap each other. What it writes (a MutableColumn, statuses)
-// overlaps nothing else of the call.
-// Synchrony: a call is done when it returns, its work on the GPU included: its arrays are the caller's again, and what
-// it wrote may be read on any stream. Device arrays are read and written after what the caller put on
-// CallOptions::stream before the call. Nothing is put on that stream, and later work on it does not wait for calls.
-// Threads: until a call returns nobody else writes the arrays that it reads, nor touches those that it writes.
+// Alignment: none is asked of `data`, in host or device memory. On a GPU columns at multiples of 16
+// bytes are fastest. Aliasing: a call only reads its columns, which may overlap each other. What it
+// writes (a MutableColumn, statuses) overlaps nothing else of the call. Synchrony: a call is done
+// when it returns, its work on the GPU included: its arrays are the caller's again, and what it
+// wrote may be read on any stream. Device arrays are read and written after what the caller put on
+// CallOptions::stream before the call. Nothing is put on that stream, and later work on it does not
+// wait for calls. Threads: until a call returns nobody else writes the arrays that it reads, nor
+// touches those that it writes.
 #pragma once
 
 #include <array>
@@ -37,35 +38,39 @@ template <class T, std::size_t N>
 inline constexpr bool kAllBytesCount<std::array<T, N>> = N > 0 && kAllBytesCount<T>;
 }  // namespace column_detail
 
-/// What a key or a value may be in C++: each of its bytes is part of what it says, for bytes are what a pool holds,
-/// compares and adds up checksums of. So a struct with padding is none, nor is a pointer; float and double and arrays
-/// of them are, and as keys are told apart by their bits (0.0 from -0.0).
+/// What a key or a value may be in C++: each of its bytes is part of what it says, for bytes are
+/// what a pool holds, compares and adds up checksums of. So a struct with padding is none, nor is a
+/// pointer; float and double and arrays of them are, and as keys are told apart by their bits (0.0
+/// from -0.0).
 template <class T>
-concept FixedBytes = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
-                     column_detail::kAllBytesCount<T>;
+concept FixedBytes = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                     !std::is_member_pointer_v<T> && column_detail::kAllBytesCount<T>;
 
 template <class R>
-concept FixedBytesRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                          std::ranges::borrowed_range<R> && FixedBytes<std::ranges::range_value_t<R>>;
+concept FixedBytesRange =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::ranges::borrowed_range<R> && FixedBytes<std::ranges::range_value_t<R>>;
 
 /// A column of byte strings. Fixed width: element i is the `width` bytes at data + i*width, and
 /// `offsets` is null. Variable width (Arrow's large-binary shape): element i is
-/// data[offsets[i] .. offsets[i+1]) and `width` is 0; offsets are in host memory, `count` + 1 of them. Contiguous in
-/// both cases.
+/// data[offsets[i] .. offsets[i+1]) and `width` is 0; offsets are in host memory, `count` + 1 of
+/// them. Contiguous in both cases.
 struct Column {
   std::byte const* data = nullptr;
   std::int64_t const* offsets = nullptr;
   std::uint32_t width = 0;  // bytes
-  std::size_t count = 0;    // elements
+  std::size_t count = 0;  // elements
   Place place = Place::host;
 
-  /// The elements of a span, an array or a vector, each sizeof(T) bytes: whether a pool has such keys or values, the
-  /// Status of a call says. A range that would be gone before the column (a vector that a function returned) does not
-  /// compile. Of device memory: Column::of(std::span(pointer, count), Place::device).
+  /// The elements of a span, an array or a vector, each sizeof(T) bytes: whether a pool has such
+  /// keys or values, the Status of a call says. A range that would be gone before the column (a
+  /// vector that a function returned) does not compile. Of device memory:
+  /// Column::of(std::span(pointer, count), Place::device).
   template <FixedBytesRange R>
   [[nodiscard]] static Column of(R&& elements, Place place = Place::host) {
     std::span<std::ranges::range_value_t<R> const> const all(elements);
-    return {std::as_bytes(all).data(), nullptr, sizeof(std::ranges::range_value_t<R>), all.size(), place};
+    return {std::as_bytes(all).data(), nullptr, sizeof(std::ranges::range_value_t<R>), all.size(),
+            place};
   }
 };
 
@@ -82,7 +87,8 @@ struct MutableColumn {
     requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
   [[nodiscard]] static MutableColumn of(R&& elements, Place place = Place::host) {
     std::span<std::ranges::range_value_t<R>> const all(elements);
-    return {std::as_writable_bytes(all).data(), sizeof(std::ranges::range_value_t<R>), all.size(), place};
+    return {std::as_writable_bytes(all).data(), sizeof(std::ranges::range_value_t<R>), all.size(),
+            place};
   }
 };
 
@@ -105,8 +111,8 @@ enum class KeyStatus : std::uint8_t {
 
 enum class OpKind : std::uint8_t { get = 0, put = 1, erase = 2, update = 3 };
 
-/// Read-modify-write on values seen as arrays of one element type, element by element. Integers wrap; a NaN stays or
-/// takes effect in min and max, whichever side it is on.
+/// Read-modify-write on values seen as arrays of one element type, element by element. Integers
+/// wrap; a NaN stays or takes effect in min and max, whichever side it is on.
 enum class Rmw : std::uint8_t { replace = 0, add = 1, min = 2, max = 3 };
 enum class Element : std::uint8_t { u8 = 0, i32 = 1, u32 = 2, i64 = 3, u64 = 4, f32 = 5, f64 = 6 };
 
@@ -125,10 +131,12 @@ class Transaction;
 
 struct CallOptions {
   CUstream_st* stream = nullptr;  // a cudaStream_t: see above; null is the legacy default stream
-  bool atomic = false;  // writes: all of the batch or none of it, whatever happens; layout word only
+  // writes: all of the batch or none of it, whatever happens; layout word only
+  bool atomic = false;
   Transaction* transaction = nullptr;  // the call belongs to this one, see Store::begin
   KeyStatus* device_statuses = nullptr;  // gets: also put here, one per key, in memory of the GPU
-  std::atomic<bool> const* stop = nullptr;  // once true, a large batch ends between two of its pieces: see Store
+  // once true, a large batch ends between two of its pieces: see Store
+  std::atomic<bool> const* stop = nullptr;
 };
 
 }  // namespace perdure

@@ -10,7 +10,12 @@
 namespace perdure {
 
 enum class Event : std::uint8_t { kernel_abort, process_kill, gpu_reset, os_crash, power_loss };
-enum class Basis : std::uint8_t { none, declared, asserted, emulated };  // by the platform, by the user, by an emulator
+enum class Basis : std::uint8_t {
+  none,
+  declared,
+  asserted,
+  emulated
+};  // by the platform, by the user, by an emulator
 enum class Medium : std::uint8_t { tmpfs, hugetlbfs, memfd, file };
 enum class Durability : std::uint8_t { none, process, power };
 

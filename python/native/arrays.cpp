@@ -17,7 +17,8 @@ constexpr int kCuda = nb::device::cuda::value;
 constexpr int kCudaHost = nb::device::cuda_host::value;
 constexpr int kCudaManaged = nb::device::cuda_managed::value;
 
-// A writable request must not be met by a read-only array, so nanobind is asked for one or the other.
+// A writable request must not be met by a read-only array, so nanobind is asked for one or the
+// other.
 nb::ndarray<nb::ro> view_of(nb::handle source, bool writable) {
   if (writable) return nb::ndarray<nb::ro>(nb::cast<nb::ndarray<>>(source, false));
   return nb::cast<nb::ndarray<nb::ro>>(source, false);
@@ -29,22 +30,27 @@ void require(bool holds, char const* otherwise) {
 
 void require_rows(Array const& rows, std::uint32_t width, std::size_t count) {
   require(rows.contiguous(), "column: the array is not C-contiguous");
-  require(rows.nbytes() == static_cast<std::size_t>(width) * count, "column: width * count is not the array's size");
+  require(rows.nbytes() == static_cast<std::size_t>(width) * count,
+          "column: width * count is not the array's size");
 }
 
-// Arrow's own arrays satisfy this; an array put together by hand may not, and would be read out of bounds.
+// Arrow's own arrays satisfy this; an array put together by hand may not, and would be read out of
+// bounds.
 void require_offsets(Array const& offsets, Array const& data) {
-  require(offsets.dtype() == "int64" && offsets.nbytes() >= sizeof(std::int64_t) && offsets.contiguous(),
+  require(offsets.dtype() == "int64" && offsets.nbytes() >= sizeof(std::int64_t) &&
+              offsets.contiguous(),
           "column: offsets must be a contiguous int64 array of at least one element");
   require(data.contiguous(), "column: data is not C-contiguous");
   require(offsets.place() == data.place(), "column: offsets and data lie on different devices");
-  if (offsets.place() == Place::device) return;  // not readable from here; the store checks on the device
+  if (offsets.place() == Place::device)
+    return;  // not readable from here; the store checks on the device
   auto const* at = reinterpret_cast<std::int64_t const*>(offsets.data());
   std::size_t const count = offsets.nbytes() / sizeof(std::int64_t) - 1;
   bool ascending = at[0] >= 0;
   for (std::size_t i = 0; i < count; ++i) ascending &= at[i] <= at[i + 1];
   require(ascending, "column: offsets must not be negative and must not descend");
-  require(static_cast<std::uint64_t>(at[count]) <= data.nbytes(), "column: offsets reach past the end of data");
+  require(static_cast<std::uint64_t>(at[count]) <= data.nbytes(),
+          "column: offsets reach past the end of data");
 }
 
 template <class T>
@@ -52,14 +58,16 @@ nb::object own(std::vector<T> values, nb::dlpack::dtype dtype) {
   auto kept = std::make_unique<std::vector<T>>(std::move(values));
   std::size_t const count = kept->size();
   void* const data = kept->data();
-  nb::capsule const owner(kept.get(), [](void* held) noexcept { delete static_cast<std::vector<T>*>(held); });
+  nb::capsule const owner(kept.get(),
+                          [](void* held) noexcept { delete static_cast<std::vector<T>*>(held); });
   kept.release();
   return nb::cast(nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, dtype, kCpu));
 }
 
 }  // namespace
 
-Array::Array(nb::handle source, bool writable) : view_(view_of(source, writable)), writable_(writable) {}
+Array::Array(nb::handle source, bool writable)
+    : view_(view_of(source, writable)), writable_(writable) {}
 
 std::string Array::dtype() const {
   nb::dlpack::dtype const type = view_.dtype();
@@ -125,7 +133,8 @@ Place Array::place() const {
   return where == "cuda" ? Place::device : Place::host;
 }
 
-// Whoever asked for a read-only view gets a Column, which is const; the cast only spares a second type.
+// Whoever asked for a read-only view gets a Column, which is const; the cast only spares a second
+// type.
 std::byte* Array::data() const {
   auto* const base = static_cast<std::byte*>(view_.data_handle());
   return base == nullptr ? nullptr : base + view_.byte_offset();
@@ -133,7 +142,12 @@ std::byte* Array::data() const {
 
 KeptColumn KeptColumn::fixed(Array const& rows, std::uint32_t width, std::size_t count) {
   require_rows(rows, width, count);
-  return {{.data = rows.data(), .offsets = nullptr, .width = width, .count = count, .place = rows.place()}, {rows}};
+  return {{.data = rows.data(),
+           .offsets = nullptr,
+           .width = width,
+           .count = count,
+           .place = rows.place()},
+          {rows}};
 }
 
 KeptColumn KeptColumn::variable(Array const& offsets, Array const& data) {
@@ -146,15 +160,20 @@ KeptColumn KeptColumn::variable(Array const& offsets, Array const& data) {
           {offsets, data}};
 }
 
-KeptMutableColumn KeptMutableColumn::fixed(Array const& rows, std::uint32_t width, std::size_t count) {
+KeptMutableColumn KeptMutableColumn::fixed(Array const& rows, std::uint32_t width,
+                                           std::size_t count) {
   require_rows(rows, width, count);
   require(rows.writable(), "column: the array was not opened for writing");
   return {{.data = rows.data(), .width = width, .count = count, .place = rows.place()}, {rows}};
 }
 
-nb::object to_numpy(std::vector<std::byte> bytes) { return own(std::move(bytes), nb::dtype<std::uint8_t>()); }
+nb::object to_numpy(std::vector<std::byte> bytes) {
+  return own(std::move(bytes), nb::dtype<std::uint8_t>());
+}
 
-nb::object to_numpy(std::vector<std::int64_t> numbers) { return own(std::move(numbers), nb::dtype<std::int64_t>()); }
+nb::object to_numpy(std::vector<std::int64_t> numbers) {
+  return own(std::move(numbers), nb::dtype<std::int64_t>());
+}
 
 void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array")
@@ -173,7 +192,8 @@ void bind_arrays(nb::module_& module) {
       .def_static("empty", [] { return KeptColumn{}; })
       .def_prop_ro("count", [](KeptColumn const& self) { return self.column.count; });
   nb::class_<KeptMutableColumn>(module, "MutableColumn")
-      .def_static("fixed", &KeptMutableColumn::fixed, nb::arg("rows"), nb::arg("width"), nb::arg("count"))
+      .def_static("fixed", &KeptMutableColumn::fixed, nb::arg("rows"), nb::arg("width"),
+                  nb::arg("count"))
       .def_static("empty", [] { return KeptMutableColumn{}; })
       .def_prop_ro("count", [](KeptMutableColumn const& self) { return self.column.count; });
 }

@@ -15,7 +15,8 @@ void register_errors() {
       std::rethrow_exception(thrown);
     } catch (StatusError const& error) {
       nb::object const raised =
-          nb::module_::import_("perdure.errors").attr("from_code")(name(error.status.code()), error.status.message());
+          nb::module_::import_("perdure.errors")
+              .attr("from_code")(name(error.status.code()), error.status.message());
       PyErr_SetObject(raised.type().ptr(), raised.ptr());
     }
   });

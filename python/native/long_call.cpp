@@ -20,13 +20,15 @@ constexpr std::size_t kLongOperations = 1u << 16;
 constexpr std::uint64_t kLongBytes = 32u << 20;
 constexpr auto kMoment = std::chrono::milliseconds(10);  // between two looks for signals
 
-/// While it lives the calling thread, and those it begins, take none but those that say what the thread itself did.
+/// While it lives the calling thread, and those it begins, take none but those that say what the
+/// thread itself did.
 class NoSignals {
  public:
   NoSignals() {
     sigset_t all;
     sigfillset(&all);
-    for (int const own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, own);
+    for (int const own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+      sigdelset(&all, own);
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   NoSignals(NoSignals const&) = delete;
@@ -47,11 +49,13 @@ std::string what_was_done(Status const& answer) {
 
 std::uint64_t bytes_of(Column const& column) {
   if (column.count == 0) return 0;
-  return column.offsets == nullptr ? column.count * column.width
-                                   : static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
+  return column.offsets == nullptr
+             ? column.count * column.width
+             : static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
 }
 
-bool is_long(Store const& store, std::uintptr_t stream, Column const& keys, std::uint64_t value_bytes) {
+bool is_long(Store const& store, std::uintptr_t stream, Column const& keys,
+             std::uint64_t value_bytes) {
   bool const large = keys.count > kLongOperations || bytes_of(keys) + value_bytes > kLongBytes;
   return large && stream == 0 && store.device() == Device::cpu;
 }
@@ -101,16 +105,19 @@ bool Watch::ended_within_a_moment(bool for_ever) {
   return end_.wait_for(lock, kMoment, [this] { return ended_; });
 }
 
-void raise_after(nb::python_error& raised, Status const& answer, std::span<KeyStatus const> statuses) {
+void raise_after(nb::python_error& raised, Status const& answer,
+                 std::span<KeyStatus const> statuses) {
   auto const set = [&](auto change) {
     try {
       change(raised.value());
-    } catch (nb::python_error const&) {  // an exception of the user's that takes neither: it is raised as it is
+    } catch (nb::python_error const&) {  // an exception of the user's that takes neither: it is
+                                         // raised as it is
     }
   };
   set([&](nb::handle error) { error.attr("add_note")("perdure: " + what_was_done(answer)); });
   if (!statuses.empty() && (answer.ok() || answer.code() == Code::stopped)) {
-    auto const done = std::find(statuses.begin(), statuses.end(), KeyStatus::not_tried) - statuses.begin();
+    auto const done =
+        std::find(statuses.begin(), statuses.end(), KeyStatus::not_tried) - statuses.begin();
     set([&](nb::handle error) { error.attr("operations_done") = static_cast<std::int64_t>(done); });
   }
   throw std::move(raised);
@@ -119,7 +126,8 @@ void raise_after(nb::python_error& raised, Status const& answer, std::span<KeySt
 void raise_in_child(std::optional<nb::python_error>& raised) {
   if (raised) throw std::move(*raised);
   throw StatusError({Code::closed,
-                     "a signal handler forked this process while a store's call was under way in its parent, where it "
+                     "a signal handler forked this process while a store's call was under way in "
+                     "its parent, where it "
                      "goes on; nothing of it is here"});
 }
 

@@ -1,7 +1,8 @@
-// Long work of the engine, during which Python's signal handlers run. On Python's main thread a long call goes to a
-// thread of its own, and the main thread waits for it, looking for signals: so handlers run promptly, hold no lock of
-// the engine, and may use the store. One that raises stops the call between two pieces of its batch.
-// Invariants: whatever is raised, the thread has ended first; and the exception says what has been done.
+// Long work of the engine, during which Python's signal handlers run. On Python's main thread a
+// long call goes to a thread of its own, and the main thread waits for it, looking for signals: so
+// handlers run promptly, hold no lock of the engine, and may use the store. One that raises stops
+// the call between two pieces of its batch. Invariants: whatever is raised, the thread has ended
+// first; and the exception says what has been done.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,9 +27,10 @@ namespace perdure::python {
 
 using Stop = std::atomic<bool> const*;
 
-/// Work that takes long enough for somebody to want it stopped, and that runs anywhere. Not on a GPU, which is done
-/// sooner, and whose streams may belong to the caller's thread.
-[[nodiscard]] bool is_long(Store const& store, std::uintptr_t stream, Column const& keys, std::uint64_t value_bytes);
+/// Work that takes long enough for somebody to want it stopped, and that runs anywhere. Not on a
+/// GPU, which is done sooner, and whose streams may belong to the caller's thread.
+[[nodiscard]] bool is_long(Store const& store, std::uintptr_t stream, Column const& keys,
+                           std::uint64_t value_bytes);
 [[nodiscard]] std::uint64_t bytes_of(Column const& column);
 [[nodiscard]] bool on_main_thread();
 
@@ -74,7 +76,8 @@ auto long_call(bool is_long, std::span<KeyStatus const> statuses, Call call) {
     std::optional<Answer> answer;
   };
   auto watched = std::make_unique<Watched>();
-  bool const started = watched->start([&call, at = &watched->answer](Stop stop) { at->emplace(call(stop)); });
+  bool const started =
+      watched->start([&call, at = &watched->answer](Stop stop) { at->emplace(call(stop)); });
   if (!started) return here(&never);
   std::optional<nanobind::python_error> raised;
   if (!watched->wait(raised)) {

@@ -47,7 +47,10 @@ std::span<OpKind const> span_of(Kinds const& kinds) {
 }
 
 CallOptions call_as(std::uintptr_t stream, bool atomic, Transaction* transaction, Stop stop) {
-  return {.stream = reinterpret_cast<CUstream_st*>(stream), .atomic = atomic, .transaction = transaction, .stop = stop};
+  return {.stream = reinterpret_cast<CUstream_st*>(stream),
+          .atomic = atomic,
+          .transaction = transaction,
+          .stop = stop};
 }
 
 Store create(std::string const& path, CreateOptions const& options, OpenOptions const& open) {
@@ -63,51 +66,58 @@ Store restore(std::string const& snapshot, std::string const& path, RestoreOptio
   return value_or_raise(without_gil([&] { return Store::restore(snapshot, path, options, open); }));
 }
 
-void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, Statuses const& statuses,
-         std::uintptr_t stream, Transaction* transaction) {
+void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values,
+         Statuses const& statuses, std::uintptr_t stream, Transaction* transaction) {
   auto const each = span_of(statuses);
   MutableColumn const& to = values.column;
-  raise_unless_ok(long_call(is_long(store, stream, keys.column, to.count * to.width), each, [&](Stop stop) {
-    return store.get(keys.column, to, each, call_as(stream, false, transaction, stop));
-  }));
+  raise_unless_ok(
+      long_call(is_long(store, stream, keys.column, to.count * to.width), each, [&](Stop stop) {
+        return store.get(keys.column, to, each, call_as(stream, false, transaction, stop));
+      }));
 }
 
-nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream,
-                       Transaction* transaction) {
+nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses,
+                       std::uintptr_t stream, Transaction* transaction) {
   auto const each = span_of(statuses);
-  auto found = value_or_raise(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
-    return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
-  }));
+  auto found =
+      value_or_raise(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
+        return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
+      }));
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
 }
 
 void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuses const& statuses,
          std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
-    return store.put(keys.column, values.column, each, call_as(stream, atomic, transaction, stop));
-  }));
+  raise_unless_ok(
+      long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
+        return store.put(keys.column, values.column, each,
+                         call_as(stream, atomic, transaction, stop));
+      }));
 }
 
-void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw, Element element,
-            Statuses const& statuses, std::uintptr_t stream, bool atomic, Transaction* transaction) {
+void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw,
+            Element element, Statuses const& statuses, std::uintptr_t stream, bool atomic,
+            Transaction* transaction) {
   auto const each = span_of(statuses);
-  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each, [&](Stop stop) {
-    return store.update(keys.column, operands.column, rmw, element, each, call_as(stream, atomic, transaction, stop));
-  }));
+  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each,
+                            [&](Stop stop) {
+                              return store.update(keys.column, operands.column, rmw, element, each,
+                                                  call_as(stream, atomic, transaction, stop));
+                            }));
 }
 
-void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream, bool atomic,
-           Transaction* transaction) {
+void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream,
+           bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
   raise_unless_ok(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
     return store.erase(keys.column, each, call_as(stream, atomic, transaction, stop));
   }));
 }
 
-void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values, Rmw rmw, Element element,
-           KeptMutableColumn const& out, Statuses const& statuses, std::uintptr_t stream, bool atomic,
-           Transaction* transaction) {
+void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values,
+           Rmw rmw, Element element, KeptMutableColumn const& out, Statuses const& statuses,
+           std::uintptr_t stream, bool atomic, Transaction* transaction) {
   auto const each = span_of(statuses);
   MixedBatch const batch{.keys = keys.column,
                          .kinds = span_of(kinds),
@@ -115,9 +125,10 @@ void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn 
                          .rmw = rmw,
                          .element = element,
                          .out = out.column};
-  raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
-    return store.apply(batch, each, call_as(stream, atomic, transaction, stop));
-  }));
+  raise_unless_ok(
+      long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
+        return store.apply(batch, each, call_as(stream, atomic, transaction, stop));
+      }));
 }
 
 Transaction begin(Store& store, std::uint64_t max_operations) {
@@ -129,17 +140,20 @@ void register_dense(Store& store, nb::list const& named) {
   for (nb::handle const one : named) {
     auto const pair = nb::cast<nb::tuple>(one);
     MutableColumn const& column = nb::cast<KeptMutableColumn const&>(pair[1]).column;
-    buffers.push_back({nb::cast<std::string>(pair[0]), column.data, column.count * column.width, column.place});
+    buffers.push_back(
+        {nb::cast<std::string>(pair[0]), column.data, column.count * column.width, column.place});
   }
   raise_unless_ok(without_gil([&] { return store.register_dense(buffers); }));
 }
 
 std::optional<std::uint64_t> restore_step(Store& store, std::uintptr_t stream) {
-  return value_or_raise(without_gil([&] { return store.restore_step(reinterpret_cast<CUstream_st*>(stream)); }));
+  return value_or_raise(
+      without_gil([&] { return store.restore_step(reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void write_step(Transaction& transaction, std::uint64_t step, std::uintptr_t stream) {
-  raise_unless_ok(without_gil([&] { return transaction.write_step(step, reinterpret_cast<CUstream_st*>(stream)); }));
+  raise_unless_ok(without_gil(
+      [&] { return transaction.write_step(step, reinterpret_cast<CUstream_st*>(stream)); }));
 }
 
 void commit(Transaction& transaction) {
@@ -152,10 +166,11 @@ void abort(Transaction& transaction) {
 
 /// `here`: on this thread, which has a transaction open that scans and verifications cannot name.
 nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit, bool here) {
-  auto page = value_or_raise(
-      long_call(!here && limit > kLongScan, {}, [&](Stop stop) { return store.scan(from, limit, stop); }));
+  auto page = value_or_raise(long_call(!here && limit > kLongScan, {},
+                                       [&](Stop stop) { return store.scan(from, limit, stop); }));
   return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
-                        to_numpy(std::move(page.values.offsets)), to_numpy(std::move(page.values.data)), page.next);
+                        to_numpy(std::move(page.values.offsets)),
+                        to_numpy(std::move(page.values.data)), page.next);
 }
 
 void snapshot(Store& store, std::string const& path, SnapshotOptions const& options) {
@@ -174,7 +189,8 @@ CacheReport load_cache(Store& store) {
   return value_or_raise(without_gil([&] { return store.load_cache(); }));
 }
 
-/// Calls that answer no Status, refused like the others in another process than the one that opened the store.
+/// Calls that answer no Status, refused like the others in another process than the one that opened
+/// the store.
 template <class F>
 auto here(F call) {
   return [call](Store& store) {
@@ -196,20 +212,22 @@ void bind_store(nb::module_& module) {
   nb::class_<Store> bound(module, "Store");
   bound.def_static("create", &create, nb::arg("path"), nb::arg("options"), nb::arg("open"))
       .def_static("open", &open, nb::arg("path"), nb::arg("options"))
-      .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"), nb::arg("open"))
-      .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0,
-           nb::arg("transaction") = nb::none())
-      .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0,
-           nb::arg("transaction") = nb::none())
-      .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("stream") = 0,
+      .def_static("restore", &restore, nb::arg("snapshot"), nb::arg("path"), nb::arg("options"),
+                  nb::arg("open"))
+      .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"),
+           nb::arg("stream") = 0, nb::arg("transaction") = nb::none())
+      .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"),
+           nb::arg("stream") = 0, nb::arg("transaction") = nb::none())
+      .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"),
+           nb::arg("stream") = 0, nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
+      .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"),
+           nb::arg("element"), nb::arg("statuses"), nb::arg("stream") = 0,
            nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
-      .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"), nb::arg("element"),
-           nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
-      .def("erase", &erase, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false,
-           nb::arg("transaction") = nb::none())
-      .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"), nb::arg("element"),
-           nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0, nb::arg("atomic") = false,
-           nb::arg("transaction") = nb::none())
+      .def("erase", &erase, nb::arg("keys"), nb::arg("statuses"), nb::arg("stream") = 0,
+           nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
+      .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"),
+           nb::arg("element"), nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0,
+           nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
       .def("begin", &begin, nb::arg("max_operations"))
       .def("register_dense", &register_dense, nb::arg("buffers"))
       .def("restore_step", &restore_step, nb::arg("stream") = 0)
@@ -242,7 +260,9 @@ NB_MODULE(_native, module) {
   bind_arrays(module);
   bind_store(module);
   module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
-  module.def("survives", [](perdure::Medium medium) { return perdure::survives(medium); }, nb::arg("medium"));
+  module.def(
+      "survives", [](perdure::Medium medium) { return perdure::survives(medium); },
+      nb::arg("medium"));
   module.attr("__version__") = nb::str(perdure::version().data(), perdure::version().size());
   module.attr("built_with_cuda") = PERDURE_PYTHON_WITH_CUDA != 0;
 }

@@ -1,5 +1,6 @@
-// What the records of the Python package say of themselves: NumPy-style docstrings, an attribute a field.
-// Invariant: a record's docstring lists its fields, all of them and in their order (python/tests/test_docs.py).
+// What the records of the Python package say of themselves: NumPy-style docstrings, an attribute a
+// field. Invariant: a record's docstring lists its fields, all of them and in their order
+// (python/tests/test_docs.py).
 #include "records.hpp"
 
 #include <string_view>
@@ -8,7 +9,8 @@ namespace perdure::python {
 
 namespace {
 
-constexpr char const* kSurvival = R"(Which events acknowledged operations outlive, and on whose word.
+constexpr char const* kSurvival =
+    R"(Which events acknowledged operations outlive, and on whose word.
 
 Attributes
 ----------
@@ -156,7 +158,8 @@ mirror_bytes : int
 residency_note : str
     What the mirror lacks, and why; empty where it lacks nothing.
 damage : str
-    Of a Dash index: what the counting met, so that `records` lacks some; empty where it met nothing.
+    Of a Dash index: what the counting met, so that `records` lacks some; empty where it met
+    nothing.
 cache_records : int
     Taken by the last load, or in the buckets that it took.
 cache_bytes : int

@@ -1,5 +1,5 @@
-// Records as text and as plain data; every enum, option struct and report of the public API, under the names C++ has
-// for them.
+// Records as text and as plain data; every enum, option struct and report of the public API, under
+// the names C++ has for them.
 #include "records.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -37,7 +37,8 @@ nb::object plain(nb::handle value) {
 
 /// One field as a person reads it: names of enums bare, text quoted.
 std::string shown_value(nb::handle value) {
-  nb::object const what = is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
+  nb::object const what =
+      is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
   return nb::cast<std::string>(what);
 }
 
@@ -48,7 +49,8 @@ Attributes
 ok
     The operation took effect.
 not_found
-    The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such pool.)
+    The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such
+    pool.)
 size_mismatch
     Operand and stored value differ in length.
 corrupt
@@ -70,7 +72,8 @@ void bind_batch_enums(nb::module_& module) {
       .value("no_space", KeyStatus::no_space)
       .value("too_large", KeyStatus::too_large)
       .value("not_tried", KeyStatus::not_tried);
-  nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic(), "What a mixed batch does with a key: see `Store.apply`.")
+  nb::enum_<OpKind>(module, "OpKind", nb::is_arithmetic(),
+                    "What a mixed batch does with a key: see `Store.apply`.")
       .value("get", OpKind::get)
       .value("put", OpKind::put)
       .value("erase", OpKind::erase)
@@ -96,7 +99,9 @@ void bind_store_enums(nb::module_& module) {
       .value("gphash", Index::gphash)
       .value("dash_eh", Index::dash_eh)
       .value("dash_lh", Index::dash_lh);
-  nb::enum_<Layout>(module, "Layout").value("word", Layout::word).value("in_place", Layout::in_place);
+  nb::enum_<Layout>(module, "Layout")
+      .value("word", Layout::word)
+      .value("in_place", Layout::in_place);
   nb::enum_<Residency>(module, "Residency")
       .value("automatic", Residency::automatic)
       .value("pm", Residency::pm)
@@ -183,7 +188,8 @@ void bind_value_type(nb::module_& module) {
       .def_prop_ro("dtype", &dtype_of)
       .def_prop_ro("extents", &extents_of)
       .def("__eq__", [](ValueType const& self, ValueType const& other) {
-        return self.kind == other.kind && self.element_bytes == other.element_bytes && self.rank == other.rank &&
+        return self.kind == other.kind && self.element_bytes == other.element_bytes &&
+               self.rank == other.rank &&
                std::equal(self.extents, self.extents + self.rank, other.extents);
       });
   nb::list names;
@@ -218,7 +224,8 @@ void bind_options(nb::module_& module) {
                    into(&CreateOptions::file, &FileOptions::force))
       .def_prop_rw("mode", from(&CreateOptions::file, &FileOptions::mode),
                    into(&CreateOptions::file, &FileOptions::mode))
-      .def_prop_rw("log_dir", from(&CreateOptions::log, &LogOptions::dir), into(&CreateOptions::log, &LogOptions::dir))
+      .def_prop_rw("log_dir", from(&CreateOptions::log, &LogOptions::dir),
+                   into(&CreateOptions::log, &LogOptions::dir))
       .def_prop_rw("log_bytes", from(&CreateOptions::log, &LogOptions::bytes),
                    into(&CreateOptions::log, &LogOptions::bytes))
       .def_rw("value_type", &CreateOptions::value_type);
@@ -277,13 +284,14 @@ void bind_shape(nb::module_& module) {
           [](Shape* self, std::uint32_t levels, std::uint32_t hashes, std::uint32_t slots) {
             new (self) Shape{levels, hashes, slots};
           },
-          nb::arg("levels") = Shape{}.levels, nb::arg("hashes") = Shape{}.hashes, nb::arg("slots") = Shape{}.slots)
+          nb::arg("levels") = Shape{}.levels, nb::arg("hashes") = Shape{}.hashes,
+          nb::arg("slots") = Shape{}.slots)
       .def_ro("levels", &Shape::levels)
       .def_ro("hashes", &Shape::hashes)
       .def_ro("slots", &Shape::slots)
       .def("__repr__", [](Shape const& self) {
-        return std::to_string(self.levels) + "L-" + std::to_string(self.hashes) + "H-" + std::to_string(self.slots) +
-               "S";
+        return std::to_string(self.levels) + "L-" + std::to_string(self.hashes) + "H-" +
+               std::to_string(self.slots) + "S";
       });
 }
 
@@ -392,7 +400,8 @@ std::string shown(std::string const& title, nb::handle record) {
   constexpr std::size_t kLine = 100;
   std::string on_one_line, on_several;
   for (nb::handle name : fields_of(record)) {
-    std::string const field = nb::cast<std::string>(name) + "=" + shown_value(nb::getattr(record, name));
+    std::string const field =
+        nb::cast<std::string>(name) + "=" + shown_value(nb::getattr(record, name));
     on_one_line += (on_one_line.empty() ? "" : ", ") + field;
     on_several += "\n    " + field + ",";
   }

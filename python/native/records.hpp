@@ -1,5 +1,6 @@
-// Plain C++ structs as read-only Python records: named fields, a repr that can be read, and `as_dict()`, plain data for
-// JSON. Invariant: whatever is a field is in all three, in the order of the fields.
+// Plain C++ structs as read-only Python records: named fields, a repr that can be read, and
+// `as_dict()`, plain data for JSON. Invariant: whatever is a field is in all three, in the order of
+// the fields.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +12,8 @@ namespace perdure::python {
 
 namespace nb = nanobind;
 
-/// A record's fields and what they hold, nested records included: numbers, strings, lists and dictionaries only.
+/// A record's fields and what they hold, nested records included: numbers, strings, lists and
+/// dictionaries only.
 nb::dict as_dict(nb::handle record);
 /// The title and the fields, on one line where they are few, else a line each.
 std::string shown(std::string const& title, nb::handle record);
@@ -23,8 +25,10 @@ template <class T>
 class Record {
  public:
   Record(nb::module_& module, char const* name) : class_(module, name, doc_of(name)) {
-    class_.def("__repr__", [title = std::string(name)](nb::handle self) { return shown(title, self); });
-    class_.def("as_dict", &as_dict, "The fields as plain data, for JSON: names of enums, dictionaries of records.");
+    class_.def("__repr__",
+               [title = std::string(name)](nb::handle self) { return shown(title, self); });
+    class_.def("as_dict", &as_dict,
+               "The fields as plain data, for JSON: names of enums, dictionaries of records.");
   }
 
   template <class Field>

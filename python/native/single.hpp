@@ -1,4 +1,5 @@
-// One record at a time, by its bytes: what `store[key]` and the command line call. No array is made on the way.
+// One record at a time, by its bytes: what `store[key]` and the command line call. No array is made
+// on the way.
 #pragma once
 
 #include <nanobind/nanobind.h>

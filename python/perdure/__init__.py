@@ -1,6 +1,7 @@
 """Perdure: a durable key-value store that CPU SIMD warps and GPU kernels read and write themselves.
 
-`create`, `open` and `restore` make a `Store`; batches of arrays go in and out of it, each key with a status:
+`create`, `open` and `restore` make a `Store`; batches of arrays go in and out of it, each key with
+a status:
 
 >>> import numpy as np
 >>> import perdure
@@ -10,7 +11,8 @@
 >>> values.shape, bool(found.all())
 ((10, 32), True)
 
-What fails raises a class of `perdure.Error`. Recoveries, repairs, losses and fallbacks are told to the logger
+What fails raises a class of `perdure.Error`. Recoveries, repairs, losses and fallbacks are told to
+the logger
 "perdure", which prints nothing unless it is given a handler (`logging.getLogger("perdure")`).
 `perdure.typing` has the types of what is taken, for annotations.
 """

@@ -1,9 +1,9 @@
 """Arrays of any library as columns of bytes: NumPy, anything with `__dlpack__`, Arrow, short lists.
 
-Invariant: contiguous arrays of the pool's widths are not copied on the way to the engine. Copied are Python
-lists, arrays of Python objects and of text, slices with strides, integer keys narrower than the pool's, and
-Arrow arrays whose chunks or types must be joined; outputs never. Whatever does not fit is refused with the
-argument's name, what was expected, and the way out.
+Invariant: contiguous arrays of the pool's widths are not copied on the way to the engine. Copied
+are Python lists, arrays of Python objects and of text, slices with strides, integer keys narrower
+than the pool's, and Arrow arrays whose chunks or types must be joined; outputs never. Whatever does
+not fit is refused with the argument's name, what was expected, and the way out.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _dlpack_device(name: str, array: Any) -> tuple[str, int]:
     if int(kind) in (_CUDA, _CUDA_MANAGED):
         return "cuda", int(number)
     raise TypeError(
-        f"{name}: the array lies on DLPack device type {int(kind)}; copy it to the host or to a CUDA device"
+        f"{name}: the array lies on DLPack device type {int(kind)}; copy it to the host or to a "
+        "CUDA device"
     )
 
 
@@ -118,7 +119,8 @@ def stream_of(stream: Any, *arrays: Any) -> int:
         handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
         if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
             raise TypeError(
-                f"stream: {stream!r} is neither a cudaStream_t as an integer nor a PyTorch or CuPy stream"
+                f"stream: {stream!r} is neither a cudaStream_t as an integer nor a PyTorch or "
+                "CuPy stream"
             )
         return handle or _LEGACY_STREAM
     on_gpu = next((array for array in arrays if _on_cuda(array)), None)
@@ -131,13 +133,15 @@ def stream_of(stream: Any, *arrays: Any) -> int:
 def _refuse_scalar(name: str, array: Any) -> None:
     if isinstance(array, str | bytes | int | float):
         raise TypeError(
-            f"{name}: {type(array).__name__} is one element, not an array; pass a list, [{name[:-1]}]"
+            f"{name}: {type(array).__name__} is one element, not an array; pass a list, "
+            f"[{name[:-1]}]"
         )
 
 
 def _not_contiguous(name: str, shape: tuple[int, ...]) -> ValueError:
     return ValueError(
-        f"{name}: the array of shape {shape} is not C-contiguous; pass np.ascontiguousarray({name}) or"
+        f"{name}: the array of shape {shape} is not C-contiguous; pass "
+        f"np.ascontiguousarray({name}) or"
         " its like"
     )
 
@@ -173,10 +177,14 @@ def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
     if writable and not array.flags.writeable:
         raise ValueError(f"{name}: the array is read-only; pass one that can be written")
     octets = (
-        array.reshape(-1).view(np.uint8) if array.dtype.itemsize and array.size else np.empty(0, np.uint8)
+        array.reshape(-1).view(np.uint8)
+        if array.dtype.itemsize and array.size
+        else np.empty(0, np.uint8)
     )
     native = _native.Array(octets, writable)
-    return Rows(native, array.shape, _dtype_name(array.dtype), array.dtype.itemsize, "cpu", 0, "numpy")
+    return Rows(
+        native, array.shape, _dtype_name(array.dtype), array.dtype.itemsize, "cpu", 0, "numpy"
+    )
 
 
 def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
@@ -206,10 +214,14 @@ def _dlpack_rows(name: str, array: Any, stream: int, writable: bool, store_devic
     except (RuntimeError, TypeError) as refused:
         if not writable:
             raise TypeError(f"{name}: this DLPack array cannot be read: {refused}") from refused
-        raise ValueError(f"{name}: the array is read-only; pass one that can be written") from refused
+        raise ValueError(
+            f"{name}: the array is read-only; pass one that can be written"
+        ) from refused
     if not native.contiguous:
         raise _not_contiguous(name, native.shape)
-    return Rows(native, native.shape, native.dtype, native.itemsize, device, number, _library(array))
+    return Rows(
+        native, native.shape, native.dtype, native.itemsize, device, number, _library(array)
+    )
 
 
 def _lends(array: Any) -> bool:
@@ -224,18 +236,22 @@ def rows(name: str, array: Any, stream: int, store_device: str, *, writable: boo
     elif _lends(array):
         seen = _dlpack_rows(name, array, stream, writable, store_device)
     elif (
-        hasattr(array, "__array__") or isinstance(array, memoryview | bytearray) or _library(array) == "array"
+        hasattr(array, "__array__")
+        or isinstance(array, memoryview | bytearray)
+        or _library(array) == "array"
     ):
         seen = _numpy_rows(name, np.asarray(array), writable)
     else:
         raise TypeError(
-            f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, JAX,"
+            f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, "
+            "JAX,"
             " anything with"
             " __dlpack__), an Arrow array, or a list of bytes"
         )
     if not seen.shape:
         raise ValueError(
-            f"{name}: the array has no dimensions; pass one row a key, for example {name}.reshape(1)"
+            f"{name}: the array has no dimensions; pass one row a key, for example "
+            f"{name}.reshape(1)"
         )
     return seen
 
@@ -248,7 +264,8 @@ def _joined(name: str, items: Sequence[Any], width: int) -> np.ndarray[Any, Any]
     wrong = next((row for row, item in enumerate(octets) if len(item) != width), None)
     if wrong is not None:
         raise ValueError(
-            f"{name}: element {wrong} has {len(octets[wrong])} bytes, but this pool's {name} have {width}"
+            f"{name}: element {wrong} has {len(octets[wrong])} bytes, but this pool's {name} "
+            f"have {width}"
         )
     return np.frombuffer(b"".join(octets), np.uint8).reshape(len(octets), width)
 
@@ -256,11 +273,14 @@ def _joined(name: str, items: Sequence[Any], width: int) -> np.ndarray[Any, Any]
 def _integers(name: str, items: Sequence[int], width: int) -> np.ndarray[Any, Any]:
     if width not in INTEGER_WIDTHS:
         raise TypeError(
-            f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes of that"
+            f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes "
+            "of that"
             " length"
         )
     bits = 8 * width
-    wrong = next((row for row, item in enumerate(items) if not -(1 << (bits - 1)) <= item < 1 << bits), None)
+    wrong = next(
+        (row for row, item in enumerate(items) if not -(1 << (bits - 1)) <= item < 1 << bits), None
+    )
     if wrong is not None:
         raise ValueError(f"{name}: element {wrong} ({items[wrong]}) does not fit in {width} bytes")
     mask = (1 << bits) - 1
@@ -289,7 +309,8 @@ def _example(width: int) -> str:
 def _check_width(name: str, seen: Rows, width: int | None) -> None:
     if width is not None and seen.row_bytes != width:
         raise ValueError(
-            f"{name}: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's {name}"
+            f"{name}: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this "
+            f"pool's {name}"
             f" have {width};"
             f" pass rows of {width} bytes, for example {_example(width)}"
         )
@@ -317,11 +338,13 @@ def one_row(value: Any) -> Any:
 
 
 def _as_items(array: Any) -> Any:
-    """Arrays of Python objects and of text as lists, for their own bytes would mean nothing elsewhere; any
-    sequence of items, a range or a deque, too."""
+    """Arrays of Python objects and of text as lists, for their own bytes would mean nothing
+    elsewhere; any sequence of items, a range or a deque, too."""
     if isinstance(array, np.ndarray):
         return array.tolist() if array.dtype.kind in "OU" else array
-    holds_items = isinstance(array, Sequence) and not isinstance(array, str | bytes | bytearray | memoryview)
+    holds_items = isinstance(array, Sequence) and not isinstance(
+        array, str | bytes | bytearray | memoryview
+    )
     return list(array) if holds_items and _library(array) != "array" else array
 
 
@@ -329,7 +352,12 @@ def _widened(array: Any, width: int | None) -> Any:
     """Integer keys narrower than the pool's, as wide as those."""
     kind = str(getattr(array, "dtype", "")).rpartition(".")[2]  # torch.int32, int32
     match = re.fullmatch(r"(u?int)(8|16|32)", kind)
-    if match is None or width not in (2, 4, 8) or int(match[2]) >= 8 * width or len(array.shape) != 1:
+    if (
+        match is None
+        or width not in (2, 4, 8)
+        or int(match[2]) >= 8 * width
+        or len(array.shape) != 1
+    ):
         return array
     wide = f"{match[1]}{8 * width}"
     if _library(array) == "torch":
@@ -340,7 +368,9 @@ def _widened(array: Any, width: int | None) -> Any:
 def _input(name: str, array: Any, width: int | None, stream: int, device: str) -> Input:
     array = _as_items(array)
     if width is None and isinstance(array, np.ndarray) and array.dtype.kind == "S":
-        array = array.tolist()  # without NumPy's padding, which is no part of what the elements hold
+        array = (
+            array.tolist()
+        )  # without NumPy's padding, which is no part of what the elements hold
     if isinstance(array, list):
         array = _from_list(name, array, width)
     if _arrow.is_arrow(array):
@@ -362,7 +392,9 @@ def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input
     return given
 
 
-def values_input(name: str, array: Any, width: int | None, count: int, stream: int, device: str) -> Input:
+def values_input(
+    name: str, array: Any, width: int | None, count: int, stream: int, device: str
+) -> Input:
     given = _input(name, array, width, stream, device)
     if given.count != count:
         raise ValueError(f"{name}: {given.count} rows for {count} keys; pass one row a key")
@@ -372,14 +404,16 @@ def values_input(name: str, array: Any, width: int | None, count: int, stream: i
 def output(array: Any, width: int, count: int, stream: int, device: str) -> _native.MutableColumn:
     if isinstance(array, list | tuple) or _arrow.is_arrow(array):
         raise TypeError(
-            f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave out= away"
+            f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave "
+            "out= away"
         )
     seen = rows("out", array, stream, device, writable=True)
     if seen.count != count:
         raise ValueError(f"out: {seen.count} rows for {count} keys; pass one row a key")
     if seen.row_bytes != width:
         raise ValueError(
-            f"out: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's values"
+            f"out: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's "
+            "values"
             f" have {width};"
             f" pass rows of {width} bytes, for example {_example(width)}"
         )
@@ -394,7 +428,8 @@ def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableCol
         seen = _dlpack_rows(name, array, stream, True, device)
     else:
         raise TypeError(
-            f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a NumPy array,"
+            f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a "
+            "NumPy array,"
             " or a writable one with __dlpack__ (CuPy, PyTorch)"
         )
     return _native.MutableColumn.fixed(seen.native, 1, math.prod(seen.shape) * seen.itemsize)
@@ -438,7 +473,9 @@ def _torch_zeros(like: Rows, count: int, width: int, dtype: Any, shape: Any) -> 
 def _cupy_zeros(like: Rows, count: int, width: int, dtype: Any, shape: Any) -> Any:
     cupy: Any = sys.modules["cupy"]
     with cupy.cuda.Device(like.device_id):
-        return cupy.zeros((count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype=dtype)
+        return cupy.zeros(
+            (count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype=dtype
+        )
 
 
 def zeros(like: Rows | None, count: int, width: int, dtype: Any, shape: Any) -> Any:
@@ -451,13 +488,16 @@ def zeros(like: Rows | None, count: int, width: int, dtype: Any, shape: Any) -> 
         if like.library == "cupy":
             return _cupy_zeros(like, count, width, dtype, shape)
         raise TypeError(
-            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a PyTorch"
+            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a "
+            "PyTorch"
             " tensor)"
         )
     return np.zeros((count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype)
 
 
-def as_rows(octets: np.ndarray[Any, Any], count: int, width: int, dtype: Any, shape: Any, what: str) -> Any:
+def as_rows(
+    octets: np.ndarray[Any, Any], count: int, width: int, dtype: Any, shape: Any, what: str
+) -> Any:
     """Bytes the engine handed over, seen as rows of a dtype."""
     kind = np.dtype(np.uint8 if dtype is None else dtype)
     return octets.view(kind).reshape(count, *_row_shape(shape, kind.itemsize, width, what))

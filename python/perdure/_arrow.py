@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def is_arrow(array: Any) -> bool:
-    """A pyarrow array, or one of a library that speaks Arrow's C interface (Polars, for example)."""
+    """A pyarrow array, or one of a library that speaks Arrow's C interface (Polars, for
+    example)."""
     if isinstance(array, np.ndarray):
         return False
     return hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__")
@@ -58,7 +59,9 @@ def is_variable(array: pa.Array) -> bool:
     )
 
 
-def offsets_and_data(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def offsets_and_data(
+    array: pa.LargeBinaryArray,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """The two buffers of a large_binary array without nulls, not copied."""
     _, offsets, data = array.buffers()
     if offsets is None or len(array) == 0:
@@ -68,16 +71,23 @@ def offsets_and_data(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64],
 
 
 def fixed_rows(name: str, array: pa.Array, width: int | None) -> npt.NDArray[Any]:
-    """A normalised array as NumPy rows: byte strings of one length, numbers, fixed-size lists of them."""
+    """A normalised array as NumPy rows: byte strings of one length, numbers, fixed-size lists of
+    them."""
     import pyarrow as pa
 
     if is_variable(array):
-        assert width is not None  # callers keep varying lengths as they are in a pool of varying lengths
+        assert (
+            width is not None
+        )  # callers keep varying lengths as they are in a pool of varying lengths
         return _equal_lengths(name, array, width)
     if pa.types.is_fixed_size_binary(array.type):
-        octets = np.frombuffer(array.buffers()[1], np.uint8) if len(array) else np.empty(0, np.uint8)
+        octets = (
+            np.frombuffer(array.buffers()[1], np.uint8) if len(array) else np.empty(0, np.uint8)
+        )
         size = array.type.byte_width
-        return octets[array.offset * size : (array.offset + len(array)) * size].reshape(len(array), size)
+        return octets[array.offset * size : (array.offset + len(array)) * size].reshape(
+            len(array), size
+        )
     if pa.types.is_fixed_size_list(array.type):
         flat = fixed_rows(name, normalise(name, array.flatten()), width)
         return flat.reshape(len(array), array.type.list_size, *flat.shape[1:])
@@ -85,7 +95,8 @@ def fixed_rows(name: str, array: pa.Array, width: int | None) -> npt.NDArray[Any
         numbers: npt.NDArray[Any] = array.to_numpy()
         return numbers
     raise TypeError(
-        f"{name}: Arrow type {array.type} has no fixed bytes; pass integers, floats, binary or string"
+        f"{name}: Arrow type {array.type} has no fixed bytes; pass integers, floats, binary or "
+        "string"
     )
 
 
@@ -96,7 +107,8 @@ def _equal_lengths(name: str, array: pa.LargeBinaryArray, width: int) -> npt.NDA
     if wrong.size:
         row = int(wrong[0])
         raise ValueError(
-            f"{name}: element {row} has {int(lengths[row])} bytes, but this pool's {name} have {width}"
+            f"{name}: element {row} has {int(lengths[row])} bytes, but this pool's {name} have "
+            f"{width}"
         )
     return data[int(ends[0]) : int(ends[-1])].reshape(len(array), width)
 
@@ -109,10 +121,12 @@ def from_list(name: str, items: Sequence[Any]) -> pa.Array:
 
 
 def to_array(
-    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], found: npt.NDArray[np.bool_] | None = None
+    offsets: npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],
+    found: npt.NDArray[np.bool_] | None = None,
 ) -> Any:
-    """The engine's byte strings as a pyarrow.LargeBinaryArray (pyarrow has no types), not copied; null where
-    `found` is false."""
+    """The engine's byte strings as a pyarrow.LargeBinaryArray (pyarrow has no types), not copied;
+    null where `found` is false."""
     import pyarrow as pa
 
     validity = None

@@ -43,17 +43,17 @@ class Batches(Columns):
         Parameters
         ----------
         keys : array of shape (n,) or (n, ...), list, or one key
-            A row a key, `key_bytes` long: integers or bytes, never floats. Arrays of NumPy, CuPy, PyTorch
-            and JAX, Arrow arrays, lists of bytes, str or int. Where keys vary in length: an Arrow array of
-            binary or string, or a list.
+            A row a key, `key_bytes` long: integers or bytes, never floats. Arrays of NumPy, CuPy,
+            PyTorch and JAX, Arrow arrays, lists of bytes, str or int. Where keys vary in length: an
+            Arrow array of binary or string, or a list.
         out : writable array of n rows, optional
             Takes the values, of whatever dtype; rows of absent keys are left as they are.
         dtype : dtype, by default the pool's, or uint8
-            Of the array that is made where `out` is not given. Where the pool knows its values' dtype, it is
-            that one, or uint8 for their bytes; so it is with `out`.
+            Of the array that is made where `out` is not given. Where the pool knows its values'
+            dtype, it is that one, or uint8 for their bytes; so it is with `out`.
         shape : tuple of int, optional
-            Of one of its rows; by default the pool's, or (value_bytes / itemsize,). `()` makes a plain column
-            of shape (n,).
+            Of one of its rows; by default the pool's, or (value_bytes / itemsize,). `()` makes a
+            plain column of shape (n,).
         stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
             Where device arrays are being made ready; by default their library's current stream.
         check : bool
@@ -62,10 +62,11 @@ class Batches(Columns):
         Returns
         -------
         Result
-            `values, found, statuses`: `values` is `out`, or an array of shape (n, *shape) of the keys'
-            library, zero where a key is absent; where values vary in length a pyarrow.LargeBinaryArray,
-            null where a key is absent. `found` is bool of shape (n,), `statuses` uint8 of shape (n,). For one
-            key instead of an array each of them is one element.
+            `values, found, statuses`: `values` is `out`, or an array of shape (n, *shape) of the
+            keys' library, zero where a key is absent; where values vary in length a
+            pyarrow.LargeBinaryArray, null where a key is absent. `found` is bool of shape (n,),
+            `statuses` uint8 of shape (n,). For one key instead of an array each of them is one
+            element.
 
         Raises
         ------
@@ -88,7 +89,9 @@ class Batches(Columns):
         'not_found'
         """
         if _arrays.is_scalar(keys):
-            return first(self.get([keys], out=out, dtype=dtype, shape=shape, stream=stream, check=check))
+            return first(
+                self.get([keys], out=out, dtype=dtype, shape=shape, stream=stream, check=check)
+            )
         handle = _arrays.stream_of(stream, keys, out)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         statuses = np.zeros(given.count, np.uint8)
@@ -119,10 +122,11 @@ class Batches(Columns):
         keys : array of shape (n,) or (n, ...), list, or one key
             As in `get`. Of a key that comes twice the last value stays.
         values : array of n rows, list, or the value of one key
-            Of any dtype and shape whose rows are `value_bytes` long. Where the pool knows their dtype and
-            shape: of these, or of another dtype whose numbers this one holds exactly; lists of floats round;
-            bytes as long as a value are taken as they are. Where values vary in length: an Arrow
-            array of binary or string, or a list of bytes or str.
+            Of any dtype and shape whose rows are `value_bytes` long. Where the pool knows their
+            dtype and
+            shape: of these, or of another dtype whose numbers this one holds exactly; lists of
+            floats round; bytes as long as a value are taken as they are. Where values vary in
+            length: an Arrow array of binary or string, or a list of bytes or str.
         atomic : bool
             The batch takes effect whole or not at all, whatever happens meanwhile (layout "word").
         stream, check
@@ -131,16 +135,16 @@ class Batches(Columns):
         Returns
         -------
         Outcome
-            `done, statuses`: `done` is bool of shape (n,), `statuses` uint8 of shape (n,). What is done is
-            durable when the call returns.
+            `done, statuses`: `done` is bool of shape (n,), `statuses` uint8 of shape (n,). What is
+            done is durable when the call returns.
 
         Raises
         ------
         TypeError, ValueError
             A dtype, shape or device does not fit the pool; nothing was written.
         InvalidArgument
-            With `check`: a key or value is too long for the pool, and the others took effect. Always: the
-            store is read-only.
+            With `check`: a key or value is too long for the pool, and the others took effect.
+            Always: the store is read-only.
         NoSpace
             The pool could not grow. `.outcome` says which keys took effect.
         Unsupported
@@ -159,7 +163,9 @@ class Batches(Columns):
         [b'second', None]
         """
         if _arrays.is_scalar(keys):
-            return first(self.put([keys], self._one_row(values), atomic=atomic, stream=stream, check=check))
+            return first(
+                self.put([keys], self._one_row(values), atomic=atomic, stream=stream, check=check)
+            )
         handle = _arrays.stream_of(stream, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = self._rows("values", values, given.count, handle)
@@ -190,10 +196,11 @@ class Batches(Columns):
         keys : array of shape (n,) or (n, ...), list, or one key
             As in `get`. A key that comes twice is updated twice, in array order.
         operands : array of n rows, list, or the operand of one key
-            Rows as long as the values. Their dtype says what the values hold: uint8, int32, uint32, int64,
-            uint64, float32 or float64.
+            Rows as long as the values. Their dtype says what the values hold: uint8, int32, uint32,
+            int64, uint64, float32 or float64.
         op : {"add", "min", "max", "replace"}
-            Integers wrap around. "min" and "max" treat NaN as NumPy's minimum and maximum do: it stays.
+            Integers wrap around. "min" and "max" treat NaN as NumPy's minimum and maximum do: it
+            stays.
         element : dtype, optional
             What the values hold, where the operands are bytes, and the pool does not know it.
         atomic, stream, check
@@ -227,7 +234,9 @@ class Batches(Columns):
         if _arrays.is_scalar(keys):
             row = self._one_row(operands)
             return first(
-                self.update([keys], row, op, element=element, atomic=atomic, stream=stream, check=check)
+                self.update(
+                    [keys], row, op, element=element, atomic=atomic, stream=stream, check=check
+                )
             )
         handle = _arrays.stream_of(stream, keys, operands)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
@@ -283,5 +292,7 @@ class Batches(Columns):
             "erase",
             (given,),
             check,
-            lambda statuses: self._engine.erase(given.column, statuses, handle, atomic, self._mine()),
+            lambda statuses: self._engine.erase(
+                given.column, statuses, handle, atomic, self._mine()
+            ),
         )

@@ -1,7 +1,7 @@
 """Arguments as the engine takes them: whole numbers, lengths, permissions, flags, names.
 
-Invariant: what cannot be raises TypeError or ValueError that begins with the argument's name, before the
-engine is called; nothing is guessed from another type.
+Invariant: what cannot be raises TypeError or ValueError that begins with the argument's name,
+before the engine is called; nothing is guessed from another type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def size(name: str, number: Any) -> int:
 def width(name: str, number: Any) -> int:
     """A fixed length in bytes; 0 for None, which is varying length."""
     if size(name, number) >= 1 << 32:
-        raise ValueError(f"{name}: {number} is out of range; pass less than 2^32, or None for varying length")
+        raise ValueError(
+            f"{name}: {number} is out of range; pass less than 2^32, or None for varying length"
+        )
     return size(name, number)
 
 
@@ -51,7 +53,9 @@ def named(name: str, value: Any, kind: Any) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, str) or value not in kind.__members__:
-        raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}")
+        raise ValueError(
+            f"{name}: {value!r} is not one of {', '.join(map(repr, kind.__members__))}"
+        )
     return kind[value]
 
 

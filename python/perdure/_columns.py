@@ -26,7 +26,11 @@ class Columns(Handle):
     """Parts of the batches of a store."""
 
     def _write(
-        self, call: str, columns: tuple[_arrays.Input, ...], check: bool, run: Callable[[Statuses], None]
+        self,
+        call: str,
+        columns: tuple[_arrays.Input, ...],
+        check: bool,
+        run: Callable[[Statuses], None],
     ) -> Outcome:
         statuses = np.zeros(columns[0].count, np.uint8)
 
@@ -63,5 +67,7 @@ class Columns(Handle):
         if out is None:
             out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
         elif dtype is not None or shape is not None:
-            raise ValueError("out: has its own dtype and shape; pass either out=, or dtype= and shape=")
+            raise ValueError(
+                "out: has its own dtype and shape; pass either out=, or dtype= and shape="
+            )
         return out, _arrays.output(out, self._value_width, keys.count, stream, self._device)

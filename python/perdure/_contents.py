@@ -1,9 +1,9 @@
-"""Contents of replayed values: made from the key, a version and the length, so that they can be made
-again and compared without having been kept.
+"""Contents of replayed values: made from the key, a version and the length, so that they can be
+made again and compared without having been kept.
 
-Invariant: the bytes of a value depend on nothing but (key, version, length), on every machine. A value
-that was torn, truncated, swapped with another key's or left over from another version differs from its
-making with probability 1 - 2^-64 a word.
+Invariant: the bytes of a value depend on nothing but (key, version, length), on every machine. A
+value that was torn, truncated, swapped with another key's or left over from another version differs
+from its making with probability 1 - 2^-64 a word.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def mix(words: npt.ArrayLike) -> Words:
 
 
 def seeds_of(keys: pa.Array) -> Words:
-    """One word a key: of an integer its mix, of a byte string a multilinear hash (keys are not empty)."""
+    """One word a key: of an integer its mix, of a byte string a multilinear hash (keys are not
+    empty)."""
     if pa.types.is_uint64(keys.type):
         return mix(keys.to_numpy(zero_copy_only=True) + _GOLDEN)
     offsets, data = buffers(keys)
@@ -95,7 +96,8 @@ def lengths_of(array: pa.LargeBinaryArray) -> Lengths:
 
 
 def differing(left: pa.LargeBinaryArray, right: pa.LargeBinaryArray) -> npt.NDArray[np.intp]:
-    """The rows in which two arrays of equal lengths differ; a null differs from everything but a null."""
+    """The rows in which two arrays of equal lengths differ; a null differs from everything but a
+    null."""
     absent = left.is_null().to_numpy(zero_copy_only=False)
     unlike = absent != right.is_null().to_numpy(zero_copy_only=False)
     (left_ends, left_data), (right_ends, right_data) = buffers(left), buffers(right)

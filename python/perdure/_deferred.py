@@ -1,5 +1,5 @@
-"""Modules that are imported when something of them is first used: importing the package, and commands on
-single records, do not wait for NumPy."""
+"""Modules that are imported when something of them is first used: importing the package, and
+commands on single records, do not wait for NumPy."""
 
 from __future__ import annotations
 

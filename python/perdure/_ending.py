@@ -29,10 +29,13 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _handling(
     numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Where a signal is ignored (nohup) it stays so; in other threads than the first nothing can be set."""
+    """Where a signal is ignored (nohup) it stays so; in other threads than the first nothing can be
+    set."""
     first = threading.current_thread() is threading.main_thread()
     before = {
-        one: signal.getsignal(one) for one in numbers if first and signal.getsignal(one) != signal.SIG_IGN
+        one: signal.getsignal(one)
+        for one in numbers
+        if first and signal.getsignal(one) != signal.SIG_IGN
     }
     for one in before:
         signal.signal(one, handler)
@@ -60,8 +63,8 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 
 def run_program(command: Sequence[Any], **how: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Where this process is to end first, the program is asked to, and removes
-    its files itself: subprocess.run would kill it."""
+    """Runs a program to its end. Where this process is to end first, the program is asked to, and
+    removes its files itself: subprocess.run would kill it."""
     with _handling(_ENDINGS, _end), subprocess.Popen(command, text=True, **how) as process:
         try:
             out, err = process.communicate()

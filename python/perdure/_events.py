@@ -1,10 +1,11 @@
 """What a store did that its caller may not have asked for, told to the logger `perdure`.
 
-ERROR: acknowledged data is lost or damaged. WARNING: something was dropped or mended, or room is too little.
-INFO: a recovery went well, or a log goes a slower way. DEBUG: what the caller learns anyway, by an exception
-or a status. Nothing is printed: whoever wants to see it adds a handler.
-Invariant: Python's logging is imported once there is something to tell, for it takes as long as half of
-perdure does.
+ERROR: acknowledged data is lost or damaged. WARNING: something was dropped or mended, or room is
+too little.
+INFO: a recovery went well, or a log goes a slower way. DEBUG: what the caller learns anyway, by an
+exception or a status. Nothing is printed: whoever wants to see it adds a handler.
+Invariant: Python's logging is imported once there is something to tell, for it takes as long as
+half of perdure does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ else:
 
 @contextmanager
 def refusals() -> Generator[None, None, None]:
-    """Tells what opening or making a pool raises: damage as an error, whatever the caller does about it."""
+    """Tells what opening or making a pool raises: damage as an error, whatever the caller does
+    about it."""
     try:
         yield
     except errors.Corrupt as damage:
@@ -94,5 +96,6 @@ def full(refusal: errors.NoSpace) -> None:
 
 
 def failed_keys(path: str, what: str, *, damaged: bool) -> None:
-    """Tells of keys that a call refused, or whose records are damaged, for statuses may go unread."""
+    """Tells of keys that a call refused, or whose records are damaged, for statuses may go
+    unread."""
     (_log.error if damaged else _log.debug)("%s: %s", path, what)

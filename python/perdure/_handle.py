@@ -29,7 +29,9 @@ class Handle:
     def _engine(self) -> _native.Store:
         native = self._native
         if native is None:
-            raise errors.Closed(f"pool {self._path}: this store is closed; open it again with perdure.open")
+            raise errors.Closed(
+                f"pool {self._path}: this store is closed; open it again with perdure.open"
+            )
         return native
 
     def _mine(self) -> _native.Transaction | None:
@@ -41,7 +43,9 @@ class Handle:
         limits = self._engine.stats()
         if key_bytes > limits.max_key_bytes:
             return f"the key has {key_bytes} bytes, at most {limits.max_key_bytes} fit in a record"
-        return f"the value has {value_bytes} bytes, at most {limits.max_value_bytes} fit in a record"
+        return (
+            f"the value has {value_bytes} bytes, at most {limits.max_value_bytes} fit in a record"
+        )
 
     def _page(self, cursor: _native.ScanCursor, limit: int) -> Any:
         """A page of a scan: offsets and bytes of keys, of values, and where to go on."""

@@ -1,6 +1,7 @@
 """Mixed batches: gets, puts, updates and erases of one call.
 
-Invariant: as of all batches (perdure._batches), and operations on one key take effect in array order.
+Invariant: as of all batches (perdure._batches), and operations on one key take effect in array
+order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from perdure import _arrays, _operands
     from perdure.typing import Array, DType, Keys, Kinds, RowShape, Stream, Values
 else:
-    np, _arrays, _operands = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._operands")
+    np, _arrays, _operands = (
+        Deferred("numpy"),
+        Deferred("perdure._arrays"),
+        Deferred("perdure._operands"),
+    )
 
 
 class Mixed(Columns):
@@ -60,14 +65,14 @@ class Mixed(Columns):
         Returns
         -------
         Result
-            `values, found, statuses`; `values` is None, or `out`, where the batch gets nothing. `found` is
-            true where the operation took effect.
+            `values, found, statuses`; `values` is None, or `out`, where the batch gets nothing.
+            `found` is true where the operation took effect.
 
         Raises
         ------
         TypeError, ValueError
-            A dtype, shape or device does not fit the pool, `values` lacks, or gets are asked of a pool whose
-            values vary in length; nothing was done.
+            A dtype, shape or device does not fit the pool, `values` lacks, or gets are asked of a
+            pool whose values vary in length; nothing was done.
         InvalidArgument, Corrupt, NoSpace, Unsupported, Closed
             As in `put` and `update`.
 
@@ -76,7 +81,8 @@ class Mixed(Columns):
         >>> import numpy as np, perdure
         >>> store = perdure.create("memfd:apply", key_bytes=8, value_bytes=8)
         >>> kinds = ["put", "get", "erase", "get"]
-        >>> values, found, _ = store.apply([1, 1, 1, 1], kinds, np.array([7, 0, 0, 0]), dtype=np.int64)
+        >>> values, found, _ = store.apply([1, 1, 1, 1], kinds, np.array([7, 0, 0, 0]),
+        ...                                dtype=np.int64)
         >>> values[1].tolist(), found.tolist()
         ([7], [True, True, True, False])
         """
@@ -115,7 +121,8 @@ class Mixed(Columns):
             return out, _native.MutableColumn.empty()
         if self._value_width is None:
             raise ValueError(
-                "kinds: a mixed batch cannot get values of varying length; call get() for those keys"
+                "kinds: a mixed batch cannot get values of varying length; call get() for those "
+                "keys"
             )
         return self._destination(keys, out, dtype, shape, stream)
 

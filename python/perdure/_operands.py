@@ -1,6 +1,7 @@
 """What a batch does: the kinds of its operations, and the type of what an update combines.
 
-Invariant: what the engine is told is a member of its enums, or the call was refused by the argument's name.
+Invariant: what the engine is told is a member of its enums, or the call was refused by the
+argument's name.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -
     if rmw is _native.Rmw.replace:
         return _native.Element.uint8  # bytes are replaced as they are
     if element is None and rows.rows is None:
-        raise TypeError(f"element: {name} are byte strings; say what they hold, for example element='int64'")
+        raise TypeError(
+            f"element: {name} are byte strings; say what they hold, for example element='int64'"
+        )
     given = rows.rows.dtype if element is None and rows.rows is not None else np.dtype(element).name
     if given not in _native.Element.__members__:
         known = ", ".join(_native.Element.__members__)
-        raise TypeError(f"{name}: cannot {rmw.name} elements of {given}; use one of {known}, or element=")
+        raise TypeError(
+            f"{name}: cannot {rmw.name} elements of {given}; use one of {known}, or element="
+        )
     return _native.Element[given]
 
 

@@ -1,10 +1,10 @@
 """Files that the package's own Python writes: results as JSON, exports, plots. For pools, logs and
 snapshots the engine decides likewise (src/pm/named_file.hpp).
 
-Invariants: nothing is replaced unasked; with `overwrite` a file of the same kind is, with `force` any
-regular file; never what the command reads, however it is called, nor a file that somebody has locked, as
-open pools are. It is settled before the command does anything, and once more at the end. A file has its
-name only once it is whole.
+Invariants: nothing is replaced unasked; with `overwrite` a file of the same kind is, with `force`
+any regular file; never what the command reads, however it is called, nor a file that somebody has
+locked, as open pools are. It is settled before the command does anything, and once more at the end.
+A file has its name only once it is whole.
 """
 
 from __future__ import annotations
@@ -94,15 +94,20 @@ class Output:
 
     @contextmanager
     def writing(self) -> Iterator[Path]:
-        """A path to write to. The file has its own name once the block ends; where it raised none is left."""
+        """A path to write to. The file has its own name once the block ends; where it raised none
+        is left."""
         unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}.unfinished")
         try:
             unfinished.unlink(missing_ok=True)  # of a process that died with this one's number
-            os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+            os.close(
+                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            )
             yield unfinished
             self._give_name(unfinished)
         except OSError as error:
-            if isinstance(error, BrokenPipeError) or str(error.filename or unfinished) != str(unfinished):
+            if isinstance(error, BrokenPipeError) or str(error.filename or unfinished) != str(
+                unfinished
+            ):
                 raise  # of another file
             raise Refused(f"{self._named}: {why_failed(error)}; nothing was written") from error
         finally:
@@ -129,7 +134,9 @@ class Output:
                 f"{self._named}: was made by others in the meantime, and is left as it is"
             ) from None
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS) or os.path.lexists(self.path):
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS) or os.path.lexists(
+                self.path
+            ):
                 raise
             unfinished.rename(self.path)  # on a file system without hard links
 
@@ -154,7 +161,9 @@ class Output:
         for one in self._inputs:
             same_name = os.path.realpath(one) == os.path.realpath(self.path)
             if same_name or (os.path.exists(one) and os.path.lexists(self.path) and self._is(one)):
-                raise Refused(f"{self._named}: is {one}, which this command works on; name another file")
+                raise Refused(
+                    f"{self._named}: is {one}, which this command works on; name another file"
+                )
 
     def _is(self, other: str | os.PathLike[str]) -> bool:
         """By device and inode: hard links and bind mounts have other names."""
@@ -162,7 +171,9 @@ class Output:
 
     def _check_asked(self, there: os.stat_result) -> None:
         if not stat.S_ISREG(there.st_mode):
-            kind = next((name for test, name in _KINDS.items() if test(there.st_mode)), "no regular file")
+            kind = next(
+                (name for test, name in _KINDS.items() if test(there.st_mode)), "no regular file"
+            )
             raise Refused(f"{self._named}: is {kind}; name a regular file")
         if not self._overwrite and not self._force:
             raise Refused(f"{self._named}: exists already; name another file, or pass --overwrite")
@@ -175,6 +186,7 @@ class Output:
         if not self._force and not self._kind.begins(os.pread(handle, _FIRST_BYTES, 0)):
             way_out = "remove it first" if self._force is None else "pass --force"
             raise Refused(
-                f"{self._named}: what is there is no {self._kind.noun}, and is not replaced; name another"
+                f"{self._named}: what is there is no {self._kind.noun}, and is not replaced; "
+                "name another"
                 f" file, or {way_out}"
             )

@@ -1,4 +1,5 @@
-"""Whole pages of keys and values as text, by Arrow and NumPy: what `perdure scan` and `export` print.
+"""Whole pages of keys and values as text, by Arrow and NumPy: what `perdure scan` and `export`
+print.
 
 Invariant: cell for cell the text is what `_text.show` gives; a test holds one against the other.
 """
@@ -24,7 +25,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 def ahead(pages: Iterator[Any]) -> Generator[Any, None, None]:
-    """The same pages, each read while the one before it is worked on. Close it before what it reads from."""
+    """The same pages, each read while the one before it is worked on. Close it before what it reads
+    from."""
     with ThreadPoolExecutor(1) as reader:
         page = reader.submit(next, pages, None)
         while (found := page.result()) is not None:
@@ -40,7 +42,11 @@ def rows_of(column: Any, width: int) -> Octets:
 def integers(rows: Octets, width: int) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array(rows.view(f"<u{width}").reshape(-1)).cast(pa.large_string()).cast(pa.large_binary())
+    return (
+        pa.array(rows.view(f"<u{width}").reshape(-1))
+        .cast(pa.large_string())
+        .cast(pa.large_binary())
+    )
 
 
 def byte_strings(rows: Octets) -> pa.Array:
@@ -123,7 +129,8 @@ def _printable(strings: pa.Array) -> Mask:
     ends, _ = offsets_and_data(strings)
     full = np.flatnonzero(np.diff(ends))
     starts = (ends[:-1] - ends[0])[full]
-    # A control character is never printable; a byte above 127 is part of a longer character, or of none.
+    # A control character is never printable; a byte above 127 is part of a longer character, or of
+    # none.
     control = np.minimum.reduceat(octets, starts) < 32
     control |= np.logical_or.reduceat(octets == 127, starts)
     longer = np.maximum.reduceat(octets, starts) > 127
@@ -142,7 +149,9 @@ def _judge_longer(strings: pa.Array, rows: npt.NDArray[np.intp], printable: Mask
     cells = strings.take(pa.array(rows))
     ends, data = offsets_and_data(cells)
     firsts = data[ends[:-1]]
-    printable[rows] = (firsts < 0x80) | (firsts > 0xBF)  # no text begins in the middle of a character
+    printable[rows] = (firsts < 0x80) | (
+        firsts > 0xBF
+    )  # no text begins in the middle of a character
     whole = printable[rows].all() and _is_text(octets_of(cells).tobytes())
     if not whole:
         likely = np.flatnonzero(printable[rows] & _balanced(ends, octets_of(cells)))
@@ -152,8 +161,8 @@ def _judge_longer(strings: pa.Array, rows: npt.NDArray[np.intp], printable: Mask
 
 
 def _balanced(ends: npt.NDArray[np.int64], octets: Octets) -> Mask:
-    """Rows whose first bytes of characters promise as many further ones as there are: most rows that are no
-    text fail this, which spares looking at each."""
+    """Rows whose first bytes of characters promise as many further ones as there are: most rows
+    that are no text fail this, which spares looking at each."""
     promised = np.zeros(256, np.int8)
     promised[0x80:0xC0] = -1
     promised[0xC0:0xE0], promised[0xE0:0xF0], promised[0xF0:] = 1, 2, 3

@@ -1,13 +1,13 @@
 """Plays a cache trace against a store, in batches.
 
-A trace is replayed as a look-aside cache: get, and on a miss put; where it tells reads from writes, a
-write puts. The seven-column trace brings its own operations and TTLs (see perdure._cache). Values are made
-from the key and a version (perdure._contents), so that every value read back is checked.
+A trace is replayed as a look-aside cache: get, and on a miss put; where it tells reads from writes,
+a write puts. The seven-column trace brings its own operations and TTLs (see perdure._cache). Values
+are made from the key and a version (perdure._contents), so that every value read back is checked.
 
 A batch reads first and writes afterwards; what happens among its own requests is settled here, in
-order. Invariant: hits, misses and the store's contents after each batch are what a client sending one
-request at a time would have got. A key that misses several times in a batch is one miss, one put, and
-hits from then on; of several writes of a key in a batch, the store sees the last.
+order. Invariant: hits, misses and the store's contents after each batch are what a client sending
+one request at a time would have got. A key that misses several times in a batch is one miss, one
+put, and hits from then on; of several writes of a key in a batch, the store sees the last.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Player:
         self.series.store_seconds.append(self._store.seconds - seconds)
 
     def _get(self, keys: pa.Array) -> Result:
-        """Reads keys that the pool can hold, so that a key is found, or absent, or its record is bad."""
+        """Reads keys that the pool can hold, so that a key is found, or absent, or its record is
+        bad."""
         answer = self._store.get(keys)
         corrupt = np.flatnonzero(answer.statuses == int(perdure.KeyStatus.corrupt))
         self._note(keys, corrupt, "its record fails its checksum")
@@ -165,7 +166,9 @@ class Player:
         if open_rows.size:
             self._fill(batch, open_rows, writes[open_rows])
 
-    def _fill(self, batch: Requests, rows: npt.NDArray[np.intp], writes: npt.NDArray[np.bool_]) -> None:
+    def _fill(
+        self, batch: Requests, rows: npt.NDArray[np.intp], writes: npt.NDArray[np.bool_]
+    ) -> None:
         """Misses and writes, in order."""
         encoded = batch.keys.take(pa.array(rows)).dictionary_encode()
         codes, keys = encoded.indices.to_numpy(), encoded.dictionary
@@ -221,7 +224,9 @@ class Player:
         heads = _cache.heads_of(values)
         expires = heads[:, 0].astype(np.int64)
         expired = (expires != 0) & (expires <= batch.times[rows])
-        in_turn = np.zeros(len(batch), np.bool_)  # by code: the order of this key's requests matters
+        in_turn = np.zeros(
+            len(batch), np.bool_
+        )  # by code: the order of this key's requests matters
         in_turn[codes[batch.ops > Op.gets]] = True
         in_turn[codes[rows[expired]]] = True
 
@@ -263,7 +268,9 @@ class Player:
             items[code] = after.item
         return changes
 
-    def _write(self, batch: Requests, seeds: _contents.Words, changes: list[tuple[int, Item | None]]) -> None:
+    def _write(
+        self, batch: Requests, seeds: _contents.Words, changes: list[tuple[int, Item | None]]
+    ) -> None:
         rows = np.array([row for row, _ in changes])
         items = [item for _, item in changes if item is not None]
         puts = np.array([item is not None for _, item in changes])
@@ -327,7 +334,9 @@ def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
     """The pool of the plan, made if it is missing, refused if its sizes do not fit the trace."""
     width = 8 if trace.numeric else None
     try:
-        store = perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads)
+        store = perdure.open(
+            plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads
+        )
     except perdure.NotFound:
         return perdure.create(
             plan.pool,
@@ -346,7 +355,8 @@ def open_pool(plan: Plan, trace: Trace) -> perdure.Store:
     with store:
         raise Failure(
             f"--pool {plan.pool}: has keys of {show_width(store.key_bytes)} and values of"
-            f" {show_width(store.value_bytes)}; a {trace.format} trace needs keys of {show_width(width)} and"
+            f" {show_width(store.value_bytes)}; a {trace.format} trace needs keys of "
+            f"{show_width(width)} and"
             " values of varying length: name another pool"
         )
 
@@ -412,20 +422,24 @@ class Report:
         tally, plan, stats = self.tally, self.plan, self.stats
         checked = f"{tally.checked:,} values checked, {plural(tally.fault_count, 'fault')}"
         lines = [
-            f"replayed {plural(tally.ops, 'request')} of {plan.trace} ({self.format}) on {stats['machine']}",
+            f"replayed {plural(tally.ops, 'request')} of {plan.trace} ({self.format}) on "
+            f"{stats['machine']}",
             f"  {tally.gets:,} gets, {tally.puts:,} puts, {tally.deletes:,} deletes;"
             f" {tally.hits:,} hits ({self.hit_rate:.2%} of gets)",
             f"  {self.mops:.2f} M requests/s in the store; batches of {plan.batch:,}:"
             f" p50 {self.latency_us(50):,.0f} us, p99 {self.latency_us(99):,.0f} us;"
             f" {self.seconds:.1f} s in all",
             f"  {checked if plan.check else 'values not checked (--no-check)'}",
-            f"  {plural(stats['records'], 'record')} in {plan.pool}, {show_size(stats['pool_bytes'])}"
+            f"  {plural(stats['records'], 'record')} in {plan.pool}, "
+            f"{show_size(stats['pool_bytes'])}"
             f" on {stats['medium']}; survives {self.survives['description']}",
         ]
         if tally.expired:
             lines.append(f"  {tally.expired:,} requests met an expired item")
         if tally.too_large:
-            lines.append(f"  {tally.too_large:,} requests not done: key or value longer than the pool allows")
+            lines.append(
+                f"  {tally.too_large:,} requests not done: key or value longer than the pool allows"
+            )
         return lines
 
     def complaints(self) -> list[str]:
@@ -433,7 +447,8 @@ class Report:
         lines = [f"{self.plan.trace}:{line}: skipped: {why}" for line, why in self.malformed]
         if self.malformed_count > MALFORMED_KEPT:
             lines.append(
-                f"{self.plan.trace}: {self.malformed_count - MALFORMED_KEPT:,} more malformed lines skipped"
+                f"{self.plan.trace}: {self.malformed_count - MALFORMED_KEPT:,} more malformed "
+                "lines skipped"
             )
         lines += [f"fault: {fault}" for fault in self.tally.faults]
         if self.tally.fault_count > len(self.tally.faults):

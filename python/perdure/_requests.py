@@ -1,5 +1,5 @@
-"""What a trace's readers hand on: requests in columns, the operations and formats there are, and the lines
-that were no requests.
+"""What a trace's readers hand on: requests in columns, the operations and formats there are, and
+the lines that were no requests.
 
 Invariant: all columns of a `Requests` are as long as its keys.
 """
@@ -98,7 +98,8 @@ def join(parts: list[Requests]) -> Requests:
 
 @dataclass
 class Malformed:
-    """Lines that were skipped: how many, and where the first few stand and why they were refused."""
+    """Lines that were skipped: how many, and where the first few stand and why they were
+    refused."""
 
     count: int = 0
     first: list[tuple[int, str]] = field(default_factory=list)

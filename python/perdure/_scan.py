@@ -49,7 +49,8 @@ class Scans(Handle):
         ------
         tuple of arrays
             `(keys, values)`. Keys are of shape (n,) where one element of `key_dtype` is a key, else
-            (n, key_bytes / itemsize); values (n, *shape). Where lengths vary: pyarrow.LargeBinaryArrays.
+            (n, key_bytes / itemsize); values (n, *shape). Where lengths vary:
+            pyarrow.LargeBinaryArrays.
 
         Raises
         ------
@@ -77,7 +78,9 @@ class Scans(Handle):
         limit = _checks.whole("page_size", page_size, least=1)
         return self._pages(limit, key_dtype, dtype, shape)
 
-    def _pages(self, limit: int, key_dtype: Any, dtype: Any, shape: Any) -> Iterator[tuple[Any, Any]]:
+    def _pages(
+        self, limit: int, key_dtype: Any, dtype: Any, shape: Any
+    ) -> Iterator[tuple[Any, Any]]:
         if key_dtype is None and self._key_width == 8:
             key_dtype = np.uint64
         cursor = _native.ScanCursor()
@@ -85,9 +88,12 @@ class Scans(Handle):
             key_ends, keys, value_ends, values, cursor = self._page(cursor, limit)
             if len(key_ends) < 2:
                 continue
-            # Rows of one element are a plain column, which is what integer keys look like elsewhere.
+            # Rows of one element are a plain column, which is what integer keys look like
+            # elsewhere.
             key_shape = (
-                () if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width else None
+                ()
+                if key_dtype is not None and np.dtype(key_dtype).itemsize == self._key_width
+                else None
             )
             yield (
                 self._column(key_ends, keys, self._key_width, key_dtype, key_shape, "keys"),

@@ -1,7 +1,8 @@
 """One key at a time: `store[key]`, `key in store`, iteration.
 
-Invariant: no array is made on the way to the engine, and NumPy is not needed. A key or value is bytes;
-text is its UTF-8; a whole number stands for the bytes of a little-endian integer of the pool's width.
+Invariant: no array is made on the way to the engine, and NumPy is not needed. A key or value is
+bytes; text is its UTF-8; a whole number stands for the bytes of a little-endian integer of the
+pool's width.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _OK, _ABSENT, _TOO_LARGE = map(
 
 
 def encode(what: str, value: Any, width: int | None) -> bytes:
-    """The bytes of a key or a value; `what` names it in errors, `width` is None where lengths vary."""
+    """The bytes of a key or a value; `what` names it in errors, `width` is None where lengths
+    vary."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -31,20 +33,27 @@ def encode(what: str, value: Any, width: int | None) -> bytes:
     if isinstance(value, bytearray):
         return bytes(value)
     given: Any = value
-    if hasattr(given, "__index__") and not isinstance(value, bool) and not getattr(given, "ndim", 0):
+    if (
+        hasattr(given, "__index__")
+        and not isinstance(value, bool)
+        and not getattr(given, "ndim", 0)
+    ):
         return _integer(what, given.__index__(), 8 if width is None else width)
     if hasattr(given, "tobytes"):  # an array's row, a NumPy scalar, a memoryview
         octets: bytes = given.tobytes()
         return octets
     raise TypeError(
-        f"{what}: a {type(value).__name__} is not one {what}; pass bytes, str or int, or call get, put"
+        f"{what}: a {type(value).__name__} is not one {what}; pass bytes, str or int, or call "
+        "get, put"
         " and erase with arrays"
     )
 
 
 def _integer(what: str, number: int, width: int) -> bytes:
     if width not in INTEGER_WIDTHS:
-        raise TypeError(f"{what}: this pool's have {width} bytes, so an integer does not fit; pass bytes")
+        raise TypeError(
+            f"{what}: this pool's have {width} bytes, so an integer does not fit; pass bytes"
+        )
     if not -(1 << (8 * width - 1)) <= number < 1 << (8 * width):
         raise ValueError(f"{what}: {number} does not fit in {width} bytes")
     return (number & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
@@ -64,12 +73,14 @@ class SingleKeys(Handle):
         Parameters
         ----------
         key : bytes, str, int, or what has `tobytes()`
-            Text is its UTF-8; a whole number, of either sign, a little-endian integer as long as keys are.
+            Text is its UTF-8; a whole number, of either sign, a little-endian integer as long as
+            keys are.
 
         Returns
         -------
         bytes, or an array or number
-            Where the pool knows its values' dtype and shape: an array of these, or, of shape (), a number.
+            Where the pool knows its values' dtype and shape: an array of these, or, of shape (), a
+            number.
 
         Raises
         ------
@@ -99,7 +110,8 @@ class SingleKeys(Handle):
         Parameters
         ----------
         key, value : bytes, str, int, or what has `tobytes()`
-            As in `store[key]`; where the pool knows its values' dtype and shape, a value as in `put`.
+            As in `store[key]`; where the pool knows its values' dtype and shape, a value as in
+            `put`.
 
         Raises
         ------
@@ -110,7 +122,11 @@ class SingleKeys(Handle):
         """
         sought = encode("key", key, self._key_width)
         row = self._row_type
-        octets = encode("value", value, self._value_width) if row is None else _typed.octets_of(value, row)
+        octets = (
+            encode("value", value, self._value_width)
+            if row is None
+            else _typed.octets_of(value, row)
+        )
         status = self._engine.put_one(sought, octets, self._mine())
         if status != _OK:
             raise self._wrong("put", key, status, len(sought), len(octets))
@@ -135,7 +151,8 @@ class SingleKeys(Handle):
             raise self._wrong("erase", key, status)
 
     def __contains__(self, key: Any) -> bool:
-        """Whether a key is there; raises as `store[key]` does where it cannot be one, or is damaged."""
+        """Whether a key is there; raises as `store[key]` does where it cannot be one, or is
+        damaged."""
         status, _ = self._engine.get_one(encode("key", key, self._key_width))
         if status in (_OK, _ABSENT):
             return status == _OK
@@ -224,7 +241,9 @@ class SingleKeys(Handle):
                     self._seen(values[value_ends[row] : value_ends[row + 1]].tobytes()),
                 )
 
-    def _wrong(self, call: str, key: Any, status: int, key_bytes: int = 0, value_bytes: int = 0) -> Exception:
+    def _wrong(
+        self, call: str, key: Any, status: int, key_bytes: int = 0, value_bytes: int = 0
+    ) -> Exception:
         if status == _ABSENT:
             return KeyError(key)
         kind, why = errors.of_status(_native.KeyStatus(status))

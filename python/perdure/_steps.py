@@ -27,7 +27,8 @@ class Steps(Handle):
     def transaction(self, max_operations: int = 1 << 16) -> Generator[None, None, None]:
         """The batches that this thread writes in the block take effect together, or not at all.
 
-        They take effect when the block ends; where it raises, or the process dies in it, none does (layout
+        They take effect when the block ends; where it raises, or the process dies in it, none does
+        (layout
         "word"). Gets of this thread see them; other threads wait.
 
         Parameters
@@ -38,7 +39,8 @@ class Steps(Handle):
         Raises
         ------
         NoSpace
-            There is no room for `max_operations`; or, from a batch in the block, the batch goes beyond
+            There is no room for `max_operations`; or, from a batch in the block, the batch goes
+            beyond
             them: then it has no effect, and leaves the others as they are.
         Unsupported
             Layout or index cannot undo.
@@ -77,23 +79,24 @@ class Steps(Handle):
     def register_dense(self, /, **arrays: Array) -> None:
         """Names the arrays that `step` saves and `restore_step` fills: all of them, in one call.
 
-        Their bytes are read and written where they are: change them in place, or register the arrays that
-        take their place. The first call that a pool sees makes room in it for two copies of each; from then
-        on names and sizes in bytes must be the same (dtypes and shapes are not kept).
+        Their bytes are read and written where they are: change them in place, or register the
+        arrays that take their place. The first call that a pool sees makes room in it for two
+        copies of each; from then on names and sizes in bytes must be the same (dtypes and shapes
+        are not kept).
 
         Parameters
         ----------
         **arrays : writable, C-contiguous arrays
-            Of any shape and dtype: NumPy, or of a library with DLPack (CuPy, PyTorch); in device memory where
-            the store runs on a GPU.
+            Of any shape and dtype: NumPy, or of a library with DLPack (CuPy, PyTorch); in device
+            memory where the store runs on a GPU.
 
         Raises
         ------
         TypeError, ValueError
             One is no array, not contiguous or cannot be written.
         InvalidArgument
-            Names or sizes differ from those that the pool has, which names the first that does; or the store
-            is read-only.
+            Names or sizes differ from those that the pool has, which names the first that does; or
+            the store is read-only.
         Unsupported
             Layout "in_place", Dash's indexes, durability "power".
         NoSpace, Closed
@@ -104,7 +107,9 @@ class Steps(Handle):
         See `step`.
         """
         handle = _arrays.stream_of(None, *arrays.values())
-        columns = {name: _arrays.whole(name, array, handle, self._device) for name, array in arrays.items()}
+        columns = {
+            name: _arrays.whole(name, array, handle, self._device) for name, array in arrays.items()
+        }
         self._engine.register_dense(list(columns.items()))
         self._dense = [(array, columns[name]) for name, array in arrays.items()]
 
@@ -114,9 +119,10 @@ class Steps(Handle):
     ) -> Generator[None, None, None]:
         """A `transaction` that ends with a training step.
 
-        What this thread writes in the block, the registered arrays as they are at its end, and `number` take
-        effect together. Where the block raises, or the process dies in it, nothing does: the table and
-        `restore_step` are those of the step before. (The arrays themselves stay as the block left them.)
+        What this thread writes in the block, the registered arrays as they are at its end, and
+        `number` take effect together. Where the block raises, or the process dies in it, nothing
+        does: the table and `restore_step` are those of the step before. (The arrays themselves stay
+        as the block left them.)
 
         Parameters
         ----------
@@ -125,7 +131,8 @@ class Steps(Handle):
         max_operations : int
             As in `transaction`.
         stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
-            Device arrays are saved once it has come here; by default their library's current stream.
+            Device arrays are saved once it has come here; by default their library's current
+            stream.
 
         Raises
         ------
@@ -168,7 +175,8 @@ class Steps(Handle):
         Returns
         -------
         int or None
-            The step's number. None, and the arrays stay as they are, where there has been no step yet.
+            The step's number. None, and the arrays stay as they are, where there has been no step
+            yet.
 
         Raises
         ------
@@ -189,7 +197,8 @@ class Steps(Handle):
     def _check_registered(self) -> None:
         if not self._dense:
             raise errors.InvalidArgument(
-                f"pool {self._path}: no dense arrays are registered in this store; call register_dense first"
+                f"pool {self._path}: no dense arrays are registered in this store; call "
+                "register_dense first"
             )
 
     def _dense_stream(self, stream: Stream | None) -> int:

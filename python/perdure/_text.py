@@ -1,8 +1,8 @@
 """Keys and values as text on the command line.
 
 `hex:0a0b`, `text:abc` and `int:42` say what they are; without a prefix, a whole number of either
-sign, decimal or as 0x..., stands for 1, 2, 4 or 8 little-endian bytes where the pool's keys (or values)
-have that length, and anything else is its UTF-8 bytes. Invariant: `parse(show(x)) == x`.
+sign, decimal or as 0x..., stands for 1, 2, 4 or 8 little-endian bytes where the pool's keys (or
+values) have that length, and anything else is its UTF-8 bytes. Invariant: `parse(show(x)) == x`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def parse(what: str, text: str, width: int | None) -> bytes:
     octets = _octets(what, text, width)
     if width is not None and len(octets) != width:
         raise Failure(
-            f"{what} {text}: has {plural(len(octets), 'byte')}, but this pool's have {width}; write hex: and"
+            f"{what} {text}: has {plural(len(octets), 'byte')}, but this pool's have {width}; "
+            "write hex: and"
             f" {2 * width} digits"
         )
     return octets
@@ -49,7 +50,8 @@ def _from_hex(what: str, digits: str) -> bytes:
 def _from_integer(what: str, digits: str, width: int) -> bytes:
     if not _INTEGER.fullmatch(digits):
         raise Failure(
-            f"{what} {digits}: not a whole number; this pool's have {width} bytes, so write one (42, -5,"
+            f"{what} {digits}: not a whole number; this pool's have {width} bytes, so write one "
+            "(42, -5,"
             " 0x2a), or hex: or text:"
         )
     number = int(digits, 16 if "x" in digits.lower() else 10)

@@ -1,7 +1,7 @@
 """libCacheSim's csv: a table whose columns the caller names, or its header.
 
-Invariant: what `--columns` does not say is found out from the first lines alone, once; a later line that does
-not fit is malformed.
+Invariant: what `--columns` does not say is found out from the first lines alone, once; a later line
+that does not fit is malformed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ADVICE_CSV = '--format csv --columns "time=1,key=2,size=3" (numbers from 1, or n
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """What `--columns` says: columns by number from 1 or by name; None is for the reader to find out."""
+    """What `--columns` says: columns by number from 1 or by name; None is for the reader to find
+    out."""
 
     columns: dict[str, str]  # role: number or name
     delimiter: bytes | None = None
@@ -34,7 +35,8 @@ class CsvOptions:
 
 
 def csv_options(text: str) -> CsvOptions:
-    """Reads ``time=1,key=2,size=3``, or libCacheSim's ``time-col=1, obj-id-col=2, has-header=true``."""
+    """Reads ``time=1,key=2,size=3``, or libCacheSim's ``time-col=1, obj-id-col=2,
+    has-header=true``."""
     found = CsvOptions({})
     for part in re.findall(r"(\s*delimiter\s*=\s*,|[^,]+)(?:,|$)", text):
         name, equals, value = (word.strip(" ") for word in part.partition("="))
@@ -62,7 +64,9 @@ def csv_options(text: str) -> CsvOptions:
 def _delimiter(text: str, value: str) -> bytes:
     delimiter = _DELIMITERS.get(value, value.encode())
     if len(delimiter) != 1 or delimiter.isalnum():
-        raise TraceError(f"--columns {text}: the delimiter {value!r} is not one byte; \\t, tab and space do")
+        raise TraceError(
+            f"--columns {text}: the delimiter {value!r} is not one byte; \\t, tab and space do"
+        )
     return delimiter
 
 
@@ -93,8 +97,8 @@ class Csv(Table):
 
 
 def csv_form(lines: list[bytes], options: CsvOptions) -> Table:
-    """The form of a file that begins with these lines. Keys are numbers where all of these lines have
-    plain decimal ones, else text."""
+    """The form of a file that begins with these lines. Keys are numbers where all of these lines
+    have plain decimal ones, else text."""
     first = next((line for line in lines if line), b"")
     delimiter = options.delimiter or _most_frequent(first)
     bare = first.removeprefix(b"\xef\xbb\xbf").removeprefix(b"# ").removesuffix(b"\r")
@@ -116,14 +120,20 @@ def csv_form(lines: list[bytes], options: CsvOptions) -> Table:
 
 def _most_frequent(line: bytes) -> bytes:
     """The delimiter of a line; blanks count only where there is no other."""
-    return max(*_DELIMITERS_TRIED, key=line.count) if any(d in line for d in _DELIMITERS_TRIED) else b" "
+    return (
+        max(*_DELIMITERS_TRIED, key=line.count)
+        if any(d in line for d in _DELIMITERS_TRIED)
+        else b" "
+    )
 
 
 def _place(role: str, given: str, names: list[bytes]) -> int:
     if not given.isdigit():
         if given.encode() not in names:
             shown_names = ", ".join(name.decode("utf-8", "backslashreplace") for name in names)
-            raise TraceError(f"--columns {role}={given}: no such column; the first line has {shown_names}")
+            raise TraceError(
+                f"--columns {role}={given}: no such column; the first line has {shown_names}"
+            )
         return names.index(given.encode())
     if not 1 <= int(given) <= len(names):
         raise TraceError(f"--columns {role}={given}: the first line has columns 1 to {len(names)}")

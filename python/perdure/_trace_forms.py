@@ -1,11 +1,11 @@
 """The forms of traces: how lines or records of a file become columns of requests.
 
-A text form is a table of columns (`Table`), twitter's seven columns (`Cache7`) or one key a line (`Keys`);
-a binary form is a record of fixed size (`Records`). `form_of` makes the form of a format.
+A text form is a table of columns (`Table`), twitter's seven columns (`Cache7`) or one key a line
+(`Keys`); a binary form is a record of fixed size (`Records`). `form_of` makes the form of a format.
 
-Invariant: every line of a text trace is either passed over (blank, a comment, the header), one request, or
-counted in `Malformed`; requests come in file order; and a block that `fast` takes whole holds the same
-requests as `slow` reads from it, line by line.
+Invariant: every line of a text trace is either passed over (blank, a comment, the header), one
+request, or counted in `Malformed`; requests come in file order; and a block that `fast` takes whole
+holds the same requests as `slow` reads from it, line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from perdure._requests import INT64_MAX, OP_NAMES, UINT64_MAX, Malformed, Op, Refused, Requests, TraceFormat
+from perdure._requests import (
+    INT64_MAX,
+    OP_NAMES,
+    UINT64_MAX,
+    Malformed,
+    Op,
+    Refused,
+    Requests,
+    TraceFormat,
+)
 
 ARC_BLOCK_BYTES = 512
 _ARC_BLOCKS_MAX = 1 << 20  # of one request
@@ -86,7 +95,8 @@ def shown(text: bytes) -> str:
 def _read_columns(
     block: bytes, names: list[str], types: dict[str, pa.DataType], delimiter: bytes = b","
 ) -> pa.Table | None:
-    """The columns of `types` among all `names`, or None unless each line is exactly one good row."""
+    """The columns of `types` among all `names`, or None unless each line is exactly one good
+    row."""
     if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         return None  # Arrow would end a line at each
     try:
@@ -123,7 +133,8 @@ def _lines_unlike(plain: bytes) -> re.Pattern[bytes]:
 
 
 class _Lines:
-    """What the forms share that read a line as one row: passing over, scrubbing, reading line by line."""
+    """What the forms share that read a line as one row: passing over, scrubbing, reading line by
+    line."""
 
     unusual: re.Pattern[bytes]
     comment = b"#"
@@ -178,11 +189,13 @@ def normalised(line: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. Its `role` is what the requests take from it, if anything; a `word` column
-    holds one of `words`; a `same` column holds the first line's text in every line."""
+    """One column of a table. Its `role` is what the requests take from it, if anything; a `word`
+    column holds one of `words`; a `same` column holds the first line's text in every line."""
 
     name: str
-    kind: str = "whole"  # whole (0..2^63-1), object (0..2^64-1), text (one byte at least), same, word, any
+    kind: str = (
+        "whole"  # whole (0..2^63-1), object (0..2^64-1), text (one byte at least), same, word, any
+    )
     role: str = ""  # time, key, size, op
     least: int = 0
     most: int = INT64_MAX
@@ -281,7 +294,8 @@ class Table(_Lines):
             value = self._value(column, text)
             if column.role:
                 found[column.role] = value
-        # Last, so that a line that is malformed by itself has the same reason whatever came before it.
+        # Last, so that a line that is malformed by itself has the same reason whatever came before
+        # it.
         for column, text in zip(self.columns, fields, strict=True):
             if column.kind == "same" and self._first.get(column.name, text) != text:
                 first = shown(self._first[column.name])
@@ -313,14 +327,18 @@ class Table(_Lines):
             return None
         times, keys, sizes, ops = zip(*rows, strict=True)
         return Requests(
-            pa.array(np.array(keys, np.uint64)) if self.numeric else pa.array(keys, pa.large_binary()),
+            pa.array(np.array(keys, np.uint64))
+            if self.numeric
+            else pa.array(keys, pa.large_binary()),
             None if times[0] is None else np.array(times, np.int64),
             None if sizes[0] is None else np.array(sizes, np.int64),
             None if ops[0] is None else np.array(ops, np.uint8),
             key_counted=self._key_counted,
         )
 
-    def _rows_noting_the_first(self, block: bytes, line: int, malformed: Malformed) -> Iterator[tuple]:
+    def _rows_noting_the_first(
+        self, block: bytes, line: int, malformed: Malformed
+    ) -> Iterator[tuple]:
         same = [(i, c.name) for i, c in enumerate(self.columns) if c.kind == "same"]
         if not same or self._first:
             yield from self.good_rows(block, line, malformed)
@@ -364,7 +382,11 @@ class Arc(Table):
 
 
 def cache3() -> Table:
-    columns = [Column("time", role="time"), Column("object", "object", "key"), Column("size", role="size")]
+    columns = [
+        Column("time", role="time"),
+        Column("object", "object", "key"),
+        Column("size", role="size"),
+    ]
     return Table(columns, header=b"time,object,size", key_counted=True)
 
 
@@ -414,7 +436,8 @@ class Cache7(_Lines):
         "TTL": pa.int64(),
     }
     unusual = _lines_unlike(
-        rb"\d{1,18},[^,\r\n]++,\d{1,18},\d{1,18},[^,\r\n]*+,(?:%s),\d{1,18}" % "|".join(OP_NAMES).encode()
+        rb"\d{1,18},[^,\r\n]++,\d{1,18},\d{1,18},[^,\r\n]*+,(?:%s),\d{1,18}"
+        % "|".join(OP_NAMES).encode()
     )
 
     def fast(self, block: bytes) -> Requests | None:
@@ -469,7 +492,8 @@ class Cache7(_Lines):
 
 
 class Keys(_Lines):
-    """Every line that is not empty is a key, so the vectorised reading never needs a second look."""
+    """Every line that is not empty is a key, so the vectorised reading never needs a second
+    look."""
 
     numeric = False
 

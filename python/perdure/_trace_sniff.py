@@ -1,8 +1,8 @@
 """Which format a file has, from its first bytes; and what to tell about a file that has none.
 
-Invariant: a format is recognised only where its first lines or records say more than that they could be
-read so: a known header, words that no other file has, or numbers that stand to one another as in a trace.
-All else is refused with one line that says what the file looks like and what to do.
+Invariant: a format is recognised only where its first lines or records say more than that they
+could be read so: a known header, words that no other file has, or numbers that stand to one another
+as in a trace. All else is refused with one line that says what the file looks like and what to do.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def compression_of(head: bytes) -> str | None:
 
 
 def whole_lines(head: bytes) -> list[bytes]:
-    """The first lines, without their ends; a last line that is cut off only where it is the only one."""
+    """The first lines, without their ends; a last line that is cut off only where it is the only
+    one."""
     if len(head) < SNIFF_BYTES and not head.endswith(b"\n"):
         head += b"\n"  # all of the file
     lines = head.split(b"\n", LINES)
@@ -69,7 +70,8 @@ def binary(head: bytes) -> bool:
 
 
 def detect(path: str, name: str, head: bytes) -> TraceFormat:
-    """The format of an unpacked file of this `name` that begins with `head`; TraceError says why none."""
+    """The format of an unpacked file of this `name` that begins with `head`; TraceError says why
+    none."""
     signature = _signature(head)
     if signature is not None:
         raise no_trace(path, signature)
@@ -111,12 +113,14 @@ def _detect_binary(path: str, head: bytes) -> TraceFormat:
     raise no_trace(
         path,
         "binary data",
-        f"plain keys of 4 or 8 bytes: --format {', '.join(_RAW[:-1])} or {_RAW[-1]}, or such a suffix",
+        f"plain keys of 4 or 8 bytes: --format {', '.join(_RAW[:-1])} or {_RAW[-1]}, or such a "
+        "suffix",
     )
 
 
 def _oracle_like(head: bytes) -> bool:
-    """Times do not fall, and each request's next access is none, or a later request of the same object."""
+    """Times do not fall, and each request's next access is none, or a later request of the same
+    object."""
     records = np.frombuffer(head[: len(head) // 24 * 24], ORACLE_RECORD)
     if len(records) == 0:
         return False
@@ -172,7 +176,8 @@ def _arc_like(lines: list[bytes]) -> bool:
 
 
 def _words(lines: list[bytes]) -> bool:
-    """Whether every line is one word, as a key may be, without what JSON, CSV or markup is made of."""
+    """Whether every line is one word, as a key may be, without what JSON, CSV or markup is made
+    of."""
     return all(re.fullmatch(rb"[^\x00-\x20,;|\"'{}\[\]<>\x7f]+", line) for line in lines)
 
 
@@ -188,7 +193,12 @@ def describe(lines: list[bytes]) -> tuple[str, str]:
         return "JSON", ""
     if re.match(rb"<[!?A-Za-z]", first):
         return "XML or HTML", ""
-    names = {b",": "CSV", b"\t": "tab-separated text", b";": "CSV with semicolons", b"|": "CSV with bars"}
+    names = {
+        b",": "CSV",
+        b"\t": "tab-separated text",
+        b";": "CSV with semicolons",
+        b"|": "CSV with bars",
+    }
     for delimiter, name in names.items():
         columns = first.count(delimiter) + 1
         alike = sum(line.count(delimiter) + 1 == columns for line in held)
@@ -198,7 +208,10 @@ def describe(lines: list[bytes]) -> tuple[str, str]:
                 return what, f"time, object, size: --format cache3; else {ADVICE_CSV}"
             return what, f"name its columns: {ADVICE_CSV}"
     if held and all(map(_number, held)):
-        return f"a list of numbers that begins {shown(first)}", "one key a line: --format lirs or keys"
+        return (
+            f"a list of numbers that begins {shown(first)}",
+            "one key a line: --format lirs or keys",
+        )
     if held and _words(held) and len(set(held)) == len(held):
         return f"a list of words, none of them twice, that begins {shown(first)}", ADVICE_KEYS
     return f"text that begins {shown(first)}", ADVICE_KEYS

@@ -1,7 +1,7 @@
 """Values whose type the pool knows: arrays of one dtype and shape, a row each.
 
-Invariant: what goes into such a pool is of its dtype and row shape, or was made so without loss, or is the
-bytes of a whole row; what comes out is of its dtype and shape. Nothing is reinterpreted.
+Invariant: what goes into such a pool is of its dtype and row shape, or was made so without loss, or
+is the bytes of a whole row; what comes out is of its dtype and shape. Nothing is reinterpreted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class RowType:
             import ml_dtypes  # teaches NumPy the name
         except ImportError:
             raise TypeError(
-                f"dtype: this pool's values are {self}, which NumPy lacks; pip install ml_dtypes, pass"
+                f"dtype: this pool's values are {self}, which NumPy lacks; pip install "
+                "ml_dtypes, pass"
                 " torch tensors, or read the bits with dtype=np.uint8"
             ) from None
         return np.dtype(getattr(ml_dtypes, self.name))
@@ -70,7 +71,9 @@ def _extents(shape: Any) -> list[int]:
         return []
     extents = list(shape) if hasattr(shape, "__iter__") and not isinstance(shape, str) else [shape]
     if len(extents) > _MOST_EXTENTS:
-        raise ValueError(f"shape: {shape!r} has {len(extents)} extents; at most {_MOST_EXTENTS} are kept")
+        raise ValueError(
+            f"shape: {shape!r} has {len(extents)} extents; at most {_MOST_EXTENTS} are kept"
+        )
     return [_checks.whole("shape", extent, least=1) for extent in extents]
 
 
@@ -93,7 +96,8 @@ def _why_not(kind: np.dtype[Any]) -> str:
     if kind.names is not None:
         return (
             f"structured types such as {kind} are not kept; leave dtype= away, pass"
-            f" value_bytes={kind.itemsize}, and put rows.view(np.uint8).reshape(-1, {kind.itemsize})"
+            f" value_bytes={kind.itemsize}, and put rows.view(np.uint8).reshape(-1, "
+            f"{kind.itemsize})"
         )
     if kind.kind in "SUV":
         return f"{kind} is text or bytes; leave dtype= away, and pass value_bytes=N or None"
@@ -106,7 +110,8 @@ def _why_not(kind: np.dtype[Any]) -> str:
 
 
 def fitting(what: str, values: Any, row: RowType) -> Any:
-    """`values` as an array of the pool's dtype and row shape; bytes stay as they are: their length tells."""
+    """`values` as an array of the pool's dtype and row shape; bytes stay as they are: their length
+    tells."""
     if _arrow.is_arrow(values):
         values = _from_arrow(what, values, row)
     if isinstance(values, list | tuple):
@@ -153,7 +158,9 @@ def _from_list(what: str, items: Any, row: RowType) -> Any:
     try:
         array = np.asarray(items)
     except ValueError as ragged:
-        raise ValueError(f"{what}: rows of different lengths, but this pool's values are {row}") from ragged
+        raise ValueError(
+            f"{what}: rows of different lengths, but this pool's values are {row}"
+        ) from ragged
     if not len(items):
         return np.empty((0, *row.shape), row.numpy())
     rounds = array.dtype.kind == "f" and row.numpy().kind not in "biu"
@@ -179,7 +186,8 @@ def _foreign(what: str, array: Any, row: RowType) -> Any:
         if hasattr(array, "astype"):
             return array.astype(row.name)
     raise TypeError(
-        f"{what}: this {library} array holds {name}, but this pool's values are {row}; convert it first"
+        f"{what}: this {library} array holds {name}, but this pool's values are {row}; convert "
+        "it first"
     )
 
 
@@ -193,7 +201,9 @@ def _refuse_no_numbers(what: str, array: np.ndarray[Any, Any], row: RowType) -> 
         return
     if kind.kind == "U":
         raise TypeError(_no_text(what, str(array.flat[0]) if array.size else "", row))
-    raise TypeError(f"{what}: dtype {kind} is no number, but this pool's values are {row}; pass numbers")
+    raise TypeError(
+        f"{what}: dtype {kind} is no number, but this pool's values are {row}; pass numbers"
+    )
 
 
 def _shaped(what: str, array: Any, row: RowType) -> Any:
@@ -201,7 +211,8 @@ def _shaped(what: str, array: Any, row: RowType) -> Any:
     if shape[1:] == row.shape and shape:
         return array
     raise ValueError(
-        f"{what}: an array of shape {shape} holds values of shape {shape[1:]}, but this pool's are {row};"
+        f"{what}: an array of shape {shape} holds values of shape {shape[1:]}, but this pool's "
+        f"are {row};"
         f" pass one of shape {('n', *row.shape)}".replace("'", "")
     )
 
@@ -217,7 +228,8 @@ def _cast(what: str, array: np.ndarray[Any, Any], row: RowType) -> np.ndarray[An
         kept, source = np.equal(array.imag, 0), array.real
     with np.errstate(all="ignore"):
         cast = source.astype(kind)
-        # There and back for what a common type would round; by value for signs, which wrap both ways.
+        # There and back for what a common type would round; by value for signs, which wrap both
+        # ways.
         back = cast if source.dtype.kind == "c" else cast.real
         kept &= (back.astype(source.dtype) == source) & (cast == source) & ~_beyond(cast, source)
     if kind.kind not in "biu" and source.dtype.kind not in "biu":
@@ -227,7 +239,8 @@ def _cast(what: str, array: np.ndarray[Any, Any], row: RowType) -> np.ndarray[An
 
 
 def _always_fits(given: np.dtype[Any], kind: np.dtype[Any]) -> bool:
-    """Every number of the one is one of the other; NumPy calls int64 to float64 safe, too, which rounds."""
+    """Every number of the one is one of the other; NumPy calls int64 to float64 safe, too, which
+    rounds."""
     rounds = given.kind in "iu" and given.itemsize == 8 and kind.kind in "fc"
     return not rounds and np.can_cast(given, kind, "safe")
 
@@ -240,7 +253,9 @@ def _beyond(cast: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Any:
     return real.astype(np.float64) >= float(int(np.iinfo(source.dtype).max) + 1)
 
 
-def _refuse_where(what: str, array: np.ndarray[Any, Any], kept: Any, row: RowType, why: str) -> None:
+def _refuse_where(
+    what: str, array: np.ndarray[Any, Any], kept: Any, row: RowType, why: str
+) -> None:
     if kept.all():
         return
     place = tuple(int(at) for at in np.argwhere(~kept)[0])
@@ -248,7 +263,8 @@ def _refuse_where(what: str, array: np.ndarray[Any, Any], kept: Any, row: RowTyp
     where = f"row {place[0]}" + (f", element {place[1:]}" if len(place) > 1 else "")
     more = f" (and {others:,} more)" if others else ""
     raise ValueError(
-        f"{what}: {where}{more}: {number!r} ({array.dtype}) {why} a {row.name}, which this pool holds; to"
+        f"{what}: {where}{more}: {number!r} ({array.dtype}) {why} a {row.name}, which this pool "
+        "holds; to"
         f" round, pass {what}.astype({row.name!r})"
     )
 
@@ -260,7 +276,8 @@ def result(row: RowType, dtype: Any, shape: Any, library: str = "numpy") -> tupl
     """dtype and row shape of what is read: the pool's, its bytes, or a row in another shape."""
     if dtype is not None and _name(dtype) not in (row.name, "uint8"):
         raise TypeError(
-            f"dtype: this pool's values are {row}, not {_name(dtype)}; leave dtype= away and convert what"
+            f"dtype: this pool's values are {row}, not {_name(dtype)}; leave dtype= away and "
+            "convert what"
             " comes, or pass np.uint8 for its bytes"
         )
     if dtype is not None and _name(dtype) != row.name:
@@ -273,13 +290,17 @@ def result(row: RowType, dtype: Any, shape: Any, library: str = "numpy") -> tupl
 def check_out(row: RowType, out: Any) -> None:
     name = str(getattr(out, "dtype", "uint8")).rpartition(".")[2]
     if name.lstrip("<>=|") not in (row.name, "uint8"):
-        raise TypeError(f"out: holds {name}, but this pool's values are {row}; pass an array of that dtype")
+        raise TypeError(
+            f"out: holds {name}, but this pool's values are {row}; pass an array of that dtype"
+        )
 
 
 def element(row: RowType, given: Any) -> str:
     """What an update sees values as."""
     if given is not None and _name(given) != row.name:
-        raise TypeError(f"element: {_name(given)}, but this pool's values are {row}; leave element= away")
+        raise TypeError(
+            f"element: {_name(given)}, but this pool's values are {row}; leave element= away"
+        )
     return row.name
 
 

@@ -1,7 +1,7 @@
 """The command line `perdure`: one function a command, each a few calls of the library.
 
-Exit status and where things are printed: see perdure.cli_support. Bulk files are read and written by
-perdure.tables; `replay` and `demo` come from their own modules.
+Exit status and where things are printed: see perdure.cli_support. Bulk files are read and written
+by perdure.tables; `replay` and `demo` come from their own modules.
 """
 
 from __future__ import annotations
@@ -88,9 +88,14 @@ KeyArgument = Annotated[
 
 
 @app.callback(invoke_without_command=True)
-def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     if version:
-        print(f"perdure {perdure.__version__} ({'CPU and CUDA' if perdure.built_with_cuda else 'CPU'} build)")
+        print(
+            f"perdure {perdure.__version__} "
+            f"({'CPU and CUDA' if perdure.built_with_cuda else 'CPU'} build)"
+        )
         raise typer.Exit
 
 
@@ -111,7 +116,9 @@ def _index(index: IndexChoice, layout: LayoutChoice, shape: str) -> str | perdur
     if index is IndexChoice.gphash:
         return gphash
     if gphash != perdure.GPHash():
-        raise Failure(f"--index {index.value}: --layout and --shape are of use with --index gphash only")
+        raise Failure(
+            f"--index {index.value}: --layout and --shape are of use with --index gphash only"
+        )
     return index.value
 
 
@@ -136,17 +143,22 @@ def _shape(text: str) -> tuple[int, int, int]:
 def create(
     pool: PoolArgument,
     key_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every key.")] = "8",
-    value_bytes: Annotated[str, typer.Option(metavar="N|var", help="Length of every value.")] = "var",
+    value_bytes: Annotated[
+        str, typer.Option(metavar="N|var", help="Length of every value.")
+    ] = "var",
     dtype: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Values are arrays of this NumPy dtype, say float32.")
+        str | None,
+        typer.Option(metavar="NAME", help="Values are arrays of this NumPy dtype, say float32."),
     ] = None,
     row_shape: Annotated[
         str | None, typer.Option(metavar="N,...", help="Shape of such an array; else one element.")
     ] = None,
-    records: Annotated[int, typer.Option(min=1, help="Records to expect; the table grows past it.")] = 1
-    << 16,
+    records: Annotated[
+        int, typer.Option(min=1, help="Records to expect; the table grows past it.")
+    ] = 1 << 16,
     index: Annotated[
-        IndexChoice, typer.Option(help="GPHash; or Dash, extendible or linear, for many host threads.")
+        IndexChoice,
+        typer.Option(help="GPHash; or Dash, extendible or linear, for many host threads."),
     ] = IndexChoice.gphash,
     layout: Annotated[
         LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
@@ -190,8 +202,10 @@ def create(
     report(
         result,
         {"pool": pool, "log_dir": log_dir, **stats.as_dict(), "survives": survives.as_dict()},
-        f"created {pool}: keys {show_width(store.key_bytes)}, values {_typed_text.show_values(store)},"
-        f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, {show_size(stats.pool_bytes)}"
+        f"created {pool}: keys {show_width(store.key_bytes)}, values "
+        f"{_typed_text.show_values(store)},"
+        f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, "
+        f"{show_size(stats.pool_bytes)}"
         f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
     )
 
@@ -205,7 +219,8 @@ def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) 
 def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:
     if durability is DurabilityChoice.power and log_dir is None:
         raise Failure(
-            "--durability power needs --log-dir DIR, a directory on a disk for the log and two images"
+            "--durability power needs --log-dir DIR, a directory on a disk for the log and two "
+            "images"
         )
     if durability not in (None, DurabilityChoice.power) and log_dir is not None:
         raise Failure(f"--log-dir {log_dir}: is of use with --durability power only")
@@ -220,18 +235,23 @@ def verify(
     pool: PoolArgument,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Mend a pool that changed since it was closed; say what that drops."),
+        typer.Option(
+            "--repair", help="Mend a pool that changed since it was closed; say what that drops."
+        ),
     ] = False,
     acknowledge: Annotated[
         bool,
-        typer.Option("--acknowledge", help="What repairs changed has been seen to: it is no fault any more."),
+        typer.Option(
+            "--acknowledge", help="What repairs changed has been seen to: it is no fault any more."
+        ),
     ] = False,
     live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Check every record of a pool; exit status 1 if anything is wrong, or a repair is not acknowledged."""
+    """Check every record of a pool; exit status 1 if anything is wrong, or a repair is not
+    acknowledged."""
     if live and (repair or acknowledge):
         raise Failure("--live changes nothing; leave it out to --repair or --acknowledge")
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
@@ -239,27 +259,40 @@ def verify(
     for fault in found["faults"]:
         print(f"fault: {fault}", file=sys.stderr)
     if found["fault_count"] > len(found["faults"]):
-        print(f"(the first {len(found['faults'])} of {found['fault_count']} faults)", file=sys.stderr)
+        print(
+            f"(the first {len(found['faults'])} of {found['fault_count']} faults)", file=sys.stderr
+        )
     report(
         result,
         {"pool": pool, **found},
-        f"{pool}: {plural(found['records'], 'record')} good, {found['dropped']:,} dropped by recovery,"
+        f"{pool}: {plural(found['records'], 'record')} good, {found['dropped']:,} dropped by "
+        "recovery,"
         f" {plural(found['fault_count'], 'fault')}",
     )
     if found["fault_count"]:
         raise typer.Exit(FAULTS)
 
 
-def _verify(pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool, live: bool) -> dict[str, Any]:
+def _verify(
+    pool: str, log_dir: str | None, *, repair: bool, acknowledge: bool, live: bool
+) -> dict[str, Any]:
     """The report of a pool; one that cannot even be opened for its damage has that as its fault."""
     try:
-        with open_pool(pool, read_only=not acknowledge, repair=repair, live=live, log_dir=log_dir) as store:
+        with open_pool(
+            pool, read_only=not acknowledge, repair=repair, live=live, log_dir=log_dir
+        ) as store:
             if acknowledge:
                 store.acknowledge_repair()
             found, recovery = store.verify().as_dict(), store.recovery()
         return found | {"recovery": recovery.as_dict()}
     except perdure.Corrupt as error:
-        return {"records": 0, "dropped": 0, "faults": [error.message], "fault_count": 1, "recovery": None}
+        return {
+            "records": 0,
+            "dropped": 0,
+            "faults": [error.message],
+            "fault_count": 1,
+            "recovery": None,
+        }
 
 
 @app.command()
@@ -284,7 +317,8 @@ def stats(
         result,
         {"pool": pool, **facts, "survives": survives.as_dict(), "recovery": recovery},
         f"{pool}: {plural(facts['records'], 'record')} in {plural(facts['slots'], 'slot')}"
-        f" (load factor {facts['load_factor']:.3f}), {show_size(facts['pool_bytes'])} on {facts['medium']};"
+        f" (load factor {facts['load_factor']:.3f}), {show_size(facts['pool_bytes'])} on "
+        f"{facts['medium']};"
         f" survives {survives.description}",
     )
 
@@ -303,7 +337,8 @@ def get(
     pool: PoolArgument,
     key: KeyArgument,
     value_format: Annotated[
-        ValueFormat, typer.Option("--format", help="auto: as put takes it; hex; raw: the bytes alone.")
+        ValueFormat,
+        typer.Option("--format", help="auto: as put takes it; hex; raw: the bytes alone."),
     ] = ValueFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     live: LiveOption = False,
@@ -328,7 +363,9 @@ def get(
         sys.stdout.buffer.write(octets)
         sys.stdout.buffer.flush()
     else:
-        report(result, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown)
+        report(
+            result, {"key": key, "found": True, "value": shown, "value_hex": octets.hex()}, shown
+        )
 
 
 def _shown_value(store: perdure.Store, value: Any, form: ValueFormat) -> tuple[bytes, str]:
@@ -367,7 +404,9 @@ def put(
     with open_pool(pool, device, log_dir=log_dir) as store:
         row = _typed_text.row_type(store)
         octets = (
-            _text.parse("VALUE", value, store.value_bytes) if row is None else _typed_text.parse(value, row)
+            _text.parse("VALUE", value, store.value_bytes)
+            if row is None
+            else _typed_text.parse(value, row)
         )
         store[_text.parse("KEY", key, store.key_bytes)] = octets
         records = len(store)
@@ -407,7 +446,9 @@ def delete(
 @app.command()
 def scan(
     pool: PoolArgument,
-    limit: Annotated[int | None, typer.Option(min=1, help="Print at most this many records.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Print at most this many records.")
+    ] = None,
     device: DeviceOption = DeviceChoice.cpu,
     live: LiveOption = False,
     log_dir: LogDirOption = None,
@@ -432,7 +473,9 @@ def scan(
                     keys.cast("large_string").to_pylist(),
                     values.cast("large_string").to_pylist(),
                 )
-                listed += [{"key": key, "value": value} for key, value in zip(*columns, strict=True)]
+                listed += [
+                    {"key": key, "value": value} for key, value in zip(*columns, strict=True)
+                ]
     summary = f"{count:,} of {plural(total, 'record')} in {pool}"
     if not result.wanted:
         sys.stdout.flush()
@@ -452,7 +495,9 @@ def _shown_pages(store: perdure.Store, limit: int | None) -> Generator[tuple[Any
             shown = keys[:left], values[:left]
             left -= len(shown[0])
             values = (
-                _pages.show(shown[1], store.value_bytes) if row is None else _typed_text.show(shown[1], row)
+                _pages.show(shown[1], store.value_bytes)
+                if row is None
+                else _typed_text.show(shown[1], row)
             )
             yield _pages.show(shown[0], store.key_bytes), values
             if not left:
@@ -496,7 +541,8 @@ def snapshot(
     report(
         result,
         {"pool": pool, "snapshot": file, "records": records, "bytes": size, "seconds": seconds},
-        f"wrote {plural(records, 'record')} of {pool} to {file} ({show_size(size)}) in {seconds:.3f} s",
+        f"wrote {plural(records, 'record')} of {pool} to {file} ({show_size(size)}) in "
+        f"{seconds:.3f} s",
     )
 
 
@@ -549,7 +595,8 @@ def restore(
     )
 
 
-# --- bench, explore --------------------------------------------------------------------------------------
+# --- bench, explore
+# --------------------------------------------------------------------------------------
 
 
 @app.command(
@@ -557,8 +604,8 @@ def restore(
     add_help_option=False,
 )
 def bench(context: typer.Context) -> None:
-    """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's figures with it
-    (perdure bench figure --help; perdure bench --list lists them)."""
+    """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's
+    figures with it (perdure bench figure --help; perdure bench --list lists them)."""
     if context.args[:1] == ["figure"]:
         _run_figures(context, context.args[1:])
     elif context.args[:1] == ["--list"]:
@@ -580,7 +627,8 @@ def _run_figures(context: typer.Context, arguments: list[str]) -> None:
     add_help_option=False,
 )
 def explore(context: typer.Context) -> None:
-    """Run perdure-explore with the arguments given, unchanged (perdure explore --help lists them)."""
+    """Run perdure-explore with the arguments given, unchanged (perdure explore --help lists
+    them)."""
     _run_program(cli_support.explore_program(), context.args)
 
 
@@ -601,12 +649,15 @@ def main() -> None:
 
 
 def _finish_output() -> None:
-    """What is still to be written may find no room; Python by itself would say so in a traceback."""
+    """What is still to be written may find no room; Python by itself would say so in a
+    traceback."""
     try:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
-        if not isinstance(error, BrokenPipeError):  # else whoever read it has gone, and needs no word
+        if not isinstance(
+            error, BrokenPipeError
+        ):  # else whoever read it has gone, and needs no word
             cli_support.fail(f"standard output: {why_failed(error)}")
         raise SystemExit(UNABLE) from None
 

@@ -31,9 +31,12 @@ _ELSEWHERE = {
     # The module, and its command's help, which the list of commands has without importing it.
     "load": (
         "perdure.tables",
-        "Put the rows of files into a pool; exit status 1 if some were rejected, 2 if it could not go on.",
+        "Put the rows of files into a pool; exit status 1: some were rejected, 2: it could not go on.",
     ),
-    "export": ("perdure.tables", "Write every record of a pool to a file, which `load` reads back."),
+    "export": (
+        "perdure.tables",
+        "Write every record of a pool to a file, which `load` reads back.",
+    ),
     "doctor": (
         "perdure.doctor",
         "Tell what this machine offers: devices, media and what survives on them, limits.",
@@ -53,7 +56,9 @@ _NO_OPTION = "\0"  # which no argument of a process has in it
 
 JsonOption = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE; '-' is standard output."),
+    typer.Option(
+        "--json", metavar="FILE", help="Write the result as JSON to FILE; '-' is standard output."
+    ),
 ]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files of the same kind that are there.")
@@ -62,7 +67,9 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace whatever fil
 ModeOption = Annotated[
     str | None,
     typer.Option(
-        "--mode", metavar="OCTAL", help="Permission bits, less the umask's; 0600, or the replaced file's."
+        "--mode",
+        metavar="OCTAL",
+        help="Permission bits, less the umask's; 0600, or the replaced file's.",
     ),
 ]
 PoolArgument = Annotated[
@@ -75,11 +82,14 @@ class DeviceChoice(StrEnum):
     cuda = "cuda"
 
 
-DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="Who reads and writes the pool.")]
+DeviceOption = Annotated[
+    DeviceChoice, typer.Option("--device", help="Who reads and writes the pool.")
+]
 LiveOption = Annotated[
     bool,
     typer.Option(
-        "--live", help="Look at a copy of the pool, as it is now, beside the process that has it open."
+        "--live",
+        help="Look at a copy of the pool, as it is now, beside the process that has it open.",
     ),
 ]
 
@@ -89,7 +99,8 @@ LogDirOption = Annotated[
     typer.Option(
         "--log-dir",
         metavar="DIR",
-        help="Log directory of a pool of durability power, on a disk; the pool is made anew from it.",
+        help="Log directory of a pool of durability power, on a disk; the pool is made anew from "
+        "it.",
     ),
 ]
 LogBytesOption = Annotated[
@@ -112,13 +123,20 @@ def fail(message: str) -> None:
 class Commands(TyperGroup):
     """The command group; whatever a command raises becomes one line and an exit status.
 
-    The modules of the larger commands are imported when such a command is resolved, not when all are listed.
+    The modules of the larger commands are imported when such a command is resolved, not when all
+    are listed.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Those that this package can run: perdure-explore is for developers, and wheels are without it."""
-        names = [*super().list_commands(ctx), *(name for name in _ELSEWHERE if name not in self.commands)]
-        return [name for name in names if name != "explore" or program_path("perdure-explore").is_file()]
+        """Those that this package can run: perdure-explore is for developers, and wheels are
+        without it."""
+        names = [
+            *super().list_commands(ctx),
+            *(name for name in _ELSEWHERE if name not in self.commands),
+        ]
+        return [
+            name for name in names if name != "explore" or program_path("perdure-explore").is_file()
+        ]
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """To be listed: of a module that is not imported yet, a command that has its help alone."""
@@ -150,17 +168,21 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise  # the reader of our output went away; Typer ends quietly
         except OSError as error:
-            # What is full and has no name is where the answer goes: other files are told by their own.
+            # What is full and has no name is where the answer goes: other files are told by their
+            # own.
             where = error.filename or ("standard output" if error.errno in NO_ROOM else None)
             fail(f"{where}: {why_failed(error)}" if where else why_failed(error))
             raise typer.Exit(UNABLE) from None
-        except ValueError as error:  # an option the library refuses, or a file that is not what it says
+        except (
+            ValueError
+        ) as error:  # an option the library refuses, or a file that is not what it says
             fail(str(error))
             raise typer.Exit(UNABLE) from None
 
 
 class WithNumbers(TyperCommand):
-    """A command whose arguments may be numbers with a sign: what looks like -5 or -0x5 is no option."""
+    """A command whose arguments may be numbers with a sign: what looks like -5 or -0x5 is no
+    option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         marked = [f"{_NO_OPTION}{one}" if _NEGATIVE.fullmatch(one) else one for one in args]
@@ -196,12 +218,16 @@ def open_pool(
     if live:
         store = perdure.open(pool, live=True, repair=repair, log_dir=log_dir, device=device.value)
         now = time.strftime("%H:%M:%S")
-        print(f"perdure: {pool}: a copy as of {now}; what changes later is not in it", file=sys.stderr)
+        print(
+            f"perdure: {pool}: a copy as of {now}; what changes later is not in it", file=sys.stderr
+        )
         _tell_recovery(pool, store.recovery())
         return store
     read_only = read_only and device is DeviceChoice.cpu and log_dir is None and not repair
     try:
-        store = perdure.open(pool, read_only=read_only, repair=repair, log_dir=log_dir, device=device.value)
+        store = perdure.open(
+            pool, read_only=read_only, repair=repair, log_dir=log_dir, device=device.value
+        )
     except perdure.Unsupported:
         if not read_only:
             raise
@@ -212,14 +238,23 @@ def open_pool(
 
 def _tell_recovery(pool: str, found: perdure.RecoveryReport) -> None:
     if not found.clean:
-        dropped = f", dropped {found.dropped:,} ({found.why_dropped})" if found.dropped else ", dropped none"
-        replayed = (
-            f", {plural(found.replayed, 'batch', 'batches')} of them replayed" if found.log_report else ""
+        dropped = (
+            f", dropped {found.dropped:,} ({found.why_dropped})"
+            if found.dropped
+            else ", dropped none"
         )
-        records = plural(found.records, "record") if found.counted else "its records (not yet counted)"
+        replayed = (
+            f", {plural(found.replayed, 'batch', 'batches')} of them replayed"
+            if found.log_report
+            else ""
+        )
+        records = (
+            plural(found.records, "record") if found.counted else "its records (not yet counted)"
+        )
         took = f"{found.map_seconds + found.recover_seconds + found.replay_seconds:.3f} s"
         print(
-            f"perdure: {pool} was not closed in order; recovered {records}{dropped}{replayed} in {took}",
+            f"perdure: {pool} was not closed in order; recovered {records}{dropped}{replayed} in "
+            f"{took}",
             file=sys.stderr,
         )
     if found.repaired:
@@ -248,7 +283,8 @@ def bench_program(name: str = "perdure-bench") -> Path:
 def explore_program() -> Path:
     return _installed_program(
         "perdure-explore",
-        "in a checkout, scripts/build.sh PERDURE_EXPLORE=ON or a build with the tests installs it, and `make"
+        "in a checkout, scripts/build.sh PERDURE_EXPLORE=ON or a build with the tests installs "
+        "it, and `make"
         " explore` runs it; elsewhere pip install with -C cmake.define.PERDURE_EXPLORE=ON",
     )
 
@@ -266,7 +302,8 @@ def _installed_program(name: str, way_out: str) -> Path:
 
 
 class JsonResult:
-    """Where the JSON of a command goes: nowhere, to standard output, or to a file, settled at once."""
+    """Where the JSON of a command goes: nowhere, to standard output, or to a file, settled at
+    once."""
 
     def __init__(
         self,
@@ -308,12 +345,19 @@ def answers_to(result: JsonResult) -> Callable[[str], None]:
 
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error; yields `set(done)`. Nothing is shown where that is no TTY."""
+    """A progress bar on standard error; yields `set(done)`. Nothing is shown where that is no
+    TTY."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -334,7 +378,9 @@ _UNITS = {"": 1, "K": 10, "M": 20, "G": 30, "T": 40}
 
 def parse_size(option: str, text: str) -> int:
     """Bytes: a number, or one with KiB, MiB, GiB or TiB (also K, M, G, T)."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB)?|(\d+)\s*B", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(
+        r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB)?|(\d+)\s*B", text.strip(), re.IGNORECASE
+    )
     if match is None:
         raise Failure(f"{option} {text}: not a size; write bytes, or for example 512MiB or 4GiB")
     if match[3]:

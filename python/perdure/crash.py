@@ -4,8 +4,8 @@ The child reports each acknowledged batch through a pipe; what arrived there is 
 acknowledgements, kept outside the store. What the pool must then hold is worked out anew from the
 trace, by the sequential rule, in a dictionary.
 
-Invariant of a sound store: every key stands as the acknowledged batches left it, or, if the one batch
-that was under way at the kill touches it, as that batch leaves it; and no other key is there.
+Invariant of a sound store: every key stands as the acknowledged batches left it, or, if the one
+batch that was under way at the kill touches it, as that batch leaves it; and no other key is there.
 """
 
 from __future__ import annotations
@@ -94,7 +94,11 @@ def stored_form(keys: pa.Array, states: list[State], form: TraceFormat) -> pa.La
     else:
         values = _contents.make(seeds[there], np.uint64(0), np.array(held, np.int64))
     places = np.where(there, np.cumsum(there) - 1, 0)
-    return values.take(pa.array(places, mask=~there)) if len(held) else pa.nulls(len(keys), values.type)
+    return (
+        values.take(pa.array(places, mask=~there))
+        if len(held)
+        else pa.nulls(len(keys), values.type)
+    )
 
 
 # --- the child ----------------------------------------------------------------------------------
@@ -135,12 +139,14 @@ def _replay_and_kill(plan: Plan, kill_after: int, moment: random.Random) -> _Kil
         return kill
     if process.returncode == 0:
         raise Failure(
-            f"--kill-after {kill_after}: the trace ended after {plural(kill.acknowledged, 'request')},"
+            f"--kill-after {kill_after}: the trace ended after "
+            f"{plural(kill.acknowledged, 'request')},"
             " before the kill; kill earlier"
         )
     last = said.decode(errors="replace").strip().splitlines()
     raise Failure(
-        f"the replaying process failed by itself (status {process.returncode}): {last[-1] if last else ''}"
+        f"the replaying process failed by itself (status {process.returncode}): "
+        f"{last[-1] if last else ''}"
     )
 
 
@@ -201,10 +207,13 @@ class Report:
         found, why = self.recovery, self.recovery["why_dropped"]
         verdict = "every acknowledged operation is there"
         if self.fault_count:
-            verdict = f"{plural(self.fault_count, 'FAULT')}: acknowledged operations are lost or wrong"
+            verdict = (
+                f"{plural(self.fault_count, 'FAULT')}: acknowledged operations are lost or wrong"
+            )
         return [
             f"killed (SIGKILL) after {plural(self.acknowledged, 'acknowledged request')}"
-            f" of {self.plan.trace} ({self.format}), {self.seconds_to_kill:.2f} s in, on {self.machine}",
+            f" of {self.plan.trace} ({self.format}), {self.seconds_to_kill:.2f} s in, on "
+            f"{self.machine}",
             f"  recovery: {'clean' if found['clean'] else 'unclean'} pool,"
             f" {plural(found['records'], 'record')},"
             f" {found['dropped']:,} dropped{f' ({why})' if why else ''},"
@@ -220,7 +229,9 @@ class Report:
 
     def complaints(self) -> list[str]:
         more = self.fault_count - len(self.faults)
-        return [f"fault: {fault}" for fault in self.faults] + ([f"({more:,} more faults)"] if more else [])
+        return [f"fault: {fault}" for fault in self.faults] + (
+            [f"({more:,} more faults)"] if more else []
+        )
 
 
 def run(plan: Plan, kill_after: int, seed: int | None = None) -> Report:
@@ -234,7 +245,9 @@ def run(plan: Plan, kill_after: int, seed: int | None = None) -> Report:
 
 def check(plan: Plan, form: TraceFormat, acknowledged: int) -> Report:
     """Opens the pool and holds it against the reference of so many acknowledged requests."""
-    with perdure.open(plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads) as store:
+    with perdure.open(
+        plan.pool, log_dir=plan.log_dir, device=plan.device, threads=plan.threads
+    ) as store:
         done = Report(plan, str(form), acknowledged)
         done.recovery = store.recovery().as_dict()
         done.machine, done.survives = store.stats().machine, store.survives().as_dict()
@@ -274,7 +287,8 @@ def _check(store: perdure.Store, plan: Plan, form: TraceFormat, done: Report) ->
 
 
 def _before_and_after(reference: Reference, plan: Plan, done: Report) -> dict[Key, State]:
-    """Plays the acknowledged batches and the one under way; returns what the keys of the latter were."""
+    """Plays the acknowledged batches and the one under way; returns what the keys of the latter
+    were."""
     with plan.open_trace() as trace:
         played = 0
         for batch in trace.batches(plan.batch, plan.limit):

@@ -1,8 +1,8 @@
 """`perdure demo`: the main job on real input, end to end, with a summary and a plot.
 
-Four parts, on the samples of the repository's data/ folder: replay a cache trace; replay it again with
-a kill in the middle, check every acknowledged operation, and carry on; keep a table of fixed-size rows
-and look them up in batches; verify all three pools. The pools are temporary.
+Four parts, on the samples of the repository's data/ folder: replay a cache trace; replay it again
+with a kill in the middle, check every acknowledged operation, and carry on; keep a table of
+fixed-size rows and look them up in batches; verify all three pools. The pools are temporary.
 
 Invariant: the exit status is 0 only if every value that was read, in every part, was the right one.
 """
@@ -60,13 +60,16 @@ _NO_PLOT = "none"
 
 def find_data(given: Path | None, names: tuple[str, ...] = (TRACE, ROADS)) -> Path:
     """The folder that holds these samples."""
-    places = [given] if given else [Path(__file__).resolve().parents[2] / "data", Path.cwd() / "data"]
+    places = (
+        [given] if given else [Path(__file__).resolve().parents[2] / "data", Path.cwd() / "data"]
+    )
     for place in places:
         if all((place / name).is_file() for name in names):
             return place
     looked = ", ".join(map(str, places))
     raise Failure(
-        f"--data: {' and '.join(names)} are not all in {looked}: run this in a checkout of the repository,"
+        f"--data: {' and '.join(names)} are not all in {looked}: run this in a checkout of the "
+        "repository,"
         " or name its data/ folder with --data"
     )
 
@@ -85,7 +88,9 @@ def choose_device() -> tuple[str, str]:
 def pool_folder(given: Path | None) -> Iterator[Path]:
     """A temporary folder for the pools: in memory (/dev/shm) where that has the room."""
     parent = given or Path("/dev/shm")
-    if given is None and (not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < _POOLS_BYTES):
+    if given is None and (
+        not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < _POOLS_BYTES
+    ):
         parent = Path(tempfile.gettempdir())
     with temporary_folder("perdure-demo-", parent) as folder:
         yield folder
@@ -144,14 +149,18 @@ def read_ids(path: Path) -> npt.NDArray[np.uint64]:
 
 def rows_for(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
     """One row of numbers in [0, 1) a key."""
-    words = _contents.mix(keys[:, None] * np.uint64(_ROW_FLOATS) + np.arange(_ROW_FLOATS, dtype=np.uint64))
+    words = _contents.mix(
+        keys[:, None] * np.uint64(_ROW_FLOATS) + np.arange(_ROW_FLOATS, dtype=np.uint64)
+    )
     return (words >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24)
 
 
 def keep_table(pool: Path, ids: npt.NDArray[np.uint64], device: str, batch: int) -> Table:
     keys = np.unique(ids)
     rows = rows_for(keys)
-    with perdure.create(pool, 8, 4 * _ROW_FLOATS, expected_records=len(keys), device=device) as store:
+    with perdure.create(
+        pool, 8, 4 * _ROW_FLOATS, expected_records=len(keys), device=device
+    ) as store:
         start = time.perf_counter()
         for at in range(0, len(keys), batch):
             store.put(keys[at : at + batch], rows[at : at + batch])
@@ -160,7 +169,14 @@ def keep_table(pool: Path, ids: npt.NDArray[np.uint64], device: str, batch: int)
         unknown = store.get(keys + keys.max(), dtype=np.float32)
         pool_bytes = store.stats().pool_bytes
     return Table(
-        len(keys), len(ids), batch, put_seconds, lookup_seconds, wrong, int(unknown.found.sum()), pool_bytes
+        len(keys),
+        len(ids),
+        batch,
+        put_seconds,
+        lookup_seconds,
+        wrong,
+        int(unknown.found.sum()),
+        pool_bytes,
     )
 
 
@@ -198,7 +214,9 @@ def draw(done: _player.Report, to: Output) -> None:
     seconds = np.array(done.series.store_seconds)
     hits = np.array(done.series.hits)
     played = np.cumsum(requests) / 1e3
-    figure, (top, middle, bottom) = pyplot.subplots(3, 1, sharex=True, figsize=(8, 8), layout="constrained")
+    figure, (top, middle, bottom) = pyplot.subplots(
+        3, 1, sharex=True, figsize=(8, 8), layout="constrained"
+    )
     figure.suptitle(
         f"{Path(done.plan.trace).name}, batches of {done.plan.batch:,}, on"
         f" {'GPU' if done.plan.device == 'cuda' else 'CPU'} ({done.stats['machine']})"
@@ -207,7 +225,11 @@ def draw(done: _player.Report, to: Output) -> None:
     _panel(middle, played, seconds * 1e6, "batch latency (us)", "tab:orange")
     for percent, style in ((50, "--"), (99, ":")):
         middle.axhline(
-            done.latency_us(percent), color="black", linestyle=style, linewidth=1, label=f"p{percent}"
+            done.latency_us(percent),
+            color="black",
+            linestyle=style,
+            linewidth=1,
+            label=f"p{percent}",
         )
     middle.set_yscale("log")  # growing the pool takes a batch far longer than the others
     top.set_ylim(bottom=0)
@@ -227,13 +249,16 @@ def _panel(axes: Axes, x: npt.NDArray[Any], y: npt.NDArray[Any], label: str, col
 
 
 def _check_plot(plot: str, overwrite: bool, force: bool) -> Output | None:
-    """Where the plot goes; says at once, not after the run, if it cannot be drawn, or may not be written."""
+    """Where the plot goes; says at once, not after the run, if it cannot be drawn, or may not be
+    written."""
     if plot == _NO_PLOT:
         return None
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise Failure(f"--plot {plot}: {error}; pip install matplotlib, or pass --plot {_NO_PLOT}") from error
+        raise Failure(
+            f"--plot {plot}: {error}; pip install matplotlib, or pass --plot {_NO_PLOT}"
+        ) from error
     if not Path(plot).parent.is_dir():
         raise Failure(f"--plot {plot}: there is no folder {Path(plot).parent}")
     return Output("--plot", plot, PNG, overwrite=overwrite, force=force)
@@ -243,14 +268,19 @@ def _check_plot(plot: str, overwrite: bool, force: bool) -> Output | None:
 
 
 def demo(
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")
+    ] = None,
     pool_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the temporary pools lie; by default /dev/shm.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the temporary pools lie; by default /dev/shm."),
     ] = None,
     plot: Annotated[
         str, typer.Option(metavar="FILE", help=f"The plot to write; '{_NO_PLOT}' for no plot.")
     ] = "perdure-demo.png",
-    limit: Annotated[int | None, typer.Option(min=1, help="Requests of the trace; by default all.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Requests of the trace; by default all.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
     seed: Annotated[int | None, typer.Option(help="Of the kill's random moment.")] = None,
     overwrite: OverwriteOption = False,
@@ -268,7 +298,11 @@ def demo(
     with pool_folder(pool_dir) as folder:
         say(f"pools:  {folder} (removed at the end)")
         plan = Plan(
-            str(samples / TRACE), str(folder / "replay.pool"), device=device, batch=batch, limit=limit
+            str(samples / TRACE),
+            str(folder / "replay.pool"),
+            device=device,
+            batch=batch,
+            limit=limit,
         )
         found = _run_parts(plan, folder, read_ids(samples / ROADS), seed, say)
     if drawing is not None:
@@ -323,14 +357,17 @@ class _Parts:
             f" batch p50 {done.latency_us(50):,.0f} us, p99 {done.latency_us(99):,.0f} us",
             f"  crash    {killed.acknowledged:,} requests acknowledged before SIGKILL,"
             f" {killed.keys_checked:,} keys checked, {killed.fault_count:,} lost or wrong",
-            f"  table    {table.rows:,} rows, {table.lookups:,} lookups, {table.fault_count:,} wrong",
+            f"  table    {table.rows:,} rows, {table.lookups:,} lookups, {table.fault_count:,} "
+            "wrong",
             f"  verify   {verified:,} records in {len(self.verified)} pools, {faults:,} faults",
             f"  survives {done.survives['description']}",
         ]
         return lines + ([f"  plot     {picture}"] if picture is not None else [])
 
 
-def _run_parts(plan: Plan, folder: Path, ids: npt.NDArray[np.uint64], seed: int | None, say: Any) -> _Parts:
+def _run_parts(
+    plan: Plan, folder: Path, ids: npt.NDArray[np.uint64], seed: int | None, say: Any
+) -> _Parts:
     say("\n1. replay")
     with progress("replay", 1.0) as show:
         replayed = _player.run(plan, show=show)
@@ -369,10 +406,16 @@ def _tell(part: _player.Report | crash.Report, say: Any) -> None:
 def _verify(pool: Path, say: Any) -> dict[str, Any]:
     with perdure.open(pool, read_only=True) as store:
         found = store.verify()
-    say(f"{pool.name}: {plural(found.records, 'record')} good, {plural(found.fault_count, 'fault')}")
+    say(
+        f"{pool.name}: {plural(found.records, 'record')} good, {plural(found.fault_count, 'fault')}"
+    )
     for fault in found.faults:
         print(f"fault: {pool.name}: {fault}", file=sys.stderr)
-    return {"records": found.records, "fault_count": found.fault_count, "faults": list(found.faults)}
+    return {
+        "records": found.records,
+        "fault_count": found.fault_count,
+        "faults": list(found.faults),
+    }
 
 
 def register(app: typer.Typer) -> None:

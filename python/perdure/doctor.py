@@ -15,7 +15,14 @@ import typer
 
 import perdure
 from perdure import _native
-from perdure.cli_support import JsonOption, JsonResult, OverwriteOption, answers_to, report, show_size
+from perdure.cli_support import (
+    JsonOption,
+    JsonResult,
+    OverwriteOption,
+    answers_to,
+    report,
+    show_size,
+)
 
 VECTOR_ISA = (
     "sse4_2",
@@ -32,7 +39,9 @@ VECTOR_ISA = (
 
 def _cpu() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)  # the first processor's win
+    fields = dict(
+        line.split(":", 1) for line in reversed(lines) if ":" in line
+    )  # the first processor's win
     named = {name.strip(): value.strip() for name, value in fields.items()}
     flags = (named.get("flags") or named.get("Features") or "").split()
     return {
@@ -94,7 +103,8 @@ def _on_file_system(medium: _native.Medium, path: str, note: str) -> dict[str, A
 
 def _hugetlbfs() -> list[dict[str, Any]]:
     pools = [
-        f"{(entry / 'free_hugepages').read_text().strip()} of {(entry / 'nr_hugepages').read_text().strip()}"
+        f"{(entry / 'free_hugepages').read_text().strip()} of "
+        f"{(entry / 'nr_hugepages').read_text().strip()}"
         f" pages of {entry.name.removeprefix('hugepages-')} free"
         for entry in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*"))
     ]
@@ -121,8 +131,16 @@ def _media() -> list[dict[str, Any]]:
         *shared,
         *(_on_file_system(_native.Medium.tmpfs, mount, "") for mount in others),
         *_hugetlbfs(),
-        _place(_native.Medium.memfd, "memfd:NAME", None, None, "anonymous memory, gone with the process"),
-        _on_file_system(_native.Medium.file, str(Path.cwd()), "CPU only: a GPU cannot map files of a disk"),
+        _place(
+            _native.Medium.memfd,
+            "memfd:NAME",
+            None,
+            None,
+            "anonymous memory, gone with the process",
+        ),
+        _on_file_system(
+            _native.Medium.file, str(Path.cwd()), "CPU only: a GPU cannot map files of a disk"
+        ),
     ]
 
 
@@ -133,10 +151,13 @@ def _show_limit(number: int | None) -> str:
 def _lines(facts: dict[str, Any]) -> list[str]:
     lines = [
         f"perdure   {facts['version']}, {'with' if facts['cuda_build'] else 'without'} CUDA",
-        f"cpu       {facts['cpu']['model']}, {facts['cpu']['cores']} cores, {' '.join(facts['cpu']['isa'])}",
+        f"cpu       {facts['cpu']['model']}, {facts['cpu']['cores']} cores, "
+        f"{' '.join(facts['cpu']['isa'])}",
     ]
     for device in facts["devices"]:
-        state = device["description"] if device["available"] else f"not available: {device['why_not']}"
+        state = (
+            device["description"] if device["available"] else f"not available: {device['why_not']}"
+        )
         lines.append(f"device    {device['device']}: {state}")
     for medium in facts["media"]:
         size = (
@@ -149,7 +170,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"          survives {medium['survives']['description']}")
     limits = facts["limits"]
     lines.append(
-        f"memlock   {_show_limit(limits['memlock_bytes'])} (needed to lock a pool, and to give it to a GPU)"
+        f"memlock   {_show_limit(limits['memlock_bytes'])} (needed to lock a pool, and to give "
+        "it to a GPU)"
     )
     lines.append(
         f"memory    {_show_limit(limits['memory_bytes'])} for this container; files at most"

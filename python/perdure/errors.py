@@ -1,7 +1,7 @@
 """Exceptions, one class a Code of the C++ API.
 
-Invariant: whatever fails in the engine arrives here as one of these, with `.code` and a message that
-names what failed and the way out.
+Invariant: whatever fails in the engine arrives here as one of these, with `.code` and a message
+that names what failed and the way out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """Sizes, types or options that cannot be; a write to a store that is read-only. A ValueError, too."""
+    """Sizes, types or options that cannot be; a write to a store that is read-only. A ValueError,
+    too."""
 
     code = "invalid_argument"
 
@@ -79,7 +80,8 @@ class AlreadyExists(Error):
 
 
 class Busy(Error):
-    """The pool is open elsewhere; keys moved during a scan; or a transaction is open on this thread."""
+    """The pool is open elsewhere; keys moved during a scan; or a transaction is open on this
+    thread."""
 
     code = "busy"
 

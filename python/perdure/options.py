@@ -1,8 +1,8 @@
-"""The rarer options of stores, each defined here once: `GPHash` is how a pool's index is built and stays in
-the pool; `Options` is how this process works with an open pool, and nothing of it stays.
+"""The rarer options of stores, each defined here once: `GPHash` is how a pool's index is built and
+stays in the pool; `Options` is how this process works with an open pool, and nothing of it stays.
 
-Invariant: an object of these classes can be carried out as far as its values go: what is no length, name
-or flag was refused when it was made. What pool, machine or medium lacks, the engine refuses.
+Invariant: an object of these classes can be carried out as far as its values go: what is no length,
+name or flag was refused when it was made. What pool, machine or medium lacks, the engine refuses.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class GPHash:
     Attributes
     ----------
     layout : {"word", "in_place"}
-        "word" keeps 8 bytes a slot and the key in the record; atomic batches, transactions and steps need
-        it. "in_place" keeps keys in the buckets, as GPHash was published.
+        "word" keeps 8 bytes a slot and the key in the record; atomic batches, transactions and
+        steps need it. "in_place" keeps keys in the buckets, as GPHash was published.
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int
         Hash functions: candidate buckets of a key in each level.
     slots : int
-        Slots a bucket, a power of two; at most 32 candidates a key (levels x hashes x slots) in all.
+        Slots a bucket, a power of two; at most 32 candidates a key (levels x hashes x slots) in
+        all.
     """
 
     layout: LayoutName = "word"
@@ -53,7 +54,10 @@ class GPHash:
         """Writes itself, checked, into what the engine takes."""
         making.layout = _checks.named("layout", self.layout, _native.Layout)
         making.shape = _native.Shape(
-            *(_checks.whole(name, getattr(self, name), least=1) for name in ("levels", "hashes", "slots"))
+            *(
+                _checks.whole(name, getattr(self, name), least=1)
+                for name in ("levels", "hashes", "slots")
+            )
         )
 
 
@@ -66,21 +70,22 @@ class Options:
     verify_reads : bool
         Check each record's CRC-32C on get; a record that fails it has the status `corrupt`.
     count_accesses : bool
-        Count accesses to persistent memory, and ordering points, exactly (`Stats.accesses`); slower.
+        Count accesses to persistent memory, and ordering points, exactly (`Stats.accesses`);
+        slower.
     lock_memory : bool
-        Lock the pool in memory, so that it is never swapped out; `LockedMemory` is raised where the limit
-        (RLIMIT_MEMLOCK) is too low.
+        Lock the pool in memory, so that it is never swapped out; `LockedMemory` is raised where the
+        limit (RLIMIT_MEMLOCK) is too low.
     displacement : bool
-        Layout "word": move a word to another of its places when every place of a new key is taken, before
-        the table grows.
+        Layout "word": move a word to another of its places when every place of a new key is taken,
+        before the table grows.
     grow : bool
         Let the table grow. Without, a full table refuses further keys with `NoSpace`.
     residency : {"automatic", "pm", "mirrored"}
         Whether probes go to a copy of the index in the device's memory ("mirrored") or to the pool
         ("pm"). "automatic" mirrors on a GPU as far as the memory budget goes.
     gather : {"automatic", "at_once", "in_order", "by_host", "shared"}
-        How values that were found are fetched: by each warp at once, in the order of addresses, by the
-        host, or by both sides. "automatic" measures and chooses.
+        How values that were found are fetched: by each warp at once, in the order of addresses, by
+        the host, or by both sides. "automatic" measures and chooses.
     memory_budget : int or None
         Bytes of the device's memory for mirror and cache; None is 7/8 of what is free.
     cache_bytes : int or None

@@ -41,14 +41,14 @@ def create(
     Parameters
     ----------
     path : str or path-like
-        Its file system is the medium: /dev/shm, hugetlbfs, or a file. "memfd:NAME" is memory that dies with
-        the process.
+        Its file system is the medium: /dev/shm, hugetlbfs, or a file. "memfd:NAME" is memory that
+        dies with the process.
     key_bytes, value_bytes : int or None
         Length of every key, and of every value; None is varying length (byte strings).
     dtype : dtype, optional
-        The pool remembers that values are of it: bool, integers, float16 to float64, bfloat16 or complex, of
-        whatever byte order. `value_bytes` follows, `get` and `scan` answer with it, and what is put must be
-        of it, or be cast without loss.
+        The pool remembers that values are of it: bool, integers, float16 to float64, bfloat16 or
+        complex, of whatever byte order. `value_bytes` follows, `get` and `scan` answer with it, and
+        what is put must be of it, or be cast without loss.
     shape : tuple of int, optional
         Of the array that a value is; else it is one element of `dtype`.
     expected_records : int
@@ -56,24 +56,25 @@ def create(
     max_bytes : int, optional
         The pool never grows past this size.
     index : {"gphash", "dash-eh", "dash-lh"} or GPHash
-        GPHash, for batches and GPUs (`perdure.GPHash` chooses layout and shape); or Dash's extendible or
-        linear hashing, for many host threads that call beside each other, each operation by itself: on
-        device "cpu", without transactions, steps and caches.
+        GPHash, for batches and GPUs (`perdure.GPHash` chooses layout and shape); or Dash's
+        extendible or linear hashing, for many host threads that call beside each other, each
+        operation by itself: on device "cpu", without transactions, steps and caches.
     durability : {"process", "none", "power"}
-        What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a disk.
+        What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
+        disk.
     log_dir : str or path-like, optional
-        For durability "power", which needs it, and no "memfd:": a directory on a disk, for a log and two
-        images of the pool.
+        For durability "power", which needs it, and no "memfd:": a directory on a disk, for a log
+        and two images of the pool.
     log_bytes : int, default 256 MiB
         Size of that log.
     overwrite : bool
-        Replace a file that is there if it is a pool, of whatever version; never one that is open, and no
-        symbolic link is followed.
+        Replace a file that is there if it is a pool, of whatever version; never one that is open,
+        and no symbolic link is followed.
     force : bool
         Replace whatever file is there.
     mode : int, default 0o600
-        Permission bits of the files, at least 0o600, less those that the umask takes away. A file that is
-        replaced hands on its own.
+        Permission bits of the files, at least 0o600, less those that the umask takes away. A file
+        that is replaced hands on its own.
     device : {"cpu", "cuda"}
         Where batches run.
     threads : int, optional
@@ -110,7 +111,8 @@ def create(
     Examples
     --------
     >>> import numpy as np, perdure
-    >>> with perdure.create("/dev/shm/table.pool", key_bytes=8, value_bytes=128, overwrite=True) as store:
+    >>> sizes = {"key_bytes": 8, "value_bytes": 128}
+    >>> with perdure.create("/dev/shm/table.pool", **sizes, overwrite=True) as store:
     ...     outcome = store.put(np.arange(1000), np.zeros((1000, 32), np.float32))
     ...     len(store)
     1000
@@ -154,14 +156,15 @@ def open(
     read_only : bool
         Several processes may have a pool open read-only, beside no writer.
     live : bool
-        Look at a pool beside the process that has it open for writing, which neither waits nor notices: at a
-        copy in memory, as the pool was between two changes. What changes later is not in it, and it takes no
-        writes. Index "gphash", durability "none" or "process".
+        Look at a pool beside the process that has it open for writing, which neither waits nor
+        notices: at a copy in memory, as the pool was between two changes. What changes later is not
+        in it, and it takes no writes. Index "gphash", durability "none" or "process".
     repair : bool
-        Mend what can be mended of a pool that is damaged, and do without acknowledged batches that a damaged
-        log has lost: `Store.recovery().changes` says what was found, mended, dropped and lost, and
-        `Store.verify` finds faults until `Store.acknowledge_repair`. Without, a pool that was closed cleanly
-        and is not as that close left it, or whose log has lost such batches, raises `Corrupt`.
+        Mend what can be mended of a pool that is damaged, and do without acknowledged batches that
+        a damaged log has lost: `Store.recovery().changes` says what was found, mended, dropped and
+        lost, and `Store.verify` finds faults until `Store.acknowledge_repair`. Without, a pool that
+        was closed cleanly and is not as that close left it, or whose log has lost such batches,
+        raises `Corrupt`.
     log_dir : str or path-like, optional
         Of a pool of durability "power", which is made anew at `path` from there.
     expect_key_bytes, expect_value_bytes : int, optional
@@ -178,18 +181,19 @@ def open(
     TypeError, ValueError
         An argument is none of those that it may be; no file was touched.
     NotFound
-        There is no pool at `path`, or no log in `log_dir`. (A *key* that is absent raises nothing: its status
-        is `KeyStatus.not_found`.)
+        There is no pool at `path`, or no log in `log_dir`. (A *key* that is absent raises nothing:
+        its status is `KeyStatus.not_found`.)
     Busy
-        It is open for writing elsewhere, or open at all where this is to write; with `live`, no moment
-        between two changes came within two seconds (a transaction or device session is one change).
+        It is open for writing elsewhere, or open at all where this is to write; with `live`, no
+        moment between two changes came within two seconds (a transaction or device session is one
+        change).
     Corrupt
         It is truncated, no pool, or damaged.
     InvalidArgument
         It was made with other sizes than expected, or its log belongs to another pool.
     Unsupported, DeviceFailure
-        This build, machine or medium cannot do it; a pool of another version; one that has to be recovered,
-        with `read_only`.
+        This build, machine or medium cannot do it; a pool of another version; one that has to be
+        recovered, with `read_only`.
     NoSpace, LockedMemory, SystemFailure
         As in `create`.
 
@@ -269,7 +273,8 @@ def restore(
     >>> with perdure.create("/dev/shm/table.pool", 8, 8, overwrite=True) as store:
     ...     store[1] = 5
     ...     store.snapshot("/dev/shm/table.snapshot", overwrite=True)
-    >>> with perdure.restore("/dev/shm/table.snapshot", "/dev/shm/other.pool", overwrite=True) as store:
+    >>> kept = "/dev/shm/table.snapshot"
+    >>> with perdure.restore(kept, "/dev/shm/other.pool", overwrite=True) as store:
     ...     int.from_bytes(store[1], "little")
     5
     """
@@ -305,7 +310,9 @@ def devices() -> list[_native.DeviceInfo]:
 def _told(native: _native.Store, opening: _native.OpenOptions, log_dir: PathLike | None) -> Store:
     """The store, once the logger knows what opening it came to."""
     _events.opened(native.path(), native.recovery())
-    mirrored = opening.device is _native.Device.cuda or opening.residency is _native.Residency.mirrored
+    mirrored = (
+        opening.device is _native.Device.cuda or opening.residency is _native.Residency.mirrored
+    )
     if (
         mirrored or log_dir is not None
     ):  # never of a Dash index, which would count its records for its statistics
@@ -320,7 +327,8 @@ def _set_index(making: _native.CreateOptions, index: object) -> None:
         making.index = _INDEXES[index]
     else:
         raise ValueError(
-            f"index: {index!r} is not one of {', '.join(map(repr, _INDEXES))}, and no perdure.GPHash"
+            f"index: {index!r} is not one of {', '.join(map(repr, _INDEXES))}, and no "
+            "perdure.GPHash"
         )
 
 
@@ -332,7 +340,9 @@ _INDEXES: dict[object, _native.Index] = {
 
 
 def _set_log(
-    making: _native.CreateOptions | _native.RestoreOptions, log_dir: PathLike | None, log_bytes: int | None
+    making: _native.CreateOptions | _native.RestoreOptions,
+    log_dir: PathLike | None,
+    log_bytes: int | None,
 ) -> None:
     if log_dir is not None:
         making.log_dir = os.fspath(log_dir)
@@ -342,7 +352,9 @@ def _set_log(
         making.log_bytes = _checks.whole("log_bytes", log_bytes, least=1)
 
 
-def _set_expected(opening: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None) -> None:
+def _set_expected(
+    opening: _native.OpenOptions, key_bytes: int | None, value_bytes: int | None
+) -> None:
     opening.expect_key_bytes = _checks.width("expect_key_bytes", key_bytes)
     opening.expect_value_bytes = _checks.width("expect_value_bytes", value_bytes)
 

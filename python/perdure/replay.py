@@ -30,11 +30,14 @@ from perdure.traces import TraceFormat
 
 
 def replay(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")],
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")
+    ],
     pool: Annotated[
         str,
         typer.Option(
-            metavar="FILE", help="The pool; made if it is missing, with --log-dir of durability power."
+            metavar="FILE",
+            help="The pool; made if it is missing, with --log-dir of durability power.",
         ),
     ],
     format: Annotated[
@@ -44,21 +47,30 @@ def replay(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help='Columns of a csv trace: "time=1,key=2,size=3", numbers from 1 or names of the header; also'
+            help='Columns of a csv trace: "time=1,key=2,size=3", numbers from 1 or names of the '
+            "header; also"
             " delimiter=, has-header= and obj-id-is-num=, as libCacheSim has them.",
         ),
     ] = None,
     device: DeviceOption = DeviceChoice.cpu,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU workers; by default one a core.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU workers; by default one a core.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
-    limit: Annotated[int | None, typer.Option(min=0, help="Requests to replay; by default all.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="Requests to replay; by default all.")
+    ] = None,
     value_bytes: Annotated[
         int | None,
         typer.Option(
-            min=1, help=f"Bytes of every value put on a miss; by default the trace's sizes, or {VALUE_BYTES}."
+            min=1,
+            help="Bytes of every value put on a miss; by default the trace's sizes, or "
+            f"{VALUE_BYTES}.",
         ),
     ] = None,
-    layout: Annotated[str, typer.Option(metavar="word|in_place", help="Layout of a new pool.")] = Plan.layout,
+    layout: Annotated[
+        str, typer.Option(metavar="word|in_place", help="Layout of a new pool.")
+    ] = Plan.layout,
     records: Annotated[
         int, typer.Option(min=1, help="Records a new pool expects; it grows past it.")
     ] = Plan.records,
@@ -67,8 +79,10 @@ def replay(
         int | None,
         typer.Option(
             min=1,
-            help="Crash run: replay in another process, kill it (SIGKILL) at a random moment after this many"
-            " acknowledged requests, reopen, and check every acknowledged operation. Needs an empty pool.",
+            help="Crash run: replay in another process, kill it (SIGKILL) at a random moment "
+            "after this many"
+            " acknowledged requests, reopen, and check every acknowledged operation. Needs an "
+            "empty pool.",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the crash run's random moment.")] = None,

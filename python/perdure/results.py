@@ -64,7 +64,9 @@ class Outcome(NamedTuple):
 def _counted(statuses: Statuses) -> str:
     """How many keys, and how many of each status."""
     kinds, counts = np.unique(statuses, return_counts=True)
-    each = [f"{count} {KeyStatus(int(kind)).name}" for kind, count in zip(kinds, counts, strict=True)]
+    each = [
+        f"{count} {KeyStatus(int(kind)).name}" for kind, count in zip(kinds, counts, strict=True)
+    ]
     return f"{statuses.size} key{'' if statuses.size == 1 else 's'}: {', '.join(each) or 'none'}"
 
 
@@ -77,7 +79,9 @@ def _described(values: Any) -> str:
 
 
 Answer = TypeVar("Answer", Result, Outcome)
-TooLong = Callable[[int], str]  # says how long the key and value of a row are, and how long they may be
+TooLong = Callable[
+    [int], str
+]  # says how long the key and value of a row are, and how long they may be
 
 _OK, _TOO_LARGE, _CORRUPT = map(int, (KeyStatus.ok, KeyStatus.too_large, KeyStatus.corrupt))
 _LAST_HARMLESS = int(KeyStatus.not_found)  # ok and not_found are the two lowest statuses
@@ -88,7 +92,8 @@ def done_mask(statuses: Statuses) -> Mask:
 
 
 def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
-    """Runs a write; when the pool ran out of space the exception tells key by key how far it came."""
+    """Runs a write; when the pool ran out of space the exception tells key by key how far it
+    came."""
     try:
         run()
     except errors.NoSpace as error:
@@ -102,9 +107,11 @@ def first(answer: Answer) -> Answer:
     return type(answer)(*(column[0] for column in answer))
 
 
-def checked(path: str, call: str, answer: Answer, check: bool, too_long: TooLong | None = None) -> Answer:
-    """The answer of a pool's batch. With `check` it raises where a key failed for any reason but absence; the
-    exception carries the whole answer."""
+def checked(
+    path: str, call: str, answer: Answer, check: bool, too_long: TooLong | None = None
+) -> Answer:
+    """The answer of a pool's batch. With `check` it raises where a key failed for any reason but
+    absence; the exception carries the whole answer."""
     failed = answer.statuses > _LAST_HARMLESS
     if failed.any():
         damaged = bool((answer.statuses == _CORRUPT).any())

@@ -1,16 +1,18 @@
 """The store as Python sees it, put together from its parts.
 
 Thread safety is the engine's: any number of threads may call any method; a write batch is alone.
-A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's "fork")
-every call raises Closed, and losing the store there does nothing. Workers open stores of their own.
+A store belongs to the process that opened it: in one forked from it (os.fork, multiprocessing's
+"fork") every call raises Closed, and losing the store there does nothing. Workers open stores of
+their own.
 
-Signals: while a batch of more than 65,536 keys or 32 MiB, a scan's page as large, or `verify` runs on the
-main thread of a store on device "cpu", signal handlers run as ever, within some 20 ms, and may use the
-store. If one raises (Ctrl-C: KeyboardInterrupt), the call ends within some 100 ms: a prefix of the batch has
-been done, in array order, of as many keys as the exception's `operations_done` says, and its note. (With a
-Dash index other threads may see less of it at a time, as ever; with the other they see that prefix or
-nothing.) Atomic batches, those of a transaction, and writes with durability "power" run to their end before
-the exception comes, and are then there whole. In every case the store can be used afterwards.
+Signals: while a batch of more than 65,536 keys or 32 MiB, a scan's page as large, or `verify` runs
+on the main thread of a store on device "cpu", signal handlers run as ever, within some 20 ms, and
+may use the store. If one raises (Ctrl-C: KeyboardInterrupt), the call ends within some 100 ms: a
+prefix of the batch has been done, in array order, of as many keys as the exception's
+`operations_done` says, and its note. (With a Dash index other threads may see less of it at a time,
+as ever; with the other they see that prefix or nothing.) Atomic batches, those of a transaction,
+and writes with durability "power" run to their end before the exception comes, and are then there
+whole. In every case the store can be used afterwards.
 
 Invariant: no part knows another; what they share is in perdure._handle.
 """
@@ -31,29 +33,33 @@ from perdure.options import PathLike
 
 
 class Store(Batches, Mixed, Scans, SingleKeys, Steps):
-    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes it.
+    """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes
+    it.
 
-    Batches of arrays go through `get`, `put`, `update`, `erase` and `apply`; one key at a time, a store is
-    used as a dictionary of bytes: `store[key] = value`, `store[key]`, `key in store`, `del store[key]`.
+    Batches of arrays go through `get`, `put`, `update`, `erase` and `apply`; one key at a time, a
+    store is used as a dictionary of bytes: `store[key] = value`, `store[key]`, `key in store`, `del
+    store[key]`.
 
     Notes
     -----
-    Threads: any number may call any method; a write batch is alone. A store belongs to the process that
-    opened it: in a forked one every call raises `Closed`, and losing the store there does nothing.
+    Threads: any number may call any method; a write batch is alone. A store belongs to the process
+    that opened it: in a forked one every call raises `Closed`, and losing the store there does
+    nothing.
 
-    Arrays: contiguous ones go to the engine and come back where they lie, in host memory at any alignment;
-    slices with strides, integer keys narrower than the pool's and lists are copied. They are yours again when
-    the call returns, but those of `register_dense`, which have to stay.
+    Arrays: contiguous ones go to the engine and come back where they lie, in host memory at any
+    alignment; slices with strides, integer keys narrower than the pool's and lists are copied. They
+    are yours again when the call returns, but those of `register_dense`, which have to stay.
 
     Absent keys: a key that is absent is no error. Batches answer it with the status
-    `KeyStatus.not_found`, and false in `found` or `done`; `store[key]` raises KeyError. `perdure.NotFound` is
-    another thing: there is no pool where one was to be opened.
+    `KeyStatus.not_found`, and false in `found` or `done`; `store[key]` raises KeyError.
+    `perdure.NotFound` is another thing: there is no pool where one was to be opened.
 
-    `check=`: every batch has a status a key (`KeyStatus`). With `check=True`, the default, a key that failed
-    otherwise than by being absent raises: `Corrupt` for a record that fails its checksum, `InvalidArgument`
-    for one that is too long or an operand of another length. The other keys of the batch have taken effect;
-    the exception's `outcome` has all statuses. With `check=False` the batch returns, and the statuses are
-    yours to look at. What fails as a whole (`NoSpace`, `Closed`, a wrong dtype) raises either way.
+    `check=`: every batch has a status a key (`KeyStatus`). With `check=True`, the default, a key
+    that failed otherwise than by being absent raises: `Corrupt` for a record that fails its
+    checksum, `InvalidArgument` for one that is too long or an operand of another length. The other
+    keys of the batch have taken effect; the exception's `outcome` has all statuses. With
+    `check=False` the batch returns, and the statuses are yours to look at. What fails as a whole
+    (`NoSpace`, `Closed`, a wrong dtype) raises either way.
 
     Examples
     --------
@@ -83,7 +89,8 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
 
     @property
     def dtype(self) -> str | None:
-        """Name of the dtype of values; None where the pool does not know it (see `perdure.create`)."""
+        """Name of the dtype of values; None where the pool does not know it (see
+        `perdure.create`)."""
         return self._row_type.name if self._row_type else None
 
     @property
@@ -102,9 +109,15 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         return self._native is None
 
     def snapshot(
-        self, path: PathLike, *, overwrite: bool = False, force: bool = False, mode: int | None = None
+        self,
+        path: PathLike,
+        *,
+        overwrite: bool = False,
+        force: bool = False,
+        mode: int | None = None,
     ) -> None:
-        """Writes the store, as it is between two batches, into one file that `perdure.restore` takes.
+        """Writes the store, as it is between two batches, into one file that `perdure.restore`
+        takes.
 
         Writers wait meanwhile, readers do not.
 
@@ -147,7 +160,8 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         Returns
         -------
         CacheReport
-            Records and bytes that it holds, records left out because they fail their checksum, seconds.
+            Records and bytes that it holds, records left out because they fail their checksum,
+            seconds.
 
         Raises
         ------
@@ -175,8 +189,8 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         Returns
         -------
         VerifyReport
-            Good records, and faults by place and kind. What a repair changed is a fault, too, until it is
-            acknowledged.
+            Good records, and faults by place and kind. What a repair changed is a fault, too, until
+            it is acknowledged.
 
         Raises
         ------
@@ -219,8 +233,8 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         Returns
         -------
         Stats
-            `as_dict()` has it as plain data. Of a Dash index that was not closed in order, records are
-            counted when this is first asked.
+            `as_dict()` has it as plain data. Of a Dash index that was not closed in order, records
+            are counted when this is first asked.
 
         Raises
         ------
@@ -249,7 +263,8 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         Examples
         --------
         >>> import perdure
-        >>> store = perdure.create("memfd:counts", 8, 8, options=perdure.Options(count_accesses=True))
+        >>> store = perdure.create("memfd:counts", 8, 8,
+        ...                        options=perdure.Options(count_accesses=True))
         >>> store[1] = 5
         >>> store.reset_counts()
         >>> store.stats().accesses.pm_writes
@@ -319,14 +334,19 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         """
         if self._native is not None:
             self._native.close()
-            self._native = None  # the last reference but those of calls still returning: unmaps, unlocks
+            self._native = (
+                None  # the last reference but those of calls still returning: unmaps, unlocks
+            )
             self._dense = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -342,4 +362,5 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
 
         values = self._row_type or f"of {lengths(self._value_width)}"
         what = f"keys of {lengths(self._key_width)}, values {values}"
-        return f"<perdure.Store {self._path!r}: {what}, {'closed' if self.closed else f'on {self._device}'}>"
+        state = "closed" if self.closed else f"on {self._device}"
+        return f"<perdure.Store {self._path!r}: {what}, {state}>"

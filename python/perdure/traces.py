@@ -1,12 +1,12 @@
 """Readers of cache traces: a file of requests becomes a stream of column batches.
 
-``TraceFormat`` names the formats; docs/traces.md describes each. Plain, or compressed with zstd, xz, gzip or
-bzip2, which the first bytes tell. The format is named by the caller or recognised (perdure._trace_sniff);
-a file of no recognised format is refused. Nothing is read twice and no more than a block is held, so a trace
-may be larger than memory.
+``TraceFormat`` names the formats; docs/traces.md describes each. Plain, or compressed with zstd,
+xz, gzip or bzip2, which the first bytes tell. The format is named by the caller or recognised
+(perdure._trace_sniff); a file of no recognised format is refused. Nothing is read twice and no more
+than a block is held, so a trace may be larger than memory.
 
-Invariant: all of the file is either a request, passed over, or counted in ``Trace.malformed``; requests come
-in file order; a binary file that ends within a record is refused.
+Invariant: all of the file is either a request, passed over, or counted in ``Trace.malformed``;
+requests come in file order; a binary file that ends within a record is refused.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Trace:
             self._refuse_torn(self.form.dtype.itemsize)
             return
         lines = _trace_sniff.whole_lines(self._head)
-        self.form = self._csv(lines, options) if self.format is TraceFormat.csv else form_of(self.format)
+        self.form = (
+            self._csv(lines, options) if self.format is TraceFormat.csv else form_of(self.format)
+        )
         self._blocks = self._whole_lines()
         self._ahead = next(self._blocks, b"")
         if isinstance(self.form, Csv) and self.form.has_header:
@@ -174,7 +176,8 @@ class Trace:
         if some:
             what, advice = _trace_sniff.describe(lines)
             raise TraceError(
-                f"{self.path}: none of its first lines is a request of a {self.format} trace ({first});"
+                f"{self.path}: none of its first lines is a request of a {self.format} trace "
+                f"({first});"
                 f" it looks like {what}{f'; {advice}' if advice else ''}"
             )
 
@@ -216,8 +219,8 @@ class Trace:
             self._torn(size, form.dtype.itemsize)
 
     def _parse(self, form: TextForm, block: bytes, line: int) -> Requests | None:
-        """The requests of whole lines, the first of them numbered `line`: in one go where every line
-        is good, else without the lines that are none, else line by line."""
+        """The requests of whole lines, the first of them numbered `line`: in one go where every
+        line is good, else without the lines that are none, else line by line."""
         requests = form.fast(block)
         if requests is not None:
             return requests
@@ -239,7 +242,8 @@ class Trace:
                 rest += chunk
                 if len(rest) > LINE_BYTES_MAX + BLOCK_BYTES:
                     raise TraceError(
-                        f"{self.path}: a line is longer than {LINE_BYTES_MAX} bytes; is it a text trace?"
+                        f"{self.path}: a line is longer than {LINE_BYTES_MAX} bytes; is it a "
+                        "text trace?"
                     )
                 continue
             yield rest + chunk[: end + 1]
@@ -263,11 +267,14 @@ class Trace:
         try:
             return self._unpacked.read(BLOCK_BYTES)
         except (OSError, EOFError, lzma.LZMAError) as error:
-            raise TraceError(f"{self.path}: damaged or truncated compressed data ({error})") from error
+            raise TraceError(
+                f"{self.path}: damaged or truncated compressed data ({error})"
+            ) from error
 
 
 def _open(path: Path) -> tuple[BinaryIO, BinaryIO, str]:
-    """The file itself (for its position), the stream of its bytes unpacked, and the name of these."""
+    """The file itself (for its position), the stream of its bytes unpacked, and the name of
+    these."""
     try:
         raw = path.open("rb")
         head = raw.peek(16)  # which a pipe allows, too

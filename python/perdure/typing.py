@@ -1,6 +1,7 @@
 """Types of what stores take, for annotations: `from perdure.typing import Keys`.
 
-Invariant: these say what is taken, not more; `perdure` itself does not import them, for they need NumPy.
+Invariant: these say what is taken, not more; `perdure` itself does not import them, for they need
+NumPy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class SupportsArrowArray(Protocol):
 
 
 class SupportsArrowStream(Protocol):
-    """A pyarrow.ChunkedArray, a polars.Series, or another that speaks Arrow's C stream interface."""
+    """A pyarrow.ChunkedArray, a polars.Series, or another that speaks Arrow's C stream
+    interface."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
@@ -64,9 +66,15 @@ class CupyStream(Protocol):
 
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | SupportsDLPack"
-Column: TypeAlias = "Array | SupportsArrowArray | SupportsArrowStream | bytearray | memoryview | array[Any]"
-Item: TypeAlias = "bytes | bytearray | memoryview | str | int | np.integer[Any]"  # an element of a list
-Key: TypeAlias = "bytes | str | int | np.integer[Any]"  # one key, where an array of them could be, too
+Column: TypeAlias = (
+    "Array | SupportsArrowArray | SupportsArrowStream | bytearray | memoryview | array[Any]"
+)
+Item: TypeAlias = (
+    "bytes | bytearray | memoryview | str | int | np.integer[Any]"  # an element of a list
+)
+Key: TypeAlias = (
+    "bytes | str | int | np.integer[Any]"  # one key, where an array of them could be, too
+)
 Keys: TypeAlias = "Key | Column | Sequence[Item]"
 Value: TypeAlias = "bytes | str | int | float | np.generic"  # that of one key
 Values: TypeAlias = "Value | Column | Sequence[Item]"

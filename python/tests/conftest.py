@@ -1,4 +1,5 @@
-"""Fixtures of the Python tests. Pools are small and lie in /dev/shm, each test's under its own name."""
+"""Fixtures of the Python tests. Pools are small and lie in /dev/shm, each test's under its own
+name."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import perdure
 import pytest
 from typer.testing import CliRunner
 
-# Under nohup, or behind a shell's `&`, some signals are ignored, and programs of tests would inherit that.
+# Under nohup, or behind a shell's `&`, some signals are ignored, and programs of tests would
+# inherit that.
 for number, usual in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),

@@ -22,7 +22,8 @@ import perdure.traces
 
 
 def instrument(module: ModuleType) -> None:
-    """Coverage of its functions. Atheris would do so at the import, but not of what is installed in place."""
+    """Coverage of its functions. Atheris would do so at the import, but not of what is installed in
+    place."""
     classes = [one for _, one in inspect.getmembers(module, inspect.isclass)]
     for owner in (module, *(one for one in classes if one.__module__ == module.__name__)):
         for one in vars(owner).values():

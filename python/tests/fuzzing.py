@@ -1,8 +1,9 @@
-"""The fuzzers' targets in Python: files of tables and traces that strangers made. Each takes any bytes.
+"""The fuzzers' targets in Python: files of tables and traces that strangers made. Each takes any
+bytes.
 
-Invariant: whatever the bytes, `perdure load` ends with one of its exit statuses and counts what it stored,
-and a trace is read or refused by TraceError, in one line; what its readers take in one go is what they would
-take line by line.
+Invariant: whatever the bytes, `perdure load` ends with one of its exit statuses and counts what it
+stored, and a trace is read or refused by TraceError, in one line; what its readers take in one go
+is what they would take line by line.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def load(folder: Folder, data: bytes, suffix: str, *options: str) -> None:
     file = folder.path / f"table.{suffix}"
     file.write_bytes(data)
     for pool in ("fixed", "variable"):
-        done = CliRunner().invoke(app, ["load", str(folder.path / pool), str(file), "--json", "-", *options])
+        done = CliRunner().invoke(
+            app, ["load", str(folder.path / pool), str(file), "--json", "-", *options]
+        )
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         assert done.exit_code in STATUSES, f"exit status {done.exit_code}"
@@ -63,11 +66,18 @@ def csv(folder: Folder, data: bytes) -> None:
 
 
 def table(folder: Folder, data: bytes) -> None:
-    """The first byte picks the format, which the content or an option says, and what rows become."""
+    """The first byte picks the format, which the content or an option says, and what rows
+    become."""
     if data:
         form = ("auto", "jsonl", "arrow", "tsv", "csv")[data[0] % 5]
         load(
-            folder, data[1:], "data", "--format", form, "--rows", ("auto", "json", "arrow")[data[0] // 5 % 3]
+            folder,
+            data[1:],
+            "data",
+            "--format",
+            form,
+            "--rows",
+            ("auto", "json", "arrow")[data[0] // 5 % 3],
         )
 
 
@@ -92,7 +102,9 @@ def trace(folder: Folder, data: bytes) -> None:
     file = folder.path / f"trace.csv{suffix}"
     file.write_bytes(data[1:])
     try:
-        with traces.Trace(file, form, _COLUMNS if form is traces.TraceFormat.csv else None) as opened:
+        with traces.Trace(
+            file, form, _COLUMNS if form is traces.TraceFormat.csv else None
+        ) as opened:
             read = [row for batch in opened.batches(7) for row in rows(batch)]
     except traces.TraceError as error:
         refused = str(error)
@@ -109,7 +121,9 @@ def trace(folder: Folder, data: bytes) -> None:
 def _check_by_lines(opened: traces.Trace, text: bytes, read: list[tuple]) -> None:
     malformed, form = traces.Malformed(), _trace_forms.form_of(opened.format)
     slow = form.slow(text if text.endswith(b"\n") else text + b"\n", 1, malformed)
-    assert read == ([] if slow is None else [row for piece in form.pieces(slow) for row in rows(piece)])
+    assert read == (
+        [] if slow is None else [row for piece in form.pieces(slow) for row in rows(piece)]
+    )
     assert malformed.count == opened.malformed.count and malformed.first == opened.malformed.first
 
 
@@ -126,7 +140,8 @@ def corpus(name: str) -> list[bytes]:
 
 
 def changes(kept: list[bytes], seed: int) -> Iterator[bytes]:
-    """Inputs like those that are kept: bytes changed, cut out, doubled, cut off, or taken from another."""
+    """Inputs like those that are kept: bytes changed, cut out, doubled, cut off, or taken from
+    another."""
     draw = random.Random(seed)
     while True:
         data = bytearray(draw.choice(kept))

@@ -47,7 +47,9 @@ def test_forms_of_keys(store, keys):
 
 def unaligned(array: np.ndarray) -> np.ndarray:
     moved = (
-        np.frombuffer(bytearray(array.nbytes + 1), np.uint8, offset=1).view(array.dtype).reshape(array.shape)
+        np.frombuffer(bytearray(array.nbytes + 1), np.uint8, offset=1)
+        .view(array.dtype)
+        .reshape(array.shape)
     )
     moved[...] = array
     assert not moved.flags.aligned
@@ -91,7 +93,11 @@ def test_integers_in_lists_are_their_bytes(store):
 )
 def test_forms_of_values(store, values):
     store.put(np.arange(5), values)
-    expected = values if isinstance(values, np.ndarray) else np.array([list(row) for row in values], np.uint8)
+    expected = (
+        values
+        if isinstance(values, np.ndarray)
+        else np.array([list(row) for row in values], np.uint8)
+    )
     assert store.get(np.arange(5)).values.tobytes() == expected.tobytes()
 
 
@@ -121,7 +127,9 @@ def test_shapes_of_results(store):
         store.get([1], out=np.zeros((1, 16), np.uint8), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64]
+)
 def test_narrow_integer_keys_are_those_numbers(store, kind):
     keys = np.arange(5).astype(kind) - (3 if np.issubdtype(kind, np.signedinteger) else 0)
     store.put(keys, np.arange(20, dtype=np.float32).reshape(5, 4))
@@ -178,12 +186,20 @@ def test_empty_batches(store):
         (np.arange(5.0), TypeError, r"keys: keys are integers or bytes, not float64; convert"),
         (np.zeros(5, bool), ValueError, "keys: a row of this bool array"),
         (np.arange(5, dtype=">i8"), TypeError, "foreign byte order"),
-        (np.array([object()]), TypeError, "keys: a list of object; pass a list of bytes, str or int"),
+        (
+            np.array([object()]),
+            TypeError,
+            "keys: a list of object; pass a list of bytes, str or int",
+        ),
         (1.5, TypeError, r"keys: float is one element, not an array; pass a list"),
         (b"1234", ValueError, "keys: element 0 has 4 bytes, but this pool's keys have 8"),
         (np.array(5), ValueError, "has no dimensions"),
         (np.zeros((5, 7), np.uint8), ValueError, "has 7 bytes, but this pool's keys have 8"),
-        ([b"12345678", b"123"], ValueError, "keys: element 1 has 3 bytes, but this pool's keys have 8"),
+        (
+            [b"12345678", b"123"],
+            ValueError,
+            "keys: element 1 has 3 bytes, but this pool's keys have 8",
+        ),
         ([1, b"12345678"], TypeError, "keys: a list of bytes, int"),
         ([1.5], TypeError, "keys: a list of float"),
         ({1: 2}, TypeError, "keys: cannot use a dict"),
@@ -220,7 +236,11 @@ def test_values_that_do_not_fit(store, values, error, message):
         (np.zeros((5, 3), np.float32), ValueError, "out: a row .* has 12 bytes"),
         (np.zeros((4, 4), np.float32), ValueError, "out: 4 rows for 5 keys"),
         (np.zeros((5, 32), np.uint8)[:, ::2], ValueError, "out: .* not C-contiguous"),
-        (np.frombuffer(bytes(80), np.uint8).reshape(5, 16), ValueError, "out: the array is read-only"),
+        (
+            np.frombuffer(bytes(80), np.uint8).reshape(5, 16),
+            ValueError,
+            "out: the array is read-only",
+        ),
         ([0] * 5, TypeError, "out: a list cannot be written"),
     ],
 )
@@ -232,13 +252,17 @@ def test_outputs_that_do_not_fit(store, out, error, message):
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float16", "complex64", "bool"])
 def test_element_types_that_cannot_be_added(store, dtype):
     operands = np.zeros((1, 16 // np.dtype(dtype).itemsize), dtype)
-    with pytest.raises(TypeError, match=f"operands: cannot add elements of {dtype}; use one of uint8, int32"):
+    with pytest.raises(
+        TypeError, match=f"operands: cannot add elements of {dtype}; use one of uint8, int32"
+    ):
         store.update([1], operands)
     store.update([1], operands, "replace")
 
 
 def test_unknown_operation(store):
-    with pytest.raises(ValueError, match="op: 'multiply' is not one of 'replace', 'add', 'min', 'max'"):
+    with pytest.raises(
+        ValueError, match="op: 'multiply' is not one of 'replace', 'add', 'min', 'max'"
+    ):
         store.update([1], VALUES[:1], "multiply")
 
 

@@ -72,7 +72,12 @@ def test_absent_keys_are_null(store):
     assert got.null_count == 2
     got.validate(full=True)
     assert found.tolist() == [False, True, True, False]
-    assert statuses.tolist() == [KeyStatus.not_found, KeyStatus.ok, KeyStatus.ok, KeyStatus.not_found]
+    assert statuses.tolist() == [
+        KeyStatus.not_found,
+        KeyStatus.ok,
+        KeyStatus.ok,
+        KeyStatus.not_found,
+    ]
 
 
 def test_slices_and_chunks(store):
@@ -107,7 +112,8 @@ def test_update_of_strings(store):
     store.put(["n", "short"], [np.array([1, 2]).tobytes(), b"abc"])
     operand = np.array([10, 20]).tobytes()
     with pytest.raises(
-        perdure.InvalidArgument, match="update: key 1 of 3: operand and stored value differ in length"
+        perdure.InvalidArgument,
+        match="update: key 1 of 3: operand and stored value differ in length",
     ):
         store.update(["n", "short", "absent"], [operand] * 3, "add", element="int64")
     assert np.frombuffer(store.get(["n"]).values[0].as_py(), np.int64).tolist() == [11, 22]
@@ -119,7 +125,9 @@ def test_update_of_strings(store):
 
 def test_key_too_long_and_value_too_large(store):
     longest = store.stats().max_key_bytes
-    too_long = f"put: key 1 of 2: the key has {longest + 1} bytes, at most {longest} fit in a record"
+    too_long = (
+        f"put: key 1 of 2: the key has {longest + 1} bytes, at most {longest} fit in a record"
+    )
     with pytest.raises(perdure.InvalidArgument, match=too_long):
         store.put(["fits", "k" * (longest + 1)], ["1", "2"])
     assert store.get(["fits"]).found.all(), "the other keys took effect"
@@ -141,7 +149,9 @@ def test_strings_that_do_not_fit(store):
         store.put(["a", "b"], ["1"])
     with pytest.raises(ValueError, match=r"dtype: lengths vary in this pool"):
         store.get(["a"], dtype=np.uint8)
-    with pytest.raises(ValueError, match=r"kinds: a mixed batch cannot get values of varying length"):
+    with pytest.raises(
+        ValueError, match=r"kinds: a mixed batch cannot get values of varying length"
+    ):
         store.apply(["a"], ["get"])
     assert store.apply(["a", "a"], ["put", "erase"], ["1", ""]).found.tolist() == [True, True]
 
@@ -151,11 +161,15 @@ def test_fixed_width_pool_takes_arrow(pool):
         store.put(pa.array([1, 2, 3]), pa.array([1.5, 2.5, 3.5]))
         store.put(pa.array([b"12345678"]), pa.array([b"abcdefgh"], pa.binary(8)))
         store.put(pa.array([4]).slice(0), pa.array([[7, 8]], pa.list_(pa.int32(), 2)))
-        assert store.get(pa.array([0, 2]).slice(1), dtype=np.float64, shape=()).values.tolist() == [2.5]
+        assert store.get(pa.array([0, 2]).slice(1), dtype=np.float64, shape=()).values.tolist() == [
+            2.5
+        ]
         assert store.get([4], dtype=np.int32).values.tolist() == [[7, 8]]
         store.update(pa.array([1]), pa.array([1.0]), "add")
         assert store.get([1], dtype=np.float64, shape=()).values.tolist() == [2.5]
-        with pytest.raises(ValueError, match="keys: element 1 has 3 bytes, but this pool's keys have 8"):
+        with pytest.raises(
+            ValueError, match="keys: element 1 has 3 bytes, but this pool's keys have 8"
+        ):
             store.get(pa.array([b"12345678", b"123"]))
         with pytest.raises(TypeError, match="keys: keys are integers or bytes, not float64"):
             store.get(pa.array([1.5]))

@@ -74,7 +74,9 @@ def test_the_list_says_of_each_command_what_it_says_of_itself():
 def test_man_pages_and_completions_are_those_of_the_commands():
     """They are written by scripts/share.py, and installed as they are."""
     script = Path(__file__).parents[2] / "scripts" / "share.py"
-    checked = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, check=False
+    )
     assert checked.returncode == 0, checked.stdout
 
 
@@ -143,7 +145,8 @@ def test_bench_lists_its_figures_either_way(cli):
     listed = cli("bench", "--list")
     assert listed.status == 0 and listed.out == cli("bench", "figure", "--list").out
     assert (
-        cli("bench", "--list", "--json", "-").json() == cli("bench", "figure", "--list", "--json", "-").json()
+        cli("bench", "--list", "--json", "-").json()
+        == cli("bench", "figure", "--list", "--json", "-").json()
     )
 
 
@@ -163,7 +166,10 @@ def test_life_of_a_record(cli, pool):
         "value": RECORD["a"],
         "value_hex": "ab" * 16,
     }
-    assert sorted(cli("scan", pool).out.splitlines()) == [f"{2**64 - 1}\t{RECORD['b']}", f"7\t{RECORD['a']}"]
+    assert sorted(cli("scan", pool).out.splitlines()) == [
+        f"{2**64 - 1}\t{RECORD['b']}",
+        f"7\t{RECORD['a']}",
+    ]
     assert cli("del", pool, 7).status == 0
     gone = cli("get", pool, 7)
     assert gone.status == 1 and "key 7 not found" in gone.err and gone.out == ""
@@ -224,9 +230,28 @@ def test_stats(cli, filled):
 
 
 def test_create_options(cli, pool):
-    options = ["--layout", "in_place", "--shape", "1L-2H-16S", "--max-bytes", "1GiB", "--durability", "none"]
+    options = [
+        "--layout",
+        "in_place",
+        "--shape",
+        "1L-2H-16S",
+        "--max-bytes",
+        "1GiB",
+        "--durability",
+        "none",
+    ]
     made = cli(
-        "create", pool, "--key-bytes", 16, "--value-bytes", 4, "--records", 5000, *options, "--json", "-"
+        "create",
+        pool,
+        "--key-bytes",
+        16,
+        "--value-bytes",
+        4,
+        "--records",
+        5000,
+        *options,
+        "--json",
+        "-",
     )
     assert made.status == 0
     assert made.json()["layout"] == "in_place" and made.json()["shape"] == "1L-2H-16S"
@@ -240,7 +265,9 @@ def test_recovery_is_said(cli, pool):
         f"import perdure, os; store = perdure.create({pool!r}, 8, 8);"
         " store.put([1, 2], [b'12345678'] * 2); os.kill(os.getpid(), 9)"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    )
     verified = cli("verify", pool, "--json", "-")
     assert verified.status == 0
     assert "was not closed in order; recovered 2 records, dropped none" in verified.err
@@ -279,7 +306,9 @@ def test_programs_get_every_argument(monkeypatch, tmp_path, command):
     assert f"perdure-{command}: exit status 3" in result.stderr
 
 
-@pytest.mark.parametrize(("command", "way_out"), [("bench", "PERDURE_BENCH=ON"), ("explore", "make explore")])
+@pytest.mark.parametrize(
+    ("command", "way_out"), [("bench", "PERDURE_BENCH=ON"), ("explore", "make explore")]
+)
 def test_programs_that_were_not_built(cli, monkeypatch, tmp_path, command, way_out):
     from perdure import _native
 
@@ -339,7 +368,9 @@ def test_a_repair_is_a_fault_until_it_is_acknowledged(cli, filled):
     before = Path(filled).read_bytes()
     for name, *rest in READERS:
         refused = cli(name, filled, *rest)
-        assert refused.status == 1 and f"at byte {slot}" in refused.err and "--repair" in refused.err
+        assert (
+            refused.status == 1 and f"at byte {slot}" in refused.err and "--repair" in refused.err
+        )
     with pytest.raises(perdure.Corrupt, match="repair=True"):
         perdure.open(filled, read_only=True)
     assert Path(filled).read_bytes() == before
@@ -375,7 +406,10 @@ def test_pool_that_is_open_elsewhere(cli, filled):
         (["scan", "POOL", "--limit", "0"], "--limit"),
         (["scan", "POOL", "--json", "/nowhere/at/all"], "--json /nowhere/at/all: No such file"),
         (["create", "POOL"], "exists already"),
-        (["create", "POOL.2", "--key-bytes", "0"], "--key-bytes 0: write a number of bytes, or var"),
+        (
+            ["create", "POOL.2", "--key-bytes", "0"],
+            "--key-bytes 0: write a number of bytes, or var",
+        ),
         (["create", "POOL.2", "--key-bytes", "1000"], "key_bytes 1000"),
         (["create", "POOL.2", "--value-bytes", "many"], "--value-bytes many"),
         (["create", "POOL.2", "--records", "0"], "--records"),
@@ -452,7 +486,17 @@ def test_sizes_are_shown_short():
 
 # --- whole pages as text ------------------------------------------------------------------------
 
-CELLS = [b"", b"plain", b"hex:00", b"text:", b"int:5", b"hex", "zwölf".encode(), "日本".encode(), b"a\nb"]
+CELLS = [
+    b"",
+    b"plain",
+    b"hex:00",
+    b"text:",
+    b"int:5",
+    b"hex",
+    "zwölf".encode(),
+    "日本".encode(),
+    b"a\nb",
+]
 CELLS += [
     b"\x7f",
     b"\x80",
@@ -463,7 +507,14 @@ CELLS += [
     b"\xed\xa0\x80",
     b"\xf5abc",
 ]
-CELLS += [b" ", b"\xc0\x80", "\xa0".encode(), "é".encode() + b"\xc3", b"\xbfa\xc3", "text:é".encode()]
+CELLS += [
+    b" ",
+    b"\xc0\x80",
+    "\xa0".encode(),
+    "é".encode() + b"\xc3",
+    b"\xbfa\xc3",
+    "text:é".encode(),
+]
 
 
 def page_of(cells: list[bytes], width: int | None):
@@ -479,7 +530,11 @@ def page_of(cells: list[bytes], width: int | None):
 @example(None, ["é".encode()[:1], "é".encode()[1:]])
 @given(
     st.one_of(st.none(), st.sampled_from([1, 2, 3, 4, 8, 16])),
-    st.lists(st.one_of(st.sampled_from(CELLS), st.binary(max_size=20), st.text(max_size=6).map(str.encode))),
+    st.lists(
+        st.one_of(
+            st.sampled_from(CELLS), st.binary(max_size=20), st.text(max_size=6).map(str.encode)
+        )
+    ),
 )
 def test_pages_are_shown_as_their_cells_are(width, cells):
     from perdure import _pages
@@ -495,7 +550,9 @@ def test_a_scan_of_many_pages(cli, pool, monkeypatch):
     from perdure import cli as commands
 
     monkeypatch.setattr(commands, "SCAN_ROWS", 7)
-    truth = {b"%d" % number: bytes([number]) * 3 for number in range(100, 150)} | {"ü".encode(): "ß".encode()}
+    truth = {b"%d" % number: bytes([number]) * 3 for number in range(100, 150)} | {
+        "ü".encode(): "ß".encode()
+    }
     with perdure.create(pool, None, None) as store:
         store.put(list(truth), list(truth.values()))
     lines = {f"{_text.show(key, None)}\t{_text.show(value, None)}" for key, value in truth.items()}

@@ -1,4 +1,5 @@
-"""Pools whose index is Dash: made, opened and used as any other; what they lack is refused by name."""
+"""Pools whose index is Dash: made, opened and used as any other; what they lack is refused by
+name."""
 
 from __future__ import annotations
 
@@ -18,8 +19,12 @@ def test_holds_what_was_put_after_closing_and_opening(pool, index):
         assert store.stats().index.name == index.replace("-", "_") and store.stats().segments > 1
     with perdure.open(pool) as store:
         assert store.recovery().clean and store.recovery().counted and len(store) == 5000
-        values, found, _ = store.get(np.arange(4990, 5010, dtype=np.uint64), dtype=np.uint64, shape=())
-        assert found.tolist() == [True] * 10 + [False] * 10 and (values[:10] == keys[-10:] * 3).all()
+        values, found, _ = store.get(
+            np.arange(4990, 5010, dtype=np.uint64), dtype=np.uint64, shape=()
+        )
+        assert (
+            found.tolist() == [True] * 10 + [False] * 10 and (values[:10] == keys[-10:] * 3).all()
+        )
         assert store.verify().fault_count == 0
 
 
@@ -27,7 +32,9 @@ def test_opening_counts_no_records(pool, monkeypatch):
     with perdure.create(pool, 8, None, index="dash-eh") as store:
         store.put(np.arange(100, dtype=np.uint64), [b"v"] * 100)
     with monkeypatch.context() as patched:
-        patched.setattr(perdure._native.Store, "stats", lambda _: pytest.fail("opening asked for a count"))
+        patched.setattr(
+            perdure._native.Store, "stats", lambda _: pytest.fail("opening asked for a count")
+        )
         with perdure.open(pool) as store:
             assert (store.key_bytes, store.value_bytes, store.device) == (8, None, "cpu")
     with perdure.open(pool) as store:
@@ -56,7 +63,11 @@ def test_threads_write_beside_each_other(pool):
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"durability": "power", "log_dir": "/var/tmp/none"}, perdure.Unsupported, "durability process"),
+        (
+            {"durability": "power", "log_dir": "/var/tmp/none"},
+            perdure.Unsupported,
+            "durability process",
+        ),
         ({"options": Options(residency="mirrored")}, perdure.InvalidArgument, "residency pm"),
         ({"options": Options(cache_bytes=1 << 20)}, perdure.Unsupported, "cache_bytes"),
         ({"options": Options(grow=False)}, perdure.Unsupported, "max_bytes"),
@@ -82,7 +93,9 @@ def test_refuses_calls_it_lacks(pool):
 
 
 def test_an_unknown_index_is_named(pool):
-    with pytest.raises(ValueError, match="index: 'btree' is not one of 'gphash', 'dash-eh', 'dash-lh'"):
+    with pytest.raises(
+        ValueError, match="index: 'btree' is not one of 'gphash', 'dash-eh', 'dash-lh'"
+    ):
         perdure.create(pool, index="btree")
 
 
@@ -100,7 +113,9 @@ def test_the_command_line_makes_shows_and_checks_one(cli, pool):
 
 
 def test_statuses_tell_key_by_key_when_a_pool_is_full(pool):
-    with perdure.create(pool, 8, 4000, index="dash-eh", expected_records=1, max_bytes=4 << 20) as store:
+    with perdure.create(
+        pool, 8, 4000, index="dash-eh", expected_records=1, max_bytes=4 << 20
+    ) as store:
         keys = np.arange(1000, dtype=np.uint64)
         with pytest.raises(perdure.NoSpace, match="found no room"):
             store.put(keys, np.zeros((1000, 4000), np.uint8))

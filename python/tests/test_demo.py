@@ -86,13 +86,26 @@ def wait_for(happened: Callable[[], object], process: subprocess.Popen[str]) -> 
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
+)
 @pytest.mark.parametrize("pool", ["replay.pool", "crash.pool"])
 def test_an_interrupted_demo_leaves_no_pools(tmp_path, number, pool):
     """The signal comes while the demo itself replays, and while its child does."""
-    command = [sys.executable, "-m", "perdure.cli", "demo", "--plot", "none", "--pool-dir", tmp_path]
+    command = [
+        sys.executable,
+        "-m",
+        "perdure.cli",
+        "demo",
+        "--plot",
+        "none",
+        "--pool-dir",
+        tmp_path,
+    ]
     command += ["--data", DATA, "--limit", "200000" if pool == "crash.pool" else "1000000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         wait_for(lambda: list(tmp_path.glob(f"perdure-demo-*/{pool}*")), process)
         process.send_signal(number)
         _, complained = process.communicate(timeout=60)
@@ -100,7 +113,9 @@ def test_an_interrupted_demo_leaves_no_pools(tmp_path, number, pool):
     assert list(tmp_path.iterdir()) == [] and "Traceback" not in complained
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
+)
 def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(tmp_path, number):
     made, program = tmp_path / "made", tmp_path / "program"
     program.write_text(
@@ -108,7 +123,9 @@ def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(tmp_path, numb
     )
     program.chmod(0o755)
     code = f"from perdure._ending import run_program; run_program([{str(program)!r}])"
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True
+    ) as process:
         wait_for(made.exists, process)
         process.send_signal(number)
         process.communicate(timeout=60)

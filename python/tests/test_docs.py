@@ -20,7 +20,11 @@ _HEAD = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _STORE = [name for name, _ in inspect.getmembers(perdure.Store) if not name.startswith("_")]
 _CALLS = {
     **{name: getattr(perdure, name) for name in ("create", "open", "restore", "devices")},
-    **{f"Store.{name}": getattr(perdure.Store, name) for name in _STORE if name not in ("path", "closed")},
+    **{
+        f"Store.{name}": getattr(perdure.Store, name)
+        for name in _STORE
+        if name not in ("path", "closed")
+    },
 }
 CALLS = {name: call for name, call in _CALLS.items() if callable(call)}
 ERRORS = {
@@ -113,7 +117,9 @@ def test_records_list_their_fields(name: str) -> None:
 
 def test_statuses_are_explained_and_told_apart_from_errors() -> None:
     assert names(sections(perdure.KeyStatus)["Attributes"]) == list(perdure.KeyStatus.__members__)
-    assert "NotFound" in (perdure.KeyStatus.__doc__ or "") and "not_found" in (perdure.NotFound.__doc__ or "")
+    assert "NotFound" in (perdure.KeyStatus.__doc__ or "") and "not_found" in (
+        perdure.NotFound.__doc__ or ""
+    )
 
 
 def test_modules_of_the_surface_stay_small() -> None:

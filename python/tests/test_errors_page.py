@@ -1,7 +1,8 @@
 """Bad input: what each command and call says, how it ends, and that it changed nothing.
 
-docs/errors.md is the table of it. With PERDURE_UPDATE=1 this test writes the page; otherwise each case is
-held against its row. Invariants: no case ends in a traceback, names a temporary file, or changes a file.
+docs/errors.md is the table of it. With PERDURE_UPDATE=1 this test writes the page; otherwise each
+case is held against its row. Invariants: no case ends in a traceback, names a temporary file, or
+changes a file.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def flip_slot(stack: ExitStack) -> None:
     """docs/format.md: the root names the top level at its byte 40."""
     raw = Path("table.pool").read_bytes()
     newest = max(
-        (raw[at : at + 584] for at in (4096, 8192)), key=lambda root: int.from_bytes(root[:8], "little")
+        (raw[at : at + 584] for at in (4096, 8192)),
+        key=lambda root: int.from_bytes(root[:8], "little"),
     )
     level = int.from_bytes(newest[40:48], "little")
     flip(next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8)))(stack)
@@ -149,7 +151,9 @@ def held(read_only: bool, then: str = "pass") -> Prepare:
 
     def prepare(stack: ExitStack) -> None:
         run = [sys.executable, "-c", program]
-        holder = stack.enter_context(subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        holder = stack.enter_context(
+            subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        )
         holder.stdout.readline()
 
     return prepare
@@ -229,17 +233,25 @@ CASES: dict[str, list[Case]] = {
         Case("a FIFO", "perdure get pipe 7", lambda stack: os.mkfifo("pipe")),
         Case("a device", "perdure get /dev/null 7"),
         Case("a socket", "perdure get socket 7", a_socket),
-        Case("a symbolic link", "perdure get link 7", lambda stack: os.symlink("table.pool", "link")),
+        Case(
+            "a symbolic link", "perdure get link 7", lambda stack: os.symlink("table.pool", "link")
+        ),
         Case("a file in the place of a directory", "perdure get table.pool/part 7"),
         Case("an empty path", "perdure get '' 7"),
         Case("no permission to read", "perdure get table.pool 7", during=as_nobody("table.pool")),
         Case("no permission to write", "perdure create table2.pool", during=as_nobody(".")),
         Case("no such directory", "perdure create nowhere/table.pool"),
         Case("open for writing in another process", "perdure get table.pool 7", held(False)),
-        Case("a live look while it is changed", "perdure stats table.pool --live", IN_A_TRANSACTION),
+        Case(
+            "a live look while it is changed", "perdure stats table.pool --live", IN_A_TRANSACTION
+        ),
         Case("a live look that is to repair", "perdure verify table.pool --live --repair"),
         Case("a live look at a Dash index", "perdure stats dash.pool --live"),
-        Case("open for reading in another process", "perdure put table.pool 7 0123456789abcdef", held(True)),
+        Case(
+            "open for reading in another process",
+            "perdure put table.pool 7 0123456789abcdef",
+            held(True),
+        ),
         Case("a pool that died with its process", "perdure get memfd:table 7"),
     ],
     "What is no pool, or no whole one": [
@@ -276,7 +288,9 @@ CASES: dict[str, list[Case]] = {
     "Making a pool": [
         Case("a pool is there", "perdure create table.pool"),
         Case(
-            "a file of another kind is there", "perdure create rows.csv --overwrite", text("rows.csv", ROWS)
+            "a file of another kind is there",
+            "perdure create rows.csv --overwrite",
+            text("rows.csv", ROWS),
         ),
         Case("keys of no length", "perdure create new.pool --key-bytes 0"),
         Case("keys that are too long", "perdure create new.pool --key-bytes 1000"),
@@ -294,7 +308,10 @@ CASES: dict[str, list[Case]] = {
         Case("no place for the log", "perdure create new.pool --durability power"),
         Case("a log for nothing", "perdure create new.pool --log-dir log"),
         Case("a log size for nothing", "perdure create new.pool --log-bytes 1MiB"),
-        Case("durability power without a file", "perdure create memfd:new --durability power --log-dir log"),
+        Case(
+            "durability power without a file",
+            "perdure create memfd:new --durability power --log-dir log",
+        ),
         Case("another pool's log", "perdure stats a.pool --log-dir log-b", two_logs),
         Case("no log where one is needed", "perdure stats a.pool", two_logs),
     ],
@@ -307,7 +324,9 @@ CASES: dict[str, list[Case]] = {
         Case("a value that is too short", "perdure put table.pool 7 short"),
         Case("no key", "perdure get table.pool"),
         Case("a device that is none", "perdure get table.pool 7 --device tpu"),
-        Case("a device that this machine lacks", "perdure get table.pool 7 --device cuda", gpu=False),
+        Case(
+            "a device that this machine lacks", "perdure get table.pool 7 --device cuda", gpu=False
+        ),
         Case("a format that is none", "perdure get table.pool 7 --format xml"),
         Case("a limit of 0", "perdure scan table.pool --limit 0"),
         Case("an unknown option", "perdure scan table.pool --lines 7"),
@@ -356,7 +375,9 @@ CASES: dict[str, list[Case]] = {
             text("rows.csv", f"key:uint65,value\n{GOOD}"),
         ),
         Case(
-            "a column that is not there", "perdure load table.pool rows.csv --key id", text("rows.csv", ROWS)
+            "a column that is not there",
+            "perdure load table.pool rows.csv --key id",
+            text("rows.csv", ROWS),
         ),
         Case(
             "values of the wrong length",
@@ -369,9 +390,14 @@ CASES: dict[str, list[Case]] = {
             text("rows.jsonl", "{key: 300}\n"),
         ),
         Case(
-            "a file of what is no Parquet", "perdure load table.pool rows.parquet", text("rows.parquet", ROWS)
+            "a file of what is no Parquet",
+            "perdure load table.pool rows.parquet",
+            text("rows.parquet", ROWS),
         ),
-        Case("an export onto the pool itself", "perdure export table.pool table.pool --format csv --force"),
+        Case(
+            "an export onto the pool itself",
+            "perdure export table.pool table.pool --format csv --force",
+        ),
         Case("an export into an unknown format", "perdure export table.pool rows.xls"),
         Case(
             "an export onto a file that is there",
@@ -390,11 +416,21 @@ CASES: dict[str, list[Case]] = {
             during=as_nobody("."),
         ),
         Case("a snapshot onto the pool itself", "perdure snapshot table.pool table.pool --force"),
-        Case("an export to a full disk", "perdure export table.pool rows.csv", during=files_end_at(1000)),
         Case(
-            "a snapshot to a full disk", "perdure snapshot table.pool snapshot", during=files_end_at(1 << 20)
+            "an export to a full disk",
+            "perdure export table.pool rows.csv",
+            during=files_end_at(1000),
         ),
-        Case("JSON to a full disk", "perdure stats table.pool --json stats.json", during=files_end_at(100)),
+        Case(
+            "a snapshot to a full disk",
+            "perdure snapshot table.pool snapshot",
+            during=files_end_at(1 << 20),
+        ),
+        Case(
+            "JSON to a full disk",
+            "perdure stats table.pool --json stats.json",
+            during=files_end_at(100),
+        ),
         Case("JSON into no directory", "perdure stats table.pool --json nowhere/stats.json"),
         Case("JSON onto the pool", "perdure stats table.pool --json table.pool --overwrite"),
         Case("standard output is full", "perdure scan table.pool > /dev/full", shell=True),
@@ -403,7 +439,9 @@ CASES: dict[str, list[Case]] = {
             "perdure snapshot table.pool rows.csv --overwrite",
             text("rows.csv", ROWS),
         ),
-        Case("a snapshot that is none", "perdure restore rows.csv new.pool", text("rows.csv", ROWS)),
+        Case(
+            "a snapshot that is none", "perdure restore rows.csv new.pool", text("rows.csv", ROWS)
+        ),
         Case("half a snapshot", "perdure restore snapshot new.pool", cut_snapshot),
         Case(
             "a trace of an unknown format",
@@ -438,21 +476,34 @@ CASES: dict[str, list[Case]] = {
         Case("texts where keys are numbers", 'store.get(["seven"])', STORE),
         Case("a key that is too long", 'store[b"long" * 100000] = b"2"', TEXT),
         Case("values of another length", "store.put([1], [b'short'])", STORE),
-        Case("values of another shape", "store.put(np.arange(3), np.zeros((3, 5), np.float32))", STORE),
-        Case("more keys than values", "store.put(np.arange(4), np.zeros((3, 16), np.uint8))", STORE),
+        Case(
+            "values of another shape",
+            "store.put(np.arange(3), np.zeros((3, 5), np.float32))",
+            STORE,
+        ),
+        Case(
+            "more keys than values", "store.put(np.arange(4), np.zeros((3, 16), np.uint8))", STORE
+        ),
         Case("an operation that is none", "store.update([1], [bytes(16)], op='sub')", STORE),
         Case("arithmetic of texts", "store.update([b'a'], [b'text'], op='add')", TEXT),
         Case("a type that values do not fit", "store.get([1], dtype=np.dtype('V5'))", STORE),
         Case("a damaged byte in a record", "store.get([41, 42])", damaged_store),
-        Case("a write to what is read only", "store.put([1], [bytes(16)])", open_store(read_only=True)),
+        Case(
+            "a write to what is read only",
+            "store.put([1], [bytes(16)])",
+            open_store(read_only=True),
+        ),
         Case("a closed store", "store.close(); store.get([1])", STORE),
         Case("a step inside a transaction", "with store.transaction(), store.step(1): pass", STORE),
-        Case("a transaction of Dash", "with store.transaction(): pass", open_store(path="dash.pool")),
+        Case(
+            "a transaction of Dash", "with store.transaction(): pass", open_store(path="dash.pool")
+        ),
         Case("a cache that was not asked for", "store.load_cache()", STORE),
         Case("a snapshot onto the pool itself", 'store.snapshot("table.pool", force=True)', STORE),
         Case(
             "a forked child",
-            'store = perdure.open("table.pool")\nif os.fork() == 0: store.get([1])\nelse: os.wait()',
+            'store = perdure.open("table.pool")\nif os.fork() == 0: store.get([1])\nelse: '
+            "os.wait()",
             shell=True,
         ),
     ],
@@ -479,7 +530,8 @@ def template() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def folder_for(template: Path) -> Iterator[Path]:
-    """A folder of its own, as the working directory, so that no message holds a path of this run."""
+    """A folder of its own, as the working directory, so that no message holds a path of this
+    run."""
     before = Path.cwd()
     folder = template.with_name(f"perdure-test-{uuid.uuid4().hex}")
     shutil.copytree(template, folder)
@@ -510,11 +562,15 @@ def run_case(case: Case, cli) -> tuple[str, str]:
         before = contents()
         with ExitStack() as stack:
             case.during(stack)
-            said, ended = _run_command(case, cli) if case.is_command else _run_python(case, names or {})
+            said, ended = (
+                _run_command(case, cli) if case.is_command else _run_python(case, names or {})
+            )
         after = contents()
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     changed = {name for name in changed if not _same_records(before.get(name), after.get(name))}
-    assert changed == ({"table.pool"} if case.stores else set()), f"{case.tried} changed {changed}: {said}"
+    assert changed == ({"table.pool"} if case.stores else set()), (
+        f"{case.tried} changed {changed}: {said}"
+    )
     return said, f"{ended}; the good rows are stored" if case.stores else ended
 
 
@@ -552,7 +608,9 @@ def _run_command(case: Case, cli) -> tuple[str, str]:
 def _run_python(case: Case, names: dict[str, object]) -> tuple[str, str]:
     if case.shell:
         program = f"import os, perdure\n{case.tried}"
-        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
         kind, _, message = run.stderr.splitlines()[-1].partition(": ")
         return message, kind.replace("perdure.errors.", "")
     with pytest.raises(Exception) as caught:  # noqa: PT011
@@ -571,7 +629,9 @@ def row_of(case: Case, said: str, ended: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-@pytest.mark.parametrize(("group", "case"), ALL, ids=lambda one: one.tried if isinstance(one, Case) else "")
+@pytest.mark.parametrize(
+    ("group", "case"), ALL, ids=lambda one: one.tried if isinstance(one, Case) else ""
+)
 def test_bad_input(group, case, cli, template):
     if UPDATE:
         pytest.skip("the page is being written")
@@ -587,7 +647,11 @@ def test_bad_input(group, case, cli, template):
 def test_the_page_has_every_case_and_no_other(cli, template):
     if UPDATE:
         write_page(cli, template)
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and "---" not in line]
+    rows = [
+        line
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("| ") and "---" not in line
+    ]
     wanted = [f"`{case.tried}`".replace("\n", "; ").replace("|", "\\|") for _, case in ALL]
     tried = [row.split(" | ")[1] for row in rows if not row.startswith("| what is wrong ")]
     assert tried == wanted and len(tried) >= 60

@@ -1,4 +1,5 @@
-"""`perdure bench figure`: the catalogue, what runs come to, tiny figures end to end, and bad input."""
+"""`perdure bench figure`: the catalogue, what runs come to, tiny figures end to end, and bad
+input."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
 DATA = Path(__file__).resolve().parents[2] / "data"
 TINY = ["--quick", "--records", 2048]
 
-needs_bench = pytest.mark.skipif(not BENCH.is_file(), reason="this package was built without perdure-bench")
+needs_bench = pytest.mark.skipif(
+    not BENCH.is_file(), reason="this package was built without perdure-bench"
+)
 needs_plots = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
 )
@@ -80,7 +83,7 @@ def test_ratios_compare_peaks_and_latencies_at_one_batch():
 def curve(subject: str, mops: float) -> dict:
     """The results of runs in which a subject does as many operations a second whatever they are."""
     rows = [{"workload": one, "batch": 4096, "mops_near": mops} for one in throughput.WORKLOADS]
-    alone = {"command": "peers", "subjects": [{"subject": subject, "rows": rows}]}
+    alone = {"command": "baselines", "subjects": [{"subject": subject, "rows": rows}]}
     load = {"command": "fill", "batch": 4096, "subjects": [{"subject": subject, "mops": mops}]}
     return {subject: alone, f"{subject} load": load}
 
@@ -90,11 +93,21 @@ def test_ratios_over_cpu_assisted_are_those_over_the_slowest_index_of_the_cpu(tm
     results = {}
     for subject in throughput.SUBJECTS:
         results |= curve(subject, 2.0 if subject == slowest else 12.0 if subject == "word" else 6.0)
-    claims = {claim.what: claim.ours for claim in throughput.read(setting(tmp_path), results).claims}
-    assert claims["search: highest throughput of a GPM index over CPU-assisted, at most"]["word"] == 6
-    assert claims["search: latency of CPU-assisted over a GPM index's, at most"] == {"word": 6, "in_place": 3}
+    claims = {
+        claim.what: claim.ours for claim in throughput.read(setting(tmp_path), results).claims
+    }
+    assert (
+        claims["search: highest throughput of a GPM index over CPU-assisted, at most"]["word"] == 6
+    )
+    assert claims["search: latency of CPU-assisted over a GPM index's, at most"] == {
+        "word": 6,
+        "in_place": 3,
+    }
     assert claims["deletion: GPHash over the others, at most"] == {"word": 6, "in_place": 3}
-    assert claims["YCSB D: GPHash over the other GPM indexes, at most"] == {"word": 2, "in_place": 1}
+    assert claims["YCSB D: GPHash over the other GPM indexes, at most"] == {
+        "word": 2,
+        "in_place": 1,
+    }
 
 
 def test_each_index_of_the_cpu_has_its_share_of_moving_data(tmp_path):
@@ -154,7 +167,9 @@ def test_legends_stand_beside_the_data():
 
 @needs_plots
 def test_ratios_have_a_line_where_both_are_alike(tmp_path):
-    times = {path: dict.fromkeys(gpm.APPS, seconds) for path, seconds in (("cap-fs", 2.0), ("gpm", 1.0))}
+    times = {
+        path: dict.fromkeys(gpm.APPS, seconds) for path, seconds in (("cap-fs", 2.0), ("gpm", 1.0))
+    }
     (axes,) = drawn_axes([gpm._over_cap_fs(times)])
     assert [list(line.get_ydata()) for line in axes.get_lines()] == [[1.0, 1.0]]
     (axes,) = drawn_axes([Panel("no ratio", "x", "Mop/s", {"word": [(1, 2)]})])
@@ -163,14 +178,20 @@ def test_ratios_have_a_line_where_both_are_alike(tmp_path):
 
 @needs_plots
 def test_batch_sizes_are_labelled_where_a_curve_runs_through_them(tmp_path):
-    results = {name: one for subject in throughput.SUBJECTS for name, one in curve(subject, 4.0).items()}
+    results = {
+        name: one for subject in throughput.SUBJECTS for name, one in curve(subject, 4.0).items()
+    }
     panels = throughput.curves(throughput.speeds_of(results))
     for panel, axes in zip(panels, drawn_axes(panels), strict=True):
         batches = {round(x * y) for points in panel.series.values() for x, y in points}
-        assert batches and {text.get_text() for text in axes.texts} >= {f"{one:,}" for one in batches}
+        assert batches and {text.get_text() for text in axes.texts} >= {
+            f"{one:,}" for one in batches
+        }
 
 
-def measured(folder: Path, claims: list[Claim], device: str = "cpu", quick: bool = True) -> Measured:
+def measured(
+    folder: Path, claims: list[Claim], device: str = "cpu", quick: bool = True
+) -> Measured:
     of = Setting(scale_for(device, quick=quick), device, folder, DATA)
     return Measured(FIGURES["dash-7"], of, [], {}, Drawn([], claims), "Some Processor")
 
@@ -238,7 +259,9 @@ def test_a_tiny_figure(cli, tmp_path, name):
     (found,) = done.json()["figures"]
     assert found["figure"] == name and found["faults"] == 0 and found["checked"] > 0
     assert found["device"] == "cpu" and found["device_description"] in done.err
-    assert found["claims"] and all({"what", "paper", "ours"} <= set(claim) for claim in found["claims"])
+    assert found["claims"] and all(
+        {"what", "paper", "ours"} <= set(claim) for claim in found["claims"]
+    )
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     whole = json.loads((tmp_path / "out" / f"{name}.json").read_text())
     assert whole["claims"] == found["claims"] and all("result" in run for run in whole["runs"])
@@ -278,13 +301,17 @@ def test_a_tiny_figure_of_applications(cli, tmp_path, name):
     assert done.status == 0, done.err
     (found,) = done.json()["figures"]
     assert found["figure"] == name and "GPM" in found["paper"]
-    assert found["claims"] and all(value > 0 for claim in found["claims"] for value in claim["ours"].values())
+    assert found["claims"] and all(
+        value > 0 for claim in found["claims"] for value in claim["ours"].values()
+    )
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 @needs_bench
 @needs_plots
-@pytest.mark.parametrize("name", ["dash-7", "dash-11", "dash-12", "dash-13", "dash-14", "dash-table-1"])
+@pytest.mark.parametrize(
+    "name", ["dash-7", "dash-11", "dash-12", "dash-13", "dash-14", "dash-table-1"]
+)
 def test_a_tiny_figure_of_dash(cli, tmp_path, name):
     done = cli("bench", "figure", name, *TINY, "--out", tmp_path / "out", "--json", "-")
     assert done.status == 0, done.err
@@ -310,7 +337,9 @@ def test_throughput_is_back_when_it_is_near_that_of_the_end():
 
 def test_results_that_differ_between_paths_are_wrong():
     right = {"app": "kvs", "digest": 1}
-    gpm._same_results({"kvs gpm": right, "kvs cap-mm": right, "bfs gpm": {"app": "bfs", "digest": 2}})
+    gpm._same_results(
+        {"kvs gpm": right, "kvs cap-mm": right, "bfs gpm": {"app": "bfs", "digest": 2}}
+    )
     with pytest.raises(Failure, match="kvs cap-mm: WRONG ANSWERS"):
         gpm._same_results({"kvs gpm": right, "kvs cap-mm": {"app": "kvs", "digest": 3}})
 
@@ -328,7 +357,9 @@ def test_machines_may_round_results_differently_but_paths_may_not():
 @needs_plots
 @pytest.mark.gpu
 def test_a_breakdown_on_a_gpu(cli, tmp_path):
-    done = cli("bench", "figure", "gphash-8", *TINY, "--device", "cuda", "--out", tmp_path, "--json", "-")
+    done = cli(
+        "bench", "figure", "gphash-8", *TINY, "--device", "cuda", "--out", tmp_path, "--json", "-"
+    )
     assert done.status == 0, done.err
     (found,) = done.json()["figures"]
     shares = found["claims"][0]["ours"]
@@ -353,7 +384,15 @@ def test_hit_rates_grow_with_the_cache(tmp_path, layout):
 @needs_bench
 def test_a_trace_that_names_no_record_is_refused(tmp_path):
     np.array([5000], "<u8").tofile(tmp_path / "trace")
-    arguments = ["peers", "--workload", "trace", "--trace", tmp_path / "trace", "--records", 5000]
+    arguments = [
+        "baselines",
+        "--workload",
+        "trace",
+        "--trace",
+        tmp_path / "trace",
+        "--records",
+        5000,
+    ]
     run = Run("x", [*arguments, "--batch", 64, "--ops", 64])
     with pytest.raises(Failure, match="names record 5000, but --records is 5000"):
         runner.run_one(run, tmp_path / "result.json")
@@ -373,8 +412,16 @@ def stand_in(folder: Path, script: str) -> Path:
 @pytest.mark.parametrize(
     ("script", "status", "message"),
     [
-        ("echo '  FAULT: get of record 7 gave a value'; exit 1", 1, "WRONG ANSWERS: FAULT: get of record 7"),
-        ("echo 'perdure-bench: no room' >&2; exit 2", 2, "perdure-bench fill .*: perdure-bench: no room"),
+        (
+            "echo '  FAULT: get of record 7 gave a value'; exit 1",
+            1,
+            "WRONG ANSWERS: FAULT: get of record 7",
+        ),
+        (
+            "echo 'perdure-bench: no room' >&2; exit 2",
+            2,
+            "perdure-bench fill .*: perdure-bench: no room",
+        ),
         ("kill -9 $$", 2, "ended by signal 9"),
     ],
 )

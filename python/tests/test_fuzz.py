@@ -1,4 +1,5 @@
-"""The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for 5 s each."""
+"""The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for 5 s
+each."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def folder() -> Iterator[fuzzing.Folder]:
 @pytest.mark.parametrize("name", fuzzing.TARGETS)
 def test_whatever_the_bytes(name, folder):
     kept = fuzzing.corpus(name)
-    under_way = Path(tempfile.gettempdir()) / f"perdure-fuzz-{name}-input"  # stays if the process dies of it
+    under_way = (
+        Path(tempfile.gettempdir()) / f"perdure-fuzz-{name}-input"
+    )  # stays if the process dies of it
     tried = 0
 
     def run(data: bytes) -> None:

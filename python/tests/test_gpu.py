@@ -1,4 +1,5 @@
-"""Stores on a GPU: device arrays of every library, on their own streams. Skipped where there is none."""
+"""Stores on a GPU: device arrays of every library, on their own streams. Skipped where there is
+none."""
 
 from __future__ import annotations
 
@@ -33,11 +34,13 @@ def test_host_arrays(store):
 
 
 def test_one_store_after_another_grows(pool):
-    """Growing registers more of the pool with the GPU; closing must let go of all of it, or the next
-    store in this process meets addresses that are still registered."""
+    """Growing registers more of the pool with the GPU; closing must let go of all of it, or the
+    next store in this process meets addresses that are still registered."""
     keys, values = np.arange(COUNT), np.zeros((COUNT, 128), np.uint8)
     for _ in range(3):
-        with perdure.create(pool, 8, 128, device="cuda", expected_records=100, overwrite=True) as store:
+        with perdure.create(
+            pool, 8, 128, device="cuda", expected_records=100, overwrite=True
+        ) as store:
             for part in np.array_split(keys, 5):
                 store.put(part, values[: len(part)])
             assert store.stats().growths > 0
@@ -90,7 +93,9 @@ def test_torch_on_a_stream_of_its_own(store):
         slow = torch.rand(3000, 3000, device="cuda")
         for _ in range(20):
             slow = slow @ slow / 3000
-        values = (torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0).float()
+        values = (
+            torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0
+        ).float()
         keys = torch.arange(COUNT, device="cuda") + (slow.sum() * 0).long()
         store.put(keys, values)
         got = store.get(keys, dtype=torch.float32).values
@@ -102,7 +107,8 @@ def test_torch_on_a_stream_of_its_own(store):
 
 @pytest.mark.framework("torch")
 def test_steps_of_device_and_host_arrays(pool):
-    """Device arrays go to the pool and back where they lie; those of several superblocks in pieces."""
+    """Device arrays go to the pool and back where they lie; those of several superblocks in
+    pieces."""
     import torch
 
     weights = torch.rand(3_000_001, device="cuda")
@@ -214,7 +220,9 @@ def test_what_a_side_stream_computes_is_logged_as_computed(powered, log_dir):
         slow = torch.rand(3000, 3000, device="cuda")
         for _ in range(20):
             slow = slow @ slow / 3000
-        values = (torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0).float()
+        values = (
+            torch.arange(COUNT * 32, device="cuda").reshape(COUNT, 32) + slow.sum() * 0
+        ).float()
         keys = torch.arange(COUNT, device="cuda") + (slow.sum() * 0).long()
         powered.put(keys, values)
         keys.zero_()
@@ -249,7 +257,9 @@ def test_gpu_arrays_on_a_cpu_store(pool):
     import torch
 
     with perdure.create(pool, 8, 8) as store:
-        with pytest.raises(TypeError, match="keys: the array lies on cuda:0, but this store runs on the cpu"):
+        with pytest.raises(
+            TypeError, match="keys: the array lies on cuda:0, but this store runs on the cpu"
+        ):
             store.get(torch.arange(5, device="cuda"))
         with pytest.raises(TypeError, match="out: the array lies on cuda:0"):
             store.get(np.arange(5), out=torch.zeros(5, dtype=torch.int64, device="cuda"))

@@ -28,7 +28,10 @@ with perdure.create(sys.argv[1], 8, 8) as store:
 def owner(pool: str) -> Iterator[Callable[[int], None]]:
     """Another process that has the pool open, with 1,000 keys in it; a call has it put 100 more."""
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, pool], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OWNER, pool],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None and process.stdout is not None
 
@@ -51,7 +54,9 @@ def test_a_look_is_of_its_moment_and_disturbs_nobody(pool: str) -> None:
             assert len(look) == 1100 and look.recovery().clean
             put(2000)
             assert len(look) == 1100 and 2000 not in look
-            assert (look.get(np.arange(1000), dtype=np.int64).values[:, 0] == np.arange(1000) * 2).all()
+            assert (
+                look.get(np.arange(1000), dtype=np.int64).values[:, 0] == np.arange(1000) * 2
+            ).all()
             with pytest.raises(perdure.InvalidArgument, match="read-only"):
                 look[1] = 5
         with perdure.open(pool, live=True) as look:
@@ -74,7 +79,9 @@ def test_commands_look_live(pool: str, cli: Callable[..., Any]) -> None:
         assert cli("verify", pool, "--live", "--json", "-").json()["records"] == 1100
 
 
-def test_what_cannot_be_looked_at_live_says_why(pool: str, log_dir: str, cli: Callable[..., Any]) -> None:
+def test_what_cannot_be_looked_at_live_says_why(
+    pool: str, log_dir: str, cli: Callable[..., Any]
+) -> None:
     for repairing in ("--repair", "--acknowledge"):
         refused = cli("verify", pool, "--live", repairing)
         assert refused.status == 2 and "--live changes nothing" in refused.err
@@ -87,7 +94,10 @@ def test_what_cannot_be_looked_at_live_says_why(pool: str, log_dir: str, cli: Ca
         with perdure.open(pool, live=True) as look:
             assert 1 in look
     Path(pool).unlink()
-    with perdure.create(pool, 8, 8, index="dash-eh"), pytest.raises(perdure.Unsupported, match="Dash"):
+    with (
+        perdure.create(pool, 8, 8, index="dash-eh"),
+        pytest.raises(perdure.Unsupported, match="Dash"),
+    ):
         perdure.open(pool, live=True)
     Path(pool).unlink()
     with (

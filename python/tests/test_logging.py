@@ -1,4 +1,5 @@
-"""What the logger `perdure` is told, at which level, and that nothing is printed without a handler."""
+"""What the logger `perdure` is told, at which level, and that nothing is printed without a
+handler."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ class Told:
         self._log = caplog
 
     def __call__(self) -> list[tuple[str, str]]:
-        lines = [(one.levelname, one.getMessage()) for one in self._log.records if one.name == "perdure"]
+        lines = [
+            (one.levelname, one.getMessage()) for one in self._log.records if one.name == "perdure"
+        ]
         self._log.clear()
         return lines
 
@@ -77,14 +80,17 @@ def test_a_recovery_is_told(pool: str, told: Told) -> None:
     assert killed.returncode == -signal.SIGKILL
     perdure.open(pool).close()
     ((level, line),) = told()
-    assert level == "INFO" and line.startswith(f"{pool}: was not closed in order; recovered 100 records in ")
+    assert level == "INFO" and line.startswith(
+        f"{pool}: was not closed in order; recovered 100 records in "
+    )
 
 
 def taken_slot(pool: str) -> int:
     """Where some slot word lies: docs/format.md's root names the top level at its byte 40."""
     raw = Path(pool).read_bytes()
     newest = max(
-        (raw[at : at + 584] for at in (4096, 8192)), key=lambda root: int.from_bytes(root[:8], "little")
+        (raw[at : at + 584] for at in (4096, 8192)),
+        key=lambda root: int.from_bytes(root[:8], "little"),
     )
     level = int.from_bytes(newest[40:48], "little")
     return next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8))
@@ -121,7 +127,9 @@ def test_a_damaged_record_is_told_though_nobody_looks_at_statuses(filled: str, t
 
 def test_lost_batches_are_an_error(pool: str, log_dir: str, tmp_path: Path, told: Told) -> None:
     kept = str(tmp_path / "kept")
-    with perdure.create(pool, 8, 16, durability="power", log_dir=log_dir, log_bytes=4 << 20) as store:
+    with perdure.create(
+        pool, 8, 16, durability="power", log_dir=log_dir, log_bytes=4 << 20
+    ) as store:
         store.put(KEYS, ROWS)
         shutil.copytree(log_dir, kept)
     shutil.rmtree(log_dir)
@@ -132,7 +140,9 @@ def test_lost_batches_are_an_error(pool: str, log_dir: str, tmp_path: Path, told
     with pytest.raises(perdure.Corrupt):
         perdure.open(pool, log_dir=log_dir)
     ((level, line),) = told()
-    assert level == "ERROR" and "acknowledged batches, number 1 and those after it, are lost: " in line
+    assert (
+        level == "ERROR" and "acknowledged batches, number 1 and those after it, are lost: " in line
+    )
     perdure.open(pool, log_dir=log_dir, repair=True).close()
     assert any(
         level == "ERROR" and line.startswith(f"{pool}: acknowledged batches are lost: ")
@@ -150,7 +160,9 @@ def test_too_little_room_is_a_warning(pool: str, told: Told) -> None:
     with perdure.create(pool, 8, 8, overwrite=True, options=options) as store:
         ((level, line),) = told()
         assert (
-            level == "WARNING" and "the mirror lacks a part" in line and store.stats().residency_note in line
+            level == "WARNING"
+            and "the mirror lacks a part" in line
+            and store.stats().residency_note in line
         )
 
 
@@ -177,5 +189,7 @@ try:
 except perdure.Corrupt:
     assert "logging" in sys.modules
 """
-    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     assert ran.stdout == ran.stderr == ""

@@ -46,7 +46,9 @@ def test_a_cache_that_holds_everything_saves_every_access(pool):
 
 
 def test_a_budget_that_is_too_small_is_reported(pool):
-    with perdure.create(pool, 8, 128, options=Options(residency="mirrored", memory_budget=1000)) as store:
+    with perdure.create(
+        pool, 8, 128, options=Options(residency="mirrored", memory_budget=1000)
+    ) as store:
         store.put(KEYS, VALUES)
         get_all(store)
         assert store.stats().residency.name == "pm"
@@ -55,7 +57,9 @@ def test_a_budget_that_is_too_small_is_reported(pool):
 
 def test_what_cannot_be_is_refused_with_the_way_out(pool):
     with pytest.raises(perdure.InvalidArgument, match="residency pm"):
-        perdure.create(pool, 8, 8, index=GPHash(layout="in_place"), options=Options(residency="mirrored"))
+        perdure.create(
+            pool, 8, 8, index=GPHash(layout="in_place"), options=Options(residency="mirrored")
+        )
     with (
         perdure.create(pool, 8, 8, overwrite=True) as store,
         pytest.raises(perdure.Unsupported, match="set cache_bytes"),

@@ -1,7 +1,7 @@
 """Stores against a plain dictionary, under generated sequences of batches.
 
-Invariant checked: after every step a store holds exactly what the dictionary holds, and every status
-is what the dictionary would answer, operations on one key taking effect in array order.
+Invariant checked: after every step a store holds exactly what the dictionary holds, and every
+status is what the dictionary would answer, operations on one key taking effect in array order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ FIXED_KEYS = st.integers(0, 40).map(
     lambda number: (number * 0x9E3779B97F4A7C15 % 2**64).to_bytes(8, "little")
 )
 WIDE_KEYS = st.integers(0, 40).map(lambda number: bytes([number]) * 24)
-STRING_KEYS = st.integers(0, 40).map(lambda number: b"k" * (number % 7) + str(number).encode() * (number % 5))
-FIXED_VALUES = st.integers(-(2**63), 2**63 - 1).map(lambda number: number.to_bytes(8, "little", signed=True))
+STRING_KEYS = st.integers(0, 40).map(
+    lambda number: b"k" * (number % 7) + str(number).encode() * (number % 5)
+)
+FIXED_VALUES = st.integers(-(2**63), 2**63 - 1).map(
+    lambda number: number.to_bytes(8, "little", signed=True)
+)
 STRING_VALUES = st.one_of(st.binary(max_size=40), st.sampled_from([b"", b"x" * 3000]), FIXED_VALUES)
 
 SETTINGS = settings(
@@ -50,7 +54,12 @@ class Model(RuleBasedStateMachine):
         self.path = Path("/dev/shm") / f"perdure-model-{uuid.uuid4().hex}"
         self.truth: dict[bytes, bytes] = {}
         self.store = perdure.create(
-            self.path, self.key_bytes, self.value_bytes, expected_records=expected, threads=2, index=index
+            self.path,
+            self.key_bytes,
+            self.value_bytes,
+            expected_records=expected,
+            threads=2,
+            index=index,
         )
 
     def teardown(self):
@@ -103,7 +112,9 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def apply(self, data):
         kinds = ["put", "erase"] if self.value_bytes is None else ["put", "erase", "get"]
-        batch = data.draw(st.lists(st.tuples(self.keys, st.sampled_from(kinds), self.values), max_size=30))
+        batch = data.draw(
+            st.lists(st.tuples(self.keys, st.sampled_from(kinds), self.values), max_size=30)
+        )
         keys, kinds, values = ([one[part] for one in batch] for part in range(3))
         got, found, _ = self.store.apply(keys, kinds, values)
         for row, (key, kind, value) in enumerate(batch):

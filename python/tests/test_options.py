@@ -1,4 +1,5 @@
-"""Options of stores: each is defined, documented and checked in one place, and reaches the engine."""
+"""Options of stores: each is defined, documented and checked in one place, and reaches the
+engine."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def taken(options: Options | GPHash) -> dict[str, object]:
     return {name: repr(value) if name == "shape" else value for name, value in told.items()}
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, field.name) for kind in CLASSES for field in fields(kind)])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, field.name) for kind in CLASSES for field in fields(kind)]
+)
 def test_every_option_reaches_the_engine_and_no_other_changes(kind, name):
     usual, other = taken(kind()), taken(kind(**{name: OTHERS[kind][name]}))
     changed = {one for one in usual if usual[one] != other[one]}
@@ -45,7 +48,9 @@ def test_every_option_reaches_the_engine_and_no_other_changes(kind, name):
 def test_the_defaults_are_the_engines_own():
     untouched = {name: getattr(_native.OpenOptions(), name) for name in taken(Options())}
     assert taken(Options()) == untouched
-    assert taken(GPHash())["shape"] == "2L-2H-8S" and taken(GPHash())["layout"] is _native.Layout.word
+    assert (
+        taken(GPHash())["shape"] == "2L-2H-8S" and taken(GPHash())["layout"] is _native.Layout.word
+    )
 
 
 def test_an_option_has_one_home():
@@ -58,7 +63,9 @@ def test_an_option_has_one_home():
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_options_are_documented_frozen_and_shown(kind):
-    documented = [line.split(" : ")[0].strip() for line in (kind.__doc__ or "").splitlines() if " : " in line]
+    documented = [
+        line.split(" : ")[0].strip() for line in (kind.__doc__ or "").splitlines() if " : " in line
+    ]
     assert documented == [field.name for field in fields(kind)]
     options = kind(**OTHERS[kind])
     assert eval(repr(options), {kind.__name__: kind}) == options != kind()
@@ -69,7 +76,10 @@ def test_options_are_documented_frozen_and_shown(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"residency": "elsewhere"}, "residency: 'elsewhere' is not one of 'automatic', 'pm', 'mirrored'"),
+        (
+            {"residency": "elsewhere"},
+            "residency: 'elsewhere' is not one of 'automatic', 'pm', 'mirrored'",
+        ),
         ({"gather": None}, "gather: None is not one of 'automatic', 'at_once'"),
         ({"cache_policy": "mru"}, "cache_policy: 'mru' is not one of 'lfu', 'lru', 'random'"),
         ({"memory_budget": 0}, "memory_budget: 0 is out of range; pass at least 1"),

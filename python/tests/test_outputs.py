@@ -1,5 +1,5 @@
-"""What commands write: never over a file unasked, never over what they read, nor over a file of another
-kind without --force; and who may read it."""
+"""What commands write: never over a file unasked, never over what they read, nor over a file of
+another kind without --force; and who may read it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from perdure.cli import app
 
 LETTER = "Dear Sir, this is no file of yours.\n"
 
-# Every command with --json, with arguments that succeed on the fixture's files. None: it takes too long, and
-# only what is refused before it begins is tried.
+# Every command with --json, with arguments that succeed on the fixture's files. None: it takes too
+# long, and only what is refused before it begins is tried.
 COMMANDS: dict[str, list[str] | None] = {
     "create": ["create", "NEW"],
     "load": ["load", "POOL", "CSV"],
@@ -48,7 +48,9 @@ class Files:
         self.folder, self.pool = folder, pool
         self.result = folder / "result.json"
         with perdure.create(pool, 8, 16) as store:
-            store.put(np.arange(100), np.repeat(np.arange(100, dtype=np.uint8), 16).reshape(100, 16))
+            store.put(
+                np.arange(100), np.repeat(np.arange(100, dtype=np.uint8), 16).reshape(100, 16)
+            )
             store.snapshot(folder / "snapshot")
         (folder / "rows.csv").write_text("key:uint64,value:hex\n300," + "ab" * 16 + "\n")
         (folder / "trace.csv").write_text("#time,object,size\n1,2,100\n2,3,100\n")
@@ -56,7 +58,11 @@ class Files:
     def arguments(self, command: str) -> list[str]:
         words = COMMANDS[command]
         assert words is not None
-        places = {"POOL": self.pool, "NEW": f"{self.pool}.new", "NEW.csv": str(self.folder / "new.csv")}
+        places = {
+            "POOL": self.pool,
+            "NEW": f"{self.pool}.new",
+            "NEW.csv": str(self.folder / "new.csv"),
+        }
         places |= {"SNAPSHOT": str(self.folder / "snapshot"), "CSV": str(self.folder / "rows.csv")}
         places |= {"TRACE": str(self.folder / "trace.csv")}
         return [places.get(word, word) for word in words]
@@ -78,7 +84,9 @@ def all_commands() -> dict[str, typer.core.TyperCommand]:
 
     group = typer.main.get_command(app)
     context = typer.Context(group)
-    found = {name: group.resolve_command(context, [name])[1] for name in group.list_commands(context)}
+    found = {
+        name: group.resolve_command(context, [name])[1] for name in group.list_commands(context)
+    }
     return found | {"bench figure": typer.main.get_command(figures)}
 
 
@@ -122,7 +130,9 @@ def test_json_is_replaced_when_asked(cli, files, command):
     assert [name for name in os.listdir(files.folder) if "unfinished" in name] == []
 
 
-@pytest.mark.parametrize("command", [name for name, words in COMMANDS.items() if words and "POOL" in words])
+@pytest.mark.parametrize(
+    "command", [name for name, words in COMMANDS.items() if words and "POOL" in words]
+)
 def test_json_never_replaces_the_pool(cli, files, command):
     hard, folder = f"{files.pool}.hard", files.folder / "folder"
     os.link(files.pool, hard)
@@ -170,7 +180,10 @@ def test_export_never_replaces_a_pool(cli, files):
 def test_load_and_replay_never_replace_what_they_read(cli, files):
     for begun, read in (
         (["load", files.pool, files.folder / "rows.csv"], files.folder / "rows.csv"),
-        (["replay", files.folder / "trace.csv", "--pool", f"{files.pool}.new"], files.folder / "trace.csv"),
+        (
+            ["replay", files.folder / "trace.csv", "--pool", f"{files.pool}.new"],
+            files.folder / "trace.csv",
+        ),
     ):
         before = read.read_bytes()
         refused = cli(*begun, "--json", read, "--overwrite")
@@ -196,7 +209,9 @@ def test_demo_replaces_nothing_unasked(cli, files, option):
 
 @pytest.mark.parametrize("name", ["gphash-5.json", "gphash-5.png"])
 def test_figures_replace_nothing_unasked(cli, files, monkeypatch, name):
-    monkeypatch.setattr("perdure.figures.command.bench_program", lambda: None)  # it need not have been built
+    monkeypatch.setattr(
+        "perdure.figures.command.bench_program", lambda: None
+    )  # it need not have been built
     there = files.folder / name
     there.write_text(LETTER)
     for asked, why in (([], "exists already"), (["--overwrite"], "and is not replaced")):
@@ -241,7 +256,11 @@ def test_only_regular_files_are_replaced(cli, files, make):
     ):
         refused = cli(*arguments)
         assert refused.status == 2, arguments
-        assert "a FIFO" in refused.err or "a symbolic link" in refused.err or "a directory" in refused.err
+        assert (
+            "a FIFO" in refused.err
+            or "a symbolic link" in refused.err
+            or "a directory" in refused.err
+        )
     assert target.read_text() == LETTER
 
 
@@ -298,10 +317,14 @@ def test_modes(files, log_dir, mask):
     before = os.umask(mask)
     try:
         new = f"{files.pool}.new"
-        with perdure.create(new, 8, 8, durability="power", log_dir=log_dir, log_bytes=1 << 20) as store:
+        with perdure.create(
+            new, 8, 8, durability="power", log_dir=log_dir, log_bytes=1 << 20
+        ) as store:
             store.snapshot(files.folder / "s")
             store.snapshot(files.folder / "wide", mode=0o644)
-        assert [mode_of(one) for one in (new, files.folder / "s", f"{log_dir}/redo.log")] == [0o600] * 3
+        assert [mode_of(one) for one in (new, files.folder / "s", f"{log_dir}/redo.log")] == [
+            0o600
+        ] * 3
         assert mode_of(log_dir) == 0o700
         assert mode_of(files.folder / "wide") == 0o644 & ~mask
         os.chmod(new, 0o640)
@@ -328,7 +351,11 @@ def test_modes_by_the_command_line(cli, files):
         assert mode_of(new) == 0o600
     finally:
         os.umask(before)
-    for text, why in (("rw", "--mode rw: write permission bits"), ("0400", "mode 0400"), ("9", "--mode 9")):
+    for text, why in (
+        ("rw", "--mode rw: write permission bits"),
+        ("0400", "mode 0400"),
+        ("9", "--mode 9"),
+    ):
         refused = cli("create", f"{files.pool}.newer", "--mode", text)
         assert refused.status == 2 and why in refused.err
 
@@ -358,6 +385,10 @@ def test_a_fifo_does_not_block(files):
             "except perdure.InvalidArgument as error:\n  print(error)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program, fifo], capture_output=True, text=True, timeout=30, check=False
+            [sys.executable, "-c", program, fifo],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
         assert "is a FIFO" in done.stdout, done.stderr

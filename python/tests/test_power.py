@@ -84,10 +84,12 @@ def flip(path: str, offset: int) -> None:
 
 
 def test_outlives_a_power_loss(pool, log_dir):
-    """A child is killed with the log open; the pool file goes too. What was acknowledged is there."""
+    """A child is killed with the log open; the pool file goes too. What was acknowledged is
+    there."""
     program = f"""
         import numpy as np, os, perdure, signal
-        store = perdure.create({pool!r}, 8, 8, durability="power", log_dir={log_dir!r}, log_bytes={LOG_BYTES})
+        how = dict(durability="power", log_dir={log_dir!r}, log_bytes={LOG_BYTES})
+        store = perdure.create({pool!r}, 8, 8, **how)
         store.put(np.arange(300), np.arange(300))
         store.erase(np.arange(100))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -131,7 +133,10 @@ def test_lost_batches_are_told(pool, log_dir, tmp_path, cli):
     for _ in range(2):
         refused = cli(*verify)
         assert refused.status == 1 and refused.json()["recovery"] is None
-        assert "acknowledged batches, number 1 and those after it, are lost" in refused.json()["faults"][0]
+        assert (
+            "acknowledged batches, number 1 and those after it, are lost"
+            in refused.json()["faults"][0]
+        )
         assert "bit 2 of byte 200" in refused.json()["faults"][0]
         with pytest.raises(perdure.Corrupt, match="repair=True"):
             perdure.open(pool, log_dir=log_dir)
@@ -149,11 +154,19 @@ def test_lost_batches_are_told(pool, log_dir, tmp_path, cli):
         ({"durability": "power"}, perdure.Unsupported, "needs a log_dir"),
         ({"log_dir": "/var/tmp/x"}, perdure.InvalidArgument, "of use with durability power only"),
         ({"log_bytes": 1 << 20}, ValueError, "log_bytes: is of use with log_dir only"),
-        ({**POWER, "log_dir": "/nowhere/log"}, perdure.SystemFailure, "/nowhere/log: cannot make it"),
+        (
+            {**POWER, "log_dir": "/nowhere/log"},
+            perdure.SystemFailure,
+            "/nowhere/log: cannot make it",
+        ),
         ({**POWER, "log_dir": "/dev/shm"}, perdure.Unsupported, "lies in memory"),
         ({**POWER, "log_dir": "LOG", "log_bytes": 4096}, perdure.InvalidArgument, "log_bytes 4096"),
         ({**POWER, "log_dir": "LOG", "log_bytes": 0}, ValueError, "log_bytes: 0 is out of range"),
-        ({**POWER, "log_dir": "LOG", "log_bytes": "1"}, TypeError, "log_bytes: expected a whole number"),
+        (
+            {**POWER, "log_dir": "LOG", "log_bytes": "1"},
+            TypeError,
+            "log_bytes: expected a whole number",
+        ),
     ],
 )
 def test_logs_that_cannot_be(pool, log_dir, options, kind, message):
@@ -173,7 +186,9 @@ def test_opening_with_the_wrong_log(powered, log_dir, other, tmp_path):
         perdure.open(powered, log_dir=log_dir, read_only=True)
     with perdure.create(other, 8, 16) as store:
         store.put(np.arange(7), rows(7))
-    with pytest.raises(perdure.InvalidArgument, match=f"is not the one whose log lies in {log_dir}"):
+    with pytest.raises(
+        perdure.InvalidArgument, match=f"is not the one whose log lies in {log_dir}"
+    ):
         perdure.open(other, log_dir=log_dir)
     with perdure.open(other) as store:
         assert len(store) == 7, "the wrong log cost it nothing"
@@ -223,7 +238,9 @@ def test_a_snapshot_that_is_there(pool, tmp_path):
         store.put(np.arange(5), rows(5))
         store.snapshot(tmp_path / "s", overwrite=True)
         for how in ({}, {"overwrite": True}, {"force": True}):
-            with pytest.raises(perdure.InvalidArgument, match="is the pool itself; name another file"):
+            with pytest.raises(
+                perdure.InvalidArgument, match="is the pool itself; name another file"
+            ):
                 store.snapshot(pool, **how)
     with pytest.raises(perdure.AlreadyExists, match=pool):
         perdure.restore(tmp_path / "s", pool)
@@ -263,7 +280,9 @@ def test_flipped_bit_in_a_snapshot(snapshot, other, offset, message):
 @pytest.mark.parametrize("left", [0, 100, 4096, 1 << 20, -1, -4096])
 def test_truncated_snapshot(snapshot, other, left):
     os.truncate(snapshot, left if left >= 0 else os.path.getsize(snapshot) + left)
-    with pytest.raises(perdure.Corrupt, match="truncated" if abs(left) > 100 or left < 0 else "not an image"):
+    with pytest.raises(
+        perdure.Corrupt, match="truncated" if abs(left) > 100 or left < 0 else "not an image"
+    ):
         perdure.restore(snapshot, other)
     assert not os.path.exists(other)
 
@@ -288,10 +307,24 @@ def test_restore_that_cannot_be(snapshot, other, log_dir, tmp_path):
 def test_every_command_takes_a_log_dir(cli, pool, log_dir, tmp_path):
     log = ["--log-dir", log_dir]
     made = cli(
-        *["create", pool, "--value-bytes", 16, "--durability", "power", *log, "--log-bytes", "4MiB"],
+        *[
+            "create",
+            pool,
+            "--value-bytes",
+            16,
+            "--durability",
+            "power",
+            *log,
+            "--log-bytes",
+            "4MiB",
+        ],
         *["--json", "-"],
     )
-    assert made.status == 0 and made.json()["survives"]["power_loss"] and made.json()["log_dir"] == log_dir
+    assert (
+        made.status == 0
+        and made.json()["survives"]["power_loss"]
+        and made.json()["log_dir"] == log_dir
+    )
     assert f"log in {log_dir} (" in made.err and "power loss (asserted)" in made.err
     assert cli("put", pool, 7, "0123456789abcdef", *log).status == 0
     assert cli("put", pool, 8, "0123456789abcdef", *log).status == 0
@@ -310,7 +343,18 @@ def test_every_command_takes_a_log_dir(cli, pool, log_dir, tmp_path):
 def test_replay_with_a_log(cli, pool, log_dir, tmp_path):
     trace = tmp_path / "trace"
     trace.write_text("".join(f"{n % 50}\n" for n in range(500)))
-    arguments = ["replay", trace, "--pool", pool, "--log-dir", log_dir, "--log-bytes", "4MiB", "--json", "-"]
+    arguments = [
+        "replay",
+        trace,
+        "--pool",
+        pool,
+        "--log-dir",
+        log_dir,
+        "--log-bytes",
+        "4MiB",
+        "--json",
+        "-",
+    ]
     first = cli(*arguments)
     assert first.status == 0 and first.json()["survives"]["power_loss"]
     os.unlink(pool)
@@ -325,7 +369,11 @@ def test_snapshot_and_restore_commands(cli, pool, other, log_dir, tmp_path):
     taken = cli("snapshot", pool, file, "--json", tmp_path / "s.json")
     facts = json.loads((tmp_path / "s.json").read_text())
     assert taken.status == 0 and "wrote 100 records" in taken.out
-    assert (facts["records"], facts["bytes"], facts["snapshot"]) == (100, file.stat().st_size, str(file))
+    assert (facts["records"], facts["bytes"], facts["snapshot"]) == (
+        100,
+        file.stat().st_size,
+        str(file),
+    )
     refused = cli("snapshot", pool, file)
     assert refused.status == 2 and "pass overwrite" in refused.err
     assert cli("snapshot", pool, file, "--overwrite").status == 0
@@ -334,7 +382,9 @@ def test_snapshot_and_restore_commands(cli, pool, other, log_dir, tmp_path):
     restored = cli("restore", file, other, *power, "--json", "-")
     facts = restored.json()
     assert restored.status == 0 and "restored 100 records" in restored.err
-    assert facts["records"] == 100 and facts["survives"]["power_loss"] and facts["recovery"]["clean"]
+    assert (
+        facts["records"] == 100 and facts["survives"]["power_loss"] and facts["recovery"]["clean"]
+    )
     assert (facts["snapshot"], facts["pool"], facts["log_dir"]) == (str(file), other, log_dir)
     there = cli("restore", file, other)
     assert there.status == 2 and other in there.err and "exists already" in there.err
@@ -346,7 +396,10 @@ def test_snapshot_and_restore_commands(cli, pool, other, log_dir, tmp_path):
     ("arguments", "message"),
     [
         (["create", "NEW", "--durability", "power"], "--durability power needs --log-dir DIR"),
-        (["create", "NEW", "--log-dir", "LOG.2"], "--log-dir LOG.2: is of use with --durability power only"),
+        (
+            ["create", "NEW", "--log-dir", "LOG.2"],
+            "--log-dir LOG.2: is of use with --durability power only",
+        ),
         (["create", "NEW", "--log-bytes", "4MiB"], "--log-bytes: is of use with --log-dir only"),
         (["create", "NEW", "--durability", "power", "--log-dir", "/dev/shm"], "lies in memory"),
         (

@@ -1,4 +1,5 @@
-"""Processes that fork while a store is open: the child is refused, and parent and pool notice nothing."""
+"""Processes that fork while a store is open: the child is refused, and parent and pool notice
+nothing."""
 
 from __future__ import annotations
 
@@ -120,7 +121,9 @@ def _ask(answers: multiprocessing.Queue, store: perdure.Store) -> None:
     answers.put(all(refusals(store)))
 
 
-def test_a_worker_of_multiprocessing_is_refused_and_leaves_in_order(store: perdure.Store, pool: str) -> None:
+def test_a_worker_of_multiprocessing_is_refused_and_leaves_in_order(
+    store: perdure.Store, pool: str
+) -> None:
     answers = FORK.Queue()
     workers = [FORK.Process(target=_ask, args=(answers, store)) for _ in range(3)]
     for worker in workers:

@@ -1,4 +1,5 @@
-"""The README's ten lines of Python, run as they stand but for the path of the pool, and once more over it."""
+"""The README's ten lines of Python, run as they stand but for the path of the pool, and once more
+over it."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Replay and crash runs on real pools, against a cache written out here request by request.
 
-The traces are generated here, or written by hand; the real ones are in test_traces.py and test_demo.py.
+The traces are generated here, or written by hand; the real ones are in test_traces.py and
+test_demo.py.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def test_contents_are_the_same_on_every_machine():
 def test_contents_depend_on_key_version_and_length():
     seeds = _contents.seeds_of(pa.array(range(50), pa.uint64()))
     lengths = np.full(50, 40)
-    made = {value for version in (1, 2) for value in _contents.make(seeds, version, lengths).to_pylist()}
+    made = {
+        value for version in (1, 2) for value in _contents.make(seeds, version, lengths).to_pylist()
+    }
     assert len(made) == 100
     longer = _contents.make(seeds, 1, lengths + 1).to_pylist()
     assert not made & {value[:40] for value in longer}
@@ -111,7 +114,9 @@ octets = st.none() | st.binary(max_size=4)
 def test_differing_finds_the_rows(pairs, skip):
     left = pa.array([a for a, _ in pairs], pa.large_binary()).slice(skip)
     right = pa.array([b for _, b in pairs], pa.large_binary()).slice(skip)
-    assert _contents.differing(left, right).tolist() == [i for i, (a, b) in enumerate(pairs[skip:]) if a != b]
+    assert _contents.differing(left, right).tolist() == [
+        i for i, (a, b) in enumerate(pairs[skip:]) if a != b
+    ]
 
 
 def test_slices_hash_like_their_copies():
@@ -170,7 +175,12 @@ def test_limits_of_the_rule():
 
 
 def test_items_survive_their_stored_form():
-    items = [OLD, NEW, replace(OLD, expires=77, pieces=(b"ab", Made(4, 3), b"")), Item(0, 0, (Made(2, 0),))]
+    items = [
+        OLD,
+        NEW,
+        replace(OLD, expires=77, pieces=(b"ab", Made(4, 3), b"")),
+        Item(0, 0, (Made(2, 0),)),
+    ]
     seeds = _contents.mix(np.arange(4))
     values = _cache.values_of(seeds, items)
     heads = _cache.heads_of(values)
@@ -197,7 +207,9 @@ def test_a_flipped_byte_is_a_fault(row, place, flip):
 
 # --- replay against a cache written out ---------------------------------------------------------
 
-slow = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+slow = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def check_pool(plan: Plan, form: TraceFormat, requests: int) -> crash.Report:
@@ -208,7 +220,8 @@ def check_pool(plan: Plan, form: TraceFormat, requests: int) -> crash.Report:
 
 @slow
 @given(
-    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=80), st.integers(1, 20)
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=80),
+    st.integers(1, 20),
 )
 def test_look_aside(pools, rows, batch):
     trace = written(pools, HEADER + "".join(f"0, {key}, {size}\n" for key, size in rows))
@@ -228,7 +241,8 @@ def test_look_aside(pools, rows, batch):
 
 
 class WrittenOutCache:
-    """Eleven operations, one request at a time: what the issue of the trace asks for, spelled out."""
+    """Eleven operations, one request at a time: what the issue of the trace asks for, spelled
+    out."""
 
     def __init__(self) -> None:
         self.held: dict[str, tuple[int, int, int]] = {}  # key: length, expires, counter
@@ -289,7 +303,9 @@ def test_operations(pools, rows, batch):
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["Read", "Write"]), st.integers(0, 9), st.sampled_from([0, 1, 50, 9_000_000])
+            st.sampled_from(["Read", "Write"]),
+            st.integers(0, 9),
+            st.sampled_from([0, 1, 50, 9_000_000]),
         ),
         min_size=1,
         max_size=60,
@@ -297,8 +313,8 @@ def test_operations(pools, rows, batch):
     st.integers(1, 20),
 )
 def test_reads_and_writes_of_a_block_trace(pools, rows, batch):
-    """Against a cache written out: a read fills what it misses, a write always puts; what is too large is
-    not done."""
+    """Against a cache written out: a read fills what it misses, a write always puts; what is too
+    large is not done."""
     trace = written(pools, "".join(f"1,usr,0,{op},{key},{size},3\n" for op, key, size in rows))
     plan = Plan(trace, str(pools / "pool"), batch=batch, format="msr")
     Path(plan.pool).unlink(missing_ok=True)
@@ -386,8 +402,12 @@ def test_what_is_no_trace_is_refused_before_a_pool_is_made(pools):
     trace = written(pools, '[{"time": 1, "object": 2, "size": 3}]\n', "trace.json")
     status, said, complained = perdure_command("replay", trace, "--pool", pools / "p")
     assert (status, said) == (2, "")
-    assert complained.startswith(f"perdure: error: {trace}: no trace that is recognised: it looks like JSON;")
-    assert complained.count("\n") == 1 and "--format" in complained and "oraclegeneral" in complained
+    assert complained.startswith(
+        f"perdure: error: {trace}: no trace that is recognised: it looks like JSON;"
+    )
+    assert (
+        complained.count("\n") == 1 and "--format" in complained and "oraclegeneral" in complained
+    )
     assert not (pools / "p").exists()
 
 
@@ -403,25 +423,46 @@ def test_a_trace_may_come_through_a_pipe(pools, pack):
 
 
 def test_columns_of_a_csv_are_named(pools):
-    trace = written(pools, "op_time,key,key_size,op,size\n1,ab,2,GET,70\n2,cd,2,GET,9\n3,ab,2,GET,70\n")
+    trace = written(
+        pools, "op_time,key,key_size,op,size\n1,ab,2,GET,70\n2,cd,2,GET,9\n3,ab,2,GET,70\n"
+    )
     status, _, complained = perdure_command("replay", trace, "--pool", pools / "p")
     assert status == 2 and "CSV of 5 columns" in complained and "--columns" in complained
     status, said, _ = perdure_command(
-        "replay", trace, "--pool", pools / "p", "--columns", "key=key,size=size", "--json", pools / "out.json"
+        "replay",
+        trace,
+        "--pool",
+        pools / "p",
+        "--columns",
+        "key=key,size=size",
+        "--json",
+        pools / "out.json",
     )
     assert status == 0 and "replayed 3 requests" in said and "(csv)" in said
     found = json.loads((pools / "out.json").read_text())
     assert (found["format"], found["columns"], found["hits"]) == ("csv", "key=key,size=size", 1)
-    assert {key: len(value) for key, value in contents(str(pools / "p")).items()} == {b"ab": 68, b"cd": 7}
+    assert {key: len(value) for key, value in contents(str(pools / "p")).items()} == {
+        b"ab": 68,
+        b"cd": 7,
+    }
     status, _, complained = perdure_command(
-        "replay", trace, "--pool", pools / "p", "--columns", "key=1,obj-id-is-num=1", "--format", "csv"
+        "replay",
+        trace,
+        "--pool",
+        pools / "p",
+        "--columns",
+        "key=1,obj-id-is-num=1",
+        "--format",
+        "csv",
     )
     assert status == 2 and "name another pool" in complained
 
 
 def test_the_progress_bar_needs_a_terminal(pools):
     trace = written(pools, HEADER + "0, 1, 20\n")
-    status, said, complained = perdure_command("replay", trace, "--pool", pools / "p", "--json", "-")
+    status, said, complained = perdure_command(
+        "replay", trace, "--pool", pools / "p", "--json", "-"
+    )
     assert (status, json.loads(said)["ops"]) == (0, 1)
     assert "%" not in re.sub(r"\(\d.*of gets\)", "", complained)
 
@@ -431,7 +472,11 @@ def test_a_pool_of_other_sizes_is_refused(pools):
     perdure.create(pool, 16, 64).close()
     status, _, complained = perdure_command("replay", trace, "--pool", pool)
     assert status == 2
-    assert str(pool) in complained and "keys of 16 B" in complained and "name another pool" in complained
+    assert (
+        str(pool) in complained
+        and "keys of 16 B" in complained
+        and "name another pool" in complained
+    )
 
 
 def test_a_pool_filled_by_something_else_is_a_fault_that_names_the_key(pools):
@@ -457,7 +502,9 @@ def test_cuda_where_there_is_none(pools):
     if any(info.device.name == "cuda" and info.available for info in perdure.devices()):
         pytest.skip("there is a GPU")
     trace = written(pools, HEADER + "0, 1, 20\n")
-    status, _, complained = perdure_command("replay", trace, "--pool", pools / "p", "--device", "cuda")
+    status, _, complained = perdure_command(
+        "replay", trace, "--pool", pools / "p", "--device", "cuda"
+    )
     assert status == 2 and "cuda" in complained.lower()
 
 
@@ -485,18 +532,25 @@ def long_trace(folder: Path, form: str, requests: int = 60_000) -> str:
     return written(
         folder,
         "".join(
-            f"{i // 2000},k{key},8,{size},1,{op},{ttl}\n" for i, (key, size, op, ttl) in enumerate(columns)
+            f"{i // 2000},k{key},8,{size},1,{op},{ttl}\n"
+            for i, (key, size, op, ttl) in enumerate(columns)
         ),
     )
 
 
 @pytest.mark.parametrize(
     ("form", "seed"),
-    [*((form, seed) for form in ("cache3", "cache7", "keys") for seed in range(3)), ("msr", 0), ("csv", 1)],
+    [
+        *((form, seed) for form in ("cache3", "cache7", "keys") for seed in range(3)),
+        ("msr", 0),
+        ("csv", 1),
+    ],
 )
 def test_nothing_acknowledged_is_lost_to_a_kill(pools, form, seed):
     columns = "key=key,size=size" if form == "csv" else None
-    plan = Plan(long_trace(pools, form), str(pools / "pool"), batch=64, records=256, columns=columns)
+    plan = Plan(
+        long_trace(pools, form), str(pools / "pool"), batch=64, records=256, columns=columns
+    )
     done = crash.run(plan, 3000 + 5000 * seed, seed)
     assert done.faults == []
     assert 3000 + 5000 * seed <= done.acknowledged < 60_000
@@ -588,4 +642,8 @@ def test_the_crash_command(pools):
     assert status == 0
     assert "every acknowledged operation is there" in said and "recovery: unclean pool" in said
     found = json.loads(out.read_text())
-    assert found["acknowledged"] >= 2000 and found["fault_count"] == 0 and found["recovery"]["clean"] is False
+    assert (
+        found["acknowledged"] >= 2000
+        and found["fault_count"] == 0
+        and found["recovery"]["clean"] is False
+    )

@@ -22,7 +22,10 @@ def test_a_store_says_where_it_is_and_what_it_holds(store: perdure.Store, pool: 
     store.close()
     assert repr(store) == f"<perdure.Store {pool!r}: keys of 8 bytes, values of 8 bytes, closed>"
     with perdure.create("memfd:x", None, 1) as other:
-        assert repr(other) == "<perdure.Store 'memfd:x': keys of varying length, values of 1 byte, on cpu>"
+        assert (
+            repr(other)
+            == "<perdure.Store 'memfd:x': keys of varying length, values of 1 byte, on cpu>"
+        )
 
 
 def test_answers_say_how_their_keys_fared(store: perdure.Store) -> None:
@@ -45,12 +48,22 @@ def test_short_reports_take_a_line_and_long_ones_a_line_a_field(store: perdure.S
     assert repr(store.verify()) == "VerifyReport(records=2, dropped=0, faults=[], fault_count=0)"
     lines = repr(store.stats()).splitlines()
     assert lines[0] == "Stats(" and lines[-1] == ")" and max(map(len, lines)) < 100
-    assert "    records=2," in lines and "    index=gphash," in lines and "    residency_note=''," in lines
+    assert (
+        "    records=2," in lines
+        and "    index=gphash," in lines
+        and "    residency_note=''," in lines
+    )
     assert [line.strip().partition("=")[0] for line in lines[1:-1]] == list(store.stats().as_dict())
 
 
 def test_reports_as_plain_data_have_every_field(store: perdure.Store) -> None:
-    for report in (store.stats(), store.recovery(), store.survives(), store.verify(), *perdure.devices()):
+    for report in (
+        store.stats(),
+        store.recovery(),
+        store.survives(),
+        store.verify(),
+        *perdure.devices(),
+    ):
         plain = report.as_dict()
         assert json.loads(json.dumps(plain)) == plain
         public = [name for name in dir(report) if not name.startswith("_") and name != "as_dict"]

@@ -1,6 +1,6 @@
-"""Signals while a long call is under way: Python's handlers run, those that raise end the call, and what has
-been done by then is said, and is a prefix of the batch. The signals are real, and come 0.1 s or less into
-calls of one worker thread that take a second."""
+"""Signals while a long call is under way: Python's handlers run, those that raise end the call, and
+what has been done by then is said, and is a prefix of the batch. The signals are real, and come 0.1
+s or less into calls of one worker thread that take a second."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def handled(handler: Any, number: int = signal.SIGUSR1) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def interrupted(call: Callable[[], object], after_s: float = 0.1) -> tuple[KeyboardInterrupt, float]:
+def interrupted(
+    call: Callable[[], object], after_s: float = 0.1
+) -> tuple[KeyboardInterrupt, float]:
     """What a SIGINT in the midst of the call makes of it, and how long that took."""
 
     def call_and_wait() -> None:
@@ -95,7 +97,10 @@ def test_ctrl_c_ends_a_put_promptly_after_a_prefix_of_whole_pieces(kind: str, po
         done = error.operations_done
         assert took < PROMPT_S
         assert 0 <= done < N and done % PIECE == 0
-        assert f"the first {done} of {N} operations have been done, the others have not" in error.__notes__[0]
+        assert (
+            f"the first {done} of {N} operations have been done, the others have not"
+            in error.__notes__[0]
+        )
         assert len(store) == done
         found = stored(store)
         assert found[:done].all() and not found[done:].any()
@@ -252,7 +257,9 @@ def test_ctrl_c_ends_load_and_scan_and_the_pool_is_sound(pool: str, tmp_path: Pa
     perdure.create(pool, value_bytes=8).close()
     command = [sys.executable, "-m", "perdure.cli"]
     for words in (["load", pool, str(table)], ["scan", pool]):
-        process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         if words[0] == "scan":
             assert process.stdout is not None
             process.stdout.read(1000)

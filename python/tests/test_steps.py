@@ -107,7 +107,9 @@ def test_arrays_that_cannot_be_filled_are_refused(store):
     with pytest.raises(ValueError, match=r"weights: the array of shape .* is not C-contiguous"):
         store.register_dense(weights=np.zeros((4, 4))[:, 1])
     for wrong in ([1.0, 2.0], 1.0, np.float32(1), b"bytes"):
-        with pytest.raises(TypeError, match=r"weights: a .* is no array that can be filled in place"):
+        with pytest.raises(
+            TypeError, match=r"weights: a .* is no array that can be filled in place"
+        ):
             store.register_dense(weights=wrong)
     with pytest.raises(errors.InvalidArgument, match='dense buffer "weights" has no bytes'):
         store.register_dense(weights=np.zeros(0))
@@ -139,7 +141,9 @@ def test_pools_that_cannot_say_so(pool, log_dir):
     ):
         store.register_dense(weights=np.zeros(1))
     with (
-        perdure.create(pool, durability="power", log_dir=log_dir, log_bytes=1 << 20, overwrite=True) as store,
+        perdure.create(
+            pool, durability="power", log_dir=log_dir, log_bytes=1 << 20, overwrite=True
+        ) as store,
         pytest.raises(errors.Unsupported, match="log does not carry dense buffers"),
     ):
         store.register_dense(weights=np.zeros(1))
@@ -180,7 +184,9 @@ def test_a_snapshot_holds_the_step(store, tmp_path):
 
 def test_the_example_resumes_bit_for_bit_after_kills():
     example = Path(__file__).resolve().parents[2] / "examples" / "training_step.py"
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, example], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same, bit for bit" in done.stdout
 
@@ -210,7 +216,9 @@ class StepModel(RuleBasedStateMachine):
         """Writes a batch and changes the arrays; what the table would hold with it."""
         batch = data.draw(st.dictionaries(st.integers(0, 60), st.integers(0, 2**63), max_size=40))
         if batch:
-            self.store.put(np.array(list(batch), np.uint64), np.array(list(batch.values()), np.uint64))
+            self.store.put(
+                np.array(list(batch), np.uint64), np.array(list(batch.values()), np.uint64)
+            )
         self.weights[:] = np.random.default_rng(len(batch)).integers(256, size=333)
         self.bias += 1
         return {**self.table, **batch}

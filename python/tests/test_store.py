@@ -75,7 +75,9 @@ def test_survives_a_kill(pool):
         assert store.verify().fault_count == 0
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint32", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int32", "uint32", "int64", "uint64", "float32", "float64"]
+)
 def test_updates_by_element_type(pool, dtype):
     width = 4 * np.dtype(dtype).itemsize
     keys = np.arange(10)
@@ -118,7 +120,9 @@ def test_mixed_batch_runs_in_array_order(pool):
         assert got[2] == 15
         assert found.tolist() == [True, True, True, True, False]
         numbers = np.array([OpKind.put, OpKind.get], np.uint8)
-        assert store.apply([1, 1], numbers, np.array([3, 0]), dtype=np.int64, shape=()).values[1] == 3
+        assert (
+            store.apply([1, 1], numbers, np.array([3, 0]), dtype=np.int64, shape=()).values[1] == 3
+        )
 
 
 def test_mixed_batch_without_gets_has_no_values(pool):
@@ -128,7 +132,9 @@ def test_mixed_batch_without_gets_has_no_values(pool):
 
 def test_mixed_batch_of_bad_kinds(pool):
     with perdure.create(pool, 8, 8) as store:
-        with pytest.raises(ValueError, match=r"kinds: 'push' is not one of 'get', 'put', 'erase', 'update'"):
+        with pytest.raises(
+            ValueError, match=r"kinds: 'push' is not one of 'get', 'put', 'erase', 'update'"
+        ):
             store.apply([1], ["push"])
         with pytest.raises(ValueError, match="kinds: shape"):
             store.apply([1, 2], ["get"])
@@ -260,7 +266,9 @@ def test_threads_share_a_store(pool):
             for turn in range(20):
                 store.put(keys, np.full(100, turn))
                 seen = store.get(
-                    np.arange((number + 1) % 8 * 100, (number + 1) % 8 * 100 + 100), dtype=np.int64, shape=()
+                    np.arange((number + 1) % 8 * 100, (number + 1) % 8 * 100 + 100),
+                    dtype=np.int64,
+                    shape=(),
                 )
                 if seen.found.any() and len(np.unique(seen.values)) != 1:
                     torn.append(f"thread {number}, turn {turn}")
@@ -302,7 +310,11 @@ def test_pool_of_other_sizes(pool):
 def test_pool_opened_twice_for_writing(pool):
     with perdure.create(pool, 8, 8), pytest.raises(perdure.Busy, match=pool):
         perdure.open(pool)
-    with perdure.open(pool, read_only=True), perdure.open(pool, read_only=True), pytest.raises(perdure.Busy):
+    with (
+        perdure.open(pool, read_only=True),
+        perdure.open(pool, read_only=True),
+        pytest.raises(perdure.Busy),
+    ):
         perdure.open(pool)
 
 

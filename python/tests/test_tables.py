@@ -32,7 +32,9 @@ def cells(column) -> list[bytes]:
     return column.to_pylist() if isinstance(column, pa.Array) else [row.tobytes() for row in column]
 
 
-def fill(pool: str, key_bytes: int | None, value_bytes: int | None, **options) -> dict[bytes, bytes]:
+def fill(
+    pool: str, key_bytes: int | None, value_bytes: int | None, **options
+) -> dict[bytes, bytes]:
     random = np.random.default_rng(3)
     texts = [f'naïve, "quoted" {number}'.encode() for number in range(200)]
     keys = [random.bytes(key_bytes) for _ in texts] if key_bytes else texts
@@ -113,13 +115,21 @@ def test_columns_of_a_parquet_file(cli, pool, tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     cli("create", pool, "--value-bytes", 8)
     assert cli("load", pool, tmp_path / "t.parquet", "--key-column", "id").status == 0
-    assert contents(pool) == {octets(10): struct.pack("<fi", 1.5, 3), octets(-1): struct.pack("<fi", 2.5, 4)}
+    assert contents(pool) == {
+        octets(10): struct.pack("<fi", 1.5, 3),
+        octets(-1): struct.pack("<fi", 2.5, 4),
+    }
     assert (
-        cli("load", pool, tmp_path / "t.parquet", "--key-column", "id", "--value-columns", "y,x").status == 0
+        cli(
+            "load", pool, tmp_path / "t.parquet", "--key-column", "id", "--value-columns", "y,x"
+        ).status
+        == 0
     )
     assert contents(pool)[octets(10)] == struct.pack("<if", 3, 1.5)
     assert (
-        cli("load", pool, tmp_path / "t.parquet", "--key-column", "id", "--value-columns", "y:int64").status
+        cli(
+            "load", pool, tmp_path / "t.parquet", "--key-column", "id", "--value-columns", "y:int64"
+        ).status
         == 0
     )
     assert contents(pool)[octets(10)] == struct.pack("<q", 3)
@@ -129,8 +139,16 @@ def test_csv_types_are_told_from_the_cells(cli, pool, tmp_path):
     (tmp_path / "t.csv").write_text("id,count,share\n1,2,0.5\n2,3,1\n")
     cli("create", pool, "--value-bytes", 16)
     assert cli("load", pool, tmp_path / "t.csv").status == 0
-    assert contents(pool) == {octets(1): struct.pack("<qd", 2, 0.5), octets(2): struct.pack("<qd", 3, 1.0)}
-    assert cli("load", pool, tmp_path / "t.csv", "--value-columns", "count:float64,share:float64").status == 0
+    assert contents(pool) == {
+        octets(1): struct.pack("<qd", 2, 0.5),
+        octets(2): struct.pack("<qd", 3, 1.0),
+    }
+    assert (
+        cli(
+            "load", pool, tmp_path / "t.csv", "--value-columns", "count:float64,share:float64"
+        ).status
+        == 0
+    )
     assert contents(pool)[octets(1)] == struct.pack("<dd", 2, 0.5)
 
 
@@ -184,7 +202,9 @@ def test_many_blocks(cli, pool, tmp_path, monkeypatch):
 
 
 def test_bad_lines_are_told_and_the_rest_is_loaded(cli, pool, tmp_path):
-    text = "id,a,b\n1,10,0.5\noops,1,2\n3,1\n\n5,x,2\n6,1,\n99999999999999999999,1,1\n,1,1\n9,90,4.5\n"
+    text = (
+        "id,a,b\n1,10,0.5\noops,1,2\n3,1\n\n5,x,2\n6,1,\n99999999999999999999,1,1\n,1,1\n9,90,4.5\n"
+    )
     (tmp_path / "t.csv").write_text(text)
     cli("create", pool, "--value-bytes", 16)
     loaded = cli("load", pool, tmp_path / "t.csv", "--json", "-")
@@ -203,7 +223,9 @@ def test_bad_lines_are_told_and_the_rest_is_loaded(cli, pool, tmp_path):
 
 
 def test_values_of_the_wrong_length(cli, pool, tmp_path):
-    pq.write_table(pa.table({"k": [1, 2, 3], "v": [b"1234", b"12345", None]}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"k": [1, 2, 3], "v": [b"1234", b"12345", None]}), tmp_path / "t.parquet"
+    )
     cli("create", pool, "--value-bytes", 4)
     loaded = cli("load", pool, tmp_path / "t.parquet", "--json", "-")
     assert loaded.status == 1
@@ -220,7 +242,10 @@ def test_null_keys_and_keys_too_long(cli, pool, tmp_path):
     cli("create", pool, "--key-bytes", "var")
     loaded = cli("load", pool, tmp_path / "t.parquet", "--json", "-")
     assert loaded.status == 1
-    assert loaded.json()["rejected_rows"] == [{"row": 2, "why": "key: empty"}, {"row": 3, "why": "too_large"}]
+    assert loaded.json()["rejected_rows"] == [
+        {"row": 2, "why": "key: empty"},
+        {"row": 3, "why": "too_large"},
+    ]
     assert contents(pool) == {b"fits": b"1"}
 
 
@@ -228,7 +253,12 @@ def test_damaged_row_group(cli, pool, tmp_path):
     table = pa.table({"k": np.arange(300), "v": np.random.default_rng(1).integers(0, 1 << 60, 300)})
     file = tmp_path / "t.parquet"
     pq.write_table(
-        table, file, row_group_size=100, compression="none", use_dictionary=False, write_page_checksum=True
+        table,
+        file,
+        row_group_size=100,
+        compression="none",
+        use_dictionary=False,
+        write_page_checksum=True,
     )
     column = pq.ParquetFile(file).metadata.row_group(1).column(1)
     data = bytearray(file.read_bytes())
@@ -255,7 +285,10 @@ def test_hex_cells(cli, pool, tmp_path):
     [
         (["--value-columns", "zz"], "--value-columns zz: no such column; the file has id, a, b"),
         (["--key-column", "zz"], "--key zz: no such column"),
-        (["--value-columns", "a"], "--value-columns: a int64 have 8 bytes, but this pool's values have 16"),
+        (
+            ["--value-columns", "a"],
+            "--value-columns: a int64 have 8 bytes, but this pool's values have 16",
+        ),
         (["--value-columns", "a:text,b"], "--value-columns: cannot pack text or hex"),
         (["--key-format", "decimal"], "--key-format"),
         (["--format", "parquet"], "not a readable parquet file"),
@@ -274,7 +307,9 @@ def test_integers_for_keys_that_are_none(cli, pool, tmp_path):
     (tmp_path / "t.csv").write_text("id,a\n1,2\n")
     cli("create", pool, "--key-bytes", "var")
     answer = cli("load", pool, tmp_path / "t.csv", "--key-format", "int")
-    assert answer.status == 2 and "--key-format: integers are keys of 1, 2, 4 or 8 bytes" in answer.err
+    assert (
+        answer.status == 2 and "--key-format: integers are keys of 1, 2, 4 or 8 bytes" in answer.err
+    )
 
 
 def test_files_that_are_none(cli, pool, tmp_path):
@@ -282,7 +317,10 @@ def test_files_that_are_none(cli, pool, tmp_path):
     missing = cli("load", pool, tmp_path / "no.csv")
     assert missing.status == 2 and "no.csv: no such file" in missing.err
     (tmp_path / "bad.parquet").write_text("junk")
-    assert "bad.parquet: not a readable parquet file" in cli("load", pool, tmp_path / "bad.parquet").err
+    assert (
+        "bad.parquet: not a readable parquet file"
+        in cli("load", pool, tmp_path / "bad.parquet").err
+    )
     (tmp_path / "empty.csv").write_text("")
     assert "empty.csv: not a readable csv file" in cli("load", pool, tmp_path / "empty.csv").err
     (tmp_path / "one.csv").write_text("id\n1\n")
@@ -293,7 +331,9 @@ def test_files_that_are_none(cli, pool, tmp_path):
 
 def test_full_pool(cli, pool, tmp_path):
     rows = 60_000
-    pq.write_table(pa.table({"k": np.arange(rows), "v": [bytes(128)] * rows}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"k": np.arange(rows), "v": [bytes(128)] * rows}), tmp_path / "t.parquet"
+    )
     cli("create", pool, "--value-bytes", 128, "--records", 100, "--max-bytes", "4MiB")
     answer = cli("load", pool, tmp_path / "t.parquet")
     assert answer.status == 2 and pool in answer.err and "loaded before this batch" in answer.err
@@ -343,7 +383,10 @@ def test_a_header_alone_has_no_types(cli, pool, tmp_path):
     file.write_text("key,value\n")
     assert cli("create", pool, "--value-bytes", 8).status == 0
     refused = cli("load", pool, file)
-    assert refused.status == 2 and "no rows to tell the type of value from; name it value:TYPE" in refused.err
+    assert (
+        refused.status == 2
+        and "no rows to tell the type of value from; name it value:TYPE" in refused.err
+    )
     file.write_text("key:uint64,value:int64\n")
     assert cli("load", pool, file).status == 0
 
@@ -356,7 +399,9 @@ ROWS = {octets(1): b"one", octets(2): b"two", octets(3): b"three"}
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 @pytest.mark.parametrize("header", ["id{}name\n", "# id{}name\n", ""])
 def test_delimiters_and_headers_are_told_from_the_file(cli, pool, tmp_path, delimiter, header):
-    text = header.format(delimiter) + "".join(f"{n}{delimiter}{w}\n" for n, w in enumerate(("one", "two"), 1))
+    text = header.format(delimiter) + "".join(
+        f"{n}{delimiter}{w}\n" for n, w in enumerate(("one", "two"), 1)
+    )
     (tmp_path / "t.data").write_text(text + f"3{delimiter}three\n")
     cli("create", pool)
     loaded = cli("load", pool, tmp_path / "t.data", "--json", "-")
@@ -374,7 +419,10 @@ def test_compressed_files_whole_and_cut_off(cli, pool, tmp_path, suffix):
     packed = COMPRESS[suffix](lines)
     (tmp_path / f"t.csv.{suffix}").write_bytes(packed)
     cli("create", pool, "--value-bytes", 8)
-    assert cli("load", pool, tmp_path / f"t.csv.{suffix}").status == 0 and len(contents(pool)) == 20_000
+    assert (
+        cli("load", pool, tmp_path / f"t.csv.{suffix}").status == 0
+        and len(contents(pool)) == 20_000
+    )
     (tmp_path / "cut").write_bytes(packed[: len(packed) // 2])
     cut = cli("load", pool, tmp_path / "cut")
     assert cut.status in (1, 2) and "cut: " in cut.err
@@ -422,7 +470,10 @@ def test_rows_of_mixed_types(cli, pool, tmp_path, form):
         assert [json.loads(value) for value in found] == OBJECTS
     cli("create", pool, "--value-bytes", 16, "--overwrite")
     refused = cli("load", pool, tmp_path / "t.csv", "--rows", "json")
-    assert refused.status == 2 and "perdure create NEWPOOL --key-bytes 8 --value-bytes var" in refused.err
+    assert (
+        refused.status == 2
+        and "perdure create NEWPOOL --key-bytes 8 --value-bytes var" in refused.err
+    )
 
 
 def test_a_quote_that_does_not_close_spoils_its_line_alone(cli, pool, tmp_path):
@@ -496,7 +547,10 @@ def test_round_trip_of_formats(cli, pool, tmp_path, sizes, suffix):
     again = cli("export", pool, file)
     assert again.status == 2 and cli("export", pool, file, "--overwrite").status == 0
     cli(
-        "create", pool, "--overwrite", *("--key-bytes", sizes[0] or "var", "--value-bytes", sizes[1] or "var")
+        "create",
+        pool,
+        "--overwrite",
+        *("--key-bytes", sizes[0] or "var", "--value-bytes", sizes[1] or "var"),
     )
     loaded = cli("load", pool, file)
     assert loaded.status == 0, loaded.err
@@ -511,5 +565,7 @@ def test_export_to_standard_output(cli, pool, tmp_path, form):
         [*run, "export", pool, "-", "--format", form], capture_output=True, check=True
     ).stdout
     cli("create", pool, "--overwrite", "--value-bytes", 16)
-    subprocess.run([*run, "load", pool, "-", "--format", form], input=piped, capture_output=True, check=True)
+    subprocess.run(
+        [*run, "load", pool, "-", "--format", form], input=piped, capture_output=True, check=True
+    )
     assert contents(pool) == truth

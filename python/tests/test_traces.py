@@ -1,7 +1,9 @@
-"""The trace readers against hand-written lines, line-by-line reading, and the real samples in data/.
+"""The trace readers against hand-written lines, line-by-line reading, and the real samples in
+data/.
 
-The seven-column lines here are written by hand after twitter/cache-trace's documentation; oracleGeneral,
-MSR and LIRS traces are built from their published layouts (docs/traces.md), for data/ holds no real ones.
+The seven-column lines here are written by hand after twitter/cache-trace's documentation;
+oracleGeneral, MSR and LIRS traces are built from their published layouts (docs/traces.md), for
+data/ holds no real ones.
 """
 
 from __future__ import annotations
@@ -212,14 +214,27 @@ line7 = st.tuples(small, key7, small, small, key7, op7, small).map(b",".join)
 ending = st.sampled_from([b"\n", b"\r\n"])
 
 
-word4 = st.sampled_from([b"0", b"1", b"7 ", b" 7", b"9" * 20, b"\t3", b"", b"-1", b"0x10", b"1.5", b"#"])
+word4 = st.sampled_from(
+    [b"0", b"1", b"7 ", b" 7", b"9" * 20, b"\t3", b"", b"-1", b"0x10", b"1.5", b"#"]
+)
 line4 = st.lists(word4, min_size=3, max_size=5).map(b" ".join)
-line1 = st.sampled_from([b"*", b"* 5", b"", b"1", b" 2 ", b"x", b"-1", b"0x1F", b"1 2", b"9" * 19, b"9" * 21])
+line1 = st.sampled_from(
+    [b"*", b"* 5", b"", b"1", b" 2 ", b"x", b"-1", b"0x1F", b"1 2", b"9" * 19, b"9" * 21]
+)
 host = st.sampled_from([b"usr", b"web", b""])
 kind7 = st.sampled_from([b"Read", b"Write", b"read", b""])
 msr7 = st.tuples(small, host, small, kind7, number, small, small).map(b",".join)
-io5 = st.tuples(small, small, st.sampled_from([b"28", b"2a", b"2A", b"00"]), small, number).map(b",".join)
-LINES = {"cache3": line3, "cache7": line7, "arc": line4, "lirs": line1, "msr": msr7, "cloudphysics": io5}
+io5 = st.tuples(small, small, st.sampled_from([b"28", b"2a", b"2A", b"00"]), small, number).map(
+    b",".join
+)
+LINES = {
+    "cache3": line3,
+    "cache7": line7,
+    "arc": line4,
+    "lirs": line1,
+    "msr": msr7,
+    "cloudphysics": io5,
+}
 text_field = st.sampled_from([b"a", b"1", b"2", b"#x", b"a\r", b"", b" ", b'"', b"9" * 21])
 SPECS = [
     ("csv", "key=1", b","),
@@ -246,7 +261,9 @@ def line_by_line(trace: Trace, text: bytes) -> tuple[Requests | None, traces.Mal
 @given(st.sampled_from([(name, None, b"") for name in LINES] + SPECS), st.data())
 def test_block_reading_equals_line_reading(tmp_path_factory, how, data):
     format, columns, delimiter = how
-    count = data.draw(st.integers(1, 4))  # of columns, so that most files of a csv are taken in one go
+    count = data.draw(
+        st.integers(1, 4)
+    )  # of columns, so that most files of a csv are taken in one go
     fields = st.lists(text_field, min_size=count, max_size=count).map(delimiter.join)
     lines = data.draw(st.lists(LINES.get(format, fields), min_size=1, max_size=12))
     text = b"".join(line + data.draw(ending) for line in lines)
@@ -257,7 +274,10 @@ def test_block_reading_equals_line_reading(tmp_path_factory, how, data):
             blocks = list(trace._requests())
     except TraceError:
         # A csv is refused for its columns too; of the others, no line is a request.
-        assert format == "csv" or form_of(TraceFormat(format)).slow(text, 1, traces.Malformed()) is None
+        assert (
+            format == "csv"
+            or form_of(TraceFormat(format)).slow(text, 1, traces.Malformed()) is None
+        )
         return
     slow, malformed = line_by_line(trace, text)
     assert trace.malformed == malformed
@@ -310,7 +330,9 @@ WRITERS = {
     "lirs": lambda rows: b"*\n" + lines_of("{}\n*", rows),
     "msr": lambda rows: lines_of("{},src1,0,{},{},{},5122", rows),
     "cloudphysics": lambda rows: b"version,time,op,size,lbn\n" + lines_of("1,{},{},{},{}", rows),
-    "csv": lambda rows: b"# time, object, size, next_access_vtime\n" + lines_of("{},{},{},-1", rows),
+    "csv": lambda rows: (
+        b"# time, object, size, next_access_vtime\n" + lines_of("{},{},{},-1", rows)
+    ),
     "cache3": lambda rows: b"# time, object, size\n" + lines_of("{}, {}, {}", rows),
     "u32le": lambda rows: packed("<I", rows),
     "u32be": lambda rows: packed(">I", rows),
@@ -326,9 +348,15 @@ def expected(format: str, rows: list[tuple]) -> list[tuple]:
         case "arc":
             return [(start + i, 512, None, None) for start, count, *_ in rows for i in range(count)]
         case "msr":
-            return [(key, size, time, Op.set if op in WRITES else Op.get) for time, op, key, size in rows]
+            return [
+                (key, size, time, Op.set if op in WRITES else Op.get)
+                for time, op, key, size in rows
+            ]
         case "cloudphysics":
-            return [(key, size, time, Op.set if op in WRITES else Op.get) for time, op, size, key in rows]
+            return [
+                (key, size, time, Op.set if op in WRITES else Op.get)
+                for time, op, size, key in rows
+            ]
         case "csv":
             return [(key.encode(), size, time, None) for time, key, size in rows]
         case "oraclegeneral" | "cache3":
@@ -369,7 +397,11 @@ def test_a_long_request_of_arc_does_not_come_in_one_piece(tmp_path, monkeypatch)
 def test_a_trace_of_msr_has_one_volume(tmp_path):
     text = b"128166372003061629,usr,0,Read,512,8,1\n128166372003061630,web,0,Read,512,8,1\n"
     found, trace = read(written(tmp_path, text))
-    assert (trace.format, found.keys.to_pylist(), trace.malformed.count) == (TraceFormat.msr, [512], 1)
+    assert (trace.format, found.keys.to_pylist(), trace.malformed.count) == (
+        TraceFormat.msr,
+        [512],
+        1,
+    )
     assert trace.malformed.first[0][1] == "Hostname 'web' is not the first line's ('usr')"
     wrong = text + b"128166372003061631,web,0,Delete,512,8,1\n"
     _, trace = read(written(tmp_path, wrong))
@@ -383,8 +415,18 @@ def test_a_trace_of_msr_has_one_volume(tmp_path):
     ("text", "columns", "keys", "sizes"),
     [
         (b"a;1;9\nb;2;8\n", "key=1,size=3", [b"a", b"b"], [9, 8]),
-        (b"op_time,key,size\n1,k,7\n2,l,6\n", "key=key,size=size,time=op_time", [b"k", b"l"], [7, 6]),
-        (b"1,5,9\n2,6,8\n", "time-col=1, obj-id-col=2, obj-size-col=3, delimiter=,", [5, 6], [9, 8]),
+        (
+            b"op_time,key,size\n1,k,7\n2,l,6\n",
+            "key=key,size=size,time=op_time",
+            [b"k", b"l"],
+            [7, 6],
+        ),
+        (
+            b"1,5,9\n2,6,8\n",
+            "time-col=1, obj-id-col=2, obj-size-col=3, delimiter=,",
+            [5, 6],
+            [9, 8],
+        ),
         (b"t,o,s\n2,6,8\n", "time-col=1,obj-id-col=2,obj-size-col=3,has-header=true", [6], [8]),
         (b"2,6,8\n", "key=2,obj-id-is-num=false", [b"6"], None),
         (b"2\t6\n3\tx\n", "key=2,delimiter=\\t", [b"6", b"x"], None),
@@ -459,7 +501,8 @@ def test_real_samples_are_recognised(name, format, requests, distinct, first):
 def oracle(objects: list[int], base: int = 1) -> bytes:
     """An oracleGeneral trace of these objects, with the next access of each counted from `base`."""
     later = [
-        next((j for j in range(i + 1, len(objects)) if objects[j] == o), -1) for i, o in enumerate(objects)
+        next((j for j in range(i + 1, len(objects)) if objects[j] == o), -1)
+        for i, o in enumerate(objects)
     ]
     rows = [
         (i // 3, o, 100, n + base if n >= 0 else -1)
@@ -510,7 +553,9 @@ def pool(folder: Path) -> bytes:
 
 
 def log(folder: Path) -> bytes:
-    store = perdure.create(folder / "p", 8, 8, durability="power", log_dir=folder / "log", log_bytes=64 << 20)
+    store = perdure.create(
+        folder / "p", 8, 8, durability="power", log_dir=folder / "log", log_bytes=64 << 20
+    )
     store.put(np.arange(100, dtype=np.uint64), np.arange(100, dtype=np.uint64))
     store.close()
     file = max((folder / "log").iterdir(), key=lambda file: file.stat().st_size)
@@ -519,7 +564,9 @@ def log(folder: Path) -> bytes:
 
 
 RECORDS = [{"time": i, "object": i % 3, "size": 9} for i in range(40)]
-LOG = "".join(f"2026-01-01T00:00:{i % 60:02} INFO get key={i % 3} took {i} us\n" for i in range(200)).encode()
+LOG = "".join(
+    f"2026-01-01T00:00:{i % 60:02} INFO get key={i % 3} took {i} us\n" for i in range(200)
+).encode()
 FOREIGN = {
     "JSON": (json.dumps(RECORDS), "JSON"),
     "pretty JSON": (json.dumps(RECORDS, indent=1), "JSON"),
@@ -574,8 +621,15 @@ def test_what_is_no_trace_is_told_in_one_line(tmp_path, what, pack):
     with pytest.raises(TraceError) as refused:
         Trace(path)
     said = str(refused.value)
-    assert said.startswith(f"{path}: no trace that is recognised: it looks like ") and looks_like in said
-    assert "\n" not in said and "--format" in said and all(form in said for form in list(TraceFormat)[1:])
+    assert (
+        said.startswith(f"{path}: no trace that is recognised: it looks like ")
+        and looks_like in said
+    )
+    assert (
+        "\n" not in said
+        and "--format" in said
+        and all(form in said for form in list(TraceFormat)[1:])
+    )
 
 
 @pytest.mark.parametrize("name", NO_TRACES)
@@ -590,7 +644,9 @@ def test_the_page_about_traces_names_every_format():
 
 
 @pytest.mark.parametrize("what", ["JSON", "log", "CSV of four", "word list", "program"])
-@pytest.mark.parametrize("format", ["cache3", "cache7", "arc", "lirs", "msr", "cloudphysics", "csv"])
+@pytest.mark.parametrize(
+    "format", ["cache3", "cache7", "arc", "lirs", "msr", "cloudphysics", "csv"]
+)
 def test_a_named_format_that_no_line_has_is_refused(tmp_path, what, format):
     made = FOREIGN[what][0]
     path = written(tmp_path, made.encode() if isinstance(made, str) else made)
@@ -608,7 +664,11 @@ def test_a_torn_binary_trace_is_refused(tmp_path, format, pack):
 
 def test_a_suffix_names_plain_numbers(tmp_path):
     file = packed("<I", [(1,), (2,)])
-    for suffix, keys in {"u32le": [1, 2], "u32be": [1 << 24, 2 << 24], "u64le": [1 + (2 << 32)]}.items():
+    for suffix, keys in {
+        "u32le": [1, 2],
+        "u32be": [1 << 24, 2 << 24],
+        "u64le": [1 + (2 << 32)],
+    }.items():
         found, trace = read(written(tmp_path, file, f"t.{suffix}"))
         assert (trace.format, found.keys.to_pylist()) == (suffix, keys)
         found, _ = read(written(tmp_path, gzip.compress(file), f"t.{suffix}.gz"))

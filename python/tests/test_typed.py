@@ -1,5 +1,5 @@
-"""Pools that know what their values are: arrays of one dtype and shape come and go, and nothing that would
-change a number goes in unsaid."""
+"""Pools that know what their values are: arrays of one dtype and shape come and go, and nothing
+that would change a number goes in unsaid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def numbers(dtype: Any, shape: tuple[int, ...] = (4, 8), n: int = len(KEYS)) -> 
 
 @pytest.mark.parametrize("dtype", KEPT)
 @pytest.mark.parametrize("shape", [(), (3,), (4, 8)])
-def test_what_is_put_is_what_get_and_scan_answer(pool: str, dtype: str, shape: tuple[int, ...]) -> None:
+def test_what_is_put_is_what_get_and_scan_answer(
+    pool: str, dtype: str, shape: tuple[int, ...]
+) -> None:
     rows = numbers(dtype, shape)
     with made(pool, dtype, shape) as store:
         store.put(KEYS, rows)
@@ -183,7 +185,9 @@ LOSES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("dtype", "values", "says"), LOSES)
-def test_what_would_lose_is_refused_with_the_number(pool: str, dtype: str, values: Any, says: str) -> None:
+def test_what_would_lose_is_refused_with_the_number(
+    pool: str, dtype: str, values: Any, says: str
+) -> None:
     with made(pool, dtype, 3) as store:
         with pytest.raises(ValueError, match=says):
             store.put([1], values)
@@ -254,7 +258,9 @@ def test_updates_see_values_as_what_they_are(pool: str) -> None:
         store.update([1], np.array([[1, 2, 3]], np.int8), op="add")
         store.update([1], [[0, 9, 0]], op="max")
         assert store[1].tolist() == [2, 9, 4]
-        answer = store.apply([1, 1, 2], ["update", "get", "put"], np.full((3, 3), 2, np.int64), op="add")
+        answer = store.apply(
+            [1, 1, 2], ["update", "get", "put"], np.full((3, 3), 2, np.int64), op="add"
+        )
         assert answer.values[1].tolist() == [4, 11, 6]
         with pytest.raises(TypeError, match="element: int32, but this pool's values are float32"):
             store.update([1], np.ones((1, 3), np.float32), element="int32")
@@ -307,7 +313,11 @@ def test_the_command_line_makes_shows_loads_scans_and_exports_them(
     assert cli("get", pool, "1").out == "[1, 2.5, 3]\n"
     assert cli("get", pool, "1", "--format", "hex").out == "0000803f0000204000004040\n"
     assert cli("put", pool, "3", "7, 8, 9.5").status == 0
-    assert sorted(cli("scan", pool).out.splitlines()) == ["1\t[1, 2.5, 3]", "2\t[4, 5, 6]", "3\t[7, 8, 9.5]"]
+    assert sorted(cli("scan", pool).out.splitlines()) == [
+        "1\t[1, 2.5, 3]",
+        "2\t[4, 5, 6]",
+        "3\t[7, 8, 9.5]",
+    ]
     assert cli("export", pool, again).status == 0
     assert again.read_text().startswith(
         '"key:uint64","value_0:float32","value_1:float32","value_2:float32"\n'
@@ -347,7 +357,9 @@ def test_the_command_line_refuses_what_is_no_value(
 
 
 @pytest.mark.parametrize("dtype", KEPT)
-def test_the_command_line_takes_back_what_it_shows(pool: str, cli: Callable[..., Answer], dtype: str) -> None:
+def test_the_command_line_takes_back_what_it_shows(
+    pool: str, cli: Callable[..., Answer], dtype: str
+) -> None:
     rows = numbers(dtype, (2, 2), 1)
     with made(pool, dtype, (2, 2)) as store:
         store.put([1], rows)

@@ -1,4 +1,5 @@
-"""Types of the public surface, by basedpyright: strictly right, complete, and what a user's program needs.
+"""Types of the public surface, by basedpyright: strictly right, complete, and what a user's program
+needs.
 
 Two runs of the checker, some five seconds each.
 """
@@ -30,7 +31,9 @@ SURFACE = (
 
 def checked(*arguments: str) -> dict[str, Any]:
     if importlib.util.find_spec("basedpyright") is None:
-        assert os.environ.get("PERDURE_OFFLINE", "0") != "0", "scripts/setup.sh --test installs basedpyright"
+        assert os.environ.get("PERDURE_OFFLINE", "0") != "0", (
+            "scripts/setup.sh --test installs basedpyright"
+        )
         pytest.skip("not packed: basedpyright")
     command = [
         sys.executable,
@@ -84,12 +87,16 @@ def test_the_stub_declares_what_the_extension_module_has() -> None:
     assert members(stub) == {name for name in vars(_native) if not name.startswith("_")}
     for declared in stub.body:
         if isinstance(declared, ast.ClassDef):
-            has = {name for name in vars(getattr(_native, declared.name)) if not name.startswith("_")}
+            has = {
+                name for name in vars(getattr(_native, declared.name)) if not name.startswith("_")
+            }
             assert members(declared) == has, declared.name
 
 
 def test_every_type_of_the_surface_is_known() -> None:
     symbols = checked("--verifytypes", "perdure", "--ignoreexternal")["typeCompleteness"]["symbols"]
-    surface = [one for one in symbols if one["name"].startswith(SURFACE) or one["name"].count(".") == 1]
+    surface = [
+        one for one in symbols if one["name"].startswith(SURFACE) or one["name"].count(".") == 1
+    ]
     unknown = [one["name"] for one in surface if not one["isTypeKnown"] or one["isTypeAmbiguous"]]
     assert len(surface) > 50 and not unknown

@@ -1,4 +1,5 @@
-"""A user's program, which the type checker reads and nobody runs: what is taken, refused and answered.
+"""A user's program, which the type checker reads and nobody runs: what is taken, refused and
+answered.
 
 Each line that has to be refused says so; one that is not any more fails the check, too.
 """
@@ -17,7 +18,18 @@ from perdure.typing import Keys
 def takes_what_it_says(
     store: perdure.Store, keys: npt.NDArray[np.int64], rows: npt.NDArray[np.float32]
 ) -> None:
-    for some in (keys, [1, 2], ["a", b"b"], range(3), (1, 2), bytearray(8), 7, "a", b"a", np.uint64(7)):
+    for some in (
+        keys,
+        [1, 2],
+        ["a", b"b"],
+        range(3),
+        (1, 2),
+        bytearray(8),
+        7,
+        "a",
+        b"a",
+        np.uint64(7),
+    ):
         assert_type(store.get(some), perdure.Result)
     assert_type(store.put(keys, rows, atomic=True), perdure.Outcome)
     assert_type(store.update(keys, rows, "max", check=False), perdure.Outcome)

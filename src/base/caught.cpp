@@ -7,7 +7,8 @@
 namespace perdure {
 
 Status status_of_exception() noexcept {
-  constexpr char const* kNoMemory = "out of memory";  // so short that a string holds it without memory of its own
+  // so short that a string holds it without memory of its own
+  constexpr char const* kNoMemory = "out of memory";
   try {
     throw;
   } catch (std::bad_alloc const&) {

@@ -1,5 +1,5 @@
-// What a call answers that an exception ended: no exception crosses the API. Invariant: where memory is what lacks, the
-// answer needs none.
+// What a call answers that an exception ended: no exception crosses the API. Invariant: where
+// memory is what lacks, the answer needs none.
 #pragma once
 
 #include <cxxabi.h>

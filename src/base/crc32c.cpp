@@ -8,7 +8,8 @@
 namespace perdure {
 
 std::uint32_t crc32c(std::uint32_t crc, void const* data, std::size_t bytes) {
-  auto* at = static_cast<unsigned char*>(const_cast<void*>(data));  // ISA-L's signature lacks const; it only reads
+  auto* at = static_cast<unsigned char*>(
+      const_cast<void*>(data));  // ISA-L's signature lacks const; it only reads
   crc = ~crc;
   while (bytes > 0) {
     int const step = bytes > INT_MAX ? INT_MAX : static_cast<int>(bytes);

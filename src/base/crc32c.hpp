@@ -10,9 +10,10 @@ namespace perdure {
 /// Continues `crc` (0 to begin) over `bytes` bytes.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, void const* data, std::size_t bytes);
 
-/// CRC-32C of a message with one bit wrong differs from the right one by a value that depends only on
-/// the bit's distance from the end: walks from there to the front, and so finds the bit. It is counted
-/// from the first bit of the `bytes` bytes that the checksum covers, each byte's lowest bit first.
+/// CRC-32C of a message with one bit wrong differs from the right one by a value that depends only
+/// on the bit's distance from the end: walks from there to the front, and so finds the bit. It is
+/// counted from the first bit of the `bytes` bytes that the checksum covers, each byte's lowest bit
+/// first.
 [[nodiscard]] std::optional<std::uint64_t> wrong_bit(std::uint32_t difference, std::uint64_t bytes);
 
 }  // namespace perdure

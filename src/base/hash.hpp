@@ -1,6 +1,6 @@
 // The hash of keys: 64 bits, the same on host and device, part of the pool format (kHashId). Each
-// 16-byte block is folded through a 64x64 -> 128-bit product, as the wyhash family does; tests check
-// avalanche and collisions, and pin known values.
+// 16-byte block is folded through a 64x64 -> 128-bit product, as the wyhash family does; tests
+// check avalanche and collisions, and pin known values.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Bringing a cache line near. Written as an instruction, for gcc takes a function that only calls __builtin_prefetch
-// for one without effect: it drops all calls that it has not inlined by then, and gets take twice as long.
+// Bringing a cache line near. Written as an instruction, for gcc takes a function that only calls
+// __builtin_prefetch for one without effect: it drops all calls that it has not inlined by then,
+// and gets take twice as long.
 #pragma once
 
 namespace perdure {

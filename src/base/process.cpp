@@ -38,7 +38,8 @@ struct Held {
 };
 
 struct Descriptors {
-  std::mutex mutex;  // guards the rest; held across a fork, so that no child sees the rest half changed
+  std::mutex
+      mutex;  // guards the rest; held across a fork, so that no child sees the rest half changed
   std::vector<Held> held;
   std::uint64_t forks = 0;  // that began here
   void close_all() {
@@ -60,7 +61,8 @@ struct Descriptors {
   }
 };
 
-/// There to the very end, for stores in static memory; and had without memory, for this_process() cannot fail.
+/// There to the very end, for stores in static memory; and had without memory, for this_process()
+/// cannot fail.
 Descriptors& descriptors() {
   alignas(Descriptors) static std::byte room[sizeof(Descriptors)];
   static auto* const all = new (room) Descriptors;
@@ -72,8 +74,10 @@ std::atomic<std::uint64_t> last_number{0};  // a child has its parent's
 /// This process's number, in a page that the kernel clears in every child; 0: not numbered yet.
 std::atomic<std::uint64_t>& number() {
   static auto* const word = [] {
-    static std::atomic<std::uint64_t> of_the_handler{0};  // where the kernel does not: cleared after fork() alone
-    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static std::atomic<std::uint64_t> of_the_handler{
+        0};  // where the kernel does not: cleared after fork() alone
+    void* const page =
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool const wiped = page != MAP_FAILED && ::madvise(page, 4096, MADV_WIPEONFORK) == 0;
     static_cast<void>(descriptors());
     ::pthread_atfork(
@@ -107,14 +111,15 @@ std::uint64_t enter_process() {
   return next;
 }
 
-/// The file that was opened or made by `flags`, by a descriptor that no child has. -1 with EEXIST: it was made, and is
-/// not there any more.
+/// The file that was opened or made by `flags`, by a descriptor that no child has. -1 with EEXIST:
+/// it was made, and is not there any more.
 int open_again(int shared, char const* path, int flags) {
   Held const made(shared);
   ::close(shared);
   int const fd = ::open(path, flags & ~(O_CREAT | O_EXCL | O_TRUNC));
   bool const makes = (flags & O_EXCL) != 0;
-  if (!makes || (fd >= 0 && Held(fd).inode == made.inode && Held(fd).device == made.device)) return fd;
+  if (!makes || (fd >= 0 && Held(fd).inode == made.inode && Held(fd).device == made.device))
+    return fd;
   if (fd >= 0) ::close(fd);
   errno = EEXIST;
   return -1;
@@ -166,8 +171,8 @@ std::uint64_t this_process() noexcept {
   return known != 0 ? known : enter_process();
 }
 
-// Opening may take long (a file system over a network, a FIFO): nobody waits for it, neither others that open nor a
-// fork.
+// Opening may take long (a file system over a network, a FIFO): nobody waits for it, neither others
+// that open nor a fork.
 int open_held(char const* path, int flags, mode_t mode) {
   std::uint64_t forks = begin_to_open();
   int fd = ::open(path, flags, mode);
@@ -193,7 +198,8 @@ void hold(int fd) {
   all.note(fd);
 }
 
-// The lock first, so that no child that is forked in between has it; and nothing is held while the system works.
+// The lock first, so that no child that is forked in between has it; and nothing is held while the
+// system works.
 void close_held(int fd) {
   static_cast<void>(this_process());
   if (!forget_unless_ours(fd)) return;

@@ -24,6 +24,8 @@ std::string_view name(Code code) {
   return "unknown";
 }
 
-void result_of_ok_status() noexcept { assertion_failed("a Result has a value or an error", "status.h", 0); }
+void result_of_ok_status() noexcept {
+  assertion_failed("a Result has a value or an error", "status.h", 0);
+}
 
 }  // namespace perdure

@@ -1,5 +1,6 @@
-// Words that are 0 at first and take neither time nor memory until they are used, however many there are. Invariant:
-// each page comes from the system, and nowhere else from, so nothing has to be cleared.
+// Words that are 0 at first and take neither time nor memory until they are used, however many
+// there are. Invariant: each page comes from the system, and nowhere else from, so nothing has to
+// be cleared.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,8 +16,8 @@ class ZeroWords {
  public:
   ZeroWords() = default;
   explicit ZeroWords(std::size_t n) : bytes_(n * sizeof(std::uint64_t)) {
-    void* const at =
-        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) throw std::bad_alloc();
     words_ = static_cast<std::uint64_t*>(at);
   }

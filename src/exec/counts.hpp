@@ -30,13 +30,14 @@ struct Counts {
   PERDURE_FN std::uint64_t& operator[](Name name) { return value[name]; }
   PERDURE_FN std::uint64_t operator[](Name name) const { return value[name]; }
   PERDURE_FN Counts& operator+=(Counts const& other) {
-    for (std::uint32_t k = 0; k < kNames; ++k) value[k] += other.value[k];  // wraps: retries count down
+    for (std::uint32_t k = 0; k < kNames; ++k)
+      value[k] += other.value[k];  // wraps: retries count down
     return *this;
   }
 };
 
-/// A hash and the operation it belongs to. Sorted by hash, then by array order: as one 128-bit number
-/// with the hash above.
+/// A hash and the operation it belongs to. Sorted by hash, then by array order: as one 128-bit
+/// number with the hash above.
 struct alignas(16) Sorted {
   std::uint64_t index;
   std::uint64_t hash;

@@ -1,5 +1,5 @@
-// CRC-32C's arithmetic for machines without an instruction for it: polynomials over GF(2), reflected
-// (bit 31 is the constant term), modulo the Castagnoli polynomial.
+// CRC-32C's arithmetic for machines without an instruction for it: polynomials over GF(2),
+// reflected (bit 31 is the constant term), modulo the Castagnoli polynomial.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,9 @@ namespace perdure::exec {
 
 inline constexpr std::uint32_t kCastagnoli = 0x82f63b78u;
 
-PERDURE_FN constexpr std::uint32_t crc_times_x(std::uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kCastagnoli : 0); }
+PERDURE_FN constexpr std::uint32_t crc_times_x(std::uint32_t a) {
+  return (a >> 1) ^ ((a & 1) != 0 ? kCastagnoli : 0);
+}
 
 /// a * b modulo the polynomial.
 PERDURE_FN constexpr std::uint32_t crc_multiply(std::uint32_t a, std::uint32_t b) {
@@ -38,7 +40,9 @@ constexpr CrcPowers make_crc_powers() {
 
 #if defined(__CUDACC__)
 static __constant__ CrcPowers const kCrcPowers = make_crc_powers();
-static __device__ std::uint32_t crc_power(std::uint32_t words) { return kCrcPowers.of_x_to_32[words]; }
+static __device__ std::uint32_t crc_power(std::uint32_t words) {
+  return kCrcPowers.of_x_to_32[words];
+}
 #endif
 
 PERDURE_FN constexpr std::uint32_t crc_byte(std::uint32_t crc, std::uint8_t byte) {
@@ -48,7 +52,8 @@ PERDURE_FN constexpr std::uint32_t crc_byte(std::uint32_t crc, std::uint8_t byte
 }
 
 /// CRC-32C of more bytes after those that gave `crc`, by one lane, byte by byte: for a few of them.
-PERDURE_FN constexpr std::uint32_t crc_serial(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+PERDURE_FN constexpr std::uint32_t crc_serial(std::uint32_t crc, std::byte const* data,
+                                              std::size_t bytes) {
   crc = ~crc;
   for (std::size_t i = 0; i < bytes; ++i) crc = crc_byte(crc, static_cast<std::uint8_t>(data[i]));
   return ~crc;

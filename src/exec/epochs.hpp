@@ -1,6 +1,6 @@
-// Epoch-based reclamation: what threads may still be reading is not used again before they are done. A thread reads
-// under an EpochGuard; who has unlinked something retires it. Invariant: a retired thing is freed only when every
-// guard that was there when it was retired is gone.
+// Epoch-based reclamation: what threads may still be reading is not used again before they are
+// done. A thread reads under an EpochGuard; who has unlinked something retires it. Invariant: a
+// retired thing is freed only when every guard that was there when it was retired is gone.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #if defined(PERDURE_EXPLORE)
-#include "exec/sim_scheduler.hpp"
+#include "exec/sim/sim_scheduler.hpp"
 #endif
 
 namespace perdure::exec {
@@ -39,7 +39,8 @@ class Epochs {
     }
   }
 
-  /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains then.
+  /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains
+  /// then.
   void retire(std::function<void()> free) {
     std::vector<Retired> done;
     {
@@ -59,15 +60,16 @@ class Epochs {
     }
     for (Retired const& each : done) each.free();
   }
-  /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits for them, so the
-  /// caller holds none.
+  /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits
+  /// for them, so the caller holds none.
   void synchronize() {
     // The first pass brings in what they retire, the second frees it.
-    for (int pass = mutated(Mutant::epochs_wait_once) ? 1 : 0; pass < 2; ++pass) {
+    for (int pass = mutated("epochs_wait_once") ? 1 : 0; pass < 2; ++pass) {
       std::uint64_t const now = now_.fetch_add(1);
       for (Slot const& slot : slots_) {
-        std::uint64_t const last = mutated(Mutant::epochs_wait_for_older) ? now - 1 : now;
-        for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= last; epoch = slot.epoch.load())
+        std::uint64_t const last = mutated("epochs_wait_for_older") ? now - 1 : now;
+        for (std::uint64_t epoch = slot.epoch.load(); epoch != 0 && epoch <= last;
+             epoch = slot.epoch.load())
           let_others_go_on();
       }
       collect();
@@ -83,7 +85,8 @@ class Epochs {
  private:
   friend class EpochGuard;
   static constexpr std::size_t kGuards = 256;  // at once; more wait
-  static constexpr std::size_t kBatch = 64;    // retired things that are looked through at a time, at least
+  // retired things that are looked through at a time, at least
+  static constexpr std::size_t kBatch = 64;
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> epoch{0};  // of the guard that has it; 0 = nobody
   };
@@ -95,10 +98,11 @@ class Epochs {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (Slot const& slot : slots_) {
       std::uint64_t const epoch = slot.epoch.load();
-      if (epoch != 0 && epoch < oldest && !mutated(Mutant::epochs_free_at_once)) oldest = epoch;
+      if (epoch != 0 && epoch < oldest && !mutated("epochs_free_at_once")) oldest = epoch;
     }
     std::vector<Retired> done, kept;
-    std::uint64_t const below = mutated(Mutant::epochs_free_one_early) && oldest + 1 != 0 ? oldest + 1 : oldest;
+    std::uint64_t const below =
+        mutated("epochs_free_one_early") && oldest + 1 != 0 ? oldest + 1 : oldest;
     for (Retired& each : retired_) (each.epoch < below ? done : kept).push_back(std::move(each));
     retired_.swap(kept);
     // Each is looked at a few times, however long a guard is there.
@@ -116,11 +120,13 @@ class Epochs {
 class EpochGuard {
  public:
   explicit EpochGuard(Epochs& epochs) {
-    static thread_local std::size_t const first = std::hash<std::thread::id>{}(std::this_thread::get_id());
+    static thread_local std::size_t const first =
+        std::hash<std::thread::id>{}(std::this_thread::get_id());
     for (std::size_t i = first;; ++i) {
       slot_ = &epochs.slots_[i % Epochs::kGuards].epoch;
       std::uint64_t none = 0;
-      if (slot_->load(std::memory_order_relaxed) == 0 && slot_->compare_exchange_strong(none, epochs.now_.load()))
+      if (slot_->load(std::memory_order_relaxed) == 0 &&
+          slot_->compare_exchange_strong(none, epochs.now_.load()))
         return;
     }
   }

@@ -1,11 +1,12 @@
-// Sorting words in a grid's machine memory: by CUB on a GPU, by Highway on the host's threads. What a batch is put in
-// order with before it goes to durable memory. Invariant: the order is one of values, so every machine's is the same.
+// Sorting words in a grid's machine memory: by CUB on a GPU, by Highway on the host's threads. What
+// a batch is put in order with before it goes to durable memory. Invariant: the order is one of
+// values, so every machine's is the same.
 #pragma once
 
 #if defined(__CUDACC__)
 #include <cub/device/device_radix_sort.cuh>
 
-#include "exec/grid_cuda.cuh"
+#include "exec/cuda/grid_cuda.cuh"
 #endif
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "exec/grid_cpu.hpp"
+#include "exec/cpu/grid_cpu.hpp"
 #include "exec/sort.hpp"
 
 namespace perdure::exec {
@@ -24,23 +25,24 @@ namespace grid_detail {
 using SortedWords = Result<std::uint64_t*>;
 
 /// One thread, for the simulated machine.
-inline SortedWords sort(HostMemoryGrid&, std::uint64_t* words, std::uint64_t*, HostBuffer<std::byte>&, std::size_t n,
-                        std::uint32_t) {
+inline SortedWords sort(HostMemoryGrid&, std::uint64_t* words, std::uint64_t*,
+                        HostBuffer<std::byte>&, std::size_t n, std::uint32_t) {
   std::sort(words, words + n);
   return words;
 }
-inline SortedWords sort(CpuGrid& grid, std::uint64_t* words, std::uint64_t* spare, HostBuffer<std::byte>&,
-                        std::size_t n, std::uint32_t bits) {
+inline SortedWords sort(CpuGrid& grid, std::uint64_t* words, std::uint64_t* spare,
+                        HostBuffer<std::byte>&, std::size_t n, std::uint32_t bits) {
   sort_words(grid.workers(), {words, n}, {spare, n}, bits);
   return words;
 }
 
 #if defined(__CUDACC__)
-inline SortedWords sort(CudaGrid& grid, std::uint64_t* words, std::uint64_t* spare, CudaBuffer<std::byte>& room,
-                        std::size_t n, std::uint32_t bits) {
+inline SortedWords sort(CudaGrid& grid, std::uint64_t* words, std::uint64_t* spare,
+                        CudaBuffer<std::byte>& room, std::size_t n, std::uint32_t bits) {
   cub::DoubleBuffer<std::uint64_t> buffers(words, spare);
   auto const run = [&](void* at, std::size_t& bytes) {
-    return cuda_status(cub::DeviceRadixSort::SortKeys(at, bytes, buffers, n, 0, static_cast<int>(bits), grid.stream()),
+    return cuda_status(cub::DeviceRadixSort::SortKeys(at, bytes, buffers, n, 0,
+                                                      static_cast<int>(bits), grid.stream()),
                        "sorting a batch");
   };
   std::size_t bytes = 0;  // asked with no room, CUB says how much it needs

@@ -7,8 +7,8 @@
 
 namespace perdure::exec {
 
-/// Registers [data, data+bytes) in chunks, so that single calls stay small; the device sees it at the
-/// same addresses. Errors name the memlock limit and the kind of mapping that was refused.
+/// Registers [data, data+bytes) in chunks, so that single calls stay small; the device sees it at
+/// the same addresses. Errors name the memlock limit and the kind of mapping that was refused.
 Status pin(void* data, std::size_t bytes, bool read_only);
 void unpin(void* data, std::size_t bytes);
 

@@ -1,4 +1,5 @@
-// A named range of a profiler's timeline (NVTX, in builds with CUDA): one around each call of the public API.
+// A named range of a profiler's timeline (NVTX, in builds with CUDA): one around each call of the
+// public API.
 #pragma once
 
 namespace perdure::exec {

@@ -25,8 +25,8 @@ void sort_part(std::uint64_t* words, std::size_t n) {
   sorter(words, n, hwy::SortAscending());
 }
 
-// One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent and about even;
-// then each part is sorted in cache.
+// One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent
+// and about even; then each part is sorted in cache.
 template <class T, class PartOf>
 void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, PartOf part_of) {
   std::size_t const n = items.size();
@@ -36,7 +36,8 @@ void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, Par
   std::vector<std::array<std::size_t, kParts>> at(stretches);
   workers.for_chunks(stretches, 1, [&](std::size_t w, std::size_t) {
     at[w].fill(0);
-    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i) ++at[w][part_of(items[i])];
+    for (std::size_t i = w * stretch; i < std::min(n, (w + 1) * stretch); ++i)
+      ++at[w][part_of(items[i])];
   });
   std::array<std::size_t, kParts + 1> begin{};
   std::size_t sum = 0;
@@ -63,13 +64,16 @@ void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, Par
 
 void sort_words(std::span<std::uint64_t> words) { sort_part(words.data(), words.size()); }
 
-void sort_words(Workers& workers, std::span<std::uint64_t> words, std::span<std::uint64_t> spare, std::uint32_t bits) {
+void sort_words(Workers& workers, std::span<std::uint64_t> words, std::span<std::uint64_t> spare,
+                std::uint32_t bits) {
   std::uint32_t const below = bits > 8 ? bits - 8 : 0;
-  sort_in_parts(workers, words, spare, [=](std::uint64_t word) { return static_cast<std::size_t>(word >> below); });
+  sort_in_parts(workers, words, spare,
+                [=](std::uint64_t word) { return static_cast<std::size_t>(word >> below); });
 }
 
 void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {
-  sort_in_parts(workers, items, spare, [](Sorted const& item) { return static_cast<std::size_t>(item.hash >> 56); });
+  sort_in_parts(workers, items, spare,
+                [](Sorted const& item) { return static_cast<std::size_t>(item.hash >> 56); });
 }
 
 }  // namespace perdure::exec

@@ -15,8 +15,8 @@ namespace perdure::exec {
 
 namespace {
 
-/// How long a thread looks for the next job before it sleeps: batches and their launches follow each other sooner, and
-/// waking a thread takes as long as a small job.
+/// How long a thread looks for the next job before it sleeps: batches and their launches follow
+/// each other sooner, and waking a thread takes as long as a small job.
 constexpr auto kSpin = std::chrono::microseconds(100);
 
 std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
@@ -65,7 +65,8 @@ class Workers::Helpers {
   bool stop_ = false;
 };
 
-Workers::Workers(std::uint32_t threads) : threads_(threads != 0 ? threads : cores()), process_(this_process()) {
+Workers::Workers(std::uint32_t threads)
+    : threads_(threads != 0 ? threads : cores()), process_(this_process()) {
   if (threads_ > 1) helpers_ = std::make_unique<Helpers>(threads_ - 1, threads_ <= cores());
 }
 

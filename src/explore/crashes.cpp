@@ -13,7 +13,8 @@ using exec::SimSwitch;
 
 std::uint64_t hash_of(Window const& w) {
   std::uint64_t h = mix(w.file_bytes, w.oracle);
-  for (Event const& e : w.events) h = mix(mix(h, e.word), mix(e.value, std::hash<EventSet>{}(e.before)));
+  for (Event const& e : w.events)
+    h = mix(mix(h, e.word), mix(e.value, std::hash<EventSet>{}(e.before)));
   return h;
 }
 
@@ -64,7 +65,8 @@ void Crasher::back_to(std::size_t mark, std::uint64_t file_bytes) {
 void Crasher::end_run(Forward& forward, SimScheduler const& scheduler) {
   tracker_.record(false);
   forward.windows = tracker_.take_windows();
-  if (!forward.wrong && !arena_.shadow_agrees()) forward.wrong = "something wrote to the file unseen";
+  if (!forward.wrong && !arena_.shadow_agrees())
+    forward.wrong = "something wrote to the file unseen";
   if (forward.wrong) forward.taken = scheduler.taken();
   if (quiet_) return;
   ++totals_->runs;
@@ -110,7 +112,8 @@ bool Crasher::count_state(std::uint64_t state, std::uint64_t logical) {
   return fresh;
 }
 
-/// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads here.
+/// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads
+/// here.
 std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<CrashPoint> path) {
   bool const nested = path.size() > 1;
   if (!quiet_) ++totals_->windows;
@@ -175,7 +178,8 @@ std::optional<Finding> Crasher::crash_run(Forward const& forward) {
 }
 
 /// Recovery from one crash is a run like any other: crash it as well.
-std::optional<Finding> Crasher::crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
+std::optional<Finding> Crasher::crash_inside_recovery(std::vector<Window> const& recovery,
+                                                      Tracker::Image const& image,
                                                       std::vector<CrashPoint> const& path) {
   if (recovery.empty()) return std::nullopt;
   std::size_t const mark = arena_.mark();
@@ -210,8 +214,8 @@ bool Crasher::try_schedule(SimSchedule const& schedule, Forward& forward) {
   return false;
 }
 
-/// Leaves out switches as long as something still goes wrong: many at once, then one after another. (Of threads that
-/// wait for ever there are very many.)
+/// Leaves out switches as long as something still goes wrong: many at once, then one after another.
+/// (Of threads that wait for ever there are very many.)
 void Crasher::minimise(Finding& finding) {
   bool const was_quiet = std::exchange(quiet_, true);
   for (std::size_t piece = std::bit_floor(finding.switches.size()); piece > 0; piece /= 2) {
@@ -244,7 +248,8 @@ void Crasher::explore_switches(std::vector<SimSwitch> const& switches) {
   Forward forward;
   if (enough_here() || !try_schedule({0, 0, switches}, forward)) return;
   if (switches.size() >= options_.preemptions) return;
-  for (std::uint64_t p = switches.empty() ? 0 : switches.back().point + 1; p < forward.others.size(); ++p) {
+  for (std::uint64_t p = switches.empty() ? 0 : switches.back().point + 1;
+       p < forward.others.size(); ++p) {
     for (std::uint32_t f = 0; f < 32; ++f) {
       if ((forward.others[p] >> f & 1) == 0) continue;
       auto more = switches;
@@ -285,7 +290,8 @@ std::optional<std::string> Crasher::replay(Finding const& finding) {
   back_to(base_, base_bytes_);
   std::vector<Window> windows = std::move(forward.windows);
   for (CrashPoint const& crash : finding.crashes) {
-    if (crash.window >= windows.size()) return "this run has no window " + std::to_string(crash.window);
+    if (crash.window >= windows.size())
+      return "this run has no window " + std::to_string(crash.window);
     for (std::size_t w = 0; w < crash.window; ++w) apply_window(windows[w]);
     std::size_t const mark = arena_.mark();
     std::uint64_t const bytes = arena_.file_bytes;
@@ -311,7 +317,8 @@ std::string replay_text(Finding const& f) {
     text << (i > 0 ? "," : "") << f.switches[i].point << ':' << f.switches[i].fiber;
   for (auto const& c : f.crashes) {
     text << '/' << c.window << ':';
-    for (std::size_t i = 0; i < c.choices.size(); ++i) text << (i > 0 ? "." : "") << int{c.choices[i]};
+    for (std::size_t i = 0; i < c.choices.size(); ++i)
+      text << (i > 0 ? "." : "") << int{c.choices[i]};
   }
   return text.str();
 }
@@ -319,7 +326,8 @@ std::string replay_text(Finding const& f) {
 std::optional<Finding> parse_replay(std::string const& text) {
   auto const split = [](std::string const& whole, char by) {
     std::vector<std::string> parts(1);
-    for (char const c : whole) c == by ? static_cast<void>(parts.emplace_back()) : parts.back().push_back(c);
+    for (char const c : whole)
+      c == by ? static_cast<void>(parts.emplace_back()) : parts.back().push_back(c);
     return parts;
   };
   Finding f;
@@ -329,7 +337,8 @@ std::optional<Finding> parse_replay(std::string const& text) {
     for (auto const& item : split(parts.at(1), ',')) {
       if (item.empty()) continue;
       auto const pair = split(item, ':');
-      f.switches.push_back({std::stoull(pair.at(0)), static_cast<std::uint32_t>(std::stoul(pair.at(1)))});
+      f.switches.push_back(
+          {std::stoull(pair.at(0)), static_cast<std::uint32_t>(std::stoul(pair.at(1)))});
     }
     for (std::size_t i = 2; i < parts.size(); ++i) {
       auto const pair = split(parts[i], ':');

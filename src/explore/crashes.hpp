@@ -1,7 +1,8 @@
-// What all explored subjects have in common: schedules, and the crashes of their runs wherever these can be told apart.
-// A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp, dash_runner.hpp) says what a run does and what
-// a crash may leave. Invariant: everything a run does follows from (scenario seed, schedule), and everything a crash
-// leaves from (window, choices), so each finding is a line that can be replayed.
+// What all explored subjects have in common: schedules, and the crashes of their runs wherever
+// these can be told apart. A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp,
+// dash_runner.hpp) says what a run does and what a crash may leave. Invariant: everything a run
+// does follows from (scenario seed, schedule), and everything a crash leaves from (window,
+// choices), so each finding is a line that can be replayed.
 #pragma once
 
 #include <atomic>
@@ -13,14 +14,22 @@
 #include <unordered_set>
 #include <vector>
 
-#include "exec/sim_scheduler.hpp"
-#include "explore/arena.hpp"
+#include "exec/sim/sim_scheduler.hpp"
 #include "explore/scenario.hpp"
+#include "explore/sim_arena.hpp"
 #include "explore/tracker.hpp"
 
 namespace perdure::explore {
 
-enum class Subject : std::uint8_t { store, gpm_log, gpm_conventional, gpm_checkpoint, dash_eh, dash_lh, dash_records };
+enum class Subject : std::uint8_t {
+  store,
+  gpm_log,
+  gpm_conventional,
+  gpm_checkpoint,
+  dash_eh,
+  dash_lh,
+  dash_records
+};
 
 struct Options {
   Subject subject = Subject::store;
@@ -32,7 +41,8 @@ struct Options {
   double seconds = 0;  // or after so long; 0 = no limit
   std::uint32_t schedules = 6;  // random ones of each scenario, besides the one without switches
   std::uint32_t preemptions = 0;  // instead: all schedules with up to so many switches
-  std::uint64_t per_scenario = 3000;  // go on to the next one after so many distinct states; 0 = no limit
+  // go on to the next one after so many distinct states; 0 = no limit
+  std::uint64_t per_scenario = 3000;
   std::uint64_t scenarios = 0;  // stop after so many; 0 = no limit
   std::uint32_t jobs = 2;
   std::uint32_t leaves = 96;  // crash states of one window before sampling takes over
@@ -42,8 +52,8 @@ struct Options {
   std::uint32_t findings = 1;  // stop after so many violations
 };
 
-/// A crash: in which window of the run, and which of the possible values each word took. A second one
-/// follows inside the recovery from the first.
+/// A crash: in which window of the run, and which of the possible values each word took. A second
+/// one follows inside the recovery from the first.
 struct CrashPoint {
   std::size_t window = 0;
   std::vector<std::uint8_t> choices;
@@ -63,14 +73,17 @@ struct Finding {
 
 /// Shared by all workers.
 struct Totals {
-  std::atomic<std::uint64_t> scenarios{0}, runs{0}, points{0}, crash_points{0}, windows{0}, windows_seen{0},
-      windows_sampled{0}, windows_skipped{0}, states{0}, nested{0}, nested_sampled{0};
+  std::atomic<std::uint64_t> scenarios{0}, runs{0}, points{0}, crash_points{0}, windows{0},
+      windows_seen{0}, windows_sampled{0}, windows_skipped{0}, states{0}, nested{0},
+      nested_sampled{0};
   // How often what must be met was met: in runs, and in recoveries.
-  std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0}, half_inserted{0}, refused{0},
-      undone{0}, batches_refused{0}, inside_growths{0}, session_operations{0}, session_refusals{0}, steps{0};
+  std::atomic<std::uint64_t> growths{0}, displacements{0}, resumed{0}, duplicates{0},
+      half_inserted{0}, refused{0}, undone{0}, batches_refused{0}, inside_growths{0},
+      session_operations{0}, session_refusals{0}, steps{0};
   // Durability power: batches that were taken from a log.
   std::atomic<std::uint64_t> checkpoints{0}, replayed{0};
-  // libGPM: operations of kernels, entries that found no room, entries after crashes, checkpoints restored.
+  // libGPM: operations of kernels, entries that found no room, entries after crashes, checkpoints
+  // restored.
   std::atomic<std::uint64_t> gpm_operations{0}, gpm_overflows{0}, gpm_entries{0}, gpm_restored{0};
   std::atomic<std::uint64_t> merges{0};  // of Dash's segments; their splits are growths
   std::atomic<bool> stop{false};
@@ -86,15 +99,15 @@ struct Totals {
 /// The scheduler and the observer of this thread, for as long as this stands.
 class Simulated {
  public:
-  Simulated(exec::SimScheduler& scheduler, exec::SimObserver& observer) {
+  Simulated(exec::SimScheduler& scheduler, fault::Observer& observer) {
     exec::sim_scheduler = &scheduler;
-    exec::sim_observer = &observer;
+    fault::observer = &observer;
   }
   Simulated(Simulated const&) = delete;
   Simulated& operator=(Simulated const&) = delete;
   ~Simulated() {
     exec::sim_scheduler = nullptr;
-    exec::sim_observer = nullptr;
+    fault::observer = nullptr;
   }
 };
 
@@ -120,23 +133,27 @@ class Crasher {
   };
 
   // What a subject does.
-  /// Draws the scenario and brings the medium to the state before its run: sets base_ and base_bytes_.
+  /// Draws the scenario and brings the medium to the state before its run: sets base_ and
+  /// base_bytes_.
   virtual bool set_up(std::uint64_t scenario_seed) = 0;
   virtual void explore_creation() {}
   /// The scenario once, from the state before it.
   virtual Forward run(exec::SimSchedule const& schedule) = 0;
-  /// What is wrong with what a crash left that an oracle of the run, or of a recovery, tells of. Recovery's windows are
-  /// recorded if that is asked for.
-  virtual std::optional<std::string> judge(std::size_t oracle, bool record_recovery, std::vector<Window>& recovery,
+  /// What is wrong with what a crash left that an oracle of the run, or of a recovery, tells of.
+  /// Recovery's windows are recorded if that is asked for.
+  virtual std::optional<std::string> judge(std::size_t oracle, bool record_recovery,
+                                           std::vector<Window>& recovery,
                                            std::uint64_t& logical) = 0;
   [[nodiscard]] virtual std::uint64_t hash_of_oracle(std::size_t oracle) const = 0;
-  /// Windows too large to be exhausted are also crashed after so many of their writes, evenly spread.
+  /// Windows too large to be exhausted are also crashed after so many of their writes, evenly
+  /// spread.
   [[nodiscard]] virtual std::uint32_t prefixes() const { return 0; }
   [[nodiscard]] virtual bool worth_crashing(std::vector<Window> const&) const { return true; }
 
   // What subjects are made of.
   void back_to(std::size_t mark, std::uint64_t file_bytes);
-  std::optional<Finding> crash_everywhere(std::vector<Window> const& windows, std::vector<CrashPoint> const& outer);
+  std::optional<Finding> crash_everywhere(std::vector<Window> const& windows,
+                                          std::vector<CrashPoint> const& outer);
   /// All crashes of the run that was just made.
   virtual std::optional<Finding> crash_run(Forward const& forward);
   void report(Finding finding);
@@ -169,11 +186,12 @@ class Crasher {
   /// What is wrong with a run of just these switches and its crashes.
   std::optional<Finding> goes_wrong(std::vector<exec::SimSwitch> const& switches);
   std::optional<Finding> crash_in(Window const& window, std::vector<CrashPoint> path);
-  std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery, Tracker::Image const& image,
+  std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery,
+                                               Tracker::Image const& image,
                                                std::vector<CrashPoint> const& path);
   /// `arrived`: the window's first so many writes, instead of what the choices say.
-  Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices, std::optional<std::size_t> arrived,
-                  bool record_recovery);
+  Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices,
+                  std::optional<std::size_t> arrived, bool record_recovery);
   void apply_window(Window const& window);
   [[nodiscard]] bool enough();  // of everything
 

@@ -1,9 +1,10 @@
-// One of the explorer's engines; each is instantiated by one of engines_*.cpp, which compile side by side.
+// One of the explorer's engines; each is instantiated by one of engines_*.cpp, which compile side
+// by side.
 #pragma once
 
-#include "exec/sim_machine.hpp"
-#include "explore/engines.hpp"
-#include "store/engine_on.hpp"
+#include "exec/sim/sim_machine.hpp"
+#include "explore/sim_engines.hpp"
+#include "store/gphash/engine/engine_on.hpp"
 
 namespace perdure::explore {
 

@@ -10,7 +10,8 @@ using Value = std::optional<std::uint64_t>;
 
 /// Its effect on the key; false if it would have answered otherwise.
 bool take_effect(Seen const& s, Value& value) {
-  if (s.acknowledged && s.status == KeyStatus::no_space) return s.kind != OpKind::get && s.kind != OpKind::erase;
+  if (s.acknowledged && s.status == KeyStatus::no_space)
+    return s.kind != OpKind::get && s.kind != OpKind::erase;
   bool const inserts = s.kind == OpKind::put || (s.kind == OpKind::update && s.adds);
   bool const found = value.has_value() || inserts;
   if (s.acknowledged && s.status != (found ? KeyStatus::ok : KeyStatus::not_found)) return false;
@@ -31,7 +32,8 @@ class Search {
   Search(std::span<Seen const> seen, Value after) : seen_(seen), after_(after) {}
 
   bool from(std::uint64_t decided, Value const& value) {
-    if (decided == (seen_.size() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << seen_.size()) - 1))
+    if (decided ==
+        (seen_.size() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << seen_.size()) - 1))
       return value == after_;
     if (!tried_.emplace(decided, value).second) return false;
     for (std::size_t i = 0; i < seen_.size(); ++i) {
@@ -58,7 +60,8 @@ class Search {
 
 }  // namespace
 
-bool explained(std::span<Seen const> seen, std::optional<std::uint64_t> before, std::optional<std::uint64_t> after) {
+bool explained(std::span<Seen const> seen, std::optional<std::uint64_t> before,
+               std::optional<std::uint64_t> after) {
   return Search(seen, after).from(0, before);
 }
 

@@ -1,6 +1,6 @@
-// Operations on one key that several warps carried out at once, and whether some order of them explains what they
-// answered: an order in which whatever had ended before another began comes before it. (Operations on different keys
-// commute, so each key is judged by itself.)
+// Operations on one key that several warps carried out at once, and whether some order of them
+// explains what they answered: an order in which whatever had ended before another began comes
+// before it. (Operations on different keys commute, so each key is judged by itself.)
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@ namespace perdure::explore {
 /// An operation as its caller saw it. Moments are those of one clock.
 struct Seen {
   OpKind kind = OpKind::get;
-  bool adds = false;  // an update that adds to the value, and inserts the operand where there is none
+  // an update that adds to the value, and inserts the operand where there is none
+  bool adds = false;
   std::uint64_t operand = 0;
   KeyStatus status = KeyStatus::ok;
   std::uint64_t value = 0;  // of a get that found one; of an update that adds, the sum
   std::uint64_t began = 0;
   std::uint64_t ended = 0;
-  bool acknowledged = true;  // else, after a crash: it took effect or it did not, and nobody knows its answer
+  // else, after a crash: it took effect or it did not, and nobody knows its answer
+  bool acknowledged = true;
 };
 
 /// Whether a key that was `before` can be `after` now. At most 64 operations.

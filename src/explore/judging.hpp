@@ -1,5 +1,5 @@
-// How a store's answers and contents are looked at and told apart from what they must be, for all subjects that are
-// stores. Each check says what is wrong, if anything is.
+// How a store's answers and contents are looked at and told apart from what they must be, for all
+// subjects that are stores. Each check says what is wrong, if anything is.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,15 @@ struct Columns {
     statuses.resize(keys.size());
   }
   static Column column(std::vector<std::uint64_t> const& words) {
-    return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(), Place::host};
+    return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(),
+            Place::host};
   }
-  MutableColumn out_column() { return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host}; }
+  MutableColumn out_column() {
+    return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host};
+  }
   Status apply(Store& store, CallOptions const& how = {}) {
-    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()}, statuses, how);
+    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()},
+                       statuses, how);
   }
   /// By key: whether it found no room.
   [[nodiscard]] std::vector<bool> refused(Batch const& batch) const {
@@ -40,13 +44,17 @@ struct Columns {
     return by_key;
   }
   /// What is wrong with the answers, if anything is.
-  [[nodiscard]] std::optional<std::string> check(Batch const& batch, std::vector<Answer> const& answers) const {
+  [[nodiscard]] std::optional<std::string> check(Batch const& batch,
+                                                 std::vector<Answer> const& answers) const {
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      bool const value_matters = batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
-      if (statuses[i] == answers[i].status && (!value_matters || out[i] == answers[i].value)) continue;
+      bool const value_matters =
+          batch.operations[i].kind == OpKind::get && answers[i].status == KeyStatus::ok;
+      if (statuses[i] == answers[i].status && (!value_matters || out[i] == answers[i].value))
+        continue;
       return "operation " + std::to_string(i) + " of a batch answers status " +
-             std::to_string(static_cast<int>(statuses[i])) + " value " + std::to_string(out[i]) + ", not status " +
-             std::to_string(static_cast<int>(answers[i].status)) + " value " + std::to_string(answers[i].value);
+             std::to_string(static_cast<int>(statuses[i])) + " value " + std::to_string(out[i]) +
+             ", not status " + std::to_string(static_cast<int>(answers[i].status)) + " value " +
+             std::to_string(answers[i].value);
     }
     return std::nullopt;
   }
@@ -57,25 +65,30 @@ struct Columns {
   Rmw rmw;
 };
 
-inline std::string name_of(std::size_t key) { return std::string(1, 'k').append(std::to_string(key)); }
+inline std::string name_of(std::size_t key) {
+  return std::string(1, 'k').append(std::to_string(key));
+}
 
 inline std::string shown(std::optional<std::uint64_t> const& value) {
   return value ? std::to_string(*value) : "absent";
 }
 
 /// What a get of every key answers, against what it must.
-inline std::optional<std::string> check_gets(Store& store, Scenario const& s, Contents const& contents) {
+inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
+                                             Contents const& contents) {
   std::vector<std::uint64_t> const keys(s.keys.begin(), s.keys.end());
   std::vector<std::uint64_t> out(kKeys);
   std::vector<KeyStatus> statuses(kKeys);
   Status const got =
-      store.get(Columns::column(keys), {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, Place::host}, statuses);
+      store.get(Columns::column(keys),
+                {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, Place::host}, statuses);
   if (!got.ok()) return "get: " + got.message();
   for (std::size_t k = 0; k < kKeys; ++k) {
     KeyStatus const want = contents[k] ? KeyStatus::ok : KeyStatus::not_found;
     if (statuses[k] != want || (contents[k] && out[k] != *contents[k])) {
-      return "get k" + std::to_string(k) + " answers status " + std::to_string(static_cast<int>(statuses[k])) +
-             " value " + std::to_string(out[k]) + ", not " + shown(contents[k]);
+      return "get k" + std::to_string(k) + " answers status " +
+             std::to_string(static_cast<int>(statuses[k])) + " value " + std::to_string(out[k]) +
+             ", not " + shown(contents[k]);
     }
   }
   return std::nullopt;
@@ -95,7 +108,8 @@ inline std::optional<std::string> scan_contents(Store& store, Scenario const& s,
         return "a scan finds a record of the wrong size";
       std::memcpy(&key, page->keys.data.data() + key_at, 8);
       std::memcpy(&value, page->values.data.data() + value_at, 8);
-      auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
+      auto const k =
+          static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
       if (k == kKeys) return "a scan finds key " + std::to_string(key) + ", which nobody wrote";
       if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";
       found[k] = value;
@@ -106,7 +120,8 @@ inline std::optional<std::string> scan_contents(Store& store, Scenario const& s,
 }
 
 inline std::uint64_t count(Contents const& contents) {
-  return static_cast<std::uint64_t>(std::count_if(contents.begin(), contents.end(), [](auto& v) { return !!v; }));
+  return static_cast<std::uint64_t>(
+      std::count_if(contents.begin(), contents.end(), [](auto& v) { return !!v; }));
 }
 
 inline std::optional<std::string> check_verify(Store& store, Contents const& contents) {
@@ -114,7 +129,8 @@ inline std::optional<std::string> check_verify(Store& store, Contents const& con
   if (!report) return "verify: " + report.status().message();
   if (report->fault_count != 0) return "verify: " + report->faults.front();
   if (report->records != count(contents))
-    return "verify counts " + std::to_string(report->records) + " records of " + std::to_string(count(contents));
+    return "verify counts " + std::to_string(report->records) + " records of " +
+           std::to_string(count(contents));
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
-// perdure-explore: simulated runs, crashed wherever that makes a difference, and the summary of it. Exit
-// status 0 when nothing was found, 1 for a violation (with --mutants: for a survivor), 2 for wrong usage.
+// perdure-explore: simulated runs, crashed wherever that makes a difference, and the summary of it.
+// Exit status 0 when nothing was found, 1 for a violation (with --mutants: for a survivor), 2 for
+// wrong usage.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,10 +10,10 @@
 #include <span>
 #include <thread>
 
-#include "explore/dash_runner.hpp"
-#include "explore/gpm_checkpoint_runner.hpp"
-#include "explore/gpm_log_runner.hpp"
-#include "explore/mutants.hpp"
+#include "explore/dash/dash_runner.hpp"
+#include "explore/gpm/gpm_checkpoint_runner.hpp"
+#include "explore/gpm/gpm_log_runner.hpp"
+#include "explore/mutant_runs.hpp"
 #include "explore/power_runner.hpp"
 #include "explore/runner.hpp"
 #include "index/dash/extendible.hpp"
@@ -34,13 +35,14 @@ struct Arguments {
   bool json = false;
 };
 
-constexpr std::pair<char const*, Subject> kSubjects[] = {{"store", Subject::store},
-                                                         {"gpm-log", Subject::gpm_log},
-                                                         {"gpm-conv", Subject::gpm_conventional},
-                                                         {"gpm-checkpoint", Subject::gpm_checkpoint},
-                                                         {"dash-eh", Subject::dash_eh},
-                                                         {"dash-lh", Subject::dash_lh},
-                                                         {"dash-records", Subject::dash_records}};
+constexpr std::pair<char const*, Subject> kSubjects[] = {
+    {"store", Subject::store},
+    {"gpm-log", Subject::gpm_log},
+    {"gpm-conv", Subject::gpm_conventional},
+    {"gpm-checkpoint", Subject::gpm_checkpoint},
+    {"dash-eh", Subject::dash_eh},
+    {"dash-lh", Subject::dash_lh},
+    {"dash-records", Subject::dash_records}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
 constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
@@ -48,7 +50,8 @@ constexpr std::uint64_t kCutsOfAScenario = 400;
 constexpr std::uint32_t kCutsOfARequest = 16;
 
 bool is_dash(Subject subject) {
-  return subject == Subject::dash_eh || subject == Subject::dash_lh || subject == Subject::dash_records;
+  return subject == Subject::dash_eh || subject == Subject::dash_lh ||
+         subject == Subject::dash_records;
 }
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
@@ -59,10 +62,13 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case Subject::gpm_log:
     case Subject::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
     case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
-    case Subject::dash_eh: return std::make_unique<DashRunner<dash::Extendible<dash::InlineKeys>>>(options, totals);
-    case Subject::dash_lh: return std::make_unique<DashRunner<dash::Linear<dash::InlineKeys>>>(options, totals);
+    case Subject::dash_eh:
+      return std::make_unique<DashRunner<dash::Extendible<dash::InlineKeys>>>(options, totals);
+    case Subject::dash_lh:
+      return std::make_unique<DashRunner<dash::Linear<dash::InlineKeys>>>(options, totals);
     case Subject::dash_records:
-      return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options, totals);
+      return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
+                                                                                          totals);
   }
   return std::make_unique<Runner>(options, totals);
 }
@@ -85,7 +91,8 @@ void work(Options const& options, Totals& totals) {
 
 nlohmann::json summary(Arguments const& a, Totals& t) {
   nlohmann::json found = nlohmann::json::array();
-  for (Finding const& f : t.findings) found.push_back({{"what", f.what}, {"replay", replay_text(f)}});
+  for (Finding const& f : t.findings)
+    found.push_back({{"what", f.what}, {"replay", replay_text(f)}});
   return {{"index", a.index},
           {"layout", a.layout},
           {"model", a.model},
@@ -129,42 +136,56 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.subject == Subject::store;
-    std::printf("violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s --replay '%s'\n",
-                f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
-                store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), a.options.bounds.atomic ? " --atomic" : "",
-                a.options.bounds.mirrored ? " --mirrored" : "", a.options.bounds.full_medium ? " --full-medium" : "",
-                a.options.bounds.cached ? " --cached" : "", a.options.bounds.device_ops ? " --device-ops" : "",
-                a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
-                a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+    std::printf(
+        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s "
+        "--replay '%s'\n",
+        f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
+        store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
+        a.options.bounds.atomic ? " --atomic" : "", a.options.bounds.mirrored ? " --mirrored" : "",
+        a.options.bounds.full_medium ? " --full-medium" : "",
+        a.options.bounds.cached ? " --cached" : "",
+        a.options.bounds.device_ops ? " --device-ops" : "",
+        a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
+        a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
   }
-  auto const n = [](std::atomic<std::uint64_t> const& v) { return static_cast<unsigned long long>(v.load()); };
+  auto const n = [](std::atomic<std::uint64_t> const& v) {
+    return static_cast<unsigned long long>(v.load());
+  };
   std::printf(
-      "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, %llu + %llu inside "
+      "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, "
+      "%llu + %llu inside "
       "recovery sampled, "
       "%llu too large)\n",
-      a.options.subject == Subject::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(), n(t.scenarios),
-      n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen), n(t.windows_sampled), n(t.nested_sampled),
-      n(t.windows_skipped));
+      a.options.subject == Subject::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
+      n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
+      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
   if (a.options.bounds.power)
     std::printf(
-        "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu half-made pools refused\n",
+        "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
+        "half-made pools refused\n",
         n(t.growths), n(t.checkpoints), n(t.replayed), n(t.refused));
   else if (a.options.subject == Subject::store)
     std::printf(
-        "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu displacements; recoveries with "
+        "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
+        "displacements; recoveries with "
         "%llu resizes resumed, %llu duplicates, %llu half "
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
-        n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed), n(t.duplicates),
-        n(t.half_inserted), n(t.undone), n(t.refused));
+        n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed),
+        n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
   else if (is_dash(a.options.subject))
-    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations), n(t.growths), n(t.merges));
+    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations),
+                n(t.growths), n(t.merges));
   else
-    std::printf("met: %llu operations, %llu of them without room; after crashes %llu entries, %llu checkpoints\n",
-                n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
+    std::printf(
+        "met: %llu operations, %llu of them without room; after crashes %llu entries, %llu "
+        "checkpoints\n",
+        n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
   std::printf(
-      "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu recoveries crashed "
+      "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu "
+      "recoveries crashed "
       "again\n%zu violations, %.1f s\n",
-      n(t.states), t.distinct.size(), t.logical.size(), n(t.nested), t.findings.size(), t.seconds());
+      n(t.states), t.distinct.size(), t.logical.size(), n(t.nested), t.findings.size(),
+      t.seconds());
 }
 
 int explore_once(Arguments const& a) {
@@ -208,8 +229,11 @@ Options steered(Options options, Steer const& steer) {
 void try_everything(Options const& options, Steer const& steer, Totals& totals) {
   auto runs = options;  // some faults show without a crash, in one run of many
   runs.crashes = false;
-  // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log they show nothing.
-  runs.scenarios = runs.bounds.power ? 5 : runs.bounds.cached || runs.subject == Subject::dash_records ? 3000 : 400;
+  // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log
+  // they show nothing.
+  runs.scenarios = runs.bounds.power                                             ? 5
+                   : runs.bounds.cached || runs.subject == Subject::dash_records ? 3000
+                                                                                 : 400;
   work(runs, totals);
   if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
@@ -222,7 +246,8 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
   work(options, totals);
 }
 
-/// Whether a run with this fault goes wrong. In a process of its own, for it may crash; that, too, is being found out.
+/// Whether a run with this fault goes wrong. In a process of its own, for it may crash; that, too,
+/// is being found out.
 bool goes_wrong(Arguments const& a, MutantInfo const& m, bool plant, std::string& how) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) return false;
@@ -232,7 +257,8 @@ bool goes_wrong(Arguments const& a, MutantInfo const& m, bool plant, std::string
     ::close(pipe_ends[0]);
     if (plant) planted = m.mutant;
     Totals totals;
-    a.steered ? work(steered(a.options, m.steer), totals) : try_everything(a.options, m.steer, totals);
+    a.steered ? work(steered(a.options, m.steer), totals)
+              : try_everything(a.options, m.steer, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;
     [[maybe_unused]] auto const sent = ::write(pipe_ends[1], text.data(), text.size());
@@ -268,7 +294,8 @@ constexpr Kind kKinds[] = {
     {"atomic", "", Subject::store, Layout::word, &Bounds::atomic},
     {"steps", "", Subject::store, Layout::word, &Bounds::steps},
     {"mirrored", "", Subject::store, Layout::word, &Bounds::mirrored},
-    {"mirrored-atomic", "", Subject::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
+    {"mirrored-atomic", "", Subject::store, Layout::word, &Bounds::mirrored, false,
+     &Bounds::atomic},
     {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
     {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
     {"power", "", Subject::store, Layout::word, &Bounds::power},
@@ -293,8 +320,8 @@ void over_a_log(Options& o, bool batches_given, bool operations_given, bool per_
 
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
-  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached = bounds.steps =
-      bounds.power = false;
+  bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
+      bounds.steps = bounds.power = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;
@@ -321,15 +348,19 @@ int try_mutants(Arguments const& a) {
       }
       ++all;
       dead += gone;
-      list.push_back({{"mutant", m.name}, {"layout", kind.name}, {"killed", gone}, {"how", how}});
+      list.push_back(
+          {{"mutant", m.mutant.name()}, {"layout", kind.name}, {"killed", gone}, {"how", how}});
       if (!a.json) {
-        std::printf("%-8s %-34s %-14s %s\n", gone ? "killed" : "SURVIVED", m.name, kind.name, how.c_str());
+        std::printf("%-8s %-34s %-14s %s\n", gone ? "killed" : "SURVIVED", m.mutant.name(),
+                    kind.name, how.c_str());
         std::fflush(stdout);
       }
     }
   }
   if (a.json)
-    std::printf("%s\n", nlohmann::json{{"killed", dead}, {"total", all}, {"mutants", list}}.dump(2).c_str());
+    std::printf(
+        "%s\n",
+        nlohmann::json{{"killed", dead}, {"total", all}, {"mutants", list}}.dump(2).c_str());
   else
     std::printf("%u of %u mutants killed\n", dead, all);
   return dead == all ? 0 : 1;
@@ -338,47 +369,64 @@ int try_mutants(Arguments const& a) {
 int run(int argc, char** argv) {
   Arguments a;
   Options& o = a.options;
-  CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.", "perdure-explore");
+  CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.",
+                   "perdure-explore");
   program
       .add_option("--index", a.index,
                   "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
-                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records (extendible, over "
+                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
+                  "(extendible, over "
                   "records): these take no layout, and none "
                   "of the store's flags")
-      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh", "dash-records"}));
-  program.add_option("--layout", a.layout, "word or in_place")->check(CLI::IsMember({"word", "in_place"}));
+      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
+                             "dash-records"}));
+  program.add_option("--layout", a.layout, "word or in_place")
+      ->check(CLI::IsMember({"word", "in_place"}));
   program
-      .add_option("--model", a.model,
-                  "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
+      .add_option(
+          "--model", a.model,
+          "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
       ->check(CLI::IsMember({"fence", "commit", "flush"}));
   program.add_option("--states", o.states, "stop at so many distinct crash states (0: no limit)");
   program.add_option("--seconds", o.seconds, "stop after so long (0: no limit)");
   program.add_option("--seed", o.seed, "of the first scenario; each further one takes the next");
   program.add_option("--scenarios", o.scenarios, "stop after so many (0: no limit)");
   program.add_option("--schedules", o.schedules, "random schedules of each scenario");
-  program.add_option("--preemptions", o.preemptions, "instead: all schedules with up to so many switches");
+  program.add_option("--preemptions", o.preemptions,
+                     "instead: all schedules with up to so many switches");
   program.add_option("--warps", o.bounds.warps, "warps of a launch")->check(CLI::Range(1, 16));
-  program.add_option("--operations", o.bounds.operations, "operations of a batch, at most")->check(CLI::Range(1, 64));
-  program.add_option("--batches", o.bounds.batches, "batches of a run, at most")->check(CLI::Range(1, 16));
+  program.add_option("--operations", o.bounds.operations, "operations of a batch, at most")
+      ->check(CLI::Range(1, 64));
+  program.add_option("--batches", o.bounds.batches, "batches of a run, at most")
+      ->check(CLI::Range(1, 16));
   program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
-  program.add_option("--per-scenario", o.per_scenario, "go on to the next scenario after so many states (0: no limit)");
+  program.add_option("--per-scenario", o.per_scenario,
+                     "go on to the next scenario after so many states (0: no limit)");
   program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
-  program.add_flag("--cached", o.bounds.cached, "a bucket cache, loaded before each batch (layout in_place)");
-  program.add_flag("--device-ops", o.bounds.device_ops,
-                   "device sessions: each warp its own operations, one by one (layout word, model fence)");
-  program.add_flag("--full-medium", o.bounds.full_medium, "a medium on which tables soon find no room to grow");
+  program.add_flag("--cached", o.bounds.cached,
+                   "a bucket cache, loaded before each batch (layout in_place)");
+  program.add_flag(
+      "--device-ops", o.bounds.device_ops,
+      "device sessions: each warp its own operations, one by one (layout word, model fence)");
+  program.add_flag("--full-medium", o.bounds.full_medium,
+                   "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
   program.add_flag("--power", o.bounds.power,
-                   "durability power: the log, checkpoints and snapshots on a simulated disk, whose power is cut");
-  program.add_flag("--steps", o.bounds.steps, "transactions that write a step of dense buffers (layout word)");
+                   "durability power: the log, checkpoints and snapshots on a simulated disk, "
+                   "whose power is cut");
+  program.add_flag("--steps", o.bounds.steps,
+                   "transactions that write a step of dense buffers (layout word)");
   program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
-  program.add_option("--findings", o.findings, "stop after so many violations")->check(CLI::Range(1, 1000));
+  program.add_option("--findings", o.findings, "stop after so many violations")
+      ->check(CLI::Range(1, 1000));
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
   program.add_option("--mutant", a.mutant, "plant this fault");
-  program.add_flag("--mutants", a.all_mutants, "plant each fault of the index in turn; fails if one goes unnoticed");
+  program.add_flag("--mutants", a.all_mutants,
+                   "plant each fault of the index in turn; fails if one goes unnoticed");
   program.add_flag("--steered", a.steered,
-                   "with --mutants: those alone that have a scenario of their own, there, with the fault and without");
+                   "with --mutants: those alone that have a scenario of their own, there, with the "
+                   "fault and without");
   program.add_option("--replay", a.replay, "repeat one violation");
   program.add_flag("--json", a.json, "print JSON");
   try {
@@ -393,8 +441,9 @@ int run(int argc, char** argv) {
   bool const flushes = is_dash(o.subject);
   if (o.model == (flushes ? Model::commit : Model::flush)) {
     std::fprintf(stderr, "perdure-explore: %s\n",
-                 flushes ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
-                         : "--model flush is for dash-eh and dash-lh");
+                 flushes
+                     ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
+                     : "--model flush is for dash-eh and dash-lh");
     return 2;
   }
   if (!a.mutant.empty()) {
@@ -410,7 +459,8 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (o.bounds.steps && (o.layout != Layout::word || o.bounds.atomic || o.bounds.device_ops)) {
-    std::fprintf(stderr, "perdure-explore: --steps makes each batch a transaction, in layout word\n");
+    std::fprintf(stderr,
+                 "perdure-explore: --steps makes each batch a transaction, in layout word\n");
     return 2;
   }
   if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops || o.bounds.steps)) {
@@ -418,12 +468,15 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (o.bounds.cached && o.layout != Layout::in_place) {
-    std::fprintf(stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
+    std::fprintf(
+        stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
     return 2;
   }
-  if (o.bounds.power && (o.bounds.atomic || o.bounds.steps || o.bounds.device_ops || o.bounds.full_medium ||
-                         o.bounds.cached || o.bounds.mirrored)) {
-    std::fprintf(stderr, "perdure-explore: --power draws its own batches and transactions, and takes no other flag\n");
+  if (o.bounds.power && (o.bounds.atomic || o.bounds.steps || o.bounds.device_ops ||
+                         o.bounds.full_medium || o.bounds.cached || o.bounds.mirrored)) {
+    std::fprintf(stderr,
+                 "perdure-explore: --power draws its own batches and transactions, and takes no "
+                 "other flag\n");
     return 2;
   }
   if (o.bounds.power)

@@ -6,7 +6,7 @@
 
 #include "explore/judging.hpp"
 #include "index/gphash/layout.hpp"
-#include "log/log_dir.hpp"
+#include "wal/log_dir.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -17,9 +17,11 @@ using exec::SimScheduler;
 constexpr char const* kPath = "arena";
 constexpr char const* kLog = "/log";
 constexpr char const* kSnapshot = "/snapshot";
-constexpr std::uint64_t kRing = 8 * log::kBlock;  // a batch takes a block: half a dozen of them bring a checkpoint
+// a batch takes a block: half a dozen of them bring a checkpoint
+constexpr std::uint64_t kRing = 8 * wal::kBlock;
 
-/// The scheduler of this thread, for as long as this stands. Nobody watches the pool: a power cut takes all of it.
+/// The scheduler of this thread, for as long as this stands. Nobody watches the pool: a power cut
+/// takes all of it.
 class Scheduled {
  public:
   explicit Scheduled(SimScheduler& scheduler) { exec::sim_scheduler = &scheduler; }
@@ -41,7 +43,8 @@ std::uint64_t hash_of_possible(std::optional<Contents> const& contents) {
 }
 
 bool damaged(RecoveryReport const& r) {
-  return r.log_report.find("other image") != std::string::npos || r.log_report.find("neither") != std::string::npos;
+  return r.log_report.find("other image") != std::string::npos ||
+         r.log_report.find("neither") != std::string::npos;
 }
 
 /// The next in depth-first order; false after the last.
@@ -60,7 +63,7 @@ bool next(std::vector<std::uint8_t>& choices, std::vector<std::uint8_t> const& w
 
 PowerRunner::PowerRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
   disk_run = &disk_;
-  log::explored_least_log = kRing;
+  wal::explored_least_log = kRing;
 }
 
 std::string PowerRunner::describe(std::uint64_t scenario_seed) const {
@@ -127,7 +130,8 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   return true;
 }
 
-PowerRunner::Wrong PowerRunner::write(Store& store, Batch const& batch, Contents& contents, Writing writing) {
+PowerRunner::Wrong PowerRunner::write(Store& store, Batch const& batch, Contents& contents,
+                                      Writing writing) {
   Expected expected = expected_.back();
   expected.old = expected.fresh = contents;
   auto const answers = apply(batch, expected.fresh);
@@ -156,7 +160,8 @@ PowerRunner::Wrong PowerRunner::transact(Store& store, std::span<Batch const> ba
   for (Batch const& batch : batches) {
     auto const answers = apply(batch, expected.fresh);
     Columns columns(*scenario_, batch);
-    if (Status const s = columns.apply(store, how); !s.ok()) return "a batch of a transaction failed: " + s.message();
+    if (Status const s = columns.apply(store, how); !s.ok())
+      return "a batch of a transaction failed: " + s.message();
     if (auto wrong = columns.check(batch, answers)) return wrong;
   }
   if (!commits) {
@@ -174,28 +179,34 @@ PowerRunner::Wrong PowerRunner::snapshot(Store& store, Contents const& contents)
   Expected expected = expected_.back();
   expected.fresh_snapshot = contents;
   expect(expected);
-  if (Status const s = store.snapshot(kSnapshot, {.overwrite = true}); !s.ok()) return "a snapshot: " + s.message();
+  if (Status const s = store.snapshot(kSnapshot, {.overwrite = true}); !s.ok())
+    return "a snapshot: " + s.message();
   expected.snapshot = contents;
   expect(std::move(expected));
   return std::nullopt;
 }
 
-/// Batches, among them snapshots and openings, each of which begins with what a checkpoint has left.
+/// Batches, among them snapshots and openings, each of which begins with what a checkpoint has
+/// left.
 PowerRunner::Wrong PowerRunner::live(Contents& contents) {
   auto store = open_store();
   if (!store) return "the pool does not open: " + store.status().message();
   // How many batches are in a transaction; the others follow it.
   std::size_t const all = scenario_->batches.size();
-  std::size_t const in_one =
-      scenario_->writing == Writing::in_one_transaction || scenario_->writing == Writing::in_one_aborted ? all
-      : scenario_->writing == Writing::after_an_abort                                                    ? all - 1
-                                                                                                         : 0;
+  std::size_t const in_one = scenario_->writing == Writing::in_one_transaction ||
+                                     scenario_->writing == Writing::in_one_aborted
+                                 ? all
+                             : scenario_->writing == Writing::after_an_abort ? all - 1
+                                                                             : 0;
   if (in_one > 0) {
     bool const commits = scenario_->writing == Writing::in_one_transaction;
-    if (auto wrong = transact(*store, std::span(scenario_->batches).first(in_one), commits, contents)) return wrong;
+    if (auto wrong =
+            transact(*store, std::span(scenario_->batches).first(in_one), commits, contents))
+      return wrong;
   }
   for (std::size_t b = in_one; b < all; ++b) {
-    if (auto wrong = write(*store, scenario_->batches[b], contents, scenario_->writing)) return wrong;
+    if (auto wrong = write(*store, scenario_->batches[b], contents, scenario_->writing))
+      return wrong;
     std::uint64_t const dice = mix(seed_, b) % 8;
     if (auto wrong = dice == 0 ? snapshot(*store, contents) : std::nullopt) return wrong;
     if (dice != 1) continue;
@@ -203,7 +214,8 @@ PowerRunner::Wrong PowerRunner::live(Contents& contents) {
     store = open_store();
     if (!store) return "the pool does not open again: " + store.status().message();
   }
-  if (auto wrong = check_gets(*store, *scenario_, contents)) return "after the last batch, " + *wrong;
+  if (auto wrong = check_gets(*store, *scenario_, contents))
+    return "after the last batch, " + *wrong;
   if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
   if (!quiet_) totals_->checkpoints += store->stats().log.checkpoints;
   if (!quiet_) totals_->growths += store->stats().growths;
@@ -233,7 +245,9 @@ Crasher::Forward PowerRunner::run(SimSchedule const& schedule) {
 // ------------------------------------------------------------------------------------------------
 // Power cuts
 
-std::optional<Finding> PowerRunner::crash_run(Forward const&) { return crash_everywhere(recorded_, {}); }
+std::optional<Finding> PowerRunner::crash_run(Forward const&) {
+  return crash_everywhere(recorded_, {});
+}
 
 void PowerRunner::explore_creation() {
   if (!options_.crashes || scenario_->seed % 8 != 1) return;
@@ -244,9 +258,10 @@ void PowerRunner::explore_creation() {
   }
 }
 
-/// After the last request, and while each is under way; of those that are no commits at a third, where a scenario is
-/// given few states, so that these lie all over it.
-std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded, std::vector<CrashPoint> const& outer) {
+/// After the last request, and while each is under way; of those that are no commits at a third,
+/// where a scenario is given few states, so that these lie all over it.
+std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded,
+                                                     std::vector<CrashPoint> const& outer) {
   auto const crash = [&](Leftover const& leftover, std::size_t event) {
     auto path = outer;
     path.push_back({event, {}});
@@ -265,9 +280,10 @@ std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded, s
   return std::nullopt;
 }
 
-/// Everything that a power cut may leave at one place: all of it up to a bound, random ones beyond it.
-std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover const& leftover, std::size_t event,
-                                             std::vector<CrashPoint> path) {
+/// Everything that a power cut may leave at one place: all of it up to a bound, random ones beyond
+/// it.
+std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover const& leftover,
+                                             std::size_t event, std::vector<CrashPoint> path) {
   bool const nested = path.size() > 1, last = event == recorded.events.size();
   DiskEvent const* const under_way = last ? nullptr : &recorded.events[event];
   Expected const& expected = last ? recorded.expected.back() : recorded.expected[under_way->oracle];
@@ -282,7 +298,8 @@ std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover 
     for (std::size_t i = 0; i < ways.size() && n >= most; ++i)
       choices[i] = static_cast<std::uint8_t>((random = mix(random, n)) % ways[i]);
     path.back().choices = choices;
-    if (auto finding = crash_once(leftover.compose(under_way, choices), expected, path)) return finding;
+    if (auto finding = crash_once(leftover.compose(under_way, choices), expected, path))
+      return finding;
     if (n < most && !next(choices, ways)) break;
   }
   return std::nullopt;
@@ -290,9 +307,10 @@ std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover 
 
 std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& expected,
                                                std::vector<CrashPoint> const& path) {
-  std::uint64_t const state = mix(
-      mix(disk.hash(), mix(hash_of(expected.old), hash_of(expected.fresh))),
-      mix(mix(hash_of_possible(expected.snapshot), hash_of_possible(expected.fresh_snapshot)), expected.may_refuse));
+  std::uint64_t const state =
+      mix(mix(disk.hash(), mix(hash_of(expected.old), hash_of(expected.fresh))),
+          mix(mix(hash_of_possible(expected.snapshot), hash_of_possible(expected.fresh_snapshot)),
+              expected.may_refuse));
   if (!quiet_ && !judged_.insert(mix(state, path.size())).second) return std::nullopt;
   SimScheduler scheduler({});
   Scheduled const scheduled(scheduler);
@@ -308,9 +326,11 @@ std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& e
   return crash_everywhere(recovery, path);
 }
 
-/// Opens what the cut left, looks at everything, writes to it; closes it and opens it once more, or cuts the power.
-PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const& expected, std::uint64_t chance,
-                                           Recorded& recovery, std::uint64_t& logical) {
+/// Opens what the cut left, looks at everything, writes to it; closes it and opens it once more, or
+/// cuts the power.
+PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const& expected,
+                                           std::uint64_t chance, Recorded& recovery,
+                                           std::uint64_t& logical) {
   start_recording(disk);
   expect(expected);
   auto store = open_store();
@@ -319,21 +339,25 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
     bool const refused = code == Code::not_found || code == Code::corrupt;
     if (!quiet_) totals_->refused += refused;
     recovery = stop_recording();
-    return refused ? std::nullopt : Wrong("what is half made is not refused: " + store.status().message());
+    return refused ? std::nullopt
+                   : Wrong("what is half made is not refused: " + store.status().message());
   }
   if (!store) return "the pool does not open: " + store.status().message();
   RecoveryReport const& r = store->recovery();
   Contents found;
   if (auto wrong = scan_contents(*store, *scenario_, found)) return wrong;
-  if (found != expected.old && found != expected.fresh) return differs(expected, found) + "; " + r.log_report;
+  if (found != expected.old && found != expected.fresh)
+    return differs(expected, found) + "; " + r.log_report;
   if (r.lost_acknowledged) return "acknowledged batches are said to be lost: " + r.log_report;
   if (r.records != count(found)) return "recovery counts " + std::to_string(r.records) + " records";
-  if (!expected.half_made && damaged(r)) return "a power cut has damaged what counts: " + r.log_report;
+  if (!expected.half_made && damaged(r))
+    return "a power cut has damaged what counts: " + r.log_report;
   if (!quiet_) totals_->replayed += r.replayed;
   logical = hash_of(found);
   expected_[0].old = expected_[0].fresh = found;  // once it has been seen, it stays
   expected_[0].may_refuse = false;
-  if (auto wrong = write(*store, further_writes(found), found, Writing::plainly)) return "after recovery, " + *wrong;
+  if (auto wrong = write(*store, further_writes(found), found, Writing::plainly))
+    return "after recovery, " + *wrong;
   if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
   if (auto wrong = check_verify(*store, found)) return "after a further write, " + *wrong;
   Status const closed = chance % 4 == 0 ? store->close() : Status{};
@@ -345,7 +369,8 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
   start_recording(disk_.now);
   auto again = open_store();
   if (!again) return "the pool does not open again: " + again.status().message();
-  if (!again->recovery().clean) return "a second open finds something to mend: " + again->recovery().log_report;
+  if (!again->recovery().clean)
+    return "a second open finds something to mend: " + again->recovery().log_report;
   auto wrong = check_gets(*again, *scenario_, found);
   disk_.cut_power();
   return wrong ? Wrong("after a second open, " + *wrong) : std::nullopt;
@@ -354,14 +379,15 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
 std::string PowerRunner::differs(Expected const& expected, Contents const& found) {
   for (std::size_t k = 0; k < kKeys; ++k) {
     if (found[k] != expected.old[k] && found[k] != expected.fresh[k])
-      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(expected.old[k]) + " and may have become " +
-             shown(expected.fresh[k]);
+      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(expected.old[k]) +
+             " and may have become " + shown(expected.fresh[k]);
   }
   return "a batch took effect in part";
 }
 
 /// The snapshot is there whole, or not yet. Looked at where it may have changed, and now and then.
-PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected const& expected, std::uint64_t chance) {
+PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected const& expected,
+                                               std::uint64_t chance) {
   if (expected.snapshot == expected.fresh_snapshot && chance % 16 != 0) return std::nullopt;
   start_recording(disk);
   std::memset(arena_.data(), 0, arena_.file_bytes);
@@ -369,7 +395,8 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
   o.durability = Durability::process;
   o.file.overwrite = true;
   auto restored = Store::restore(kSnapshot, kPath, o, open_options(""));
-  if (!restored && restored.status().code() == Code::not_found && !expected.snapshot) return std::nullopt;
+  if (!restored && restored.status().code() == Code::not_found && !expected.snapshot)
+    return std::nullopt;
   if (!restored) return "a snapshot is lost: " + restored.status().message();
   Contents found;
   if (auto wrong = scan_contents(*restored, *scenario_, found)) return "a snapshot: " + *wrong;
@@ -384,13 +411,16 @@ std::optional<std::string> PowerRunner::replay(Finding const& finding) {
   if (forward.wrong) return forward.wrong;
   Recorded recorded = std::move(recorded_);
   for (CrashPoint const& crash : finding.crashes) {
-    if (crash.window > recorded.events.size()) return "this run has no request " + std::to_string(crash.window);
+    if (crash.window > recorded.events.size())
+      return "this run has no request " + std::to_string(crash.window);
     Leftover leftover(recorded.before);
     for (std::size_t i = 0; i < crash.window; ++i) leftover.happen(recorded.events[i]);
     bool const last = crash.window == recorded.events.size();
     DiskEvent const* const under_way = last ? nullptr : &recorded.events[crash.window];
-    Expected const expected = last ? recorded.expected.back() : recorded.expected[under_way->oracle];
-    if (crash.choices.size() != leftover.ways(under_way).size()) return "this run has other choices there";
+    Expected const expected =
+        last ? recorded.expected.back() : recorded.expected[under_way->oracle];
+    if (crash.choices.size() != leftover.ways(under_way).size())
+      return "this run has other choices there";
     DiskImage const disk = leftover.compose(under_way, crash.choices);
     SimScheduler scheduler({});
     Scheduled const scheduled(scheduler);

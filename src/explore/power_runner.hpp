@@ -1,6 +1,7 @@
-// Stores of durability power as a subject of the explorer: batches, transactions, checkpoints, snapshots of a store
-// whose memory a power cut takes whole, over a disk of which it takes any of what was not synced. Invariant: after a
-// cut the store made anew from log and images holds every acknowledged batch, whole ones alone, and nothing else.
+// Stores of durability power as a subject of the explorer: batches, transactions, checkpoints,
+// snapshots of a store whose memory a power cut takes whole, over a disk of which it takes any of
+// what was not synced. Invariant: after a cut the store made anew from log and images holds every
+// acknowledged batch, whole ones alone, and nothing else.
 #pragma once
 
 #include <optional>
@@ -21,7 +22,8 @@ class PowerRunner final : public Crasher {
 
  private:
   using Wrong = std::optional<std::string>;
-  /// What may be there: of the pool, and of the snapshot. `may_refuse`: there may be no pool that opens.
+  /// What may be there: of the pool, and of the snapshot. `may_refuse`: there may be no pool that
+  /// opens.
   struct Expected {
     Contents old{}, fresh{};
     bool may_refuse = false;
@@ -39,7 +41,9 @@ class PowerRunner final : public Crasher {
   void explore_creation() override;
   Forward run(exec::SimSchedule const& schedule) override;
   std::optional<Finding> crash_run(Forward const& forward) override;
-  Wrong judge(std::size_t, bool, std::vector<Window>&, std::uint64_t&) override { return std::nullopt; }  // of windows
+  Wrong judge(std::size_t, bool, std::vector<Window>&, std::uint64_t&) override {
+    return std::nullopt;
+  }  // of windows
   [[nodiscard]] std::uint64_t hash_of_oracle(std::size_t) const override { return 0; }
 
   Wrong live(Contents& contents);
@@ -47,13 +51,15 @@ class PowerRunner final : public Crasher {
   Wrong transact(Store& store, std::span<Batch const> batches, bool commits, Contents& contents);
   Wrong snapshot(Store& store, Contents const& contents);
   void expect(Expected expected);
-  std::optional<Finding> crash_everywhere(Recorded const& recorded, std::vector<CrashPoint> const& outer);
-  std::optional<Finding> crash_at(Recorded const& recorded, Leftover const& leftover, std::size_t event,
-                                  std::vector<CrashPoint> path);
-  std::optional<Finding> crash_once(DiskImage disk, Expected const& expected, std::vector<CrashPoint> const& path);
+  std::optional<Finding> crash_everywhere(Recorded const& recorded,
+                                          std::vector<CrashPoint> const& outer);
+  std::optional<Finding> crash_at(Recorded const& recorded, Leftover const& leftover,
+                                  std::size_t event, std::vector<CrashPoint> path);
+  std::optional<Finding> crash_once(DiskImage disk, Expected const& expected,
+                                    std::vector<CrashPoint> const& path);
   /// `chance` decides what is done now and then alone.
-  Wrong judge_disk(DiskImage const& disk, Expected const& expected, std::uint64_t chance, Recorded& recovery,
-                   std::uint64_t& logical);
+  Wrong judge_disk(DiskImage const& disk, Expected const& expected, std::uint64_t chance,
+                   Recorded& recovery, std::uint64_t& logical);
   Wrong judge_snapshot(DiskImage const& disk, Expected const& expected, std::uint64_t chance);
   [[nodiscard]] static std::string differs(Expected const& expected, Contents const& found);
   void start_recording(DiskImage before);

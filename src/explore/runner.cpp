@@ -6,9 +6,9 @@
 #include "base/crc32c.hpp"
 #include "explore/judging.hpp"
 #include "index/gphash/layout.hpp"
-#include "pm/format.hpp"
-#include "store/device_session.hpp"
-#include "store/engine.hpp"
+#include "pm/pool_format.hpp"
+#include "store/gphash/device_session.hpp"
+#include "store/gphash/engine/engine.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -19,7 +19,8 @@ using exec::SimSwitch;
 
 constexpr char const* kPath = "arena";
 constexpr std::uint32_t kMostWarps = 16;
-constexpr std::uint64_t kCacheBytes = 500;  // of tables with about as many slots as keys: half of it, or a bit more
+// of tables with about as many slots as keys: half of it, or a bit more
+constexpr std::uint64_t kCacheBytes = 500;
 
 OpenOptions open_options(bool grows = true) {
   OpenOptions o;
@@ -33,8 +34,8 @@ OpenOptions open_options(bool grows = true) {
   return o;
 }
 
-/// A scan that goes on a page at a time between batches: what is there all the while it finds once, unless it says that
-/// keys moved.
+/// A scan that goes on a page at a time between batches: what is there all the while it finds once,
+/// unless it says that keys moved.
 class PagedScan {
  public:
   explicit PagedScan(std::size_t limit) : limit_(limit) {}
@@ -53,7 +54,8 @@ class PagedScan {
       std::uint64_t key = 0, value = 0;
       std::memcpy(&key, page->keys.data.data() + page->keys.offsets[i], sizeof key);
       std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
-      auto const k = static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
+      auto const k =
+          static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
       if (k == kKeys || contents[k] != value) return "a page of a scan finds what is not there";
       if (seen_[k] && stayed_[k]) return "a scan page by page finds " + name_of(k) + " twice";
       seen_[k] = true;
@@ -84,11 +86,13 @@ class PagedScan {
 /// Between batches the store counts its keys, and each record that is in use is some key's.
 std::optional<std::string> check_counts(Store& store, Contents const& contents) {
   std::uint64_t const keys = count(contents), counted = store.stats().records;
-  if (counted != keys) return "the store counts " + std::to_string(counted) + " records of " + std::to_string(keys);
+  if (counted != keys)
+    return "the store counts " + std::to_string(counted) + " records of " + std::to_string(keys);
   auto used = DeviceAccess::records_in_use(store);
   if (!used) return "records in use: " + used.status().message();
   if (*used == keys) return std::nullopt;
-  return "the heap has " + std::to_string(*used) + " records in use, for " + std::to_string(keys) + " keys";
+  return "the heap has " + std::to_string(*used) + " records in use, for " + std::to_string(keys) +
+         " keys";
 }
 
 /// Nobody is writing the root: both copies are whole, and one follows the other.
@@ -96,13 +100,16 @@ std::optional<std::string> check_roots(Arena const& a) {
   pm::Root copies[2];
   for (int i = 0; i < 2; ++i) {
     std::memcpy(&copies[i], a.data() + pm::kRootOffset[i], sizeof(pm::Root));
-    if (copies[i].crc != crc32c(0, &copies[i], offsetof(pm::Root, crc))) return "a copy of the root is torn";
+    if (copies[i].crc != crc32c(0, &copies[i], offsetof(pm::Root, crc)))
+      return "a copy of the root is torn";
   }
   std::uint64_t const low = std::min(copies[0].sequence, copies[1].sequence);
-  if (copies[0].sequence + copies[1].sequence != 2 * low + 1) return "a copy of the root is out of date";
+  if (copies[0].sequence + copies[1].sequence != 2 * low + 1)
+    return "a copy of the root is out of date";
   copies[0].sequence = copies[1].sequence = 0;
   copies[0].crc = copies[1].crc = 0;
-  if (std::memcmp(&copies[0], &copies[1], sizeof(pm::Root)) != 0) return "the copies of the root differ";
+  if (std::memcmp(&copies[0], &copies[1], sizeof(pm::Root)) != 0)
+    return "the copies of the root differ";
   return std::nullopt;
 }
 
@@ -128,7 +135,8 @@ std::string Runner::describe(std::uint64_t scenario_seed) const {
 
 std::uint64_t Runner::hash_of_oracle(std::size_t oracle) const {
   Oracle const& o = oracles_[oracle];
-  return mix(hash_of(o.old), hash_of(o.fresh)) + mix(o.old_step.value_or(0), o.fresh_step.value_or(0));
+  return mix(hash_of(o.old), hash_of(o.fresh)) +
+         mix(o.old_step.value_or(0), o.fresh_step.value_or(0));
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -202,7 +210,8 @@ std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, C
 }
 
 /// The batch as a device session: what its operations may answer depends on how their warps met.
-std::optional<std::string> Runner::run_session(Store& store, Batch const& batch, Contents& contents) {
+std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
+                                               Contents& contents) {
   std::size_t const n = batch.operations.size();
   Columns columns(*scenario_, batch);
   std::vector<std::uint64_t> began(n), ended(n);
@@ -223,14 +232,16 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
                       began,
                       ended,
                       reinterpret_cast<std::uint64_t*>(arena_.data()) + session.acknowledged};
-  if (Status const s = DeviceAccess::run(*begun, ops); !s.ok()) return "a device session fails: " + s.message();
-  if (Status const s = begun->end(); !s.ok()) return "a device session does not end: " + s.message();
+  if (Status const s = DeviceAccess::run(*begun, ops); !s.ok())
+    return "a device session fails: " + s.message();
+  if (Status const s = begun->end(); !s.ok())
+    return "a device session does not end: " + s.message();
   Oracle& oracle = oracles_[mine];
   for (std::size_t i = 0; i < n; ++i) {
     Operation const& o = batch.operations[i];
     oracle.session->keys.push_back(o.key);
-    oracle.session->seen.push_back(
-        {o.kind, batch.rmw == Rmw::add, o.operand, columns.statuses[i], columns.out[i], began[i], ended[i], true});
+    oracle.session->seen.push_back({o.kind, batch.rmw == Rmw::add, o.operand, columns.statuses[i],
+                                    columns.out[i], began[i], ended[i], true});
     if (!quiet_) ++totals_->session_operations;
     if (!quiet_) totals_->session_refusals += columns.statuses[i] == KeyStatus::no_space;
   }
@@ -238,17 +249,19 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
   if (auto wrong = scan_contents(store, *scenario_, contents)) return wrong;
   oracle.fresh = contents;
   if (auto wrong = explain(oracle, contents)) return wrong;
-  if (store.stats().records != count(contents)) return "a device session counts its records wrongly";
+  if (store.stats().records != count(contents))
+    return "a device session counts its records wrongly";
   expect({contents, contents});
   tracker_.cut(true);
   return std::nullopt;
 }
 
-/// Whether what a device session left is what some order of its acknowledged operations, and of any of the others,
-/// comes to.
+/// Whether what a device session left is what some order of its acknowledged operations, and of any
+/// of the others, comes to.
 std::optional<std::string> Runner::explain(Oracle const& oracle, Contents const& found) {
   SessionSeen const& session = *oracle.session;
-  auto const* const done = reinterpret_cast<std::uint64_t const*>(arena_.data()) + session.acknowledged;
+  auto const* const done =
+      reinterpret_cast<std::uint64_t const*>(arena_.data()) + session.acknowledged;
   tracker_.will_read(done, session.warps * sizeof *done);
   for (std::size_t k = 0; k < kKeys; ++k) {
     std::vector<Seen> mine;
@@ -258,24 +271,27 @@ std::optional<std::string> Runner::explain(Oracle const& oracle, Contents const&
       mine.back().acknowledged = i / session.warps < done[i % session.warps];
     }
     if (explained(mine, oracle.old[k], found[k])) continue;
-    std::string text = "no order of its operations explains k" + std::to_string(k) + ", which was " +
-                       shown(oracle.old[k]) + " and is " + shown(found[k]) + ":";
+    std::string text = "no order of its operations explains k" + std::to_string(k) +
+                       ", which was " + shown(oracle.old[k]) + " and is " + shown(found[k]) + ":";
     for (Seen const& s : mine)
       text += " [" + std::to_string(s.began) + "-" + std::to_string(s.ended) + " kind " +
-              std::to_string(static_cast<int>(s.kind)) + "=" + std::to_string(s.operand) + " status " +
-              std::to_string(static_cast<int>(s.status)) + " value " + std::to_string(s.value) +
-              (s.acknowledged ? "]" : " not acknowledged]");
+              std::to_string(static_cast<int>(s.kind)) + "=" + std::to_string(s.operand) +
+              " status " + std::to_string(static_cast<int>(s.status)) + " value " +
+              std::to_string(s.value) + (s.acknowledged ? "]" : " not acknowledged]");
     return text;
   }
   return std::nullopt;
 }
 
-/// One after the other, each as a batch of its own, while a scan goes through the table page by page.
-std::optional<std::string> Runner::run_batches(Store& store, Scenario const& scenario, Contents& contents) {
+/// One after the other, each as a batch of its own, while a scan goes through the table page by
+/// page.
+std::optional<std::string> Runner::run_batches(Store& store, Scenario const& scenario,
+                                               Contents& contents) {
   PagedScan scan(1 + scenario.seed % 3);
   for (Batch const& batch : scenario.batches) {
     if (scenario.machine.cached) {
-      if (auto const loaded = store.load_cache(); !loaded) return "load_cache: " + loaded.status().message();
+      if (auto const loaded = store.load_cache(); !loaded)
+        return "load_cache: " + loaded.status().message();
     }
     if (auto wrong = scan.go_on(store, scenario, contents)) return wrong;
     if (auto wrong = run_batch(store, batch, contents)) return wrong;
@@ -287,8 +303,8 @@ std::optional<std::string> Runner::run_batches(Store& store, Scenario const& sce
 }
 
 /// These batches as one. A batch that finds no room fails whole, and the others count.
-std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch const> batches, bool commits,
-                                                   Contents& contents) {
+std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch const> batches,
+                                                   bool commits, Contents& contents) {
   Scenario const& scenario = *scenario_;
   TransactionOptions options;
   options.max_operations = 0;
@@ -329,19 +345,23 @@ std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch
 }
 
 /// Each batch as a transaction, most of which write a step.
-std::optional<std::string> Runner::run_steps(Store& store, Scenario const& scenario, Contents& contents) {
-  if (Status const s = store.register_dense(dense_.buffers()); !s.ok()) return "register_dense: " + s.message();
+std::optional<std::string> Runner::run_steps(Store& store, Scenario const& scenario,
+                                             Contents& contents) {
+  if (Status const s = store.register_dense(dense_.buffers()); !s.ok())
+    return "register_dense: " + s.message();
   std::optional<std::uint64_t> step;
   for (std::size_t b = 0; b < scenario.batches.size(); ++b) {
-    if (auto wrong = run_step(store, scenario.batches[b], scenario.stepping[b], b, contents, step)) return wrong;
+    if (auto wrong = run_step(store, scenario.batches[b], scenario.stepping[b], b, contents, step))
+      return wrong;
     if (auto wrong = check_gets(store, scenario, contents)) return "after a step, " + *wrong;
     if (auto wrong = check_step(store, step)) return "after a step, " + *wrong;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
-                                            Contents& contents, std::optional<std::uint64_t>& step) {
+std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, Stepping stepping,
+                                            std::uint64_t number, Contents& contents,
+                                            std::optional<std::uint64_t>& step) {
   auto const settled = [&] { return Oracle{contents, contents, false, false, {}, step, step}; };
   expect(settled());
   auto transaction = store.begin({batch.operations.size()});
@@ -356,12 +376,14 @@ std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, St
   Contents fresh = contents;
   auto const answers = apply(batch, fresh);
   Status const put = columns.apply(store, how);
-  if (!put.ok() && put.code() != Code::no_space) return "a batch of a step failed: " + put.message();
+  if (!put.ok() && put.code() != Code::no_space)
+    return "a batch of a step failed: " + put.message();
   if (!put.ok()) fresh = contents;  // it fails alone
   if (!put.ok() && !quiet_) ++totals_->batches_refused;
   if (auto wrong = put.ok() ? columns.check(batch, answers) : std::nullopt) return wrong;
   bool const after = stepping == Stepping::after_batch || stepping == Stepping::aborted;
-  if (Status const s = after ? write_step() : Status{}; !s.ok()) return "a step after a batch: " + s.message();
+  if (Status const s = after ? write_step() : Status{}; !s.ok())
+    return "a step after a batch: " + s.message();
   bool const commits = stepping != Stepping::aborted;
   if (commits) {
     auto const fresh_step = stepping == Stepping::not_at_all ? step : number;
@@ -380,11 +402,13 @@ std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, St
 /// Which step a store says that it holds; its buffers must be that step's.
 std::optional<std::string> Runner::read_step(Store& store, std::optional<std::uint64_t>& step) {
   dense_.fill(999999);
-  if (Status const s = store.register_dense(dense_.buffers()); !s.ok()) return "register_dense: " + s.message();
+  if (Status const s = store.register_dense(dense_.buffers()); !s.ok())
+    return "register_dense: " + s.message();
   auto const restored = store.restore_step();
   if (!restored) return "restore_step: " + restored.status().message();
   step = restored.value();
-  if (!dense_.hold(step.value_or(999999))) return "the buffers are not those of step " + shown(step);
+  if (!dense_.hold(step.value_or(999999)))
+    return "the buffers are not those of step " + shown(step);
   return std::nullopt;
 }
 
@@ -426,7 +450,8 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
         if (auto wrong = run_session(*store, batch, contents)) return wrong;
     } else if (scenario.writing == Writing::in_steps) {
       if (auto wrong = run_steps(*store, scenario, contents)) return wrong;
-    } else if (scenario.writing == Writing::in_one_transaction || scenario.writing == Writing::in_one_aborted) {
+    } else if (scenario.writing == Writing::in_one_transaction ||
+               scenario.writing == Writing::in_one_aborted) {
       bool const commits = scenario.writing == Writing::in_one_transaction;
       if (auto wrong = run_transaction(*store, scenario.batches, commits, contents)) return wrong;
     } else if (scenario.writing == Writing::after_an_abort) {
@@ -438,7 +463,8 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
     }
     forward.taken = scheduler.taken();
     forward.others = scheduler.others();
-    if (auto wrong = check_gets(*store, scenario, contents)) return "after the last batch, " + *wrong;
+    if (auto wrong = check_gets(*store, scenario, contents))
+      return "after the last batch, " + *wrong;
     if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
     if (auto wrong = check_counts(*store, contents)) return "after the last batch, " + *wrong;
     if (!quiet_) {
@@ -464,11 +490,12 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
   }
   for (std::size_t k = 0; k < kKeys && !oracle.session; ++k) {
     if (found[k] != oracle.old[k] && found[k] != oracle.fresh[k]) {
-      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) + " and may have become " +
-             shown(oracle.fresh[k]);
+      return name_of(k) + " is " + shown(found[k]) + "; it was " + shown(oracle.old[k]) +
+             " and may have become " + shown(oracle.fresh[k]);
     }
   }
-  if (oracle.whole && found != oracle.old && found != oracle.fresh) return "an atomic batch took effect in part";
+  if (oracle.whole && found != oracle.old && found != oracle.fresh)
+    return "an atomic batch took effect in part";
   RecoveryReport const& r = store.recovery();
   if (!quiet_) {
     totals_->undone += r.undone > 0;
@@ -477,9 +504,12 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
     totals_->half_inserted += r.dropped > 0;
   }
   if (r.records != count(found))
-    return "recovery counts " + std::to_string(r.records) + " records of " + std::to_string(count(found));
-  if (r.why_dropped.find("lead to no record") != std::string::npos) return "recovery: " + r.why_dropped;
-  if (r.dropped != 0 && scenario_->layout == Layout::word) return "recovery dropped slots: " + r.why_dropped;
+    return "recovery counts " + std::to_string(r.records) + " records of " +
+           std::to_string(count(found));
+  if (r.why_dropped.find("lead to no record") != std::string::npos)
+    return "recovery: " + r.why_dropped;
+  if (r.dropped != 0 && scenario_->layout == Layout::word)
+    return "recovery dropped slots: " + r.why_dropped;
   bool const settled = oracle.old == oracle.fresh && oracle.old_step == oracle.fresh_step;
   if (r.clean && !settled) return "the pool says that it was closed in order";
   if (auto wrong = check_gets(store, *scenario_, found)) return wrong;
@@ -487,19 +517,20 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
 }
 
 /// The step goes with the contents: both old, or both fresh.
-std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle, Contents const& found,
+std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle,
+                                              Contents const& found,
                                               std::optional<std::uint64_t>& step) {
   if (auto wrong = read_step(store, step)) return wrong;
   bool const old = found == oracle.old && step == oracle.old_step;
   bool const fresh = found == oracle.fresh && step == oracle.fresh_step;
   if (old || fresh) return std::nullopt;
-  return "the step is " + shown(step) + "; it was " + shown(oracle.old_step) + " and may have become " +
-         shown(oracle.fresh_step) + ", with the contents";
+  return "the step is " + shown(step) + "; it was " + shown(oracle.old_step) +
+         " and may have become " + shown(oracle.fresh_step) + ", with the contents";
 }
 
 /// Opens what the crash left, looks at everything, writes to it, closes it, opens it once more.
-std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery, std::vector<Window>& recovery,
-                                         std::uint64_t& logical) {
+std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery,
+                                         std::vector<Window>& recovery, std::uint64_t& logical) {
   Oracle const& oracle = oracles_[which];
   tracker_.record(record_recovery);
   auto store = Store::open(kPath, open_options());
@@ -529,28 +560,36 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
     if (columns.statuses[i] != answers[i].status) return "a write after recovery answers wrongly";
   if (auto wrong = check_gets(*store, *scenario_, found)) return "after a further write, " + *wrong;
   if (auto wrong = check_counts(*store, found)) return "after a further write, " + *wrong;
-  if (auto wrong = steps ? further_step(*store, step) : std::nullopt) return "after recovery, " + *wrong;
+  if (auto wrong = steps ? further_step(*store, step) : std::nullopt)
+    return "after recovery, " + *wrong;
   if (tracker_.read_hash() % 8 == 0 && store->stats().units_left == 0) {
-    // Killed now, with everything on the medium: recovery may not act on what an earlier one has mended. (Of a growth
-    // it would take the rest away from the store that is still open here.)
+    // Killed now, with everything on the medium: recovery may not act on what an earlier one has
+    // mended. (Of a growth it would take the rest away from the store that is still open here.)
     auto killed = Store::open(kPath, open_options());
-    if (!killed) return "killed after recovery, the pool does not open: " + killed.status().message();
-    if (killed->recovery().undone != 0) return "killed after recovery, a transaction is undone once more";
-    if (auto wrong = check_gets(*killed, *scenario_, found)) return "killed after recovery, " + *wrong;
-    if (auto wrong = steps ? check_step(*killed, step) : std::nullopt) return "killed after recovery, " + *wrong;
+    if (!killed)
+      return "killed after recovery, the pool does not open: " + killed.status().message();
+    if (killed->recovery().undone != 0)
+      return "killed after recovery, a transaction is undone once more";
+    if (auto wrong = check_gets(*killed, *scenario_, found))
+      return "killed after recovery, " + *wrong;
+    if (auto wrong = steps ? check_step(*killed, step) : std::nullopt)
+      return "killed after recovery, " + *wrong;
   }
   if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
   auto again = Store::open(kPath, open_options());
   if (!again) return "the pool does not open again: " + again.status().message();
   RecoveryReport const& r = again->recovery();
-  bool const resumed = r.resize_resumed && !may_fill;  // without room for it, close() leaves a growth as it is
+  // without room for it, close() leaves a growth as it is
+  bool const resumed = r.resize_resumed && !may_fill;
   if (!r.clean || r.dropped != 0 || r.duplicates != 0 || resumed || r.records != count(found))
-    return "a second open finds something to mend: closed in order " + std::to_string(r.clean) + ", growth resumed " +
-           std::to_string(r.resize_resumed) + ", " + std::to_string(r.dropped) + " dropped, " +
-           std::to_string(r.duplicates) + " duplicates, " + std::to_string(r.records) + " records of " +
+    return "a second open finds something to mend: closed in order " + std::to_string(r.clean) +
+           ", growth resumed " + std::to_string(r.resize_resumed) + ", " +
+           std::to_string(r.dropped) + " dropped, " + std::to_string(r.duplicates) +
+           " duplicates, " + std::to_string(r.records) + " records of " +
            std::to_string(count(found));
   if (auto wrong = check_verify(*again, found)) return "after a second open, " + *wrong;
-  if (auto wrong = steps ? check_step(*again, step) : std::nullopt) return "after a second open, " + *wrong;
+  if (auto wrong = steps ? check_step(*again, step) : std::nullopt)
+    return "after a second open, " + *wrong;
   return std::nullopt;
 }
 
@@ -565,7 +604,8 @@ bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
 
 /// Crashes while the pool is being made.
 void Runner::explore_creation() {
-  if (!options_.crashes || scenario_->seed % 16 != 0) return;  // there are ten shapes, and it is always the same
+  if (!options_.crashes || scenario_->seed % 16 != 0)
+    return;  // there are ten shapes, and it is always the same
   auto const made = arena_.snapshot_since(0);
   back_to(0, 0);
   base_hash_ = 0;

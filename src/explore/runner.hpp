@@ -1,5 +1,5 @@
-// The store as a subject of the explorer: tables, records and batches over scenarios drawn from a seed, crashed as
-// crashes.hpp says and judged against a plain model.
+// The store as a subject of the explorer: tables, records and batches over scenarios drawn from a
+// seed, crashed as crashes.hpp says and judged against a plain model.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "explore/crashes.hpp"
-#include "explore/dense.hpp"
+#include "explore/dense_steps.hpp"
 
 namespace perdure::explore {
 
@@ -22,20 +22,22 @@ class Runner final : public Crasher {
   bool set_up(std::uint64_t scenario_seed) override;
   void explore_creation() override;
   Forward run(exec::SimSchedule const& schedule) override;
-  std::optional<std::string> judge(std::size_t which, bool record_recovery, std::vector<Window>& recovery,
-                                   std::uint64_t& logical) override;
+  std::optional<std::string> judge(std::size_t which, bool record_recovery,
+                                   std::vector<Window>& recovery, std::uint64_t& logical) override;
   [[nodiscard]] std::uint64_t hash_of_oracle(std::size_t oracle) const override;
   [[nodiscard]] bool worth_crashing(std::vector<Window> const& recovery) const override;
 
   std::optional<std::string> run_batch(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> run_session(Store& store, Batch const& batch, Contents& contents);
   std::optional<std::string> explain(Oracle const& oracle, Contents const& found);
-  std::optional<std::string> run_batches(Store& store, Scenario const& scenario, Contents& contents);
-  std::optional<std::string> run_transaction(Store& store, std::span<Batch const> batches, bool commits,
-                                             Contents& contents);
+  std::optional<std::string> run_batches(Store& store, Scenario const& scenario,
+                                         Contents& contents);
+  std::optional<std::string> run_transaction(Store& store, std::span<Batch const> batches,
+                                             bool commits, Contents& contents);
   std::optional<std::string> run_steps(Store& store, Scenario const& scenario, Contents& contents);
-  std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping, std::uint64_t number,
-                                      Contents& contents, std::optional<std::uint64_t>& step);
+  std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping,
+                                      std::uint64_t number, Contents& contents,
+                                      std::optional<std::uint64_t>& step);
   std::optional<std::string> read_step(Store& store, std::optional<std::uint64_t>& step);
   std::optional<std::string> check_step(Store& store, std::optional<std::uint64_t> step);
   std::optional<std::string> further_step(Store& store, std::optional<std::uint64_t>& step);

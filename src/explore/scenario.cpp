@@ -23,14 +23,17 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Pairs of keys whose hashes agree in the 24 bits that layout `word` keeps: their slots look alike.
+/// Pairs of keys whose hashes agree in the 24 bits that layout `word` keeps: their slots look
+/// alike.
 std::vector<std::array<std::uint64_t, 2>> const& look_alikes() {
   static auto const pairs = [] {
     std::vector<std::array<std::uint64_t, 2>> found;
     std::unordered_map<std::uint64_t, std::uint64_t> first;
     for (std::uint64_t key = 1; found.size() < 16; ++key) {
-      std::uint64_t const low = hash_bytes(reinterpret_cast<std::byte const*>(&key), sizeof key) & 0xffffff;
-      if (auto const [at, fresh] = first.emplace(low, key); !fresh) found.push_back({at->second, key});
+      std::uint64_t const low =
+          hash_bytes(reinterpret_cast<std::byte const*>(&key), sizeof key) & 0xffffff;
+      if (auto const [at, fresh] = first.emplace(low, key); !fresh)
+        found.push_back({at->second, key});
     }
     return found;
   }();
@@ -60,7 +63,9 @@ Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share
 
 Stepping draw_stepping(Random& random) {
   std::uint32_t const dice = random.below(8);
-  return dice < 4 ? Stepping::after_batch : dice < 6 ? Stepping::before_batch : static_cast<Stepping>(dice - 4);
+  return dice < 4   ? Stepping::after_batch
+         : dice < 6 ? Stepping::before_batch
+                    : static_cast<Stepping>(dice - 4);
 }
 
 }  // namespace
@@ -71,7 +76,8 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.shape = kShapes[random.below(std::size(kShapes))];
-  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops, bounds.cached};
+  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops,
+               bounds.cached};
   s.grows = true;
   auto const& pairs = look_alikes();
   for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);
@@ -85,9 +91,11 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   for (std::uint32_t b = random.below(3); b > 0; --b)
     s.filling.push_back(draw_batch(random, 1 + random.below(kKeys), 80, kKeys, next_value));
   std::size_t const keys = bounds.device_ops ? kSessionKeys : kKeys;
-  std::uint32_t const put_share = bounds.device_ops ? 20 + 15 * random.below(3) : 34 + 22 * random.below(4);
+  std::uint32_t const put_share =
+      bounds.device_ops ? 20 + 15 * random.below(3) : 34 + 22 * random.below(4);
   for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
-    s.batches.push_back(draw_batch(random, 1 + random.below(bounds.operations), put_share, keys, next_value));
+    s.batches.push_back(
+        draw_batch(random, 1 + random.below(bounds.operations), put_share, keys, next_value));
   if (bounds.atomic || (bounds.power && layout == Layout::word && random.below(2) == 0)) {
     std::uint32_t const aborts = s.batches.size() == 1 ? 4 : random.below(8);
     s.writing = s.batches.size() == 1  ? Writing::atomically
@@ -98,15 +106,18 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   }
   if (bounds.steps) {
     s.writing = Writing::in_steps;
-    s.roomy = random.below(4) != 0;  // else crashes fall into growths, as they do in transactions without steps
+    s.roomy = random.below(4) !=
+              0;  // else crashes fall into growths, as they do in transactions without steps
     for (std::size_t b = 0; b < s.batches.size(); ++b) s.stepping.push_back(draw_stepping(random));
   }
   if (bounds.device_ops) {
     s.writing = Writing::in_device_sessions;
     s.grows = random.below(2) == 0;  // else tables are full, and slots much wanted
   }
-  if (random.below(2) == 0) s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
-  if (bounds.full_medium) s.superblocks = 2 + s.shape.levels + random.below(4);  // pool's head, levels, heap, and some
+  if (random.below(2) == 0)
+    s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
+  if (bounds.full_medium)
+    s.superblocks = 2 + s.shape.levels + random.below(4);  // pool's head, levels, heap, and some
   return s;
 }
 
@@ -118,20 +129,22 @@ std::string Scenario::describe() const {
                                              ", after an aborted transaction",
                                              ", device sessions",
                                              ", steps"};
-  static constexpr char const* kStepping[] = {"a step after it", "a step before it", "no step", "aborted"};
+  static constexpr char const* kStepping[] = {"a step after it", "a step before it", "no step",
+                                              "aborted"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
-  std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
-                     std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) + " warps, windows of 2^" +
-                     std::to_string(machine.window_bits) + " buckets, " +
+  std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) +
+                     "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
+                     " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
                      (machine.cached ? ", bucket cache" : "") + kWriting[static_cast<int>(writing)];
-  auto const add = [&](char const* name, std::vector<Batch> const& list, std::vector<Stepping> const& how) {
+  auto const add = [&](char const* name, std::vector<Batch> const& list,
+                       std::vector<Stepping> const& how) {
     for (std::size_t b = 0; b < list.size(); ++b) {
       Batch const& batch = list[b];
       text += std::string("\n  ") + name + (batch.rmw == Rmw::add ? " (updates add)" : "");
       for (Operation const& o : batch.operations)
-        text += std::string(" ") + kKinds[static_cast<int>(o.kind)] + " k" + std::to_string(o.key) + "=" +
-                std::to_string(o.operand);
+        text += std::string(" ") + kKinds[static_cast<int>(o.kind)] + " k" + std::to_string(o.key) +
+                "=" + std::to_string(o.operand);
       if (b < how.size()) text += std::string("; ") + kStepping[static_cast<int>(how[b])];
     }
   };
@@ -140,7 +153,8 @@ std::string Scenario::describe() const {
   return text;
 }
 
-std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch, Contents& contents) {
+std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch,
+                              Contents& contents) {
   Contents all = contents;
   auto answers = apply(batch, all);
   for (std::size_t i = 0; i < answers.size(); ++i)

@@ -1,6 +1,6 @@
-// What a run does, and what must come of it: batches over a handful of colliding keys on a table of a
-// handful of slots, all of it made from one seed; and the plain model that says what each operation
-// answers and which contents a crash may leave.
+// What a run does, and what must come of it: batches over a handful of colliding keys on a table of
+// a handful of slots, all of it made from one seed; and the plain model that says what each
+// operation answers and which contents a crash may leave.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "explore/engines.hpp"
 #include "explore/history.hpp"
+#include "explore/sim_engines.hpp"
 #include "perdure/store.h"
 
 namespace perdure::explore {
@@ -40,7 +40,8 @@ enum class Writing : std::uint8_t {
   in_steps
 };
 
-/// Of a batch that is written in_steps, as a transaction: where in it the step comes, and how it ends.
+/// Of a batch that is written in_steps, as a transaction: where in it the step comes, and how it
+/// ends.
 enum class Stepping : std::uint8_t { after_batch, before_batch, not_at_all, aborted };
 
 struct Scenario {
@@ -64,13 +65,14 @@ struct Bounds {
   std::uint32_t warps = 3;
   std::uint32_t operations = 9;  // of a batch: 3 a warp
   std::uint32_t batches = 3;
-  bool atomic = false;            // batches are atomic, or make up one transaction
-  bool mirrored = false;          // probes go to a mirror of the slots
-  bool full_medium = false;       // tables soon find no room to grow
-  bool cached = false;            // layout in_place: a bucket cache, loaded before each batch
-  bool steps = false;             // each batch is a transaction that writes a step of dense buffers
-  bool power = false;             // durability power: a log, checkpoints and snapshots on a disk
-  bool device_ops = false;        // batches are device sessions: each warp its own operations, one after the other
+  bool atomic = false;  // batches are atomic, or make up one transaction
+  bool mirrored = false;  // probes go to a mirror of the slots
+  bool full_medium = false;  // tables soon find no room to grow
+  bool cached = false;  // layout in_place: a bucket cache, loaded before each batch
+  bool steps = false;  // each batch is a transaction that writes a step of dense buffers
+  bool power = false;  // durability power: a log, checkpoints and snapshots on a disk
+  // batches are device sessions: each warp its own operations, one after the other
+  bool device_ops = false;
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);
@@ -83,10 +85,12 @@ struct Answer {
 /// Carries out the batch on the plain model.
 std::vector<Answer> apply(Batch const& batch, Contents& contents);
 /// The same where some keys found no room: all their operations, none of which took effect.
-std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch, Contents& contents);
+std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch,
+                              Contents& contents);
 
-/// A device session: what each operation of its batch came to. Warp s has operations s, s + warps, ... and, after each,
-/// writes how many it has had acknowledged into the medium's word acknowledged + s.
+/// A device session: what each operation of its batch came to. Warp s has operations s, s + warps,
+/// ... and, after each, writes how many it has had acknowledged into the medium's word acknowledged
+/// + s.
 struct SessionSeen {
   std::vector<std::uint32_t> keys;
   std::vector<Seen> seen;
@@ -94,8 +98,9 @@ struct SessionSeen {
   std::uint32_t acknowledged = 0;
 };
 
-/// What a crash may leave of each key: `old`, or `fresh` of the batch in flight; of a device session, whatever an order
-/// of its operations explains in which those that had been acknowledged took effect.
+/// What a crash may leave of each key: `old`, or `fresh` of the batch in flight; of a device
+/// session, whatever an order of its operations explains in which those that had been acknowledged
+/// took effect.
 struct Oracle {
   Contents old, fresh;
   bool whole = false;  // an atomic batch: all keys old, or all fresh

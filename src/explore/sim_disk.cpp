@@ -8,13 +8,13 @@
 
 #include "base/hash.hpp"
 #include "explore/tracker.hpp"
-#include "log/block_device.hpp"
-#include "log/renaming_disk.hpp"
+#include "wal/disk/block_device.hpp"
+#include "wal/disk/renaming_disk.hpp"
 
 namespace perdure::explore {
 namespace {
 
-using log::kBlock;
+using wal::kBlock;
 using What = DiskEvent::What;
 
 constexpr std::uint64_t kSector = 512;
@@ -27,13 +27,15 @@ bool changes_names(DiskEvent const& e) {
   return e.what == What::name || e.what == What::rename || e.what == What::remove;
 }
 
-/// Whether a sector arrives. The ways of a write: none, all, some, and of one under way some that a disk may prefer.
+/// Whether a sector arrives. The ways of a write: none, all, some, and of one under way some that a
+/// disk may prefer.
 bool arrives(std::uint8_t way, std::uint64_t sector, std::uint64_t sectors, std::uint64_t chance) {
   switch (way) {
     case 0: return false;
     case 1: return true;
     case 2:
-      return (hash_bytes(reinterpret_cast<std::byte const*>(&chance), sizeof chance) + sector * 0x9e3779b97f4a7c15u) >>
+      return (hash_bytes(reinterpret_cast<std::byte const*>(&chance), sizeof chance) +
+              sector * 0x9e3779b97f4a7c15u) >>
                  63 !=
              0;
     case 3: return sector < sectors / 2;
@@ -59,22 +61,24 @@ void apply_some(DiskEvent const& e, std::uint8_t way, DiskImage& image) {
     for (std::uint64_t s = 0; s < a_block; ++s) {
       if (!arrives(way, b * a_block + s, sectors, chance)) continue;
       std::byte* const to = bytes.data() + s * kSector;
-      e.blocks[b].bytes ? std::memcpy(to, e.blocks[b].bytes.get() + s * kSector, kSector) : std::memset(to, 0, kSector);
+      e.blocks[b].bytes ? std::memcpy(to, e.blocks[b].bytes.get() + s * kSector, kSector)
+                        : std::memset(to, 0, kSector);
     }
     old = make_block(bytes.data());
   }
 }
 
-/// A file of the run's disk. Requests are done when they are begun, so that a run does not depend on the log's thread.
-class SimFile final : public log::BlockDevice {
+/// A file of the run's disk. Requests are done when they are begun, so that a run does not depend
+/// on the log's thread.
+class SimFile final : public wal::BlockDevice {
  public:
   SimFile(DiskRun& run, std::uint32_t file) : run_(&run), file_(file) {}
 
-  int start(log::Request const& r) override {
+  int start(wal::Request const& r) override {
     std::int64_t result = 0;
     {
       std::lock_guard const lock(run_->mutex);
-      result = run_->dead ? -EIO : r.verb == log::Verb::read ? read(r) : write(r);
+      result = run_->dead ? -EIO : r.verb == wal::Verb::read ? read(r) : write(r);
     }
     {
       std::lock_guard const lock(mutex_);
@@ -84,7 +88,7 @@ class SimFile final : public log::BlockDevice {
     return 0;
   }
 
-  int wait(std::vector<log::Completion>& done) override {
+  int wait(std::vector<wal::Completion>& done) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return woken_ || !done_.empty(); });
     woken_ = false;
@@ -113,10 +117,10 @@ class SimFile final : public log::BlockDevice {
     std::lock_guard const lock(run_->mutex);
     return run_->now.files[file_].size() * kBlock;
   }
-  [[nodiscard]] log::IoMethod const& method() const override { return method_; }
+  [[nodiscard]] wal::IoMethod const& method() const override { return method_; }
 
  private:
-  std::int64_t read(log::Request const& r) const {
+  std::int64_t read(wal::Request const& r) const {
     auto const& blocks = run_->now.files[file_];
     std::uint64_t const first = r.offset / kBlock;
     if (first >= blocks.size()) return 0;
@@ -129,14 +133,15 @@ class SimFile final : public log::BlockDevice {
     return static_cast<std::int64_t>(count * kBlock);
   }
 
-  std::int64_t write(log::Request const& r) const {
-    DiskEvent e{r.verb == log::Verb::write ? What::write : What::write_durably, file_, r.offset / kBlock};
+  std::int64_t write(wal::Request const& r) const {
+    DiskEvent e{r.verb == wal::Verb::write ? What::write : What::write_durably, file_,
+                r.offset / kBlock};
     auto const& old = run_->now.files[file_];
     for (std::uint64_t b = 0; b < r.bytes / kBlock; ++b) {
       std::uint64_t const at = e.first_block + b;
       // Most of an image is what it was before.
-      bool const same =
-          at < old.size() && old[at].bytes && std::memcmp(old[at].bytes.get(), r.data + b * kBlock, kBlock) == 0;
+      bool const same = at < old.size() && old[at].bytes &&
+                        std::memcmp(old[at].bytes.get(), r.data + b * kBlock, kBlock) == 0;
       e.blocks.push_back(same ? old[at] : make_block(r.data + b * kBlock));
     }
     run_->record(std::move(e));
@@ -147,27 +152,28 @@ class SimFile final : public log::BlockDevice {
   std::uint32_t file_;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<log::Completion> done_;
+  std::vector<wal::Completion> done_;
   bool woken_ = false;
-  log::IoMethod const method_{false, false, false, "a simulated disk"};
+  wal::IoMethod const method_{false, false, false, "a simulated disk"};
 };
 
-class SimDisk final : public log::RenamingDisk {
+class SimDisk final : public wal::RenamingDisk {
  public:
-  Result<std::unique_ptr<log::BlockDevice>> open(std::string const& path, log::OpenMode mode,
-                                                 log::IoOptions const&) override {
+  Result<std::unique_ptr<wal::BlockDevice>> open(std::string const& path, wal::OpenMode mode,
+                                                 wal::IoOptions const&) override {
     DiskRun& run = *disk_run;
     std::lock_guard const lock(run.mutex);
     auto file = run.now.find(path);
-    if (mode == log::OpenMode::create) {
+    if (mode == wal::OpenMode::create) {
       if (file) return Status{Code::already_exists, "file " + path + " is there already"};
       if (run.dead) return no_power(path);
       auto const fresh = static_cast<std::uint32_t>(run.now.files.size());
       run.record({What::name, fresh, 0, {}, path});
       file = fresh;
     }
-    if (!file || *file == DiskImage::kDirectory) return Status{Code::not_found, "file " + path + ": no such file"};
-    return std::unique_ptr<log::BlockDevice>(std::make_unique<SimFile>(run, *file));
+    if (!file || *file == DiskImage::kDirectory)
+      return Status{Code::not_found, "file " + path + ": no such file"};
+    return std::unique_ptr<wal::BlockDevice>(std::make_unique<SimFile>(run, *file));
   }
   Result<bool> make_directory(std::string const& path, mode_t) override {
     std::lock_guard const lock(disk_run->mutex);
@@ -181,23 +187,24 @@ class SimDisk final : public log::RenamingDisk {
     if (disk_run->now.find(directory) == DiskImage::kDirectory) return false;
     return Status{Code::not_found, "directory " + directory + ": no such directory"};
   }
-  Result<std::optional<log::Found>> look(std::string const& path, std::size_t head_bytes) override {
+  Result<std::optional<wal::Found>> look(std::string const& path, std::size_t head_bytes) override {
     std::lock_guard const lock(disk_run->mutex);
     auto const file = disk_run->now.find(path);
-    if (!file) return std::optional<log::Found>{};
-    log::Found found{*file != DiskImage::kDirectory, {}};
+    if (!file) return std::optional<wal::Found>{};
+    wal::Found found{*file != DiskImage::kDirectory, {}};
     if (found.regular && !disk_run->now.files[*file].empty()) {
       found.head.resize(std::min<std::size_t>(head_bytes, kBlock));
       auto const& first = disk_run->now.files[*file][0].bytes;
       if (first) std::memcpy(found.head.data(), first.get(), found.head.size());
     }
-    return std::optional<log::Found>{found};
+    return std::optional<wal::Found>{found};
   }
   Status rename(std::string const& from, std::string const& to, bool replace) override {
     std::lock_guard const lock(disk_run->mutex);
     auto const file = disk_run->now.find(from);
     if (!file) return {Code::not_found, "file " + from + ": no such file"};
-    if (!replace && disk_run->now.find(to)) return {Code::already_exists, "file " + to + " is there already"};
+    if (!replace && disk_run->now.find(to))
+      return {Code::already_exists, "file " + to + " is there already"};
     if (disk_run->dead) return no_power(to);
     disk_run->record({What::rename, *file, 0, {}, to, from});
     return {};
@@ -217,7 +224,9 @@ class SimDisk final : public log::RenamingDisk {
   }
 
  private:
-  static Status no_power(std::string const& path) { return {Code::io_error, path + ": the power is off"}; }
+  static Status no_power(std::string const& path) {
+    return {Code::io_error, path + ": the power is off"};
+  }
 };
 
 }  // namespace
@@ -249,12 +258,15 @@ void apply(DiskEvent const& e, DiskImage& image) {
     case What::write:
     case What::write_durably: {
       auto& file = image.files[e.file];
-      if (file.size() < e.first_block + e.blocks.size()) file.resize(e.first_block + e.blocks.size());
-      std::copy(e.blocks.begin(), e.blocks.end(), file.begin() + static_cast<std::ptrdiff_t>(e.first_block));
+      if (file.size() < e.first_block + e.blocks.size())
+        file.resize(e.first_block + e.blocks.size());
+      std::copy(e.blocks.begin(), e.blocks.end(),
+                file.begin() + static_cast<std::ptrdiff_t>(e.first_block));
       return;
     }
     case What::name:
-      if (e.file != DiskImage::kDirectory && image.files.size() <= e.file) image.files.resize(e.file + 1);
+      if (e.file != DiskImage::kDirectory && image.files.size() <= e.file)
+        image.files.resize(e.file + 1);
       image.names[e.name] = e.file;
       return;
     case What::rename:
@@ -275,7 +287,7 @@ void DiskRun::record(DiskEvent event) {
 
 void use_simulated_disk() {
   static SimDisk simulated;
-  log::use_disk(&simulated);
+  wal::use_disk(&simulated);
 }
 
 void Leftover::happen(DiskEvent const& e) {
@@ -294,7 +306,9 @@ void Leftover::happen(DiskEvent const& e) {
       std::erase_if(writes_, mine);
       return;
     case What::sync_directory: {
-      auto const here = [&](DiskEvent const* change) { return directory_of(change->name) == e.name; };
+      auto const here = [&](DiskEvent const* change) {
+        return directory_of(change->name) == e.name;
+      };
       for (DiskEvent const* const change : names_)
         if (here(change)) apply(*change, lasting_);
       std::erase_if(names_, here);
@@ -302,7 +316,8 @@ void Leftover::happen(DiskEvent const& e) {
     }
     case What::name:
       // The file is there, whether or not a name leads to it.
-      if (e.file != DiskImage::kDirectory && lasting_.files.size() <= e.file) lasting_.files.resize(e.file + 1);
+      if (e.file != DiskImage::kDirectory && lasting_.files.size() <= e.file)
+        lasting_.files.resize(e.file + 1);
       [[fallthrough]];
     case What::rename:
     case What::remove: names_.push_back(&e); return;
@@ -318,7 +333,8 @@ std::vector<std::uint8_t> Leftover::ways(DiskEvent const* under_way) const {
   return ways;
 }
 
-DiskImage Leftover::compose(DiskEvent const* under_way, std::vector<std::uint8_t> const& choices) const {
+DiskImage Leftover::compose(DiskEvent const* under_way,
+                            std::vector<std::uint8_t> const& choices) const {
   DiskImage image = lasting_;
   std::size_t next = 0;
   for (DiskEvent const* const change : names_)

@@ -1,7 +1,8 @@
-// The explorer's disk, below the log and the checkpoints of a store: files of 4 KiB blocks under names, as values that
-// are cheap to copy. What a run asks of it is recorded, request by request. Invariant: whatever a power cut may leave
-// is what lasts, and of the rest any choice: of writes that were not synced any sectors, and of changes of names whose
-// directory was not synced any of them.
+// The explorer's disk, below the log and the checkpoints of a store: files of 4 KiB blocks under
+// names, as values that are cheap to copy. What a run asks of it is recorded, request by request.
+// Invariant: whatever a power cut may leave is what lasts, and of the rest any choice: of writes
+// that were not synced any sectors, and of changes of names whose directory was not synced any of
+// them.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "log/disk.hpp"
+#include "wal/disk/disk.hpp"
 
 namespace perdure::explore {
 
@@ -35,13 +36,21 @@ struct DiskImage {
 
 /// A request that changes something.
 struct DiskEvent {
-  enum class What : std::uint8_t { write, write_durably, sync, name, rename, remove, sync_directory };
+  enum class What : std::uint8_t {
+    write,
+    write_durably,
+    sync,
+    name,
+    rename,
+    remove,
+    sync_directory
+  };
   What what;
   std::uint32_t file = 0;             // or DiskImage::kDirectory
   std::uint64_t first_block = 0;      // of a write
   std::vector<DiskBlock> blocks = {};
   std::string name = {}, was = {};    // of a change of names; of sync_directory: the directory
-  std::size_t oracle = 0;             // what a power cut while it is under way may leave; kept by the caller
+  std::size_t oracle = 0;  // what a power cut while it is under way may leave; kept by the caller
 };
 void apply(DiskEvent const& event, DiskImage& image);
 
@@ -78,7 +87,8 @@ class Leftover {
   void happen(DiskEvent const& event);
   /// How many ways there are for each thing that is undecided; `under_way` may be null.
   [[nodiscard]] std::vector<std::uint8_t> ways(DiskEvent const* under_way) const;
-  [[nodiscard]] DiskImage compose(DiskEvent const* under_way, std::vector<std::uint8_t> const& choices) const;
+  [[nodiscard]] DiskImage compose(DiskEvent const* under_way,
+                                  std::vector<std::uint8_t> const& choices) const;
 
  private:
   struct Held {
@@ -86,8 +96,8 @@ class Leftover {
     bool lasts;  // it is durable, but comes after one that may not be
   };
   DiskImage lasting_;
-  std::vector<Held> writes_;               // in order
-  std::vector<DiskEvent const*> names_;    // likewise
+  std::vector<Held> writes_;  // in order
+  std::vector<DiskEvent const*> names_;  // likewise
 };
 
 }  // namespace perdure::explore

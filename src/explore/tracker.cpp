@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exec/sim_scheduler.hpp"
+#include "exec/sim/sim_scheduler.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -74,7 +74,8 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
     e.before.set(last->second);
   }
   if (lines_) {
-    auto const [last, first] = last_in_line_.try_emplace(arena_->line_of(word), static_cast<std::uint16_t>(number));
+    auto const [last, first] =
+        last_in_line_.try_emplace(arena_->line_of(word), static_cast<std::uint16_t>(number));
     if (!first) {
       e.before |= open_.events[last->second].before;
       e.before.set(last->second);
@@ -93,11 +94,13 @@ void Tracker::add_event(std::uint32_t word, std::uint64_t value) {
   open_.events.push_back(e);
 }
 
-/// Another thread's write to the word stays before whatever the running thread writes after its next fence.
+/// Another thread's write to the word stays before whatever the running thread writes after its
+/// next fence.
 void Tracker::heed(std::uint32_t word) {
   if (!recording_ || model_ != Model::fence) return;
   auto const writer = last_write_.find(word);
-  if (writer == last_write_.end() || open_.events[writer->second].thread == running_thread()) return;
+  if (writer == last_write_.end() || open_.events[writer->second].thread == running_thread())
+    return;
   Thread& t = threads_[running_thread()];
   t.since |= open_.events[writer->second].before;
   t.since.set(writer->second);
@@ -133,7 +136,8 @@ void Tracker::wrote(void const* at, std::size_t bytes) {
     }
     std::uint64_t const value = arena_->now(word);
     if (value == arena_->before(word)) {
-      heed(word);  // the same value once more: once that is fenced, the write that it repeats is there
+      heed(word);  // the same value once more: once that is fenced, the write that it repeats is
+                   // there
       continue;
     }
     arena_->keep(word);
@@ -192,7 +196,8 @@ void Tracker::crash(std::vector<std::uint8_t> const& choices) {
   arena_->file_bytes = window_->file_bytes;
 }
 
-void Tracker::bounds(std::vector<std::uint16_t> const& chain, std::size_t& least, std::size_t& most) const {
+void Tracker::bounds(std::vector<std::uint16_t> const& chain, std::size_t& least,
+                     std::size_t& most) const {
   least = 0;
   most = chain.size();
   for (std::size_t k = 0; k < chain.size(); ++k) {
@@ -201,8 +206,9 @@ void Tracker::bounds(std::vector<std::uint16_t> const& chain, std::size_t& least
   }
 }
 
-/// The first `arrived` writes of the word are there, and so is what comes before them; the others are
-/// not, nor is what comes after. Closed this way, any further choice within bounds() can be completed.
+/// The first `arrived` writes of the word are there, and so is what comes before them; the others
+/// are not, nor is what comes after. Closed this way, any further choice within bounds() can be
+/// completed.
 void Tracker::take(std::vector<std::uint16_t> const& chain, std::size_t arrived) {
   std::uint32_t const word = window_->events[chain[0]].word;
   if (arrived > 0) {
@@ -229,7 +235,8 @@ void Tracker::resolve(std::uint32_t word, std::vector<std::uint16_t> const& chai
       auto const end = std::lower_bound(chain.begin(), chain.end(), *arrived_);
       taken = std::clamp(static_cast<std::size_t>(end - chain.begin()), least, most);
     }
-    trail_.push_back({word, static_cast<std::uint8_t>(taken - least), static_cast<std::uint8_t>(most - least + 1)});
+    trail_.push_back({word, static_cast<std::uint8_t>(taken - least),
+                      static_cast<std::uint8_t>(most - least + 1)});
   }
   take(chain, taken);
 }

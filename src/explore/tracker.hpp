@@ -1,21 +1,26 @@
-// Watches a simulated run (exec/sim_observer.hpp): records the words it writes (of 8 bytes, or 4: arena.hpp), in
-// *windows* between host ordering points, with what must be there before each; and stands in for a crashed medium by
-// deciding, word by word as recovery reads them, which writes of one window arrived.
+// Watches a simulated run (fault/observer.hpp): records the words it writes (of 8 bytes, or 4:
+// arena.hpp), in *windows* between host ordering points, with what must be there before each; and
+// stands in for a crashed medium by deciding, word by word as recovery reads them, which writes of
+// one window arrived.
 //
-// A crash leaves everything before the window, and of the window a set of writes that holds, with each
-// write, all that must be there before it. Models:
-//   fence   before a write come: earlier writes to its word; what its warp wrote before its last fence;
-//           what its warp had read from others' writes before its last fence; and all that came before
-//           those. A write of the value that is there counts as a read of it.
+// A crash leaves everything before the window, and of the window a set of writes that holds, with
+// each write, all that must be there before it. Models:
+//   fence   before a write come: earlier writes to its word; what its warp wrote before its last
+//   fence;
+//           what its warp had read from others' writes before its last fence; and all that came
+//           before those. A write of the value that is there counts as a read of it.
 //   commit  earlier writes to its word, nothing else.
-//   flush   earlier writes to its word; and all that anyone had flushed, and then fenced, by then. This is memory
-//           behind a processor's caches (ADR): what is not flushed may be there or not, at any time.
-// With follow_volatile(), before a write come also what another warp had fenced before it wrote a volatile word (a
-// lock, a word of the mirror) that its warp has read: such memory is seen as it is now, and a fence is done when it
-// returns. With follow_all() durable words tell the same: threads of the host load and store by acquire and release.
-// With follow_lines() before a write come earlier writes to its cache line, as in memory behind a processor's caches. A
-// run's crash points within one window need no telling apart: what can be left at any of them is such a set
-// of the whole window's writes.
+//   flush   earlier writes to its word; and all that anyone had flushed, and then fenced, by then.
+//   This is memory
+//           behind a processor's caches (ADR): what is not flushed may be there or not, at any
+//           time.
+// With follow_volatile(), before a write come also what another warp had fenced before it wrote a
+// volatile word (a lock, a word of the mirror) that its warp has read: such memory is seen as it is
+// now, and a fence is done when it returns. With follow_all() durable words tell the same: threads
+// of the host load and store by acquire and release. With follow_lines() before a write come
+// earlier writes to its cache line, as in memory behind a processor's caches. A run's crash points
+// within one window need no telling apart: what can be left at any of them is such a set of the
+// whole window's writes.
 #pragma once
 
 #include <bitset>
@@ -25,8 +30,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/sim_observer.hpp"
-#include "explore/arena.hpp"
+#include "explore/sim_arena.hpp"
+#include "fault/observer.hpp"
 
 namespace perdure::explore {
 
@@ -50,7 +55,7 @@ struct Window {
   bool too_large = false;  // more writes than kMostEvents: not to be explored
 };
 
-class Tracker final : public exec::SimObserver {
+class Tracker final : public fault::Observer {
  public:
   Tracker(Arena& a, Model model) : arena_(&a), model_(model), seen_(a.words(), 0) {}
 
@@ -66,8 +71,9 @@ class Tracker final : public exec::SimObserver {
 
   // Standing in for a crash within `window`, over the state before it.
   void prepare(Window const& window);
-  /// Until it is read, a word of the window is poison: who reads it without saying so sees that. Words
-  /// take the choices' values in the order in which they are read, later ones the oldest possible.
+  /// Until it is read, a word of the window is poison: who reads it without saying so sees that.
+  /// Words take the choices' values in the order in which they are read, later ones the oldest
+  /// possible.
   void crash(std::vector<std::uint8_t> const& choices);
   /// Instead: the window's first so many writes arrived, and no other.
   void crash_after(std::size_t writes) {
@@ -84,8 +90,8 @@ class Tracker final : public exec::SimObserver {
   /// Of all words read since crash() before recovery wrote them.
   [[nodiscard]] std::uint64_t read_hash() const { return read_hash_; }
   using Image = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
-  /// What the crash left, as writes over the state before the window. Words that nobody read have the
-  /// values that the choices imply, or their old ones.
+  /// What the crash left, as writes over the state before the window. Words that nobody read have
+  /// the values that the choices imply, or their old ones.
   [[nodiscard]] Image image() const;
 
   void will_read(void const* at, std::size_t bytes) override;

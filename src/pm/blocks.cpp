@@ -4,7 +4,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "pm/watch.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 
@@ -13,7 +13,9 @@ Blocks::Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes)
   PERDURE_ASSERT(block_bytes > 0 && block_bytes % kBlockAlign == 0 && capacity() > 0);
 }
 
-std::uint64_t Blocks::capacity() const { return (pool_->superblock_bytes() - kBlockAlign) / block_bytes_; }
+std::uint64_t Blocks::capacity() const {
+  return (pool_->superblock_bytes() - kBlockAlign) / block_bytes_;
+}
 
 Offset Blocks::block_at(std::uint64_t superblock, std::uint64_t index) const {
   return Offset{superblock * pool_->superblock_bytes() + kBlockAlign + index * block_bytes_};
@@ -64,15 +66,17 @@ BlocksHeader Blocks::header_of(std::uint64_t superblock) const {
 
 bool Blocks::is_whole(BlocksHeader const& header) const {
   return header.magic == kBlocksMagic && header.pool_id == pool_->header().pool_id &&
-         header.crc == crc32c(0, &header, offsetof(BlocksHeader, crc)) && header.block_bytes == block_bytes_;
+         header.crc == crc32c(0, &header, offsetof(BlocksHeader, crc)) &&
+         header.block_bytes == block_bytes_;
 }
 
 bool Blocks::is_block(Offset at) const {
   std::lock_guard const lock(*memory_);
   std::uint64_t const superblock = at.bytes / pool_->superblock_bytes();
   std::uint64_t const inside = at.bytes % pool_->superblock_bytes();
-  bool const possible = superblock != 0 && superblock < pool_->superblocks() && inside >= kBlockAlign &&
-                        (inside - kBlockAlign) % block_bytes_ == 0 && index_in_superblock(at) < capacity();
+  bool const possible = superblock != 0 && superblock < pool_->superblocks() &&
+                        inside >= kBlockAlign && (inside - kBlockAlign) % block_bytes_ == 0 &&
+                        index_in_superblock(at) < capacity();
   return possible && is_whole(header_of(superblock));
 }
 

@@ -1,8 +1,9 @@
-// Blocks of one size in superblocks of their own: what indexes made of linked pieces (segments, chained buckets)
-// take and give back, from any number of threads. Invariants: which blocks are free is volatile; after an opening
-// every block there was counts as taken until a sweep has marked those that are reached, so nothing waits for the
-// sweep but space, and a crash leaks nothing. A block given back is handed out again at once, so its owner makes sure
-// first that nobody can reach it any more.
+// Blocks of one size in superblocks of their own: what indexes made of linked pieces (segments,
+// chained buckets) take and give back, from any number of threads. Invariants: which blocks are
+// free is volatile; after an opening every block there was counts as taken until a sweep has marked
+// those that are reached, so nothing waits for the sweep but space, and a crash leaks nothing. A
+// block given back is handed out again at once, so its owner makes sure first that nobody can reach
+// it any more.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace perdure::pm {
 
 class Blocks {
  public:
-  /// `memory` guards the pool, and whatever else takes from it. `block_bytes` is a multiple of kBlockAlign.
+  /// `memory` guards the pool, and whatever else takes from it. `block_bytes` is a multiple of
+  /// kBlockAlign.
   Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes);
   Blocks(Blocks const&) = delete;
   Blocks& operator=(Blocks const&) = delete;
@@ -29,10 +31,11 @@ class Blocks {
   /// Whether such a block lies there, in use or not: what a damaged word names need not be one.
   [[nodiscard]] bool is_block(Offset at) const;
 
-  /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a sweep has ended.
-  /// They are found when something is first taken or given, or the sweep begins.
+  /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a
+  /// sweep has ended. They are found when something is first taken or given, or the sweep begins.
   void find_superblocks_later();
-  /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given meanwhile.
+  /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given
+  /// meanwhile.
   void begin_sweep();
   void mark(Offset block);
   void finish_sweep();
@@ -53,8 +56,9 @@ class Blocks {
   std::mutex* memory_;  // guards the rest
   std::uint64_t block_bytes_;
   std::vector<Offset> free_;
-  std::unordered_map<std::uint64_t, Unswept> unswept_;  // superblocks found at open, until the sweep has ended
-  std::vector<Offset> given_;                           // blocks of those that were given back meanwhile
+  std::unordered_map<std::uint64_t, Unswept>
+      unswept_;  // superblocks found at open, until the sweep has ended
+  std::vector<Offset> given_;  // blocks of those that were given back meanwhile
 };
 
 }  // namespace perdure::pm

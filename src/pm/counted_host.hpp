@@ -1,7 +1,8 @@
-// A Host that counts what an operation does to durable memory, exactly; one a thread. Invariants: a line that an
-// operation loads is one line read, however often and whether read() announced it or not; a line that it stores to is
-// one line written; each line of each flush() is one line flushed. Volatile words count as nothing. Whose caches hold
-// what does not matter, so counts are the same on every machine.
+// A Host that counts what an operation does to durable memory, exactly; one a thread. Invariants: a
+// line that an operation loads is one line read, however often and whether read() announced it or
+// not; a line that it stores to is one line written; each line of each flush() is one line flushed.
+// Volatile words count as nothing. Whose caches hold what does not matter, so counts are the same
+// on every machine.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +59,8 @@ class CountedHost : public OrderedHost {
   void read(void const* at, std::size_t bytes) {
     if (!durable_.has(at)) return;
     LineRange const lines = LineRange::of(at, bytes);
-    for (std::uint64_t line = lines.first; line < lines.end; ++line) counts_.lines_read += read_.add(line);
+    for (std::uint64_t line = lines.first; line < lines.end; ++line)
+      counts_.lines_read += read_.add(line);
   }
   void flush(void const* at, std::size_t bytes) {
     LineRange const lines = LineRange::of(at, bytes);

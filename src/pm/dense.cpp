@@ -5,17 +5,19 @@
 #include <utility>
 
 #include "base/crc32c.hpp"
-#include "base/mutants.hpp"
-#include "pm/watch.hpp"
+#include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 namespace {
 
-constexpr std::uint64_t kCopyBit = std::uint64_t{1} << 63;  // of the word; below it the step + 1, or 0 for none yet
+constexpr std::uint64_t kCopyBit = std::uint64_t{1}
+                                   << 63;  // of the word; below it the step + 1, or 0 for none yet
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of a copy
 
 std::uint32_t checksum(DenseHeader const& header, std::span<DenseEntry const> entries) {
-  return crc32c(crc32c(0, &header, offsetof(DenseHeader, crc)), entries.data(), entries.size_bytes());
+  return crc32c(crc32c(0, &header, offsetof(DenseHeader, crc)), entries.data(),
+                entries.size_bytes());
 }
 
 std::vector<DenseEntry> entries_of(std::span<DenseRoom::Buffer const> buffers) {
@@ -42,9 +44,11 @@ std::uint64_t DenseRoom::lay_out(std::vector<Buffer>& buffers) {
 Status DenseRoom::attach() {
   std::uint64_t const first = pool_->root().dense_first, run = pool_->root().dense_superblocks;
   if (first == 0 && run == 0) return {};
-  bool const sane = first != 0 && run != 0 && first < pool_->superblocks() && pool_->is_free_run(base(), run);
+  bool const sane =
+      first != 0 && run != 0 && first < pool_->superblocks() && pool_->is_free_run(base(), run);
   if (!sane)
-    return {Code::corrupt, "the root names room for dense buffers that cannot be there; restore it from a copy"};
+    return {Code::corrupt,
+            "the root names room for dense buffers that cannot be there; restore it from a copy"};
   pool_->claim_run(base(), run);
   read_header();
   return {};
@@ -56,8 +60,8 @@ void DenseRoom::read_header() {
   std::uint64_t const most = (bytes() - kDenseEntries) / sizeof(DenseEntry);
   bool sane = header.magic == kDenseMagic && header.buffers > 0 && header.buffers <= most;
   std::vector<DenseEntry> entries(sane ? header.buffers : 0);
-  read_bytes(reinterpret_cast<std::byte*>(entries.data()), pool_->base() + base().bytes + kDenseEntries,
-             entries.size() * sizeof(DenseEntry));
+  read_bytes(reinterpret_cast<std::byte*>(entries.data()),
+             pool_->base() + base().bytes + kDenseEntries, entries.size() * sizeof(DenseEntry));
   sane = sane && header.crc == checksum(header, entries);
   for (DenseEntry const& entry : entries) {
     auto const end = std::find(entry.name.begin(), entry.name.end(), '\0');
@@ -68,13 +72,15 @@ void DenseRoom::read_header() {
   sane = sane && copy_bytes_ <= (bytes() - first_copy()) / 2;
   if (sane) return;
   buffers_.clear();
-  fault_ = "the header of its dense buffers, at byte " + std::to_string(base().bytes) + ", is damaged";
+  fault_ =
+      "the header of its dense buffers, at byte " + std::to_string(base().bytes) + ", is damaged";
 }
 
 Status DenseRoom::make(std::vector<Buffer> buffers) {
   std::uint64_t const copy_bytes = lay_out(buffers);
   std::uint64_t const wanted = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
-  std::uint64_t const superblocks = (wanted + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+  std::uint64_t const superblocks =
+      (wanted + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
   if (superblocks > std::numeric_limits<std::uint32_t>::max())
     return {Code::no_space, "two copies of these dense buffers are more than a pool holds"};
   auto run = pool_->take_run(superblocks);
@@ -82,7 +88,7 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   Root root = pool_->root();
   root.dense_first = static_cast<std::uint32_t>(run->bytes / pool_->superblock_bytes());
   root.dense_superblocks = static_cast<std::uint32_t>(superblocks);
-  if (mutated(Mutant::dense_room_named_before_header)) pool_->publish_root(root);
+  if (mutated("dense_room_named_before_header")) pool_->publish_root(root);
   std::vector<DenseEntry> const entries = entries_of(buffers);
   DenseHeader header{kDenseMagic, static_cast<std::uint32_t>(buffers.size()), {}, 0};
   header.crc = checksum(header, entries);
@@ -90,7 +96,7 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   zero_bytes(at + kDenseWord, sizeof(std::uint64_t));
   write_bytes(at + kDenseEntries, entries.data(), entries.size() * sizeof(DenseEntry));
   write_bytes(at, &header, sizeof header);
-  if (!mutated(Mutant::dense_room_named_before_header)) pool_->publish_root(root);
+  if (!mutated("dense_room_named_before_header")) pool_->publish_root(root);
   buffers_ = std::move(buffers);
   copy_bytes_ = copy_bytes;
   return {};
@@ -110,11 +116,12 @@ std::optional<std::uint64_t> DenseRoom::step() const {
 }
 
 Offset DenseRoom::other(Buffer const& buffer) const {
-  return mutated(Mutant::dense_overwrites_what_counts) ? counting(buffer) : copy(1 - (word() >> 63)) + buffer.at;
+  return mutated("dense_overwrites_what_counts") ? counting(buffer)
+                                                 : copy(1 - (word() >> 63)) + buffer.at;
 }
 
 void DenseRoom::publish(std::uint64_t step) {
-  std::uint64_t const flip = mutated(Mutant::step_word_keeps_copy) ? 0 : kCopyBit;
+  std::uint64_t const flip = mutated("step_word_keeps_copy") ? 0 : kCopyBit;
   std::uint64_t const next = ((word() & kCopyBit) ^ flip) | (step + 1);
   store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + word_at().bytes), next);
 }

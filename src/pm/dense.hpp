@@ -1,8 +1,9 @@
-// The dense room: names and sizes of buffers, two copies of each, and one word that says which copy counts and of
-// which step it is. docs/format.md draws it.
+// The dense room: names and sizes of buffers, two copies of each, and one word that says which copy
+// counts and of which step it is. docs/format.md draws it.
 //
-// Invariants: names and sizes are written once, and ordered before the root names the room; a copy that counts is
-// never written; the word changes by one store, after the other copy has been ordered.
+// Invariants: names and sizes are written once, and ordered before the root names the room; a copy
+// that counts is never written; the word changes by one store, after the other copy has been
+// ordered.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 #include "base/offset.hpp"
 #include "perdure/status.h"
-#include "pm/format.hpp"
 #include "pm/pool.hpp"
+#include "pm/pool_format.hpp"
 
 namespace perdure::pm {
 
@@ -31,7 +32,8 @@ class DenseRoom {
 
   explicit DenseRoom(Pool& pool) : pool_(&pool) {}
 
-  /// Takes over the room that the root names. One whose header is damaged keeps its place: see fault().
+  /// Takes over the room that the root names. One whose header is damaged keeps its place: see
+  /// fault().
   Status attach();
   [[nodiscard]] bool exists() const { return pool_->root().dense_first != 0; }
   /// What is wrong with its header; empty where nothing is.
@@ -39,12 +41,16 @@ class DenseRoom {
   /// Makes the room, once, for buffers of which name and bytes are set. There is no step then.
   Status make(std::vector<Buffer> buffers);
   [[nodiscard]] std::vector<Buffer> const& buffers() const { return buffers_; }
-  [[nodiscard]] std::uint64_t bytes() const { return pool_->root().dense_superblocks * pool_->superblock_bytes(); }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return pool_->root().dense_superblocks * pool_->superblock_bytes();
+  }
 
   /// The step whose copy counts, if there has been one.
   [[nodiscard]] std::optional<std::uint64_t> step() const;
   /// Where a buffer's copy that counts lies, and the other one.
-  [[nodiscard]] Offset counting(Buffer const& buffer) const { return copy(word() >> 63) + buffer.at; }
+  [[nodiscard]] Offset counting(Buffer const& buffer) const {
+    return copy(word() >> 63) + buffer.at;
+  }
   [[nodiscard]] Offset other(Buffer const& buffer) const;
   /// The word, for the undo log.
   [[nodiscard]] Offset word_at() const { return base() + kDenseWord; }
@@ -61,9 +67,15 @@ class DenseRoom {
   static std::uint64_t lay_out(std::vector<Buffer>& buffers);
   void read_header();
   [[nodiscard]] std::uint64_t word() const;
-  [[nodiscard]] Offset base() const { return Offset{pool_->root().dense_first * pool_->superblock_bytes()}; }
-  [[nodiscard]] std::uint64_t first_copy() const { return kDenseEntries + buffers_.size() * sizeof(DenseEntry); }
-  [[nodiscard]] Offset copy(std::uint64_t which) const { return base() + first_copy() + which * copy_bytes_; }
+  [[nodiscard]] Offset base() const {
+    return Offset{pool_->root().dense_first * pool_->superblock_bytes()};
+  }
+  [[nodiscard]] std::uint64_t first_copy() const {
+    return kDenseEntries + buffers_.size() * sizeof(DenseEntry);
+  }
+  [[nodiscard]] Offset copy(std::uint64_t which) const {
+    return base() + first_copy() + which * copy_bytes_;
+  }
 
   Pool* pool_;
   std::vector<Buffer> buffers_;

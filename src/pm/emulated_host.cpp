@@ -17,7 +17,8 @@ double measure_ns_a_tick() {
   while (Clock::now() - begin < std::chrono::milliseconds(20)) {
   }
   std::uint64_t const ticks = __rdtsc() - first;
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / static_cast<double>(ticks);
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() /
+         static_cast<double>(ticks);
 }
 
 }  // namespace
@@ -81,7 +82,8 @@ void EmulatedHost::ask_for(std::uint64_t line) {
     CacheModel::Touched const touched = cache_.touch(line, false);
     if (touched.hit) return;
     prefetch_line(reinterpret_cast<void const*>((line + durable_.first_line()) * kCacheLine));
-    if (touched.written_back != CacheModel::kNone) room = medium_->write(touched.written_back, own.begin());
+    if (touched.written_back != CacheModel::kNone)
+      room = medium_->write(touched.written_back, own.begin());
     asked_ += pending_[next_pending_].line == CacheModel::kNone;
     pending_[next_pending_] = {line, medium_->read(line, std::max(own.begin(), room))};
     next_pending_ = (next_pending_ + 1) % kInFlight;
@@ -93,7 +95,8 @@ void EmulatedHost::wait_slowly(std::uint64_t line) {
   ask_for(line);
   waited_.add(line);
   if (asked_ == 0) return;
-  // Without OwnTime, as looking for it takes less than looking at the clock, and what nobody waits for stays for long.
+  // Without OwnTime, as looking for it takes less than looking at the clock, and what nobody waits
+  // for stays for long.
   double there = 0;
   for (Pending& pending : pending_) {
     if (pending.line != line) continue;
@@ -111,7 +114,8 @@ void EmulatedHost::stored_first(std::uint64_t line) {
     OwnTime const own(*this);
     CacheModel::Touched const touched = cache_.touch(line, true);
     if (touched.hit) return;
-    if (touched.written_back != CacheModel::kNone) room = medium_->write(touched.written_back, own.begin());
+    if (touched.written_back != CacheModel::kNone)
+      room = medium_->write(touched.written_back, own.begin());
     static_cast<void>(medium_->read(line, own.begin()));
   }
   wait_until(room);
@@ -125,7 +129,8 @@ void EmulatedHost::flush(void const* at, std::size_t bytes) {
   for (std::uint64_t line = lines.first; line < lines.end; ++line) {
     stored_.drop(line - durable_.first_line());
     if (cache_.clean(line - durable_.first_line()))
-      media_busy_ = std::max(media_busy_, medium_->write(line - durable_.first_line(), own.begin()));
+      media_busy_ =
+          std::max(media_busy_, medium_->write(line - durable_.first_line(), own.begin()));
   }
 }
 

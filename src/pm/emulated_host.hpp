@@ -1,21 +1,27 @@
-// A Host that takes as long as one over Optane modules would, emulated: one a thread, all over one EmulatedMedium. It
-// flushes as FlushedHost does, and spins until what it waits for would be there. What it measures is always labelled
-// "emulated". Invariants:
+// A Host that takes as long as one over Optane modules would, emulated: one a thread, all over one
+// EmulatedMedium. It flushes as FlushedHost does, and spins until what it waits for would be there.
+// What it measures is always labelled "emulated". Invariants:
 //
-//  * Each thread has a model of the caches before it: sets of 11 lines, as many bytes as it is told. A line that is
-//    there costs nothing; so directories and roots cost nothing once they are hot. What counts is how much of the data
-//    fits: the paper's machine has 36.75 MB (a core's L2 and the L3 that all share) for 200 million records, and
-//    whoever measures fewer records scales it down. Flushed lines stay (the paper's clwb); what other threads change
-//    stays too, which spares a line that moves between cores its way.
-//  * read() and prefetch() ask for lines and do not wait; load() and cas() wait until their line is there. So reads
-//  that
-//    an algorithm announces together overlap, as those do that a processor finds ahead by itself, and one whose place
-//    is only known from another's bytes comes after it. A store waits for nothing, but its line is read too.
-//  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures goes by it. Threads
-//    that are measured together reset their clocks together. Who waits for a lock waits for what emulating takes its
-//    holder, too.
-//  * A line that was stored to is written when it is flushed, or when it makes room in the cache. Whoever finds media
-//    busy for longer than the buffers take waits: at the fence for flushed lines, at once for others.
+//  * Each thread has a model of the caches before it: sets of 11 lines, as many bytes as it is
+//  told. A line that is
+//    there costs nothing; so directories and roots cost nothing once they are hot. What counts is
+//    how much of the data fits: the paper's machine has 36.75 MB (a core's L2 and the L3 that all
+//    share) for 200 million records, and whoever measures fewer records scales it down. Flushed
+//    lines stay (the paper's clwb); what other threads change stays too, which spares a line that
+//    moves between cores its way.
+//  * read() and prefetch() ask for lines and do not wait; load() and cas() wait until their line is
+//  there. So reads that
+//    an algorithm announces together overlap, as those do that a processor finds ahead by itself,
+//    and one whose place is only known from another's bytes comes after it. A store waits for
+//    nothing, but its line is read too.
+//  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures
+//  goes by it. Threads
+//    that are measured together reset their clocks together. Who waits for a lock waits for what
+//    emulating takes its holder, too.
+//  * A line that was stored to is written when it is flushed, or when it makes room in the cache.
+//  Whoever finds media
+//    busy for longer than the buffers take waits: at the fence for flushed lines, at once for
+//    others.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +36,16 @@
 
 namespace perdure::pm {
 
-/// Lines of the caches before a thread, by number from the beginning of durable memory; of a set, the least lately used
-/// makes room.
+/// Lines of the caches before a thread, by number from the beginning of durable memory; of a set,
+/// the least lately used makes room.
 class CacheModel {
  public:
   static constexpr std::size_t kWays = 11;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   explicit CacheModel(std::uint64_t bytes)
-      : count_(std::max<std::uint64_t>(1, bytes / kCacheLine / kWays)), sets_(std::make_unique<Set[]>(count_)) {}
+      : count_(std::max<std::uint64_t>(1, bytes / kCacheLine / kWays)),
+        sets_(std::make_unique<Set[]>(count_)) {}
 
   struct Touched {
     bool hit = false;
@@ -49,8 +56,11 @@ class CacheModel {
   bool clean(std::uint64_t line);
 
  private:
-  using Set = std::array<std::uint32_t, kWays>;  // 0 = none; else 2 * line + 2, + 1 where stored to; latest first
-  Set& set_of(std::uint64_t line) { return sets_[(line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32]; }
+  using Set = std::array<std::uint32_t,
+                         kWays>;  // 0 = none; else 2 * line + 2, + 1 where stored to; latest first
+  Set& set_of(std::uint64_t line) {
+    return sets_[(line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32];
+  }
   std::uint64_t count_;
   std::unique_ptr<Set[]> sets_;
 };
@@ -110,13 +120,17 @@ class EmulatedHost : public FlushedHost {
  private:
   class OwnTime;
   static constexpr std::size_t kInFlight = 16;
-  /// The two lines of latest use, for which the caches need not be worked out again: looking at the clock takes time,
-  /// too, some of which is not left out.
+  /// The two lines of latest use, for which the caches need not be worked out again: looking at the
+  /// clock takes time, too, some of which is not left out.
   struct Latest {
     std::array<std::uint64_t, 2> lines{CacheModel::kNone, CacheModel::kNone};
-    [[nodiscard]] bool has(std::uint64_t line) const { return line == lines[0] || line == lines[1]; }
+    [[nodiscard]] bool has(std::uint64_t line) const {
+      return line == lines[0] || line == lines[1];
+    }
     void add(std::uint64_t line) { lines = {line, lines[0]}; }
-    void drop(std::uint64_t line) { std::replace(lines.begin(), lines.end(), line, CacheModel::kNone); }
+    void drop(std::uint64_t line) {
+      std::replace(lines.begin(), lines.end(), line, CacheModel::kNone);
+    }
   };
   struct Pending {
     std::uint64_t line = CacheModel::kNone;

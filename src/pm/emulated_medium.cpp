@@ -19,7 +19,8 @@ double ns_a_read(MediumShape const& shape, LineOf line_of) {
   return now / kLines;
 }
 
-/// Stores of `bytes` each that arrive as fast as the link has them, until all have left the buffers.
+/// Stores of `bytes` each that arrive as fast as the link has them, until all have left the
+/// buffers.
 template <class LineOf>
 double gb_per_s_written(MediumShape const& shape, double bytes, double link, LineOf line_of) {
   EmulatedMedium medium(shape);
@@ -40,7 +41,8 @@ double gb_per_s_read(MediumShape const& shape) {
 
 /// A line far from all others, in no order.
 std::uint64_t scattered(std::uint64_t i) { return nth_hash(i, 1) >> 24; }
-/// The line before and after it reach the modules long after it, as those of warps that run apart do.
+/// The line before and after it reach the modules long after it, as those of warps that run apart
+/// do.
 std::uint64_t unaligned(std::uint64_t i) { return i % 4 * (kLines / 4) + i / 4 * 4 + i % 4; }
 
 }  // namespace
@@ -52,9 +54,12 @@ EmulatedMedium::EmulatedMedium(MediumShape const& shape)
       read_(std::size_t{shape.modules} * shape.buffered),
       written_(read_.size()) {}
 
-/// A window has room for many internal lines, so that what the last one has too many does not count.
+/// A window has room for many internal lines, so that what the last one has too many does not
+/// count.
 EmulatedMedium::Bandwidth::Bandwidth(double gb_per_s)
-    : ns_per_byte_(1 / gb_per_s), window_ns_(std::max(4000.0, 16 * kInternalLine * ns_per_byte_)), words_(kWindows) {}
+    : ns_per_byte_(1 / gb_per_s),
+      window_ns_(std::max(4000.0, 16 * kInternalLine * ns_per_byte_)),
+      words_(kWindows) {}
 
 std::optional<std::uint64_t> EmulatedMedium::Bandwidth::claim(std::uint64_t window) {
   std::atomic<std::uint64_t>& word = words_[window % kWindows];
@@ -64,14 +69,16 @@ std::optional<std::uint64_t> EmulatedMedium::Bandwidth::claim(std::uint64_t wind
     std::uint64_t const now = seen >> kBytesBits == window ? seen : window << kBytesBits;
     std::uint64_t const before = now & ((std::uint64_t{1} << kBytesBits) - 1);
     if (static_cast<double>(before) * ns_per_byte_ >= window_ns_) return std::nullopt;
-    if (word.compare_exchange_weak(seen, now + kInternalLine, std::memory_order_relaxed)) return before;
+    if (word.compare_exchange_weak(seen, now + kInternalLine, std::memory_order_relaxed))
+      return before;
   }
 }
 
 double EmulatedMedium::Bandwidth::charge(double now) {
   for (auto window = static_cast<std::uint64_t>(now / window_ns_);; ++window) {
     if (auto const before = claim(window)) {
-      double const begin = static_cast<double>(window) * window_ns_ + static_cast<double>(*before) * ns_per_byte_;
+      double const begin =
+          static_cast<double>(window) * window_ns_ + static_cast<double>(*before) * ns_per_byte_;
       return std::max(begin, now) + kInternalLine * ns_per_byte_;
     }
   }
@@ -107,10 +114,12 @@ std::vector<CalibrationPoint> calibration(MediumShape const& shape) {
       {"latency, reads in order", "ns", 169, ns_a_read(shape, in_order)},
       {"bandwidth, reads in order", "GB/s", 39.4, gb_per_s_read(shape)},
       {"bandwidth, writes in order", "GB/s", 13.9, gb_per_s_written(shape, 64, no_link, in_order)},
-      {"GPU stores, in order, aligned to 256 bytes", "GB/s", 12.5, gb_per_s_written(shape, 64, kLinkGbPerS, in_order)},
+      {"GPU stores, in order, aligned to 256 bytes", "GB/s", 12.5,
+       gb_per_s_written(shape, 64, kLinkGbPerS, in_order)},
       {"GPU stores, in order, unaligned (lines that come apart)", "GB/s", 3.13,
        gb_per_s_written(shape, 64, kLinkGbPerS, unaligned)},
-      {"GPU stores, random (of 16 bytes)", "GB/s", 0.72, gb_per_s_written(shape, 16, kLinkGbPerS, scattered)},
+      {"GPU stores, random (of 16 bytes)", "GB/s", 0.72,
+       gb_per_s_written(shape, 16, kLinkGbPerS, scattered)},
   };
 }
 

@@ -1,20 +1,24 @@
-// Timing of six Optane modules, emulated (Izraelevitz et al. 2019; Yang et al., FAST'20): when a line that is read
-// arrives, and when lines that were written have left the write-combining buffers. It knows nothing of clocks: who asks
-// says when it is, so that patterns can be replayed in time of their own. Any number of threads may ask.
+// Timing of six Optane modules, emulated (Izraelevitz et al. 2019; Yang et al., FAST'20): when a
+// line that is read arrives, and when lines that were written have left the write-combining
+// buffers. It knows nothing of clocks: who asks says when it is, so that patterns can be replayed
+// in time of their own. Any number of threads may ask.
 //
-//   latency     a line that its module has to fetch: read_ns; one of an internal line of 256 bytes that the modules
-//   have
+//   latency     a line that its module has to fetch: read_ns; one of an internal line of 256 bytes
+//   that the modules have
 //               read lately: near_ns
-//   bandwidth   of what media read and of what they write, 256 bytes for each internal line, counted by windows of time
-//   writing     lines gather in the modules' write-combining buffers; an internal line that makes room for another
+//   bandwidth   of what media read and of what they write, 256 bytes for each internal line,
+//   counted by windows of time writing     lines gather in the modules' write-combining buffers; an
+//   internal line that makes room for another
 //               leaves, and is charged 256 bytes whatever was written of it
 //
-// Invariant: who asks waits for what media do at its own time, never for another thread's clock. Threads' clocks run
-// apart, for each leaves out what emulating takes it (emulated_host.hpp): so bandwidth belongs to windows, which a
-// thread that lags still finds as they were, and what another thread has asked for arrives read_ns from now at the
-// latest. Nothing here locks: a race costs a line's latency or a line's bandwidth.
+// Invariant: who asks waits for what media do at its own time, never for another thread's clock.
+// Threads' clocks run apart, for each leaves out what emulating takes it (emulated_host.hpp): so
+// bandwidth belongs to windows, which a thread that lags still finds as they were, and what another
+// thread has asked for arrives read_ns from now at the latest. Nothing here locks: a race costs a
+// line's latency or a line's bandwidth.
 //
-// Not modelled: wear, thermal limits, flushing one line again and again, sockets, which module a line lies in.
+// Not modelled: wear, thermal limits, flushing one line again and again, sockets, which module a
+// line lies in.
 #pragma once
 
 #include <atomic>
@@ -29,7 +33,8 @@ struct MediumShape {
   double read_gb_per_s = 39.4;  // published, six modules
   double write_gb_per_s = 13.9;  // published
   double read_ns = 300;  // published: 305, of random reads
-  double near_ns = 124;  // so that four lines of an internal line take 168 each; published: 169, of reads in order
+  double near_ns = 124;  // so that four lines of an internal line take 168 each; published: 169, of
+                         // reads in order
   std::uint32_t modules = 6;
   std::uint32_t buffered = 64;  // internal lines a module: 16 KB of 256 bytes
 };
@@ -48,7 +53,8 @@ class EmulatedMedium {
   static constexpr std::uint32_t kInternalLine = 256;
   static constexpr std::uint32_t kLinesOfInternal = kInternalLine / 64;
 
-  /// How many bytes were charged to each window of time; a ring, which knows the last quarter of a second.
+  /// How many bytes were charged to each window of time; a ring, which knows the last quarter of a
+  /// second.
   class Bandwidth {
    public:
     explicit Bandwidth(double gb_per_s);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "pm/watch.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 namespace {

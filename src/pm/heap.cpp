@@ -6,9 +6,9 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #include "base/prefetch.hpp"
-#include "pm/watch.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 
@@ -33,7 +33,8 @@ RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t st
 
 void RecordHeap::make_bitmap(Superblock& s) const {
   s.bitmap.assign((s.capacity + 63) / 64, 0);
-  if (s.capacity % 64 != 0) s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
+  if (s.capacity % 64 != 0)
+    s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
 }
 
 template <class F>
@@ -49,14 +50,16 @@ void RecordHeap::for_each_found(F f) {
 
 bool RecordHeap::is_ours(SuperblockHeader const& header) const {
   return header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
-         header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) && header.record_bytes % kStrideAlign == 0 &&
-         header.record_bytes > 0 && header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
+         header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
+         header.record_bytes % kStrideAlign == 0 && header.record_bytes > 0 &&
+         header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
          (!shape_.split() || header.record_bytes == shape_.split_stride());
 }
 
 void RecordHeap::forget() {
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i)
-    if (superblocks_[i].stride != 0 || superblocks_[i].kept) pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
+    if (superblocks_[i].stride != 0 || superblocks_[i].kept)
+      pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   superblocks_.clear();
   open_.clear();
   empty_ = 0;
@@ -70,10 +73,13 @@ std::vector<RecordHeap::Mend> RecordHeap::damaged_headers() const {
     read_bytes(&header, pool_->base() + at.bytes, sizeof header);
     int wrong = std::popcount(header.magic ^ kSuperblockMagic);
     for (std::size_t b = 0; b < header.pool_id.size(); ++b)
-      wrong += std::popcount(static_cast<std::uint8_t>(header.pool_id[b] ^ pool_->header().pool_id[b]));
+      wrong +=
+          std::popcount(static_cast<std::uint8_t>(header.pool_id[b] ^ pool_->header().pool_id[b]));
     if (wrong > 2 || is_ours(header) || !pool_->is_free(at)) continue;
     auto* const bytes = reinterpret_cast<std::uint8_t*>(&header);
-    auto const flip = [&](std::uint32_t bit) { bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8); };
+    auto const flip = [&](std::uint32_t bit) {
+      bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    };
     bool whole = false;
     for (std::uint32_t a = 0; a < sizeof header * 8 && !whole; ++a) {
       flip(a);
@@ -91,7 +97,8 @@ std::vector<RecordHeap::Mend> RecordHeap::damaged_headers() const {
 }
 
 void RecordHeap::mend(std::vector<Mend> const& headers) {
-  for (Mend const& one : headers) write_bytes(pool_->base() + one.at.bytes, &one.header, sizeof one.header);
+  for (Mend const& one : headers)
+    write_bytes(pool_->base() + one.at.bytes, &one.header, sizeof one.header);
   order();
 }
 
@@ -107,7 +114,7 @@ void RecordHeap::claim_superblocks() {
     s.used = s.capacity;
     s.unswept = true;
     pool_->claim_run(Offset{i * pool_->superblock_bytes()}, 1);
-    if (mutated(Mutant::unswept_handed_out)) {
+    if (mutated("unswept_handed_out")) {
       s.unswept = false;
       attach(i, stride);
       list(i);
@@ -122,7 +129,8 @@ void RecordHeap::keep_damaged() {
     if (!pool_->is_free(at)) continue;
     SuperblockHeader header;
     read_bytes(&header, pool_->base() + at.bytes, sizeof header);
-    if (header.magic == kSuperblockMagic || header.pool_id == pool_->header().pool_id) pool_->claim_run(at, 1);
+    if (header.magic == kSuperblockMagic || header.pool_id == pool_->header().pool_id)
+      pool_->claim_run(at, 1);
   }
 }
 
@@ -144,13 +152,14 @@ void RecordHeap::finish_sweep() {
     if (s.unswept && s.bitmap.empty()) make_bitmap(s);
   for (Offset const record : released_unswept_) {
     std::uint64_t i = 0;
-    if (index_of(record, i) && !mutated(Mutant::sweep_forgets_released))
-      superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
+    if (index_of(record, i) && !mutated("sweep_forgets_released"))
+      superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] &=
+          ~(std::uint64_t{1} << (i % 64));
   }
   released_unswept_.clear();
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i) {
     Superblock& s = superblocks_[i];
-    if (s.stride != 0 && !s.unswept && mutated(Mutant::sweep_frees_new_records)) attach(i, s.stride);
+    if (s.stride != 0 && !s.unswept && mutated("sweep_frees_new_records")) attach(i, s.stride);
     if (s.stride != 0 && !s.unswept) continue;
     bool const claimed = s.unswept;
     s.unswept = false;
@@ -183,7 +192,8 @@ RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
 
 RecordHeap::Mark RecordHeap::mark(MarkSpot spot) {
   if (spot.word == nullptr) return Mark::invalid;
-  return (__atomic_fetch_or(spot.word, spot.bit, __ATOMIC_RELAXED) & spot.bit) != 0 ? Mark::again : Mark::first;
+  return (__atomic_fetch_or(spot.word, spot.bit, __ATOMIC_RELAXED) & spot.bit) != 0 ? Mark::again
+                                                                                    : Mark::first;
 }
 
 void RecordHeap::finish_recovery() {
@@ -211,7 +221,7 @@ void RecordHeap::settle(std::uint64_t i) {
     s.bitmap.clear();
     return;
   }
-  if (!mutated(Mutant::recovery_forgets_superblocks)) pool_->claim_run(at, 1);
+  if (!mutated("recovery_forgets_superblocks")) pool_->claim_run(at, 1);
   if (s.used < s.capacity) list(i);
 }
 
@@ -252,13 +262,15 @@ Status RecordHeap::add_superblocks(std::uint64_t stride, std::uint64_t n, std::u
 Status RecordHeap::take_superblock(std::uint64_t stride) {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
-  // Reached only through words published after the batch's first ordering point, which orders this too.
+  // Reached only through words published after the batch's first ordering point, which orders this
+  // too.
   SuperblockHeader header{};
   header.magic = kSuperblockMagic;
   header.record_bytes = static_cast<std::uint32_t>(stride);
   header.pool_id = pool_->header().pool_id;
   header.crc = crc32c(0, &header, offsetof(SuperblockHeader, crc));
-  if (!mutated(Mutant::superblock_header_missing)) write_bytes(pool_->base() + run->bytes, &header, sizeof header);
+  if (!mutated("superblock_header_missing"))
+    write_bytes(pool_->base() + run->bytes, &header, sizeof header);
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
   attach(index, stride);
   ++empty_;
@@ -274,9 +286,11 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
     std::uint64_t& word = s.bitmap[s.hint];
     std::uint64_t free = ~word;
     for (; free != 0 && taken < n; free &= free - 1) {
-      out[taken++] = base + shape_.place(s.stride, s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
+      out[taken++] =
+          base +
+          shape_.place(s.stride, s.hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
     }
-    if (!mutated(Mutant::record_handed_out_twice)) word = ~free;
+    if (!mutated("record_handed_out_twice")) word = ~free;
     if (free != 0) break;
   }
   PERDURE_ASSERT(taken == 0 || s.used > 0 || empty_ > 0);
@@ -297,7 +311,8 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
       }
     }
     std::uint64_t const index = open.back();
-    PERDURE_ASSERT(superblocks_[index].listed && superblocks_[index].stride == stride && !superblocks_[index].unswept);
+    PERDURE_ASSERT(superblocks_[index].listed && superblocks_[index].stride == stride &&
+                   !superblocks_[index].unswept);
     taken += take_from(index, n - taken, out + taken);
     if (superblocks_[index].used == superblocks_[index].capacity) {
       superblocks_[index].listed = false;
@@ -310,7 +325,8 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
 void RecordHeap::release(Offset record) {
   std::uint64_t i = 0;
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
-  if (index < superblocks_.size() && superblocks_[index].unswept) return released_unswept_.push_back(record);
+  if (index < superblocks_.size() && superblocks_[index].unswept)
+    return released_unswept_.push_back(record);
   // What a damaged pool's slots lead to need not be a record of ours.
   if (!index_of(record, i) || (superblocks_[index].bitmap[i / 64] >> (i % 64) & 1) == 0) return;
   Superblock& s = superblocks_[index];
@@ -330,7 +346,8 @@ bool RecordHeap::in_use(Offset record) const {
   std::uint64_t i = 0;
   if (!index_of(record, i)) return false;
   if (superblocks_[record.bytes / pool_->superblock_bytes()].unswept) return true;
-  return (superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] >> (i % 64) & 1) != 0;
+  return (superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] >> (i % 64) & 1) !=
+         0;
 }
 
 bool RecordHeap::is_record(Offset at) const {
@@ -361,7 +378,8 @@ RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
     Superblock& s = superblocks_[i];
     if (s.stride != stride) continue;
     PERDURE_ASSERT(s.bitmap.size() * 2 <= loan.words_each && !s.unswept);
-    std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(), s.bitmap.size() * sizeof(std::uint64_t));
+    std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(),
+                s.bitmap.size() * sizeof(std::uint64_t));
     loan.lent[i] = 1;
     if (s.used == 0) --empty_;
     s.used = s.capacity;
@@ -376,9 +394,11 @@ void RecordHeap::take_back(Loan const& loan) {
     if (loan.lent[i] == 0) continue;
     Superblock& s = superblocks_[i];
     PERDURE_ASSERT(s.stride == loan.stride && s.capacity == loan.capacity && s.used == s.capacity);
-    std::memcpy(s.bitmap.data(), loan.bits.data() + i * loan.words_each, s.bitmap.size() * sizeof(std::uint64_t));
+    std::memcpy(s.bitmap.data(), loan.bits.data() + i * loan.words_each,
+                s.bitmap.size() * sizeof(std::uint64_t));
     std::uint64_t set = 0;
-    for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
+    for (std::uint64_t const word : s.bitmap)
+      set += static_cast<std::uint64_t>(std::popcount(word));
     s.used = set - (s.bitmap.size() * 64 - s.capacity);
     PERDURE_ASSERT(s.used <= s.capacity);
     s.hint = 0;

@@ -1,8 +1,9 @@
 // The record heap: superblocks cut into records of one stride each. Which records are free is
-// volatile: at open every record is free until the index marks the ones its slots lead to, so a crash
-// can leak nothing. Where that has to wait (claim_superblocks), every record is in use until a sweep has marked those
-// that are. Invariant: a record is handed out only if no word leads to it, and release() is
-// called only after the batch that unlinked it has committed, and nobody can be reading it any more.
+// volatile: at open every record is free until the index marks the ones its slots lead to, so a
+// crash can leak nothing. Where that has to wait (claim_superblocks), every record is in use until
+// a sweep has marked those that are. Invariant: a record is handed out only if no word leads to it,
+// and release() is called only after the batch that unlinked it has committed, and nobody can be
+// reading it any more.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 
 namespace perdure::pm {
 
-/// The stride that holds a record of `bytes` bytes among others of any size: within 1/8, so that few
-/// strides, and so few half-filled superblocks, serve all sizes.
+/// The stride that holds a record of `bytes` bytes among others of any size: within 1/8, so that
+/// few strides, and so few half-filled superblocks, serve all sizes.
 [[nodiscard]] std::uint64_t stride_for(std::uint64_t bytes);
 
 class RecordHeap {
@@ -27,7 +28,8 @@ class RecordHeap {
 
   [[nodiscard]] RecordShape const& shape() const { return shape_; }
 
-  /// Before recovery: keeps what may be heap superblocks out of the pool's hands, then lets them go.
+  /// Before recovery: keeps what may be heap superblocks out of the pool's hands, then lets them
+  /// go.
   void guard_superblocks(bool on);
   /// Recovery, step 1: finds the heap superblocks among those the index does not use.
   void find_superblocks();
@@ -45,8 +47,8 @@ class RecordHeap {
   void finish_recovery();
   /// Back to before step 1.
   void forget();
-  /// Headers that one or two flipped bits keep from being those of superblocks of this heap. Changes nothing; mend()
-  /// does, before step 1.
+  /// Headers that one or two flipped bits keep from being those of superblocks of this heap.
+  /// Changes nothing; mend() does, before step 1.
   struct Mend {
     Offset at;
     SuperblockHeader header;
@@ -54,11 +56,12 @@ class RecordHeap {
   [[nodiscard]] std::vector<Mend> damaged_headers() const;
   void mend(std::vector<Mend> const& headers);
 
-  /// At open, instead of recovery: superblocks that hold records are in use, and every record in them, until a sweep
-  /// has ended.
+  /// At open, instead of recovery: superblocks that hold records are in use, and every record in
+  /// them, until a sweep has ended.
   void claim_superblocks();
-  /// Marks what is reached of those between begin_sweep() and finish_sweep(). Records may be reserved and released
-  /// meanwhile; whoever finishes makes sure that what was unlinked before it was reached has been released.
+  /// Marks what is reached of those between begin_sweep() and finish_sweep(). Records may be
+  /// reserved and released meanwhile; whoever finishes makes sure that what was unlinked before it
+  /// was reached has been released.
   void begin_sweep();
   void mark_reached(Offset record);
   void finish_sweep();
@@ -78,8 +81,9 @@ class RecordHeap {
   [[nodiscard]] bool is_record(Offset at) const;
   [[nodiscard]] std::uint64_t records_in_use() const;
 
-  /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other strides, and what is
-  /// not of the heap, look full. Until take_back() nothing of that stride is reserved or released here.
+  /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other
+  /// strides, and what is not of the heap, look full. Until take_back() nothing of that stride is
+  /// reserved or released here.
   struct Loan {
     RecordShape shape;
     std::uint64_t stride = 0;
@@ -103,9 +107,11 @@ class RecordHeap {
     bool unswept = false;  // claimed: looks full, and has no bitmap before the sweep
     std::vector<std::uint64_t> bitmap;  // bit set = in use
   };
-  using Open = std::vector<std::uint32_t>;  // superblocks with free records (and, lazily, full ones)
+  // superblocks with free records (and, lazily, full ones)
+  using Open = std::vector<std::uint32_t>;
 
-  /// f(index, stride) for each superblock that the pool takes for free and that says it is of this heap.
+  /// f(index, stride) for each superblock that the pool takes for free and that says it is of this
+  /// heap.
   template <class F>
   void for_each_found(F f);
   [[nodiscard]] bool is_ours(SuperblockHeader const& header) const;

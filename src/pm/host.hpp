@@ -1,25 +1,28 @@
-// Durable memory as threads of the host use it, one operation at a time (index/dash, peers/cpu): shared words, flushed
-// lines and fences. What a flush costs, and who counts, is a policy, so an algorithm is written once over a *Host*:
+// Durable memory as threads of the host use it, one operation at a time (index/dash,
+// baselines/cpu): shared words, flushed lines and fences. What a flush costs, and who counts, is a
+// policy, so an algorithm is written once over a *Host*:
 //
-//   load(at), store(at, v), cas(at, expected, v)   8-byte words that threads share; acquire, release, both
-//   read(at, bytes)           says that the operation reads these lines; before the loads, and once for each line
-//   flush(at, bytes), fence() what was stored there is durable once the fence is done; persist() is both
-//   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
-//   begin()                   an operation begins
-//   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are likely to be wanted are
-//                             fetched before it is known which; on persistent memory each of them is paid for
+//   load(at), store(at, v), cas(at, expected, v)   8-byte words that threads share; acquire,
+//   release, both read(at, bytes)           says that the operation reads these lines; before the
+//   loads, and once for each line flush(at, bytes), fence() what was stored there is durable once
+//   the fence is done; persist() is both prefetch(at), pause()     hints; pause() in a loop that
+//   waits for another thread begin()                   an operation begins kNear memory as near as
+//   DRAM, with bandwidth to spare: lines that are likely to be wanted are
+//                             fetched before it is known which; on persistent memory each of them
+//                             is paid for
 //
-// Of one cache line, memory has what it held after some store: stores to it never arrive without those before them.
-// Invariant: a word that two threads use is touched by load, store and cas alone. On memory that keeps what was
-// stored when a process dies (tmpfs) flushes are nothing; on memory behind caches that a power loss empties, they
-// are everything: which of the two is the Host's, never the algorithm's.
+// Of one cache line, memory has what it held after some store: stores to it never arrive without
+// those before them. Invariant: a word that two threads use is touched by load, store and cas
+// alone. On memory that keeps what was stored when a process dies (tmpfs) flushes are nothing; on
+// memory behind caches that a power loss empties, they are everything: which of the two is the
+// Host's, never the algorithm's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/prefetch.hpp"
-#include "exec/sanitizer.hpp"
+#include "base/sanitizer.hpp"
 #include "pm/flush.hpp"
 
 namespace perdure::pm {
@@ -30,16 +33,22 @@ class OrderedHost {
   static constexpr bool kFlushes = false;
   static constexpr bool kNear = true;
 
-  static std::uint64_t load(std::uint64_t const* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
-  static void store(std::uint64_t* at, std::uint64_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
+  static std::uint64_t load(std::uint64_t const* at) {
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+  }
+  static void store(std::uint64_t* at, std::uint64_t value) {
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+  }
   static bool cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) {
-    return __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
   }
   static void read(void const*, std::size_t) {}
   static void flush(void const*, std::size_t) {}
   static void fence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
   static void persist(void const*, std::size_t) { fence(); }
-  /// The builtin alone has no effect that GCC knows of: it leaves out calls of functions that do nothing else.
+  /// The builtin alone has no effect that GCC knows of: it leaves out calls of functions that do
+  /// nothing else.
   static void prefetch(void const* at) { prefetch_line(at); }
   static void pause() { __builtin_ia32_pause(); }
   static void begin() {}

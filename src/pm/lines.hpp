@@ -1,5 +1,5 @@
-// Sets of cache lines that are asked for at every access and emptied at every operation. Invariant: exact, whatever
-// lines and however many; emptying takes no time.
+// Sets of cache lines that are asked for at every access and emptied at every operation. Invariant:
+// exact, whatever lines and however many; emptying takes no time.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ struct LineRange {
 
   static LineRange of(void const* at, std::size_t bytes) {
     auto const address = reinterpret_cast<std::uintptr_t>(at);
-    return {address / kCacheLine, bytes == 0 ? address / kCacheLine : (address + bytes - 1) / kCacheLine + 1};
+    return {address / kCacheLine,
+            bytes == 0 ? address / kCacheLine : (address + bytes - 1) / kCacheLine + 1};
   }
 };
 
@@ -29,7 +30,9 @@ class DurableRange {
   DurableRange() = default;
   explicit DurableRange(std::span<std::byte const> bytes)
       : begin_(reinterpret_cast<std::uintptr_t>(bytes.data())), size_(bytes.size()) {}
-  [[nodiscard]] bool has(void const* at) const { return reinterpret_cast<std::uintptr_t>(at) - begin_ < size_; }
+  [[nodiscard]] bool has(void const* at) const {
+    return reinterpret_cast<std::uintptr_t>(at) - begin_ < size_;
+  }
   [[nodiscard]] std::uint64_t first_line() const { return begin_ / kCacheLine; }
 
  private:

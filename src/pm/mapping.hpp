@@ -1,9 +1,9 @@
 // A pool file mapped into memory: the back ends (tmpfs, hugetlbfs, memfd, file), growth in place,
-// exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate), or, of a file that is
-// open read-only, by zeros of our own where it has holes; so a full tmpfs is an error here and never a SIGBUS later.
-// The address never changes while it is open. A child that is forked has no part in it: it can neither damage the file,
-// nor keep its memory, nor, by the mapping, its lock. What is not in our hands: somebody who cuts the file off while it
-// is mapped.
+// exclusive use, pinning. Invariant: bytes [0, size) are backed by the medium (posix_fallocate),
+// or, of a file that is open read-only, by zeros of our own where it has holes; so a full tmpfs is
+// an error here and never a SIGBUS later. The address never changes while it is open. A child that
+// is forked has no part in it: it can neither damage the file, nor keep its memory, nor, by the
+// mapping, its lock. What is not in our hands: somebody who cuts the file off while it is mapped.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +23,30 @@ struct MapOptions {
   bool read_only = false;
   bool lock_memory = false;
   bool gpu = false;  // register with the GPU, and whatever is added by growth
-  bool live = false;  // a copy in memory, beside the process that has it open for writing (live_copy.cpp)
+  // a copy in memory, beside the process that has it open for writing (live_copy.cpp)
+  bool live = false;
 };
 
 class Mapping {
  public:
-  static Result<Mapping> create(std::string const& path, std::uint64_t bytes, std::uint64_t max_bytes,
-                                MakeOptions const& make, MapOptions const& options);
+  static Result<Mapping> create(std::string const& path, std::uint64_t bytes,
+                                std::uint64_t max_bytes, MakeOptions const& make,
+                                MapOptions const& options);
   /// A created file is not there for good, and what it is to replace is untouched, until keep().
   Status keep();
-  /// Takes a file away again that was made and kept, because something else failed; if the name still is its.
+  /// Takes a file away again that was made and kept, because something else failed; if the name
+  /// still is its.
   void take_away() { new_file_.remove(); }
   /// A file that says, where it is not there, how to make one.
   static Result<Fd> open_existing(std::string const& path, bool writing, Lock lock);
   /// `check`, if there is one, is asked about the file and its size before anything is mapped.
   using FileCheck = std::function<Status(int fd, std::uint64_t bytes)>;
-  static Result<Mapping> open(std::string const& path, MapOptions const& options, FileCheck const& check = {});
-  /// A copy of the file in memory of this process, which may write to it, as the file was between two changes of the
-  /// process that has it open. Waits for such a moment, for two seconds at most.
-  static Result<Mapping> copy_live(std::string const& path, MapOptions const& options, FileCheck const& check);
+  static Result<Mapping> open(std::string const& path, MapOptions const& options,
+                              FileCheck const& check = {});
+  /// A copy of the file in memory of this process, which may write to it, as the file was between
+  /// two changes of the process that has it open. Waits for such a moment, for two seconds at most.
+  static Result<Mapping> copy_live(std::string const& path, MapOptions const& options,
+                                   FileCheck const& check);
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -68,7 +73,8 @@ class Mapping {
  private:
   Mapping() = default;
   /// Memory that stands for the pool in `file`.
-  static Result<Mapping> in_memory(std::string const& path, int file, std::uint64_t bytes, MapOptions const& options);
+  static Result<Mapping> in_memory(std::string const& path, int file, std::uint64_t bytes,
+                                   MapOptions const& options);
   Status reserve_addresses(std::uint64_t bytes);
   enum class Pages : std::uint8_t { as_touched, now, around_holes };
   Status map(std::uint64_t from, std::uint64_t to, Pages pages);
@@ -85,7 +91,8 @@ class Mapping {
   std::uint64_t size_ = 0;
   std::uint64_t reserved_ = 0;  // address space set aside
   std::uint64_t max_bytes_ = 0;  // the file never grows past it; 0 = as the medium allows
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> pinned_;  // ranges registered with the GPU, one by one
+  std::vector<std::pair<std::uint64_t, std::uint64_t>>
+      pinned_;  // ranges registered with the GPU, one by one
   std::uint64_t granule_ = 4096;  // page size of the medium
   std::uint64_t process_ = 0;  // that opened it
 };

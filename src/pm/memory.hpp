@@ -1,5 +1,6 @@
-// The Memory concept: the only way to durable bytes. Index and store code names places by Offset and
-// goes through these verbs, so every access can be counted here (and, later, recorded or cut short).
+// The Memory concept: the only way to durable bytes. Index and store code names places by Offset
+// and goes through these verbs, so every access can be counted here (and, later, recorded or cut
+// short).
 //
 // One *access* is one bucket row or one record, whatever its bytes: that is what a spread-out GPU
 // access to host memory costs. Ordering between a batch's two phases is the launcher's order();
@@ -10,13 +11,14 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "exec/bits.hpp"
-#include "exec/traps.hpp"
 
 namespace perdure::pm {
 
-/// Of one warp in one launch, or of one chunk of it, so 32 bits are enough: a GPU keeps them in registers.
+/// Of one warp in one launch, or of one chunk of it, so 32 bits are enough: a GPU keeps them in
+/// registers.
 struct Tally {
   std::uint32_t reads = 0;
   std::uint32_t writes = 0;
@@ -35,9 +37,11 @@ class Memory {
     return warp.rows(groups, slots, [&](std::uint32_t g) { return word(row_of(g)); });
   }
 
-  /// The same where near(g) may know a copy of the row in the machine's own memory, or null: those are no access.
+  /// The same where near(g) may know a copy of the row in the machine's own memory, or null: those
+  /// are no access.
   template <class W, class RowOf, class Near>
-  PERDURE_FN auto rows_or_copies(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of, Near near) {
+  PERDURE_FN auto rows_or_copies(W& warp, std::uint32_t groups, std::uint32_t slots, RowOf row_of,
+                                 Near near) {
     for (std::uint32_t g = 0; g < groups; ++g) tally_.reads += near(g) == nullptr;
     return warp.rows(groups, slots, [&](std::uint32_t g) {
       std::uint64_t const* const copy = near(g);
@@ -74,7 +78,7 @@ class Memory {
     ++tally_.writes;
     warp.elect([&] {
       W::store(word(at), value);
-      exec::passes(exec::TrapPoint::word);
+      fault::passes(fault::TrapPoint::word);
       return std::uint64_t{0};
     });
   }
@@ -86,7 +90,7 @@ class Memory {
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
       W::store(word(at(lane)), value(lane));
-      exec::passes(exec::TrapPoint::word);
+      fault::passes(fault::TrapPoint::word);
     });
   }
 
@@ -106,7 +110,7 @@ class Memory {
     ++tally_.writes;
     return warp.elect([&] {
       std::uint64_t const before = W::cas(word(at), expected, desired);
-      exec::passes(exec::TrapPoint::word);
+      fault::passes(fault::TrapPoint::word);
       return before;
     });
   }
@@ -125,7 +129,7 @@ class Memory {
   /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.
   PERDURE_FN std::byte* write(Offset at) {
     ++tally_.writes;
-    exec::warp_passes(exec::TrapPoint::record);
+    fault::warp_passes(fault::TrapPoint::record);
     return base_ + at.bytes;
   }
 
@@ -134,20 +138,22 @@ class Memory {
   /// An access for each lane of the mask.
   PERDURE_FN void write_each(std::uint32_t mask) {
     tally_.writes += exec::popcount(mask);
-    if (mask != 0) exec::warp_passes(exec::TrapPoint::record);
+    if (mask != 0) fault::warp_passes(fault::TrapPoint::record);
   }
 
   template <class W>
   PERDURE_FN void order(W& warp) {
     ++tally_.orders;
-    exec::warp_passes(exec::TrapPoint::ordering);
+    fault::warp_passes(fault::TrapPoint::ordering);
     warp.fence();
   }
 
   PERDURE_FN Tally const& tally() const { return tally_; }
 
  private:
-  PERDURE_FN std::uint64_t* word(Offset at) const { return reinterpret_cast<std::uint64_t*>(base_ + at.bytes); }
+  PERDURE_FN std::uint64_t* word(Offset at) const {
+    return reinterpret_cast<std::uint64_t*>(base_ + at.bytes);
+  }
 
   std::byte* base_ = nullptr;
   Tally tally_;

@@ -19,16 +19,19 @@ constexpr std::string_view kPartial = ".perdure-partial";
 constexpr std::uint32_t kOwnerMode = 0600;
 constexpr std::uint32_t kModeBits = 0777;
 
-std::string name(std::string_view what, std::string const& path) { return std::string(what) + " " + path; }
+std::string name(std::string_view what, std::string const& path) {
+  return std::string(what) + " " + path;
+}
 
 Status system_failed(std::string const& named, int error) {
   switch (error) {
     case ENOENT: return {Code::not_found, named + ": no such file or directory"};
     case ENOTDIR: return {Code::invalid_argument, named + ": part of its path is not a directory"};
     case EACCES:
-      return {Code::io_error, named +
-                                  ": permission denied; ask the owner of the file, or of its directory, for rights "
-                                  "(chmod, chown)"};
+      return {Code::io_error,
+              named +
+                  ": permission denied; ask the owner of the file, or of its directory, for rights "
+                  "(chmod, chown)"};
     case ENOSPC:
     case EDQUOT: return {Code::no_space, named + ": its file system is full"};
     case EWOULDBLOCK: return {Code::busy, named + " is open elsewhere; close it there first"};
@@ -37,14 +40,16 @@ Status system_failed(std::string const& named, int error) {
 }
 
 Status no_regular_file(std::string const& named, mode_t mode) {
-  char const* const kind = S_ISLNK(mode)    ? "a symbolic link, which is not followed: name the file that it leads to"
-                           : S_ISDIR(mode)  ? "a directory"
-                           : S_ISFIFO(mode) ? "a FIFO"
-                           : S_ISSOCK(mode) ? "a socket"
-                           : S_ISCHR(mode)  ? "a character device"
-                           : S_ISBLK(mode)  ? "a block device"
-                                            : "no regular file";
-  return {Code::invalid_argument, named + " is " + kind + (S_ISLNK(mode) ? "" : "; name a regular file")};
+  char const* const kind =
+      S_ISLNK(mode)    ? "a symbolic link, which is not followed: name the file that it leads to"
+      : S_ISDIR(mode)  ? "a directory"
+      : S_ISFIFO(mode) ? "a FIFO"
+      : S_ISSOCK(mode) ? "a socket"
+      : S_ISCHR(mode)  ? "a character device"
+      : S_ISBLK(mode)  ? "a block device"
+                       : "no regular file";
+  return {Code::invalid_argument,
+          named + " is " + kind + (S_ISLNK(mode) ? "" : "; name a regular file")};
 }
 
 Status check_path(std::string_view what, std::string const& path) {
@@ -59,7 +64,8 @@ Status check_mode(std::string const& named, std::uint32_t mode) {
   char text[16];
   std::snprintf(text, sizeof text, "0%o", mode);
   return {Code::invalid_argument,
-          named + ": mode " + text + ": choose permission bits up to 0777 with which the owner may read and write"};
+          named + ": mode " + text +
+              ": choose permission bits up to 0777 with which the owner may read and write"};
 }
 
 /// Looked at first, then opened: what came in between is refused after all, and cannot block.
@@ -75,20 +81,24 @@ Result<Fd> open_regular(std::string const& named, std::string const& path, bool 
   if (!S_ISREG(st.st_mode)) return no_regular_file(named, st.st_mode);
   // Of a regular file io_uring would take it for a wish not to wait for the disk.
   int const now = ::fcntl(fd.get(), F_GETFL);
-  if (now < 0 || ::fcntl(fd.get(), F_SETFL, now & ~O_NONBLOCK) != 0) return system_failed(named, errno);
+  if (now < 0 || ::fcntl(fd.get(), F_SETFL, now & ~O_NONBLOCK) != 0)
+    return system_failed(named, errno);
   return fd;
 }
 
 Status take_lock(std::string const& named, int fd, Lock lock) {
   if (lock == Lock::none) return {};
   if (::flock(fd, (lock == Lock::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
-  if (errno != EWOULDBLOCK) return {Code::io_error, named + ": cannot lock it: " + std::strerror(errno)};
-  return {Code::busy, named + (lock == Lock::shared ? " is open for writing elsewhere; close it there first"
-                                                    : " is open elsewhere; close it there, or open both read-only")};
+  if (errno != EWOULDBLOCK)
+    return {Code::io_error, named + ": cannot lock it: " + std::strerror(errno)};
+  return {Code::busy, named + (lock == Lock::shared
+                                   ? " is open for writing elsewhere; close it there first"
+                                   : " is open elsewhere; close it there, or open both read-only")};
 }
 
 Status made_elsewhere(std::string const& named) {
-  return {Code::busy, named + " is being made elsewhere at this moment; try again later, or name another"};
+  return {Code::busy,
+          named + " is being made elsewhere at this moment; try again later, or name another"};
 }
 
 /// What a crash left of a file that was being made. One that is locked is somebody's.
@@ -113,20 +123,23 @@ Result<Fd> make_partial(std::string const& named, std::string const& partial, st
       bool const ours = locked.ok() && id_of(partial) == id_of(fd.get());
       return ours ? Result<Fd>(std::move(fd)) : made_elsewhere(named);
     }
-    if (errno == ENOENT) return Status{Code::not_found, named + ": no such directory; make it first"};
+    if (errno == ENOENT)
+      return Status{Code::not_found, named + ": no such directory; make it first"};
     if (errno != EEXIST) return system_failed(named, errno);
     if (Status s = remove_abandoned(named, partial); !s.ok()) return s;
   }
   return made_elsewhere(named);
 }
 
-/// Owner, group and mode of the file that is replaced. Where its group cannot be had, that group's rights go, too.
+/// Owner, group and mode of the file that is replaced. Where its group cannot be had, that group's
+/// rights go, too.
 Status keep_rights(std::string const& named, int fd, int replaced) {
   struct stat old{}, now{};
   if (::fstat(replaced, &old) != 0 || ::fstat(fd, &now) != 0) return system_failed(named, errno);
   std::uint32_t mode = old.st_mode & kModeBits;
   bool const other = now.st_uid != old.st_uid || now.st_gid != old.st_gid;
-  if (other && ::fchown(fd, old.st_uid, old.st_gid) != 0 && ::fchown(fd, static_cast<uid_t>(-1), old.st_gid) != 0)
+  if (other && ::fchown(fd, old.st_uid, old.st_gid) != 0 &&
+      ::fchown(fd, static_cast<uid_t>(-1), old.st_gid) != 0)
     mode &= ~070u;
   return ::fchmod(fd, mode) == 0 ? Status{} : system_failed(named, errno);
 }
@@ -163,8 +176,8 @@ std::uint32_t mode_of(int fd) {
   return ::fstat(fd, &st) == 0 ? st.st_mode & kModeBits : kOwnerMode;
 }
 
-std::function<Status(int)> only_replaces(std::string named, std::string kind, std::string_view magic, bool forceable,
-                                         bool or_empty) {
+std::function<Status(int)> only_replaces(std::string named, std::string kind,
+                                         std::string_view magic, bool forceable, bool or_empty) {
   return [=, wanted = std::string(magic)](int fd) -> Status {
     std::string found(wanted.size(), '\0');
     ssize_t const n = ::pread(fd, found.data(), found.size(), 0);
@@ -199,11 +212,13 @@ Result<std::pair<Fd, NewFile>> NewFile::make(std::string_view what, std::string 
   file.partial_ = partial_name(path);
   // What has such a name gives way, when nobody has it open, to a file that is made.
   if (path.ends_with(kPartial))
-    return Status{Code::invalid_argument, file.named() + ": names that end in " + std::string(kPartial) +
+    return Status{Code::invalid_argument, file.named() + ": names that end in " +
+                                              std::string(kPartial) +
                                               " are those of unfinished files; name another file"};
   if (Status s = check_mode(file.named(), options.mode); !s.ok()) return s;
   if (Status s = file.take_replaced(options); !s.ok()) return s;
-  auto fd = make_partial(file.named(), file.partial_, options.mode != 0 ? options.mode : kOwnerMode);
+  auto fd =
+      make_partial(file.named(), file.partial_, options.mode != 0 ? options.mode : kOwnerMode);
   if (!fd.ok()) return fd.status();
   file.id_ = id_of(fd->get());
   file.process_ = this_process();
@@ -217,14 +232,15 @@ Result<std::pair<Fd, NewFile>> NewFile::make(std::string_view what, std::string 
   return std::pair<Fd, NewFile>(std::move(*fd), std::move(file));
 }
 
-/// Opens and locks what is there, if it may be replaced. Asked before it is locked, too: that a file is none of ours
-/// says more than that it is in use.
+/// Opens and locks what is there, if it may be replaced. Asked before it is locked, too: that a
+/// file is none of ours says more than that it is in use.
 Status NewFile::take_replaced(MakeOptions const& options) {
   struct stat st{};
   if (::lstat(path_.c_str(), &st) != 0) return {};
   if (!S_ISREG(st.st_mode)) return no_regular_file(named(), st.st_mode);
   if (!options.overwrite && !options.force)
-    return {Code::already_exists, named() + " exists already; name another file, or pass overwrite"};
+    return {Code::already_exists,
+            named() + " exists already; name another file, or pass overwrite"};
   for (Lock const lock : {Lock::none, Lock::exclusive}) {
     auto there = open_file(what_, path_, true, lock);
     if (there.status().code() == Code::not_found) return {};
@@ -287,7 +303,8 @@ Status NewFile::take_free_name() {
   return error == 0 ? Status{} : system_failed(named(), error);
 }
 
-/// The two change names, so that what comes out can be looked at: if it is not what was locked, they change back.
+/// The two change names, so that what comes out can be looked at: if it is not what was locked,
+/// they change back.
 Status NewFile::take_name_of_replaced() {
   std::string const& partial = partial_;
   int const error = rename_with(partial, path_, RENAME_EXCHANGE);
@@ -301,12 +318,14 @@ Status NewFile::take_name_of_replaced() {
     ::unlink(partial.c_str());
     return {};
   }
-  if (int const back = rename_with(partial, path_, RENAME_EXCHANGE); back != 0) return system_failed(named(), back);
+  if (int const back = rename_with(partial, path_, RENAME_EXCHANGE); back != 0)
+    return system_failed(named(), back);
   return came_between();
 }
 
 Status NewFile::came_between() const {
-  return {Code::busy, named() + " was made or replaced by others in the meantime, and is left as they made it"};
+  return {Code::busy,
+          named() + " was made or replaced by others in the meantime, and is left as they made it"};
 }
 
 }  // namespace perdure::pm

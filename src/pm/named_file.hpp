@@ -1,13 +1,17 @@
 // Files under names that others know too: how one is opened, made, locked and replaced.
 //
 // Invariants:
-//  1. Only a regular file is opened, and no symbolic link is followed in the last component of its path. What else is
+//  1. Only a regular file is opened, and no symbolic link is followed in the last component of its
+//  path. What else is
 //     there is refused unopened, so that no FIFO blocks and no device notices.
-//  2. A lock that is held is one on the file that has the name: whoever locked a file that had just been replaced lets
+//  2. A lock that is held is one on the file that has the name: whoever locked a file that had just
+//  been replaced lets
 //     go of it and opens its successor.
-//  3. A new file stands beside its path, locked, until keep(). So the second of two makers of one path is told at once,
+//  3. A new file stands beside its path, locked, until keep(). So the second of two makers of one
+//  path is told at once,
 //     and what a crash left behind is known by nobody's having it locked.
-//  4. keep() replaces the file that was there, and locked, when the new one was begun, or nothing; never one that has
+//  4. keep() replaces the file that was there, and locked, when the new one was begun, or nothing;
+//  never one that has
 //     come to that name since.
 #pragma once
 
@@ -23,7 +27,8 @@
 
 namespace perdure::pm {
 
-/// A file descriptor of open_file(), which no child that is forked shares (base/process.hpp); closed when it goes.
+/// A file descriptor of open_file(), which no child that is forked shares (base/process.hpp);
+/// closed when it goes.
 class Fd {
  public:
   Fd() = default;
@@ -41,7 +46,8 @@ class Fd {
 
 enum class Lock : std::uint8_t { none, shared, exclusive };
 
-/// Opens the file for reading, or for `writing` too. `what` it is to the caller begins every message: "pool", "file".
+/// Opens the file for reading, or for `writing` too. `what` it is to the caller begins every
+/// message: "pool", "file".
 Result<Fd> open_file(std::string_view what, std::string const& path, bool writing, Lock lock);
 
 /// What a file is, whatever it is called.
@@ -58,18 +64,22 @@ struct FileId {
 
 /// How a file is made.
 struct MakeOptions {
-  bool overwrite = false;  // replace the file that is there, if `may_replace` has nothing against it
+  // replace the file that is there, if `may_replace` has nothing against it
+  bool overwrite = false;
   bool force = false;  // replace whatever file is there
-  /// Permission bits, at least 0600, less those that the umask takes away. 0: those of the file that is replaced, as
-  /// they are; of another one 0600.
+  /// Permission bits, at least 0600, less those that the umask takes away. 0: those of the file
+  /// that is replaced, as they are; of another one 0600.
   std::uint32_t mode = 0;
-  std::function<Status(int fd)> may_replace = {};  // asked of what is there, locked; none: any file may go
+  // asked of what is there, locked; none: any file may go
+  std::function<Status(int fd)> may_replace = {};
 };
 
-/// For `may_replace`: files that begin with these bytes, which files of that kind do, and where `or_empty` those that
-/// hold nothing. `forceable`: whether the caller has a `force` to name as the way out.
-[[nodiscard]] std::function<Status(int fd)> only_replaces(std::string named, std::string kind, std::string_view magic,
-                                                          bool forceable, bool or_empty = false);
+/// For `may_replace`: files that begin with these bytes, which files of that kind do, and where
+/// `or_empty` those that hold nothing. `forceable`: whether the caller has a `force` to name as the
+/// way out.
+[[nodiscard]] std::function<Status(int fd)> only_replaces(std::string named, std::string kind,
+                                                          std::string_view magic, bool forceable,
+                                                          bool or_empty = false);
 
 /// The name that a file has until it is kept.
 [[nodiscard]] std::string partial_name(std::string const& path);
@@ -99,8 +109,8 @@ class NewFile {
   void drop();
 
   std::string what_, path_;
-  std::string
-      partial_;  // the name that it has until it is kept; had before it is made, for it goes without memory, too
+  std::string partial_;  // the name that it has until it is kept; had before it is made, for it
+                         // goes without memory, too
   FileId id_;
   std::uint64_t process_ = 0;  // that makes it
   Fd replaced_;  // locked

@@ -13,8 +13,8 @@
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
-#include "base/mutants.hpp"
-#include "pm/watch.hpp"
+#include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -33,15 +33,17 @@ std::array<std::uint8_t, 16> random_id() {
 }
 
 Status corrupt(std::string const& path, std::string const& what) {
-  return {Code::corrupt, "pool " + path + ": " + what + "; nothing was changed: restore it from a copy or an export"};
+  return {Code::corrupt, "pool " + path + ": " + what +
+                             "; nothing was changed: restore it from a copy or an export"};
 }
 
 Status not_a_pool(std::string const& path) {
-  return {Code::corrupt,
-          "pool " + path +
-              ": not a Perdure pool, for it does not begin like one; nothing was changed: name the pool's own file "
-              "(uncompress it, or restore a snapshot, first), or make a pool whose creation was cut short again, with "
-              "force"};
+  return {Code::corrupt, "pool " + path +
+                             ": not a Perdure pool, for it does not begin like one; nothing was "
+                             "changed: name the pool's own file "
+                             "(uncompress it, or restore a snapshot, first), or make a pool whose "
+                             "creation was cut short again, with "
+                             "force"};
 }
 
 /// Before it is mapped: another file is told from a pool that was cut short, however short it is.
@@ -51,16 +53,18 @@ Status begins_like_a_pool(std::string const& path, int fd, std::uint64_t bytes) 
   if (n < 0) return {Code::io_error, "pool " + path + ": cannot read it: " + std::strerror(errno)};
   if (!std::equal(first.begin(), first.begin() + n, kPoolMagic.begin())) return not_a_pool(path);
   if (bytes < kHeadBytes)
-    return corrupt(path, "truncated: " + std::to_string(bytes) + " bytes are left, its head alone has " +
-                             std::to_string(kHeadBytes));
+    return corrupt(path, "truncated: " + std::to_string(bytes) +
+                             " bytes are left, its head alone has " + std::to_string(kHeadBytes));
   if (bytes % 4096 != 0)
-    return corrupt(path, "truncated: " + std::to_string(bytes) + " bytes are left, which are no whole pages of 4096");
+    return corrupt(path, "truncated: " + std::to_string(bytes) +
+                             " bytes are left, which are no whole pages of 4096");
   return {};
 }
 
 MakeOptions pool_file(std::string const& path, MakeOptions make) {
   if (!make.may_replace)
-    make.may_replace = only_replaces("pool " + path, "Perdure pool", {kPoolMagic.data(), kPoolMagic.size()}, true);
+    make.may_replace =
+        only_replaces("pool " + path, "Perdure pool", {kPoolMagic.data(), kPoolMagic.size()}, true);
   return make;
 }
 
@@ -68,7 +72,8 @@ MakeOptions pool_file(std::string const& path, MakeOptions make) {
 bool has_sane_type(PoolHeader const& h) {
   constexpr std::uint8_t kLastKind = 6;
   bool sane = h.value_kind <= kLastKind && h.value_rank <= std::size(h.extents) &&
-              (h.value_kind == 0) == (h.element_bytes == 0) && (h.value_kind != 0 || h.value_rank == 0);
+              (h.value_kind == 0) == (h.element_bytes == 0) &&
+              (h.value_kind != 0 || h.value_rank == 0);
   std::uint64_t bytes = h.element_bytes;
   for (std::size_t i = 0; i < std::size(h.extents); ++i) {
     std::uint32_t const extent = h.extents[i];
@@ -80,13 +85,14 @@ bool has_sane_type(PoolHeader const& h) {
 
 }  // namespace
 
-Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks, MakeOptions const& make,
-                          MapOptions const& options) {
+Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
+                          MakeOptions const& make, MapOptions const& options) {
   PERDURE_ASSERT(superblocks > 0 && std::has_single_bit(shape.superblock_bytes));
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
-    return Status{Code::no_space, "pool " + path + ": max_bytes " + std::to_string(shape.max_bytes) +
-                                      " is less than the " + std::to_string(bytes) + " bytes it needs to begin with"};
+    return Status{Code::no_space, "pool " + path + ": max_bytes " +
+                                      std::to_string(shape.max_bytes) + " is less than the " +
+                                      std::to_string(bytes) + " bytes it needs to begin with"};
   }
   auto mapping = Mapping::create(path, bytes, shape.max_bytes, pool_file(path, make), options);
   if (!mapping) return mapping.status();
@@ -109,8 +115,11 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 }
 
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
-  auto const check = [&](int fd, std::uint64_t bytes) { return begins_like_a_pool(path, fd, bytes); };
-  auto mapping = options.live ? Mapping::copy_live(path, options, check) : Mapping::open(path, options, check);
+  auto const check = [&](int fd, std::uint64_t bytes) {
+    return begins_like_a_pool(path, fd, bytes);
+  };
+  auto mapping =
+      options.live ? Mapping::copy_live(path, options, check) : Mapping::open(path, options, check);
   if (!mapping) return mapping.status();
   return of(path, std::move(*mapping));
 }
@@ -120,7 +129,8 @@ Result<PoolHeader> Pool::header_of(std::string const& path) {
   if (!file) return file.status();
   PoolHeader header{};
   if (Status s = begins_like_a_pool(path, file->get(), kHeadBytes); !s.ok()) return s;
-  if (::pread(file->get(), &header, sizeof header, kHeaderOffset) != static_cast<ssize_t>(sizeof header))
+  if (::pread(file->get(), &header, sizeof header, kHeaderOffset) !=
+      static_cast<ssize_t>(sizeof header))
     return corrupt(path, "its header cannot be read");
   return header;
 }
@@ -131,9 +141,11 @@ Result<Pool> Pool::of(std::string const& path, Mapping mapping) {
   return pool;
 }
 
-Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes, MakeOptions const& make,
-                               MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill) {
-  if (bytes < kHeadBytes) return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
+Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes,
+                               MakeOptions const& make, MapOptions const& options,
+                               std::function<Status(std::span<std::byte>)> const& fill) {
+  if (bytes < kHeadBytes)
+    return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
   auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
   if (Status s = fill({mapping->data(), bytes}); !s.ok()) return s;
@@ -186,23 +198,30 @@ Status Pool::check_header(std::string const& path) {
   read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
   if (header_.magic != kPoolMagic) return not_a_pool(path);
   if (header_.format_version != kFormatVersion && header_.format_version != kDashFormatVersion) {
-    return {Code::corrupt, "pool " + path + " has format version " + std::to_string(header_.format_version) +
-                               "; this build reads versions " + std::to_string(kFormatVersion) + " and " +
-                               std::to_string(kDashFormatVersion) + ": export it with the build that made it"};
+    return {Code::corrupt,
+            "pool " + path + " has format version " + std::to_string(header_.format_version) +
+                "; this build reads versions " + std::to_string(kFormatVersion) + " and " +
+                std::to_string(kDashFormatVersion) + ": export it with the build that made it"};
   }
-  if (header_.crc != checksum(header_)) return corrupt(path, "the header's checksum does not match");
+  if (header_.crc != checksum(header_))
+    return corrupt(path, "the header's checksum does not match");
   if (header_.hash_id != kHashId)
-    return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) + ", which this build lacks");
-  bool const sane = header_.superblock_bytes >= kMinSuperblock && header_.superblock_bytes <= kMaxSuperblock &&
-                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 && header_.levels >= 1 &&
-                    header_.hashes >= 1 && header_.slots >= 1 &&
+    return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) +
+                             ", which this build lacks");
+  bool const sane = header_.superblock_bytes >= kMinSuperblock &&
+                    header_.superblock_bytes <= kMaxSuperblock &&
+                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 &&
+                    header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&
                     header_.levels * header_.hashes * header_.slots <= 32 &&
                     (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 2 &&
-                    (header_.index == 0) == (header_.format_version == kFormatVersion) && header_.max_key_bytes >= 1 &&
-                    header_.layout <= 1 && (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
+                    (header_.index == 0) == (header_.format_version == kFormatVersion) &&
+                    header_.max_key_bytes >= 1 && header_.layout <= 1 &&
+                    (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
-                    std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <= header_.superblock_bytes / 4;
-  if (!sane || !has_sane_type(header_)) return corrupt(path, "the header describes an impossible pool");
+                    std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <=
+                        header_.superblock_bytes / 4;
+  if (!sane || !has_sane_type(header_))
+    return corrupt(path, "the header describes an impossible pool");
   return {};
 }
 
@@ -212,14 +231,15 @@ Status Pool::check_root(std::string const& path) {
   for (int i = 0; i < 2; ++i) {
     read_bytes(&copies[i], base() + kRootOffset[i], sizeof(Root));
     valid[i] = copies[i].crc == checksum(copies[i]) && copies[i].sequence != 0;
-    if (mutated(Mutant::root_checksum_ignored)) valid[i] = copies[i].sequence != 0;
+    if (mutated("root_checksum_ignored")) valid[i] = copies[i].sequence != 0;
   }
   if (!valid[0] && !valid[1]) return corrupt(path, "neither copy of the root has a valid checksum");
   int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
-  root_ = copies[mutated(Mutant::older_root_wins) && valid[1 - newest] ? 1 - newest : newest];
+  root_ = copies[mutated("older_root_wins") && valid[1 - newest] ? 1 - newest : newest];
   std::uint64_t const held = bytes() / superblock_bytes();
   if (root_.superblocks == 0 || root_.superblocks > held) {
-    return corrupt(path, "truncated: the file has " + std::to_string(bytes()) + " bytes, the root counts on " +
+    return corrupt(path, "truncated: the file has " + std::to_string(bytes()) +
+                             " bytes, the root counts on " +
                              std::to_string(root_.superblocks * superblock_bytes()));
   }
   if (root_.levels > kMaxLevels || root_.retiring > 1 || root_.levels != header_.levels)
@@ -233,14 +253,17 @@ void Pool::publish_root(Root next) {
   PERDURE_ASSERT(next.superblocks > 0 && next.superblocks * superblock_bytes() <= bytes());
   PERDURE_ASSERT(next.superblocks >= root_.superblocks);  // a pool never shrinks
   PERDURE_ASSERT(next.levels <= kMaxLevels && next.retiring <= 1);
-  if (!mutated(Mutant::no_order_before_root)) order();
+  if (!mutated("no_order_before_root")) order();
   // Into both copies, one after the other: a crash spoils one at most, and afterwards neither is
   // out of date, so that a bit lost in one later brings no old levels back.
-  for (int copy = mutated(Mutant::root_in_one_copy) ? 1 : 0; copy < 2; ++copy) {
+  for (int copy = mutated("root_in_one_copy") ? 1 : 0; copy < 2; ++copy) {
     next.sequence = root_.sequence + 1;
     next.crc = checksum(next);
-    write_bytes(base() + kRootOffset[mutated(Mutant::root_in_same_place) ? 0 : next.sequence % 2], &next, sizeof next);
-    if (!mutated(copy == 0 ? Mutant::no_order_between_roots : Mutant::order_after_second_root_skipped)) order();
+    write_bytes(base() + kRootOffset[mutated("root_in_same_place") ? 0 : next.sequence % 2], &next,
+                sizeof next);
+    if (copy == 0 ? !mutated("no_order_between_roots")
+                  : !mutated("order_after_second_root_skipped"))
+      order();
     root_ = next;
   }
 }
@@ -270,8 +293,8 @@ Result<std::optional<ClosingNote>> Pool::closing_note() const {
   ClosingNote const none{};
   if (std::memcmp(&note, &none, sizeof note) == 0) return std::optional<ClosingNote>{};
   if (note.crc != checksum(note) || note.magic != kClosingMagic)
-    return Status{Code::corrupt,
-                  "the note of its last close, at byte " + std::to_string(kClosingNoteOffset) + ", is damaged"};
+    return Status{Code::corrupt, "the note of its last close, at byte " +
+                                     std::to_string(kClosingNoteOffset) + ", is damaged"};
   bool const ours = note.sequence == root_.sequence || note.sequence == root_.sequence + 1;
   return ours ? std::optional(note) : std::nullopt;
 }
@@ -281,7 +304,7 @@ void Pool::find_owners() {
   auto owners = std::exchange(find_owners_, {});
   try {
     for (auto const& find : owners)
-      if (!mutated(Mutant::owners_forgotten)) find();
+      if (!mutated("owners_forgotten")) find();
   } catch (...) {  // what nobody has claimed yet is not free for that
     find_owners_ = std::move(owners);
     throw;
@@ -300,11 +323,13 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
   std::uint64_t at = first_free_;
   for (; at < in_use_.size() && run < superblocks; ++at) run = in_use_[at] ? 0 : run + 1;
   if (run < superblocks) {
-    // Grow by an eighth at least, so that steady inserts grow the file a logarithmic number of times.
+    // Grow by an eighth at least, so that steady inserts grow the file a logarithmic number of
+    // times.
     std::uint64_t const missing = superblocks - run;
     std::uint64_t const eager = std::max(missing, in_use_.size() / 8);
     Status s = mapping_.grow((in_use_.size() + eager) * superblock_bytes());
-    if (!s.ok() && eager > missing) s = mapping_.grow((in_use_.size() + missing) * superblock_bytes());
+    if (!s.ok() && eager > missing)
+      s = mapping_.grow((in_use_.size() + missing) * superblock_bytes());
     if (!s.ok()) return s;
     in_use_.resize(mapping_.size() / superblock_bytes(), false);
     Root next = root_;
@@ -313,8 +338,10 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
     at += missing;
   }
   std::uint64_t const first = at - superblocks;
-  PERDURE_ASSERT(first > 0 && at <= in_use_.size());  // the first superblock holds the pool's own head
-  PERDURE_ASSERT(!kCostlyAssertions || is_free_run(Offset{first * superblock_bytes()}, superblocks));
+  PERDURE_ASSERT(first > 0 &&
+                 at <= in_use_.size());  // the first superblock holds the pool's own head
+  PERDURE_ASSERT(!kCostlyAssertions ||
+                 is_free_run(Offset{first * superblock_bytes()}, superblocks));
   for (std::uint64_t i = first; i < at; ++i) in_use_[i] = true;
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
   return Offset{first * superblock_bytes()};
@@ -339,7 +366,8 @@ void Pool::claim_run(Offset first, std::uint64_t superblocks) {
 
 bool Pool::is_free_run(Offset first, std::uint64_t superblocks) const {
   std::uint64_t const begin = first.bytes / superblock_bytes();
-  if (first.bytes % superblock_bytes() != 0 || begin >= in_use_.size() || superblocks > in_use_.size() - begin)
+  if (first.bytes % superblock_bytes() != 0 || begin >= in_use_.size() ||
+      superblocks > in_use_.size() - begin)
     return false;
   for (std::uint64_t i = begin; i < begin + superblocks; ++i) {
     if (in_use_[i]) return false;

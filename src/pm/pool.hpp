@@ -1,7 +1,7 @@
-// A pool: a mapped file with its header, its root, and its superblocks. Invariants: the header never
-// changes; the root changes as a whole; a superblock belongs to the index (named by the root), to the
-// heap (it says so itself), or to nobody, and which of them is volatile knowledge rebuilt at open, or later: nothing is
-// taken before it is known.
+// A pool: a mapped file with its header, its root, and its superblocks. Invariants: the header
+// never changes; the root changes as a whole; a superblock belongs to the index (named by the
+// root), to the heap (it says so itself), or to nobody, and which of them is volatile knowledge
+// rebuilt at open, or later: nothing is taken before it is known.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 #include "base/offset.hpp"
 #include "perdure/status.h"
-#include "pm/format.hpp"
 #include "pm/mapping.hpp"
+#include "pm/pool_format.hpp"
 
 namespace perdure::pm {
 
 class Pool {
  public:
   /// `shape` carries the caller's fields; magic, version, id, time and checksum are filled in here.
-  /// What is there is replaced only if it is a pool, of whatever version, unless `make` says otherwise.
+  /// What is there is replaced only if it is a pool, of whatever version, unless `make` says
+  /// otherwise.
   static Result<Pool> create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
                              MakeOptions const& make, MapOptions const& options);
   /// Checks header, root and size; refuses what it does not understand.
@@ -35,12 +36,15 @@ class Pool {
   static Result<Pool> of(std::string const& path, Mapping mapping);
 
   /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
-  static Result<Pool> create_from(std::string const& path, std::uint64_t bytes, MakeOptions const& make,
-                                  MapOptions const& options, std::function<Status(std::span<std::byte>)> const& fill);
-  /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it when index
-  /// and undo log have claimed their runs, in which keys may look like superblocks, and before the heap is recovered.
+  static Result<Pool> create_from(std::string const& path, std::uint64_t bytes,
+                                  MakeOptions const& make, MapOptions const& options,
+                                  std::function<Status(std::span<std::byte>)> const& fill);
+  /// Makes such a pool one of its own: a new id in the header and in all heap superblocks. Call it
+  /// when index and undo log have claimed their runs, in which keys may look like superblocks, and
+  /// before the heap is recovered.
   void take_identity(std::uint8_t durability);
-  /// The first blocks of the file, up to kHeadBytes, as an orderly close with this note would leave them now.
+  /// The first blocks of the file, up to kHeadBytes, as an orderly close with this note would leave
+  /// them now.
   [[nodiscard]] std::vector<std::byte> closed_head(std::optional<ClosingNote> note) const;
 
   /// Gives a created pool its name, in place of any it replaces; before that, closing removes it.
@@ -54,7 +58,9 @@ class Pool {
   [[nodiscard]] std::byte* base() const { return mapping_.data(); }
   [[nodiscard]] std::uint64_t bytes() const { return mapping_.size(); }
   /// Its addresses, those that it can grow into among them.
-  [[nodiscard]] std::span<std::byte const> addresses() const { return {mapping_.data(), mapping_.reserved()}; }
+  [[nodiscard]] std::span<std::byte const> addresses() const {
+    return {mapping_.data(), mapping_.reserved()};
+  }
   [[nodiscard]] Medium medium() const { return mapping_.medium(); }
   [[nodiscard]] bool read_only() const { return mapping_.read_only(); }
   /// From here on it is as if it had been opened read-only.
@@ -63,17 +69,20 @@ class Pool {
   [[nodiscard]] std::uint64_t superblocks() const { return in_use_.size(); }
   [[nodiscard]] std::uint64_t superblocks_in_use();
 
-  /// Makes `next` the root, durably and as a whole, in both copies: an ordering point before and after each.
+  /// Makes `next` the root, durably and as a whole, in both copies: an ordering point before and
+  /// after each.
   void publish_root(Root next);
-  /// Marks the pool as closed in order. The caller's fields of `note` say what the next opening is to find; without
-  /// one it has nothing to compare.
+  /// Marks the pool as closed in order. The caller's fields of `note` say what the next opening is
+  /// to find; without one it has nothing to compare.
   void publish_clean(std::optional<ClosingNote> note);
-  /// Of a pool that was closed in order: what that close noted, if it noted anything. Code::corrupt: that is damaged.
+  /// Of a pool that was closed in order: what that close noted, if it noted anything.
+  /// Code::corrupt: that is damaged.
   [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const;
 
-  /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it is called when the
-  /// answer is first wanted: by what follows, save claim_run() and is_free(_run)(), and whoever calls find_owners().
-  /// Several are called in the order in which they came. What `find` refers to is there until then.
+  /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it
+  /// is called when the answer is first wanted: by what follows, save claim_run() and
+  /// is_free(_run)(), and whoever calls find_owners(). Several are called in the order in which
+  /// they came. What `find` refers to is there until then.
   void find_owners_later(std::function<void()> find) { find_owners_.push_back(std::move(find)); }
   void find_owners();
 
@@ -82,8 +91,11 @@ class Pool {
   void give_run(Offset first, std::uint64_t superblocks);
   /// Recovery: this run is in use.
   void claim_run(Offset first, std::uint64_t superblocks);
-  [[nodiscard]] bool is_free(Offset superblock) const { return !in_use_[superblock.bytes / superblock_bytes()]; }
-  /// Whether what a damaged word may name is a run of the pool's superblocks, and all of them are free.
+  [[nodiscard]] bool is_free(Offset superblock) const {
+    return !in_use_[superblock.bytes / superblock_bytes()];
+  }
+  /// Whether what a damaged word may name is a run of the pool's superblocks, and all of them are
+  /// free.
   [[nodiscard]] bool is_free_run(Offset first, std::uint64_t superblocks) const;
 
  private:

@@ -1,5 +1,6 @@
-// Records: how one is read, checked and written whole, whichever way it lies (record_shape.hpp). Invariant: a
-// record's bytes are written and ordered before the first word that leads to it, and never change while one does.
+// Records: how one is read, checked and written whole, whichever way it lies (record_shape.hpp).
+// Invariant: a record's bytes are written and ordered before the first word that leads to it, and
+// never change while one does.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +8,13 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "exec/bits.hpp"
 #include "exec/crc_tables.hpp"
-#include "pm/format.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
-#include "pm/watch.hpp"
 
 namespace perdure::pm {
 
@@ -39,15 +40,20 @@ PERDURE_FN RecordView view_whole(std::byte const* at, std::uint64_t room) {
   return {header, key, key + header.key_bytes};
 }
 
-PERDURE_FN RecordView view_split(RecordShape const& shape, std::byte const* head, std::byte const* value) {
+PERDURE_FN RecordView view_split(RecordShape const& shape, std::byte const* head,
+                                 std::byte const* value) {
   will_read(head, sizeof(RecordHead) + shape.key_bytes);
   will_read(value, shape.value_bytes);
   RecordHead const front = *reinterpret_cast<RecordHead const*>(head);
-  return {{front.crc, shape.value_bytes, shape.key_bytes, 0, front.sequence}, head + sizeof(RecordHead), value, true};
+  return {{front.crc, shape.value_bytes, shape.key_bytes, 0, front.sequence},
+          head + sizeof(RecordHead),
+          value,
+          true};
 }
 
 /// The record at a place of the pool that is mapped at `base`.
-PERDURE_FN RecordView view_record(std::byte const* base, RecordShape const& shape, Offset at, std::uint64_t room) {
+PERDURE_FN RecordView view_record(std::byte const* base, RecordShape const& shape, Offset at,
+                                  std::uint64_t room) {
   if (shape.split()) return view_split(shape, base + shape.head(at).bytes, base + at.bytes);
   return view_whole(base + at.bytes, room);
 }
@@ -55,7 +61,8 @@ PERDURE_FN RecordView view_record(std::byte const* base, RecordShape const& shap
 inline constexpr std::uint32_t kCrcSkip = sizeof(RecordHeader::crc);
 static_assert(sizeof(RecordHead::crc) == kCrcSkip);
 
-/// What the checksum covers before the key, of a record that stands in memory: it ends where the key begins.
+/// What the checksum covers before the key, of a record that stands in memory: it ends where the
+/// key begins.
 PERDURE_FN std::uint32_t summed_before_key(bool split) {
   return static_cast<std::uint32_t>(split ? sizeof(RecordHead) : sizeof(RecordHeader)) - kCrcSkip;
 }
@@ -146,13 +153,14 @@ PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
   Front const front = front_of<Front>(r.header);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&front);
   std::uint32_t const before = warp.crc32c(0, bytes + kCrcSkip, sizeof front - kCrcSkip);
-  if (mutated(Mutant::record_without_checksum)) return before;
+  if (mutated("record_without_checksum")) return before;
   return warp.crc32c(warp.crc32c(before, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
 }
 
 /// Puts the record together in a CPU's cache, and writes it in one go.
 template <class W>
-PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView const& r, bool streaming) {
+PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView const& r,
+                                bool streaming) {
   alignas(64) std::byte whole[kAssembled];
   std::size_t const front = r.split ? sizeof(RecordHead) : sizeof(RecordHeader);
   std::size_t const bytes = front + r.header.key_bytes + r.header.value_bytes;
@@ -169,19 +177,22 @@ PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView cons
   memcpy(whole, &crc, sizeof crc);
   auto const room = static_cast<std::size_t>(aligned_up(bytes, kRecordAlign));
   for (std::size_t i = bytes; i < room; ++i) whole[i] = std::byte{0};
-  if (!r.split) return streaming ? warp.stream(spot.to, whole, room) : warp.copy(spot.to, whole, room);
+  if (!r.split)
+    return streaming ? warp.stream(spot.to, whole, room) : warp.copy(spot.to, whole, room);
   warp.copy(spot.head, whole, front + r.header.key_bytes);
   auto const value_room = static_cast<std::size_t>(aligned_up(r.header.value_bytes, kRecordAlign));
-  if (streaming && value_room == r.header.value_bytes) return warp.stream(spot.to, value, value_room);
+  if (streaming && value_room == r.header.value_bytes)
+    return warp.stream(spot.to, value, value_room);
   warp.copy(spot.to, value, r.header.value_bytes);
 }
 
 /// Writes the record, whole. A CPU puts a small one together in its cache and writes it in one
-/// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is fetched
-/// only to be overwritten). A GPU sums its parts where they are, for the pool lies across the link, and
-/// its lanes write 16 bytes each, so that few and full packets cross it.
+/// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is
+/// fetched only to be overwritten). A GPU sums its parts where they are, for the pool lies across
+/// the link, and its lanes write 16 bytes each, so that few and full packets cross it.
 template <class W>
-PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r, [[maybe_unused]] bool streaming) {
+PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r,
+                             [[maybe_unused]] bool streaming) {
   r.split = spot.head != nullptr;
   if constexpr (W::kReadsBackCheaply) {
     if (sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes <= kAssembled)
@@ -201,7 +212,8 @@ PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r, [[ma
       });
       return;
     }
-    if (warp.join(spot.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes)) return;
+    if (warp.join(spot.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes))
+      return;
     std::byte* const key = spot.to + sizeof(RecordHeader);
     warp.copy(key, r.key, r.header.key_bytes);
     warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
@@ -219,8 +231,9 @@ struct RecordParts {
   std::byte const* value;
 };
 
-/// Writes a record for each lane of the mask, all with the header's sizes and sequence; `sums` gets the CRC-32C of
-/// their values. A GPU's lanes write all of them as runs of words, so that records side by side fill lines.
+/// Writes a record for each lane of the mask, all with the header's sizes and sequence; `sums` gets
+/// the CRC-32C of their values. A GPU's lanes write all of them as runs of words, so that records
+/// side by side fill lines.
 template <class W>
 PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
                            typename W::template Each<RecordParts> const& parts,
@@ -231,7 +244,8 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
     std::uint32_t const odd = warp.ballot([&](std::uint32_t lane) {
       RecordParts const& p = parts[lane];
       std::uintptr_t const places = place_of(p.spot.to) | place_of(p.spot.head);
-      return (mask >> lane & 1) != 0 && (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
+      return (mask >> lane & 1) != 0 &&
+             (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
     });
     if (even && odd == 0) return join_records(warp, mask, split, header, parts, sums);
   }
@@ -263,11 +277,13 @@ struct FrontParts {
   }
 };
 
-/// write_each() of fronts of one kind, the CRC-32C of all values known; with the values themselves or without.
+/// write_each() of fronts of one kind, the CRC-32C of all values known; with the values themselves
+/// or without.
 template <class Front, class W>
 PERDURE_FN void join_fronts(W& warp, std::uint32_t mask, RecordHeader const& header,
                             typename W::template Each<RecordParts> const& parts,
-                            typename W::template Each<std::uint32_t> const& sums, std::uint32_t value_bytes) {
+                            typename W::template Each<std::uint32_t> const& sums,
+                            std::uint32_t value_bytes) {
   typename W::template Each<FrontParts<Front>> fronts;
   warp.each([&](std::uint32_t lane) {
     if ((mask >> lane & 1) == 0) return;
@@ -275,7 +291,8 @@ PERDURE_FN void join_fronts(W& warp, std::uint32_t mask, RecordHeader const& hea
     Front front = front_of<Front>(header);
     auto const* const bytes = reinterpret_cast<std::byte const*>(&front);
     std::uint32_t const before = exec::crc_serial(0, bytes + kCrcSkip, sizeof front - kCrcSkip);
-    front.crc = W::joined_sum(exec::crc_serial(before, p.key, header.key_bytes), sums[lane], header.value_bytes);
+    front.crc = W::joined_sum(exec::crc_serial(before, p.key, header.key_bytes), sums[lane],
+                              header.value_bytes);
     FrontParts<Front>& mine = fronts[lane];
     memcpy(mine.front, &front, sizeof front);
     mine.to = p.spot.head != nullptr ? p.spot.head : p.spot.to;
@@ -297,7 +314,8 @@ template <class W>
 PERDURE_FN void join_records(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
                              typename W::template Each<RecordParts> const& parts,
                              typename W::template Each<std::uint32_t>& sums) {
-  warp.sum_each(mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
+  warp.sum_each(
+      mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
   if (!split) return join_fronts<RecordHeader>(warp, mask, header, parts, sums, header.value_bytes);
   typename W::template Each<ValueParts> values;
   warp.each([&](std::uint32_t lane) { values[lane] = {parts[lane].spot.to, parts[lane].value}; });
@@ -307,7 +325,8 @@ PERDURE_FN void join_records(W& warp, std::uint32_t mask, bool split, RecordHead
   join_fronts<RecordHead>(warp, mask, header, parts, sums, 0);
 }
 
-PERDURE_FN constexpr std::uint64_t record_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) {
+PERDURE_FN constexpr std::uint64_t record_bytes(std::uint64_t key_bytes,
+                                                std::uint64_t value_bytes) {
   return sizeof(RecordHeader) + key_bytes + value_bytes;
 }
 

@@ -1,20 +1,21 @@
-// Where the records of a superblock lie. Records of any size lie whole, one after the other: header, key,
-// value. Records that all have the same sizes lie split, in groups of kGroup: first their heads (checksum,
-// sequence, key) side by side, then their values. Then a value of 128 bytes is one line of 128, which a
-// GPU's link carries in one packet, and eight heads of 8-byte keys share another.
+// Where the records of a superblock lie. Records of any size lie whole, one after the other:
+// header, key, value. Records that all have the same sizes lie split, in groups of kGroup: first
+// their heads (checksum, sequence, key) side by side, then their values. Then a value of 128 bytes
+// is one line of 128, which a GPU's link carries in one packet, and eight heads of 8-byte keys
+// share another.
 //
 //   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
 //
-// Invariant: a record's *place*, which slot words hold, is where its value begins if records lie split, else
-// where its header begins; a multiple of kRecordAlign. Groups begin at multiples of kFirstRecord, and have a
-// multiple of it, so values of 128 bytes never straddle a line.
+// Invariant: a record's *place*, which slot words hold, is where its value begins if records lie
+// split, else where its header begins; a multiple of kRecordAlign. Groups begin at multiples of
+// kFirstRecord, and have a multiple of it, so values of 128 bytes never straddle a line.
 #pragma once
 
 #include <cstdint>
 
 #include "base/annotate.hpp"
 #include "base/offset.hpp"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 
 namespace perdure::pm {
 
@@ -65,7 +66,8 @@ struct RecordShape {
   }
 
   /// Which record's place that is; false: no record's.
-  [[nodiscard]] PERDURE_FN bool index(std::uint64_t stride, std::uint64_t inside, std::uint64_t& i) const {
+  [[nodiscard]] PERDURE_FN bool index(std::uint64_t stride, std::uint64_t inside,
+                                      std::uint64_t& i) const {
     if (inside < kFirstRecord) return false;
     if (!split()) {
       i = (inside - kFirstRecord) / stride;
@@ -78,10 +80,12 @@ struct RecordShape {
     return i < capacity(stride);
   }
 
-  /// Where the head of a split record is. Of what is no record's place: somewhere in its superblock.
+  /// Where the head of a split record is. Of what is no record's place: somewhere in its
+  /// superblock.
   [[nodiscard]] PERDURE_FN Offset head(Offset at) const {
     auto const inside = static_cast<std::uint32_t>(at.bytes & (superblock_bytes - 1));
-    std::uint32_t const from = inside < kFirstRecord ? 0 : inside - static_cast<std::uint32_t>(kFirstRecord);
+    std::uint32_t const from =
+        inside < kFirstRecord ? 0 : inside - static_cast<std::uint32_t>(kFirstRecord);
     std::uint32_t const within = from % group_bytes();
     std::uint32_t const i = within < heads_bytes() ? 0 : (within - heads_bytes()) / value_stride;
     bool const fits = inside + std::uint64_t{group_bytes()} - within <= superblock_bytes;
@@ -103,7 +107,8 @@ struct RecordShape {
 inline std::uint64_t fixed_stride(PoolHeader const& h) {
   RecordShape const shape(h);
   if (shape.split()) return shape.split_stride();
-  return aligned_up(sizeof(RecordHeader) + (h.layout == 1 ? 0 : h.key_bytes) + h.value_bytes, kRecordAlign);
+  return aligned_up(sizeof(RecordHeader) + (h.layout == 1 ? 0 : h.key_bytes) + h.value_bytes,
+                    kRecordAlign);
 }
 
 }  // namespace perdure::pm

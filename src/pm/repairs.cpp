@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "base/crc32c.hpp"
-#include "pm/watch.hpp"
+#include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 namespace {
 
 constexpr std::uint64_t kText = kRepairNoteOffset + sizeof(RepairNote);
 
-std::uint32_t checksum(RepairNote const& note) { return crc32c(0, &note, offsetof(RepairNote, crc)); }
+std::uint32_t checksum(RepairNote const& note) {
+  return crc32c(0, &note, offsetof(RepairNote, crc));
+}
 
 }  // namespace
 
@@ -22,7 +24,8 @@ Repairs::Lines Repairs::read() const {
   Lines lines;
   if (note.state == 0) return lines;
   lines.count = note.count;
-  lines.damaged = note.state != kRepaired || note.crc != checksum(note) || note.text_bytes > kMostRepairText;
+  lines.damaged =
+      note.state != kRepaired || note.crc != checksum(note) || note.text_bytes > kMostRepairText;
   if (lines.damaged) return lines;
   std::string text(note.text_bytes, '\0');
   read_bytes(text.data(), pool_->base() + kText, text.size());
@@ -35,7 +38,8 @@ Repairs::Lines Repairs::read() const {
   return lines;
 }
 
-// The word `state` goes first and comes last: a crash in between leaves a note that is damaged, and so still waits.
+// The word `state` goes first and comes last: a crash in between leaves a note that is damaged, and
+// so still waits.
 void Repairs::add(std::span<std::string const> lines) {
   Lines const before = read();
   std::string text;
@@ -64,8 +68,8 @@ void Repairs::add(std::span<std::string const> lines) {
 std::vector<std::string> Repairs::waiting() const {
   Lines lines = read();
   if (lines.damaged)
-    return {"a repair changed this pool, and what was noted of it, at byte " + std::to_string(kRepairNoteOffset) +
-            ", is damaged"};
+    return {"a repair changed this pool, and what was noted of it, at byte " +
+            std::to_string(kRepairNoteOffset) + ", is damaged"};
   if (lines.count > lines.text.size())
     lines.text.push_back(std::to_string(lines.count - lines.text.size()) +
                          " more changes, which there was no room to note");

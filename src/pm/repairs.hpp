@@ -1,6 +1,7 @@
-// What repairs changed of a pool, kept in it, line by line, until somebody acknowledges them. Invariants: lines are
-// durable when add() returns, so whoever repairs says so first and changes afterwards; one word says whether any wait,
-// and no crash or flipped bit makes lines that wait look as if there were none.
+// What repairs changed of a pool, kept in it, line by line, until somebody acknowledges them.
+// Invariants: lines are durable when add() returns, so whoever repairs says so first and changes
+// afterwards; one word says whether any wait, and no crash or flipped bit makes lines that wait
+// look as if there were none.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ class Repairs {
 
   /// Behind those that wait already.
   void add(std::span<std::string const> lines);
-  /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line that says so.
+  /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line
+  /// that says so.
   [[nodiscard]] std::vector<std::string> waiting() const;
   /// Nothing waits from here on, durably.
   void acknowledge();

@@ -8,7 +8,8 @@
 namespace perdure {
 namespace {
 
-constexpr std::uint64_t kManyRecords = 1u << 20;  // variable sizes: from here on superblocks of 4 MiB
+constexpr std::uint64_t kManyRecords = 1u
+                                       << 20;  // variable sizes: from here on superblocks of 4 MiB
 constexpr std::uint32_t kMaxFixedKey = 128;
 constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 
@@ -31,18 +32,20 @@ bool is_size_of(ValueKind kind, std::uint8_t bytes) {
 /// The type of values into the header, and their size, which follows from it.
 Status set_type(pm::PoolHeader& h, ValueType const& type) {
   if (!is_size_of(type.kind, type.element_bytes))
-    return bad("value_type: kind " + std::to_string(static_cast<int>(type.kind)) + " has no elements of " +
-               std::to_string(type.element_bytes) + " bytes");
+    return bad("value_type: kind " + std::to_string(static_cast<int>(type.kind)) +
+               " has no elements of " + std::to_string(type.element_bytes) + " bytes");
   if (type.kind == ValueKind::bytes) return {};
   if (type.rank > ValueType::kMostExtents)
     return bad("value_type: a value has " + std::to_string(type.rank) + " extents; at most " +
                std::to_string(ValueType::kMostExtents) + " are kept");
   std::uint64_t bytes = type.element_bytes;
   for (std::uint32_t i = 0; i < type.rank; ++i) {
-    if (type.extents[i] == 0) return bad("value_type: extent " + std::to_string(i) + " is 0; it has to be 1 at least");
+    if (type.extents[i] == 0)
+      return bad("value_type: extent " + std::to_string(i) + " is 0; it has to be 1 at least");
     bytes *= type.extents[i];
     if (bytes > pm::kMaxSuperblock)
-      return bad("value_type: a value of more than " + std::to_string(pm::kMaxSuperblock) + " bytes");
+      return bad("value_type: a value of more than " + std::to_string(pm::kMaxSuperblock) +
+                 " bytes");
     h.extents[i] = type.extents[i];
   }
   if (h.value_bytes != 0 && h.value_bytes != bytes)
@@ -66,63 +69,76 @@ ValueType value_type_of(pm::PoolHeader const& h) {
 
 Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
   if (o.key_bytes > kMaxFixedKey)
-    return bad("key_bytes " + std::to_string(o.key_bytes) + ": fixed keys have 1 to 128 bytes; 0 makes them variable");
+    return bad("key_bytes " + std::to_string(o.key_bytes) +
+               ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   h.key_bytes = o.key_bytes;
   h.value_bytes = o.value_bytes;
   if (Status s = set_type(h, o.value_type); !s.ok()) return s;
   h.max_bytes = o.max_bytes;
   std::uint64_t const fixed = pm::record_bytes(o.key_bytes, h.value_bytes);
   bool const variable = o.key_bytes == 0 || h.value_bytes == 0;
-  bool const small = variable ? o.expected_records < kManyRecords
-                              : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
+  bool const small =
+      variable ? o.expected_records < kManyRecords
+               : fixed * o.expected_records < (256u << 20) && fixed <= pm::kMinSuperblock / 8;
   h.superblock_bytes = small ? pm::kMinSuperblock : pm::kMaxSuperblock;
   std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
   h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
   if (h.value_bytes > most - h.max_key_bytes) {
-    return bad("value_bytes " + std::to_string(h.value_bytes) + ": with these keys a value has at most " +
-               std::to_string(most - h.max_key_bytes) + " bytes");
+    return bad("value_bytes " + std::to_string(h.value_bytes) +
+               ": with these keys a value has at most " + std::to_string(most - h.max_key_bytes) +
+               " bytes");
   }
-  h.max_value_bytes = h.value_bytes != 0 ? h.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
+  h.max_value_bytes =
+      h.value_bytes != 0 ? h.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
   return {};
 }
 
-Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& h) {
+Status check_expected(std::string const& path, OpenOptions const& options,
+                      pm::PoolHeader const& h) {
   auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
     if (wanted == 0 || wanted == found) return {};
-    return bad("pool " + path + " was made with " + what + " " + (found == 0 ? "variable" : std::to_string(found)) +
-               ", not " + std::to_string(wanted));
+    return bad("pool " + path + " was made with " + what + " " +
+               (found == 0 ? "variable" : std::to_string(found)) + ", not " +
+               std::to_string(wanted));
   };
   if (Status s = expect("key_bytes", options.expect.key_bytes, h.key_bytes); !s.ok()) return s;
   return expect("value_bytes", options.expect.value_bytes, h.value_bytes);
 }
 
-Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call, std::span<KeyStatus> statuses) {
+Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call,
+                   std::span<KeyStatus> statuses) {
   std::size_t const n = call.keys.count;
-  auto const width = [](std::uint32_t w) { return w == 0 ? std::string("variable") : std::to_string(w) + " bytes"; };
+  auto const width = [](std::uint32_t w) {
+    return w == 0 ? std::string("variable") : std::to_string(w) + " bytes";
+  };
   if (!statuses.empty() && statuses.size() != n)
-    return bad("statuses has " + std::to_string(statuses.size()) + " entries for " + std::to_string(n) + " keys");
+    return bad("statuses has " + std::to_string(statuses.size()) + " entries for " +
+               std::to_string(n) + " keys");
   if (n >= (std::size_t{1} << 31)) return bad("a batch has at most 2^31-1 operations; split it");
   if (call.keys.data == nullptr && n > 0) return bad("keys is null");
   if ((call.keys.offsets == nullptr) != (call.keys.width != 0) && n > 0)
     return bad("keys: set either a width or offsets");
   if (h.key_bytes != 0 && call.keys.width != h.key_bytes) {
-    return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " + width(h.key_bytes));
+    return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " +
+               width(h.key_bytes));
   }
   if (call.keys.place == Place::device && call.keys.offsets != nullptr)
     return bad("variable-length keys must lie in host memory");
   if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
-    return bad("the output holds " + std::to_string(call.out.count) + " values of " + width(call.out.width) +
-               "; needed are " + std::to_string(n) + " of " + width(h.value_bytes));
+    return bad("the output holds " + std::to_string(call.out.count) + " values of " +
+               width(call.out.width) + "; needed are " + std::to_string(n) + " of " +
+               width(h.value_bytes));
   }
-  bool const writes_values =
-      call.kinds.empty() ? call.kind == OpKind::put || call.kind == OpKind::update : call.values.count > 0;
+  bool const writes_values = call.kinds.empty()
+                                 ? call.kind == OpKind::put || call.kind == OpKind::update
+                                 : call.values.count > 0;
   if (!writes_values) return {};
   if (call.values.count != n)
     return bad(std::to_string(call.values.count) + " values for " + std::to_string(n) + " keys");
   if (call.values.data == nullptr && n > 0) return bad("values is null");
   if (h.value_bytes != 0 && call.values.width != h.value_bytes) {
-    return bad("values are " + width(call.values.width) + " wide; pool " + path + " has values of " +
-               width(h.value_bytes));
+    return bad("values are " + width(call.values.width) + " wide; pool " + path +
+               " has values of " + width(h.value_bytes));
   }
   if (call.values.place == Place::device && call.values.offsets != nullptr)
     return bad("variable-length values must lie in host memory");
@@ -133,17 +149,19 @@ Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& h, Call c
   std::size_t const n = call.keys.count;
   std::vector<std::uint8_t> status(n, kPending);
   auto const counts = [&](std::size_t i, bool values) {  // gets and erases ignore their values
-    return !values || call.kinds.empty() || call.kinds[i] == OpKind::put || call.kinds[i] == OpKind::update;
+    return !values || call.kinds.empty() || call.kinds[i] == OpKind::put ||
+           call.kinds[i] == OpKind::update;
   };
   auto const check = [&](Column const& column, std::uint32_t most, char const* what) -> Status {
     if (column.data == nullptr) return {};
     if (column.offsets == nullptr) {
       if (column.width > most)
-        return bad(std::string(what) + " of " + std::to_string(column.width) + " bytes; the pool allows " +
-                   std::to_string(most));
+        return bad(std::string(what) + " of " + std::to_string(column.width) +
+                   " bytes; the pool allows " + std::to_string(most));
       return {};
     }
-    if (n > 0 && column.offsets[0] < 0) return bad(std::string(what) + ": offsets begin before the data");
+    if (n > 0 && column.offsets[0] < 0)
+      return bad(std::string(what) + ": offsets begin before the data");
     for (std::size_t i = 0; i < n; ++i) {
       std::int64_t const size = column.offsets[i + 1] - column.offsets[i];
       if (size < 0) return bad(std::string(what) + ": offsets decrease at " + std::to_string(i));

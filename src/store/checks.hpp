@@ -1,4 +1,5 @@
-// What every store asks of its callers, whatever its index. Invariant: what is refused here has had no effect.
+// What every store asks of its callers, whatever its index. Invariant: what is refused here has had
+// no effect.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "batch/call.hpp"
 #include "perdure/store.h"
-#include "pm/format.hpp"
 #include "pm/named_file.hpp"
-#include "store/engine.hpp"
+#include "pm/pool_format.hpp"
 
 namespace perdure {
 
@@ -22,7 +23,8 @@ Status set_sizes(pm::PoolHeader& header, CreateOptions const& options);
 /// What the values of a pool are.
 [[nodiscard]] ValueType value_type_of(pm::PoolHeader const& header);
 /// The pool has the sizes that its opener expects.
-Status check_expected(std::string const& path, OpenOptions const& options, pm::PoolHeader const& header);
+Status check_expected(std::string const& path, OpenOptions const& options,
+                      pm::PoolHeader const& header);
 /// The columns and arrays of a batch fit each other, and the pool.
 Status check_batch(std::string const& path, pm::PoolHeader const& header, Call const& call,
                    std::span<KeyStatus> statuses);

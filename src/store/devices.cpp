@@ -2,9 +2,9 @@
 #include <fstream>
 #include <thread>
 
-#include "exec/cuda_info.hpp"
+#include "exec/cuda/cuda_info.hpp"
 #include "perdure/store.h"
-#include "store/engine.hpp"
+#include "store/gphash/engine/engine.hpp"
 
 namespace perdure {
 namespace {
@@ -22,7 +22,8 @@ std::string processor_name() {
 std::vector<DeviceInfo> devices() {
   std::string const isa = cpu_instruction_set();
   DeviceInfo cpu{Device::cpu, !isa.empty(),
-                 processor_name() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores, " + isa,
+                 processor_name() + ", " + std::to_string(std::thread::hardware_concurrency()) +
+                     " cores, " + isa,
                  isa.empty() ? "this processor lacks AVX2, which the CPU warps need" : ""};
   exec::GpuInfo const gpu = exec::gpu_info();
   return {cpu, {Device::cuda, gpu.available, gpu.description, gpu.why_not}};

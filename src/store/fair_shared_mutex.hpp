@@ -1,5 +1,5 @@
-// A shared mutex that whoever wants it exclusively gets without being kept out by those who come after. Invariant: who
-// waits for the exclusive lock waits only for those who had come before.
+// A shared mutex that whoever wants it exclusively gets without being kept out by those who come
+// after. Invariant: who waits for the exclusive lock waits only for those who had come before.
 #pragma once
 
 #include <atomic>

@@ -3,8 +3,8 @@
 
 #include "base/caught.hpp"
 #include "exec/range.hpp"
-#include "store/gphash_store.hpp"
-#include "store/transaction.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/transaction.hpp"
 
 namespace perdure {
 
@@ -23,7 +23,8 @@ Status Store::belongs_here() const {
   return caught([this] { return impl_ ? impl_->check_process() : moved_elsewhere(); });
 }
 
-Result<Store> Store::create(std::string const& path, CreateOptions const& create, OpenOptions const& open) {
+Result<Store> Store::create(std::string const& path, CreateOptions const& create,
+                            OpenOptions const& open) {
   exec::Range const range("create");
   return caught([&]() -> Result<Store> {
     auto impl = Impl::create(path, create, open);
@@ -41,8 +42,8 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   });
 }
 
-Result<Store> Store::restore(std::string const& snapshot, std::string const& path, RestoreOptions const& restore,
-                             OpenOptions const& open) {
+Result<Store> Store::restore(std::string const& snapshot, std::string const& path,
+                             RestoreOptions const& restore, OpenOptions const& open) {
   exec::Range const range("restore");
   return caught([&]() -> Result<Store> {
     auto impl = Impl::restore(snapshot, path, restore, open);
@@ -68,10 +69,12 @@ Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStat
   Call call;
   call.keys = keys;
   call.stream = options.stream;
-  return answer(impl_.get(), [&](Impl& impl) { return impl.read_variable(call, statuses, options); });
+  return answer(impl_.get(),
+                [&](Impl& impl) { return impl.read_variable(call, statuses, options); });
 }
 
-Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses, CallOptions const& options) {
+Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses,
+                  CallOptions const& options) {
   exec::Range const range("put");
   Call call;
   call.keys = keys;
@@ -104,33 +107,36 @@ namespace {
 
 Status check_mixed(MixedBatch const& batch) {
   if (batch.kinds.size() != batch.keys.count) {
-    return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) + " entries for " +
-                                        std::to_string(batch.keys.count) + " keys"};
+    return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) +
+                                        " entries for " + std::to_string(batch.keys.count) +
+                                        " keys"};
   }
   bool gets = false;
   bool writes_values = false;
   for (OpKind const kind : batch.kinds) {
     if (kind > OpKind::update)
-      return {Code::invalid_argument,
-              "kinds holds " + std::to_string(static_cast<int>(kind)) + ", which names no operation"};
+      return {Code::invalid_argument, "kinds holds " + std::to_string(static_cast<int>(kind)) +
+                                          ", which names no operation"};
     gets |= kind == OpKind::get;
     writes_values |= kind == OpKind::put || kind == OpKind::update;
   }
   if (gets && batch.out.data == nullptr) {
     return {Code::invalid_argument,
-            "a mixed batch with gets needs an output array of fixed-width values; from a pool of variable-length "
+            "a mixed batch with gets needs an output array of fixed-width values; from a pool of "
+            "variable-length "
             "values get with get_variable"};
   }
   if (writes_values && batch.values.count != batch.keys.count) {
-    return {Code::invalid_argument,
-            std::to_string(batch.values.count) + " values for " + std::to_string(batch.keys.count) + " keys"};
+    return {Code::invalid_argument, std::to_string(batch.values.count) + " values for " +
+                                        std::to_string(batch.keys.count) + " keys"};
   }
   return {};
 }
 
 }  // namespace
 
-Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses, CallOptions const& options) {
+Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses,
+                    CallOptions const& options) {
   exec::Range const range("apply");
   Call call;
   call.keys = batch.keys;
@@ -160,7 +166,9 @@ Status inside(Transaction::State* state, F call) {
   return caught([&]() -> Status {
     if (state == nullptr) return {Code::closed, "this transaction was moved elsewhere"};
     if (state->process != this_process())
-      return {Code::closed, "this transaction was begun by another process, which forked this one; it is open there"};
+      return {
+          Code::closed,
+          "this transaction was begun by another process, which forked this one; it is open there"};
     return call(state);
   });
 }
@@ -185,7 +193,8 @@ Transaction& Transaction::operator=(Transaction&& other) noexcept {
 Transaction::~Transaction() { let_go(state_); }
 Status Transaction::write_step(std::uint64_t step, CUstream_st* stream) {
   exec::Range const range("write_step");
-  return inside(state_.get(), [&](State* state) { return GphashStore::write_step(state, step, stream); });
+  return inside(state_.get(),
+                [&](State* state) { return GphashStore::write_step(state, step, stream); });
 }
 Status Transaction::commit() {
   exec::Range const range("commit");
@@ -211,7 +220,8 @@ Result<CacheReport> Store::load_cache() {
   return answer(impl_.get(), [&](Impl& impl) { return impl.load_cache(); });
 }
 
-Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) {
+Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit,
+                             std::atomic<bool> const* stop) {
   exec::Range const range("scan");
   return answer(impl_.get(), [&](Impl& impl) { return impl.scan(from, limit, stop); });
 }
@@ -219,7 +229,8 @@ Status Store::snapshot(std::string const& path, SnapshotOptions const& options) 
   exec::Range const range("snapshot");
   return answer(impl_.get(), [&](Impl& impl) -> Status {
     if (auto const id = pm::id_of(path); id != pm::FileId{} && id == pm::id_of(impl.path))
-      return {Code::invalid_argument, "snapshot " + path + " is the pool itself; name another file"};
+      return {Code::invalid_argument,
+              "snapshot " + path + " is the pool itself; name another file"};
     return impl.snapshot(path, options);
   });
 }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "exec/cuda_info.hpp"
-#include "log/snapshot_file.hpp"
+#include "exec/cuda/cuda_info.hpp"
 #include "store/checks.hpp"
-#include "store/dash_store.hpp"
-#include "store/gphash_store.hpp"
+#include "store/dash/dash_store.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "wal/snapshot_file.hpp"
 
 namespace perdure {
 namespace {
@@ -18,25 +18,30 @@ pm::MapOptions map_options(OpenOptions const& open) {
   return {open.read_only && !open.live, open.lock_memory, open.device == Device::cuda, open.live};
 }
 
-/// Of what there is no moment between two changes, or a change that may be taken back, there is no live look.
+/// Of what there is no moment between two changes, or a change that may be taken back, there is no
+/// live look.
 Status check_live(std::string const& path, OpenOptions const& options) {
   if (!options.live) return {};
   if (options.repair)
-    return {Code::invalid_argument, "pool " + path +
-                                        ": a live look changes nothing, so it repairs nothing; open it "
-                                        "without live to repair it"};
+    return {Code::invalid_argument,
+            "pool " + path +
+                ": a live look changes nothing, so it repairs nothing; open it "
+                "without live to repair it"};
   auto header = pm::Pool::header_of(path);
   if (!header) return header.status();
   if (header->index != static_cast<std::uint8_t>(Index::gphash)) {
-    return {Code::unsupported, "pool " + path +
-                                   " has a Dash index, whose operations take effect one by one: there is "
-                                   "no moment between two batches to look at it live; close it first"};
+    return {Code::unsupported,
+            "pool " + path +
+                " has a Dash index, whose operations take effect one by one: there is "
+                "no moment between two batches to look at it live; close it first"};
   }
-  if (!options.log_dir.empty() || header->durability == static_cast<std::uint8_t>(Durability::power)) {
+  if (!options.log_dir.empty() ||
+      header->durability == static_cast<std::uint8_t>(Durability::power)) {
     return {Code::unsupported,
             "pool " + path +
                 " is of durability power: what its file shows may not be in its log "
-                "yet, so there is no live look at it; have the process that has it open take a snapshot"};
+                "yet, so there is no live look at it; have the process that has it open take a "
+                "snapshot"};
   }
   return {};
 }
@@ -44,23 +49,29 @@ Status check_live(std::string const& path, OpenOptions const& options) {
 /// Asked before a file is touched.
 Status check_device(Device device) { return device == Device::cpu ? Status{} : exec::check_gpu(); }
 
-bool is_dash(pm::Pool const& pool) { return pool.header().index != static_cast<std::uint8_t>(Index::gphash); }
+bool is_dash(pm::Pool const& pool) {
+  return pool.header().index != static_cast<std::uint8_t>(Index::gphash);
+}
 
 Status nothing_made(Status const& s) {
   bool const damaged = s.code() == Code::corrupt;
-  return {s.code(), s.message() + "; no pool was made" + (damaged ? ": restore another snapshot" : "")};
+  return {s.code(),
+          s.message() + "; no pool was made" + (damaged ? ": restore another snapshot" : "")};
 }
 
 /// The snapshot's pool under a new name, with everything in it as it was.
-Result<pm::Pool> load(std::string const& snapshot, std::string const& path, pm::MakeOptions const& make,
-                      pm::MapOptions const& options) {
-  auto from = log::open_snapshot(snapshot);
+Result<pm::Pool> load(std::string const& snapshot, std::string const& path,
+                      pm::MakeOptions const& make, pm::MapOptions const& options) {
+  auto from = wal::open_snapshot(snapshot);
   if (!from) return from.status();
-  pm::FileId const source = pm::id_of(snapshot);  // none of the system's where its disk is another (log/disk.hpp)
+  // none of the system's where its disk is another (wal/disk/disk.hpp)
+  pm::FileId const source = pm::id_of(snapshot);
   if (source != pm::FileId{} && source == pm::id_of(path))
-    return Status{Code::invalid_argument, "pool " + path + " is the snapshot itself; name another file"};
-  return pm::Pool::create_from(path, from->info.bytes, make, options,
-                               [&](std::span<std::byte> into) { return load_image(*from->file, from->info, into); });
+    return Status{Code::invalid_argument,
+                  "pool " + path + " is the snapshot itself; name another file"};
+  return pm::Pool::create_from(
+      path, from->info.bytes, make, options,
+      [&](std::span<std::byte> into) { return load_image(*from->file, from->info, into); });
 }
 
 }  // namespace
@@ -75,13 +86,16 @@ Status named(Store::Impl const& impl, Status status) noexcept {
 
 Status Store::Impl::check_process() const {
   if (process == this_process()) return {};
-  return {Code::closed, "pool " + path + " was opened by another process, which forked this one (" +
-                            std::to_string(::getpid()) +
-                            "): nothing was done. A store belongs to the process that opened it; open a pool of this "
-                            "process's own, or this one when it is closed there"};
+  return {
+      Code::closed,
+      "pool " + path + " was opened by another process, which forked this one (" +
+          std::to_string(::getpid()) +
+          "): nothing was done. A store belongs to the process that opened it; open a pool of this "
+          "process's own, or this one when it is closed there"};
 }
 
-/// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its threads, are elsewhere.
+/// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its
+/// threads, are elsewhere.
 void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
   if (!impl) return;
   if (impl->process == this_process()) {
@@ -92,40 +106,48 @@ void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
   put_aside(std::move(impl));
 }
 
-Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path, CreateOptions const& create,
+Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path,
+                                                         CreateOptions const& create,
                                                          OpenOptions const& open) {
-  if (open.read_only) return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
+  if (open.read_only)
+    return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
   switch (create.index) {
     case Index::gphash: return GphashStore::create(path, create, open);
     case Index::dash_eh:
     case Index::dash_lh: return DashStore::create(path, create, open);
   }
-  return Status{Code::invalid_argument,
-                "index " + std::to_string(static_cast<int>(create.index)) + ": choose gphash, dash_eh or dash_lh"};
+  return Status{Code::invalid_argument, "index " + std::to_string(static_cast<int>(create.index)) +
+                                            ": choose gphash, dash_eh or dash_lh"};
 }
 
-Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path, OpenOptions const& options) {
+Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path,
+                                                       OpenOptions const& options) {
   if (options.repair && options.read_only)
-    return Status{Code::invalid_argument, "pool " + path + ": a repair writes; open it without read_only"};
+    return Status{Code::invalid_argument,
+                  "pool " + path + ": a repair writes; open it without read_only"};
   if (Status s = check_live(path, options); !s.ok()) return s;
   if (!options.log_dir.empty()) return GphashStore::open_logged(path, options);
   auto const begin = std::chrono::steady_clock::now();
   if (Status s = check_device(options.device); !s.ok()) return s;
   auto pool = pm::Pool::open(path, map_options(options));
   if (!pool) return pool.status();
-  double const map_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double const map_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   bool const dash = is_dash(*pool);
-  auto impl =
-      dash ? DashStore::open(path, options, std::move(*pool)) : GphashStore::open(path, options, std::move(*pool));
+  auto impl = dash ? DashStore::open(path, options, std::move(*pool))
+                   : GphashStore::open(path, options, std::move(*pool));
   if (impl) (*impl)->recovery.map_seconds = map_seconds;
   return impl;
 }
 
-Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& snapshot, std::string const& path,
-                                                          RestoreOptions const& restore, OpenOptions const& open) {
+Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& snapshot,
+                                                          std::string const& path,
+                                                          RestoreOptions const& restore,
+                                                          OpenOptions const& open) {
   auto const bad = [](std::string what) { return Status{Code::invalid_argument, std::move(what)}; };
   if (open.read_only) return bad("a restored pool cannot be opened read-only");
-  if (!open.log_dir.empty()) return bad("log_dir " + open.log_dir + ": to restore, name it in RestoreOptions");
+  if (!open.log_dir.empty())
+    return bad("log_dir " + open.log_dir + ": to restore, name it in RestoreOptions");
   if (Status s = check_device(open.device); !s.ok()) return s;
   auto pool = load(snapshot, path, make_options(restore.file), map_options(open));
   if (!pool) return nothing_made(pool.status());
@@ -138,11 +160,14 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
 Status Store::Impl::changed_since_close(std::vector<std::string> const& lines) const {
   constexpr std::size_t kTold = 3;
   std::string what;
-  for (std::size_t i = 0; i < std::min(lines.size(), kTold); ++i) what += (i == 0 ? "" : "; ") + lines[i];
+  for (std::size_t i = 0; i < std::min(lines.size(), kTold); ++i)
+    what += (i == 0 ? "" : "; ") + lines[i];
   if (lines.size() > kTold) what += "; and " + std::to_string(lines.size() - kTold) + " more";
-  return {Code::corrupt, "pool " + path + " was closed in order, and is not as that close left it: " + what +
-                             "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
-                             "verify --repair), which mends what it can and says what it drops"};
+  return {
+      Code::corrupt,
+      "pool " + path + " was closed in order, and is not as that close left it: " + what +
+          "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
+          "verify --repair), which mends what it can and says what it drops"};
 }
 
 void Store::Impl::note_changes(std::vector<std::string> const& lines) {

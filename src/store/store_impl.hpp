@@ -1,7 +1,7 @@
-// What is behind the public face, whatever the index: the calls of Store, and which store of ours answers them.
-// Invariants: a pool is opened by the store of the index that its header names, and by no other. In another process
-// than the one that opened it nothing of a store runs, its destructor included: threads, locks and devices are not
-// there.
+// What is behind the public face, whatever the index: the calls of Store, and which store of ours
+// answers them. Invariants: a pool is opened by the store of the index that its header names, and
+// by no other. In another process than the one that opened it nothing of a store runs, its
+// destructor included: threads, locks and devices are not there.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,8 @@ struct Store::Impl {
                                               OpenOptions const& open);
   static Result<std::unique_ptr<Impl>> open(std::string const& path, OpenOptions const& options);
   static Result<std::unique_ptr<Impl>> restore(std::string const& snapshot, std::string const& path,
-                                               RestoreOptions const& restore, OpenOptions const& open);
+                                               RestoreOptions const& restore,
+                                               OpenOptions const& open);
 
   virtual Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
   virtual Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
@@ -44,11 +45,13 @@ struct Store::Impl {
   virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
   virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;
   virtual Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) = 0;
-  /// `anywhere`: on any machine and shape, for the engine's own warps (store/device_session.hpp).
-  virtual Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
-                                                                       bool anywhere) = 0;
+  /// `anywhere`: on any machine and shape, for the engine's own warps
+  /// (store/gphash/device_session.hpp).
+  virtual Result<std::shared_ptr<DeviceSession::State>> device_session(
+      DeviceSessionOptions const& options, bool anywhere) = 0;
   virtual Result<CacheReport> load_cache() = 0;
-  virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit, std::atomic<bool> const* stop) = 0;
+  virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
+                                std::atomic<bool> const* stop) = 0;
   virtual Result<VerifyReport> verify(std::atomic<bool> const* stop) = 0;
   virtual Status acknowledge_repair() = 0;
   [[nodiscard]] virtual Stats stats() = 0;
@@ -75,7 +78,8 @@ struct Store::Impl {
 
  protected:
   static constexpr std::size_t kMostFaults = 100;  // that reports name
-  /// Of a pool that was closed in order and has changed since: what `lines` say of it, and the way out.
+  /// Of a pool that was closed in order and has changed since: what `lines` say of it, and the way
+  /// out.
   [[nodiscard]] Status changed_since_close(std::vector<std::string> const& lines) const;
   /// Notes what recovery or a repair changed.
   void note_changes(std::vector<std::string> const& lines);
@@ -90,13 +94,15 @@ struct Store::Impl {
   }
 };
 
-[[nodiscard]] inline Status moved_elsewhere() { return {Code::closed, "this store was moved elsewhere"}; }
+[[nodiscard]] inline Status moved_elsewhere() {
+  return {Code::closed, "this store was moved elsewhere"};
+}
 
 /// With the pool's name, if there is memory for it.
 [[nodiscard]] Status named(Store::Impl const& impl, Status status) noexcept;
 
-/// A public call: refused in another process than the one that opened the store; and whatever is thrown inside comes
-/// out as a Status.
+/// A public call: refused in another process than the one that opened the store; and whatever is
+/// thrown inside comes out as a Status.
 template <class F>
 auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
   try {

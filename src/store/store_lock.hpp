@@ -1,12 +1,15 @@
-// The store's reader-writer lock: any number of readers, or one writer exclusively, in fair turns; and a transaction or
-// a device session that holds it exclusively from its begin to its end, whichever threads call for it. Invariants:
-//  1. While the lock is exclusive, nobody else has it. There is one writer at a time, and only the writer takes it
+// The store's reader-writer lock: any number of readers, or one writer exclusively, in fair turns;
+// and a transaction or a device session that holds it exclusively from its begin to its end,
+// whichever threads call for it. Invariants:
+//  1. While the lock is exclusive, nobody else has it. There is one writer at a time, and only the
+//  writer takes it
 //     exclusively.
-//  2. Nobody waits for ever: a writer that waits for the exclusive lock goes before readers who come after it, and
+//  2. Nobody waits for ever: a writer that waits for the exclusive lock goes before readers who
+//  come after it, and
 //     readers who waited while it was exclusive have it before it is exclusive again.
 //  3. No thread owns the lock: what one thread locked, another may unlock.
-//  4. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only while that is
-//  exclusive.
+//  4. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only
+//  while that is exclusive.
 #pragma once
 
 #include <atomic>
@@ -39,13 +42,17 @@ class StoreLock {
   void lock_shared();
   void unlock_shared();
 
-  /// Who has it exclusively hands it to a holder, known by a token: the address of something of its own.
+  /// Who has it exclusively hands it to a holder, known by a token: the address of something of its
+  /// own.
   void hold(void const* token);
   /// The caller is inside, exclusively.
   void hold_no_more();
   /// This thread began what is being held.
-  [[nodiscard]] bool is_held_here() const { return thread_.load(std::memory_order_relaxed) == this_thread_number(); }
-  /// True: the caller is the holder's, by its token or, without one, by its thread, and is in until it leaves.
+  [[nodiscard]] bool is_held_here() const {
+    return thread_.load(std::memory_order_relaxed) == this_thread_number();
+  }
+  /// True: the caller is the holder's, by its token or, without one, by its thread, and is in until
+  /// it leaves.
   bool enter_inside(void const* token, bool exclusive);
   /// In for the holder, whoever it is; false: there is none.
   bool enter_as_holder();
@@ -67,14 +74,16 @@ class StoreLock {
   std::atomic<std::uint64_t> thread_{0};  // that began it; written under inside_
 };
 
-/// How a call got in: through the lock, inside what its holder holds, or, where it named one that is not the holder,
-/// not.
+/// How a call got in: through the lock, inside what its holder holds, or, where it named one that
+/// is not the holder, not.
 enum class Way : std::uint8_t { none, lock, inside };
 
 class SharedLock {
  public:
   explicit SharedLock(StoreLock& lock, void const* token = nullptr) : lock_(lock) {
-    way_ = lock_.enter_inside(token, false) ? Way::inside : token != nullptr ? Way::none : Way::lock;
+    way_ = lock_.enter_inside(token, false) ? Way::inside
+           : token != nullptr               ? Way::none
+                                            : Way::lock;
     if (way_ == Way::lock) lock_.lock_shared();
   }
   SharedLock(SharedLock const&) = delete;

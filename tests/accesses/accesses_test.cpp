@@ -26,8 +26,8 @@ struct Row {
 
 std::string to_text(Row const& r) {
   std::ostringstream line;
-  line << r.name << ' ' << r.operations << ' ' << r.counts.pm_reads << ' ' << r.counts.pm_writes << ' '
-       << r.counts.orders;
+  line << r.name << ' ' << r.operations << ' ' << r.counts.pm_reads << ' ' << r.counts.pm_writes
+       << ' ' << r.counts.orders;
   return line.str();
 }
 
@@ -39,8 +39,8 @@ std::map<std::string, Row> golden_table() {
     std::istringstream fields(line);
     std::string layout, shape, sizes, operation;
     Row r;
-    fields >> layout >> shape >> sizes >> operation >> r.operations >> r.counts.pm_reads >> r.counts.pm_writes >>
-        r.counts.orders;
+    fields >> layout >> shape >> sizes >> operation >> r.operations >> r.counts.pm_reads >>
+        r.counts.pm_writes >> r.counts.orders;
     r.name = layout + ' ' + shape + ' ' + sizes + ' ' + operation;
     EXPECT_TRUE(fields && table.emplace(r.name, r).second) << "golden.txt: " << line;
   }
@@ -82,8 +82,8 @@ void compare(std::vector<Row> const& rows, Config const& config) {
 
 Config config_of(Layout layout, Shape shape, bool variable, std::uint32_t threads) {
   std::ostringstream name;
-  name << (layout == Layout::word ? "word_" : "in_place_") << shape.levels << 'L' << shape.hashes << 'H' << shape.slots
-       << "S_" << (variable ? "variable" : "key8") << "_x" << threads;
+  name << (layout == Layout::word ? "word_" : "in_place_") << shape.levels << 'L' << shape.hashes
+       << 'H' << shape.slots << "S_" << (variable ? "variable" : "key8") << "_x" << threads;
   std::uint32_t const key_bytes = variable ? 0 : 8;
   std::uint32_t const value_bytes = variable ? 0 : 128;
   return {name.str(), Device::cpu, layout, shape, key_bytes, value_bytes, true, threads};
@@ -91,8 +91,9 @@ Config config_of(Layout layout, Shape shape, bool variable, std::uint32_t thread
 
 std::string row_name(Config const& c, std::string const& operation) {
   std::ostringstream name;
-  name << (c.layout == Layout::word ? "word " : "in_place ") << c.shape.levels << "L-" << c.shape.hashes << "H-"
-       << c.shape.slots << "S " << (c.key_bytes == 0 ? "variable " : "key8 ") << operation;
+  name << (c.layout == Layout::word ? "word " : "in_place ") << c.shape.levels << "L-"
+       << c.shape.hashes << "H-" << c.shape.slots << "S "
+       << (c.key_bytes == 0 ? "variable " : "key8 ") << operation;
   return name.str();
 }
 
@@ -107,8 +108,10 @@ class Meter {
     driver_ = std::make_unique<Driver>(config, std::move(*store));
   }
 
-  void put(std::string const& operation, std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) {
-    measure(operation, to - from, [&] { driver_->run_put(keys(from, to), values(from, to, version)); });
+  void put(std::string const& operation, std::uint64_t from, std::uint64_t to,
+           std::uint64_t version = 0) {
+    measure(operation, to - from,
+            [&] { driver_->run_put(keys(from, to), values(from, to, version)); });
   }
   void get(std::string const& operation, std::uint64_t from, std::uint64_t to, KeyStatus expected) {
     std::vector<Answer> answers;
@@ -143,7 +146,8 @@ class Meter {
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config_.key(n));
     return out;
   }
-  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to, std::uint64_t version) const {
+  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to,
+                                          std::uint64_t version) const {
     std::vector<Bytes> out;
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config_.value(n, version));
     return out;
@@ -186,7 +190,8 @@ std::vector<Row> measure_operations(Config const& config) {
   }
   meter.mixed("mixed", ops);
   meter.erase("erase", 0, kBatch);
-  EXPECT_EQ(meter.stats().displacements, 0u) << "the table is too full for counts that any order of keys gives";
+  EXPECT_EQ(meter.stats().displacements, 0u)
+      << "the table is too full for counts that any order of keys gives";
   return meter.rows;
 }
 
@@ -196,19 +201,25 @@ std::vector<Config> configs() {
   std::vector<Config> all;
   for (Layout const layout : {Layout::word, Layout::in_place}) {
     for (Shape const shape : {kDefault, Shape{1, 2, 16}, Shape{2, 2, 4}, Shape{4, 2, 4}}) {
-      for (std::uint32_t const threads : {1u, 2u}) all.push_back(config_of(layout, shape, false, threads));
+      for (std::uint32_t const threads : {1u, 2u})
+        all.push_back(config_of(layout, shape, false, threads));
     }
-    for (std::uint32_t const threads : {1u, 2u}) all.push_back(config_of(layout, kDefault, true, threads));
+    for (std::uint32_t const threads : {1u, 2u})
+      all.push_back(config_of(layout, kDefault, true, threads));
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Store, Accesses, testing::ValuesIn(configs()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 /// Which slots fill up, and so what has to move, depends on the order of keys: one thread.
 std::vector<Config> configs_in_order() {
-  return {config_of(Layout::word, kDefault, false, 1), config_of(Layout::word, {1, 2, 16}, false, 1),
-          config_of(Layout::in_place, kDefault, false, 1), config_of(Layout::in_place, {1, 2, 16}, false, 1)};
+  return {config_of(Layout::word, kDefault, false, 1),
+          config_of(Layout::word, {1, 2, 16}, false, 1),
+          config_of(Layout::in_place, kDefault, false, 1),
+          config_of(Layout::in_place, {1, 2, 16}, false, 1)};
 }
 
 TEST(AccessesInOrder, ABatchThatGrowsTheTableCopiesTheRetiringLevelOnce) {
@@ -229,8 +240,10 @@ TEST(AccessesInOrder, AnInsertThatDisplacesWritesOneWordMore) {
     if (config.layout == Layout::in_place) continue;  // nothing is ever displaced there
     Meter meter(config, 8000, false);
     std::uint64_t const slots = meter.stats().slots;
-    std::uint64_t const full = slots * 92 / 100;  // in small batches: words of this very batch do not move
-    for (std::uint64_t at = 0; at < full; at += 100) meter.put("fill", at, std::min(full, at + 100));
+    // in small batches: words of this very batch do not move
+    std::uint64_t const full = slots * 92 / 100;
+    for (std::uint64_t at = 0; at < full; at += 100)
+      meter.put("fill", at, std::min(full, at + 100));
     std::uint64_t const before = meter.stats().displacements;
     std::uint64_t const n = slots / 100;
     meter.put("crowded-insert", full, full + n);
@@ -264,20 +277,25 @@ TEST(WordPromises, BatchesStayWithinTheirBounds) {
     if (config.layout != Layout::word) continue;
     std::uint64_t const candidates = std::uint64_t{config.shape.levels} * config.shape.hashes;
     std::map<std::string, AccessCounts> of;
-    for (Row const& row : measure_operations(config)) of[row.name.substr(row.name.rfind(' ') + 1)] = row.counts;
+    for (Row const& row : measure_operations(config))
+      of[row.name.substr(row.name.rfind(' ') + 1)] = row.counts;
     SCOPED_TRACE(config.name);
-    std::uint64_t const second = config.value_bytes == 0 ? 1 : 0;  // values of varying length: located, then copied
+    // values of varying length: located, then copied
+    std::uint64_t const second = config.value_bytes == 0 ? 1 : 0;
     EXPECT_LE(of["search-hit"].pm_reads, kBatch * (candidates + 1 + second));
     EXPECT_EQ(of["search-hit"].pm_writes, 0u);
     EXPECT_LE(of["insert"].pm_writes, kBatch * 2);
     EXPECT_LE(of["overwrite"].pm_writes, kBatch * 2);
     EXPECT_LE(of["add-to-all"].pm_writes, kBatch * 2);
-    EXPECT_LE(of["add-to-ten-keys"].pm_reads, 10 * (candidates + 1)) << "a batch pays once for each key";
+    EXPECT_LE(of["add-to-ten-keys"].pm_reads, 10 * (candidates + 1))
+        << "a batch pays once for each key";
     EXPECT_LE(of["add-to-ten-keys"].pm_writes, 10u * 2);
     EXPECT_EQ(of["erase"].pm_writes, kBatch);
-    for (char const* const operation : {"insert", "overwrite", "add-to-all", "add-to-ten-keys", "mixed", "erase"})
+    for (char const* const operation :
+         {"insert", "overwrite", "add-to-all", "add-to-ten-keys", "mixed", "erase"})
       EXPECT_EQ(of[operation].orders, 2u) << operation;
-    for (char const* const operation : {"search-hit", "search-miss"}) EXPECT_EQ(of[operation].orders, 0u) << operation;
+    for (char const* const operation : {"search-hit", "search-miss"})
+      EXPECT_EQ(of[operation].orders, 0u) << operation;
   }
 }
 
@@ -287,7 +305,8 @@ struct Full {
 };
 class AtNineTenths : public testing::TestWithParam<Full> {};
 
-// As large as `perdure-bench accesses` measures: in a small pool, its header alone is some bytes a record.
+// As large as `perdure-bench accesses` measures: in a small pool, its header alone is some bytes a
+// record.
 TEST_P(AtNineTenths, ARecordTakesAtMost160BytesOfThePoolAndEachOperationKeepsItsBounds) {
   Shape const shape = GetParam().shape;
   std::uint64_t const records = GetParam().slots * 9 / 10;
@@ -320,17 +339,22 @@ TEST_P(AtNineTenths, ARecordTakesAtMost160BytesOfThePoolAndEachOperationKeepsIts
   };
   for (std::uint64_t n = records - kSingles; n < records; ++n) {
     std::uint64_t const displacements = driver.store().stats().displacements;
-    auto const insert = cost([&] { return driver.put({config.key(n)}, {config.value(n)}, statuses); });
-    ASSERT_LE(insert.pm_writes, 2 + driver.store().stats().displacements - displacements) << "insert of key " << n;
+    auto const insert =
+        cost([&] { return driver.put({config.key(n)}, {config.value(n)}, statuses); });
+    ASSERT_LE(insert.pm_writes, 2 + driver.store().stats().displacements - displacements)
+        << "insert of key " << n;
     ASSERT_EQ(insert.orders, 2u) << "insert of key " << n;
   }
   Stats const full = driver.store().stats();
   ASSERT_EQ(full.records, records);
   EXPECT_GE(full.load_factor, 0.8999);
-  auto const a_record = [&](std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(records); };
+  auto const a_record = [&](std::uint64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(records);
+  };
   EXPECT_LE(a_record(full.space.used_bytes), 160.0);
   EXPECT_LE(a_record(full.space.pool_bytes), 160.0) << "the file, made for exactly these records";
-  EXPECT_GE(a_record(full.space.used_bytes), 8 + 8 + 128) << "less than the records themselves take: not a true count";
+  EXPECT_GE(a_record(full.space.used_bytes), 8 + 8 + 128)
+      << "less than the records themselves take: not a true count";
   RecordProperty("used_bytes_a_record", std::to_string(a_record(full.space.used_bytes)));
   RecordProperty("pool_bytes_a_record", std::to_string(a_record(full.space.pool_bytes)));
   std::vector<Answer> answers;
@@ -340,7 +364,8 @@ TEST_P(AtNineTenths, ARecordTakesAtMost160BytesOfThePoolAndEachOperationKeepsIts
     ASSERT_EQ(answers[0].status, KeyStatus::ok);
     ASSERT_LE(hit.pm_reads, candidates + 1) << "search of key " << n;
     ASSERT_EQ(hit.pm_writes + hit.orders, 0u) << "search of key " << n;
-    auto const update = cost([&] { return driver.put({config.key(n)}, {config.value(n, 1)}, statuses); });
+    auto const update =
+        cost([&] { return driver.put({config.key(n)}, {config.value(n, 1)}, statuses); });
     ASSERT_LE(update.pm_writes, 2u) << "update of key " << n;
     ASSERT_EQ(update.orders, 2u) << "update of key " << n;
     auto const erase = cost([&] { return driver.erase({config.key(n)}, statuses); });

@@ -16,14 +16,21 @@ std::vector<T> interesting() {
     return {T{0},        -T{0},         T{1},           T{-2.5},        L::max(),
             L::lowest(), L::infinity(), -L::infinity(), L::quiet_NaN(), L::denorm_min()};
   } else {
-    return {T{0}, T{1}, T{2}, L::max(), L::min(), static_cast<T>(L::max() - 1), static_cast<T>(L::max() / 2 + 1)};
+    return {T{0},
+            T{1},
+            T{2},
+            L::max(),
+            L::min(),
+            static_cast<T>(L::max() - 1),
+            static_cast<T>(L::max() / 2 + 1)};
   }
 }
 
 template <class T>
 Bytes repeat(T x, std::size_t bytes) {
   Bytes out(bytes, '\x77');  // what is no whole element must stay
-  for (std::size_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) std::memcpy(out.data() + at, &x, sizeof(T));
+  for (std::size_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T))
+    std::memcpy(out.data() + at, &x, sizeof(T));
   return out;
 }
 
@@ -63,8 +70,8 @@ void check_element(Driver& driver, Element element, std::size_t value_bytes) {
       ASSERT_EQ(statuses[i], KeyStatus::ok);
       Bytes const expected = combine_plainly(rmw, element, stored[i], operands[i]);
       ASSERT_TRUE(with_one_nan<T>(answers[i].value) == with_one_nan<T>(expected))
-          << "rmw " << static_cast<int>(rmw) << " element " << static_cast<int>(element) << " of " << to_hex(stored[i])
-          << " and " << to_hex(operands[i]);
+          << "rmw " << static_cast<int>(rmw) << " element " << static_cast<int>(element) << " of "
+          << to_hex(stored[i]) << " and " << to_hex(operands[i]);
       driver.model.held[keys[i]] = answers[i].value;
     }
   }
@@ -84,7 +91,8 @@ TEST_P(Conformance, UpdatesComputeAsPlainArithmeticDoes) {
 
 TEST_P(Conformance, ANaNInMinAndMaxStaysWhicheverSideItIsOn) {
   std::size_t const bytes = fixed_values() ? GetParam().value_bytes : 8;
-  Bytes const three = repeat(3.0f, bytes), nan = repeat(std::numeric_limits<float>::quiet_NaN(), bytes);
+  Bytes const three = repeat(3.0f, bytes),
+              nan = repeat(std::numeric_limits<float>::quiet_NaN(), bytes);
   for (Rmw const rmw : {Rmw::min, Rmw::max}) {
     ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(1), key(2)}, {three, nan}));
     std::vector<KeyStatus> statuses;
@@ -95,7 +103,9 @@ TEST_P(Conformance, ANaNInMinAndMaxStaysWhicheverSideItIsOn) {
     std::vector<Bytes> operands(100, three);
     operands[37] = nan;
     ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(1)}, {three}));
-    ASSERT_TRUE(driver_->update(std::vector<Bytes>(100, key(1)), operands, rmw, Element::f32, statuses).ok());
+    ASSERT_TRUE(
+        driver_->update(std::vector<Bytes>(100, key(1)), operands, rmw, Element::f32, statuses)
+            .ok());
     driver_->model.held[key(1)] = nan;
     driver_->check_held();
   }
@@ -104,7 +114,8 @@ TEST_P(Conformance, ANaNInMinAndMaxStaysWhicheverSideItIsOn) {
 TEST_P(Conformance, ManyUpdatesOfOneKeyInABatchAllCount) {
   std::size_t const bytes = fixed_values() ? GetParam().value_bytes : 12;
   Bytes const one = repeat<std::uint8_t>(1, bytes);
-  ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(1), key(2)}, {repeat<std::uint8_t>(200, bytes), one}));
+  ASSERT_NO_FATAL_FAILURE(
+      driver_->run_put({key(1), key(2)}, {repeat<std::uint8_t>(200, bytes), one}));
   std::vector<Bytes> k(1000, key(1)), operands(1000, one);
   for (std::size_t i = 0; i < k.size(); i += 10) k[i] = key(2);
   std::vector<KeyStatus> statuses;
@@ -116,14 +127,15 @@ TEST_P(Conformance, ManyUpdatesOfOneKeyInABatchAllCount) {
 
 TEST_P(Conformance, ArithmeticOnAValueOfAnotherLengthIsASizeMismatch) {
   if (fixed_values()) GTEST_SKIP() << "all values have one length here";
-  ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(1), key(2), key(3)}, {Bytes(8, '\1'), Bytes(9, '\2'), Bytes()}));
+  ASSERT_NO_FATAL_FAILURE(
+      driver_->run_put({key(1), key(2), key(3)}, {Bytes(8, '\1'), Bytes(9, '\2'), Bytes()}));
   std::vector<KeyStatus> statuses;
   ASSERT_TRUE(driver_
-                  ->update({key(1), key(2), key(3), key(4)}, std::vector<Bytes>(4, Bytes(8, '\1')), Rmw::add,
-                           Element::u8, statuses)
+                  ->update({key(1), key(2), key(3), key(4)}, std::vector<Bytes>(4, Bytes(8, '\1')),
+                           Rmw::add, Element::u8, statuses)
                   .ok());
-  EXPECT_EQ(statuses, (std::vector<KeyStatus>{KeyStatus::ok, KeyStatus::size_mismatch, KeyStatus::size_mismatch,
-                                              KeyStatus::not_found}));
+  EXPECT_EQ(statuses, (std::vector<KeyStatus>{KeyStatus::ok, KeyStatus::size_mismatch,
+                                              KeyStatus::size_mismatch, KeyStatus::not_found}));
   driver_->model.held[key(1)] = Bytes(8, '\2');
   driver_->check_all();
 }
@@ -132,7 +144,8 @@ TEST_P(Conformance, GetsBetweenUpdatesSeeTheValueOfTheirMoment) {
   if (!fixed_values()) GTEST_SKIP() << "gets of a mixed batch need fixed-width values";
   std::size_t const bytes = GetParam().value_bytes;
   Bytes const one = repeat<std::uint64_t>(1, bytes);
-  std::vector<Op> ops{{OpKind::get, key(1), {}}, {OpKind::put, key(1), repeat<std::uint64_t>(5, bytes)}};
+  std::vector<Op> ops{{OpKind::get, key(1), {}},
+                      {OpKind::put, key(1), repeat<std::uint64_t>(5, bytes)}};
   for (int i = 0; i < 20; ++i) {
     ops.push_back({OpKind::update, key(1), one});
     ops.push_back({OpKind::get, key(1), {}});

@@ -36,7 +36,8 @@ TEST_P(Conformance, ErasedKeysAreGoneAndErasingAgainFindsNothing) {
 TEST_P(Conformance, UpdateReplacesExistingKeysOnly) {
   ASSERT_NO_FATAL_FAILURE(fill(0, 20));
   std::vector<KeyStatus> statuses;
-  ASSERT_TRUE(driver_->update(keys(10, 30), values(10, 30, 7), Rmw::replace, Element::u8, statuses).ok());
+  ASSERT_TRUE(
+      driver_->update(keys(10, 30), values(10, 30, 7), Rmw::replace, Element::u8, statuses).ok());
   for (std::uint64_t n = 10; n < 30; ++n) {
     EXPECT_EQ(statuses[n - 10], n < 20 ? KeyStatus::ok : KeyStatus::not_found);
     if (n < 20) driver_->model.held[key(n)] = value(n, 7);
@@ -62,7 +63,8 @@ TEST_P(Conformance, AKeyErasedTwiceInABatchIsFoundOnce) {
 
 TEST_P(Conformance, MixedBatchesOnFewKeysActInArrayOrder) {
   constexpr Rmw kRmw[] = {Rmw::replace, Rmw::add, Rmw::min, Rmw::max};
-  constexpr Element kElements[] = {Element::u8, Element::i32, Element::u32, Element::i64, Element::u64};
+  constexpr Element kElements[] = {Element::u8, Element::i32, Element::u32, Element::i64,
+                                   Element::u64};
   auto const operand = [&](std::uint64_t n) {
     if (fixed_values()) return value(n, random_());
     Bytes v = value(n, random_());
@@ -86,7 +88,8 @@ TEST_P(Conformance, MixedBatchesOnFewKeysActInArrayOrder) {
   driver_->check_all();
 }
 
-/// Some keys have far more operations than a warp has lanes, others few; now all of one kind, now any.
+/// Some keys have far more operations than a warp has lanes, others few; now all of one kind, now
+/// any.
 TEST_P(Conformance, LongRunsOnHotKeysActInArrayOrder) {
   constexpr OpKind kWriting[] = {OpKind::put, OpKind::update, OpKind::erase};
   for (int batch = 0; batch < 10; ++batch) {
@@ -105,7 +108,8 @@ TEST_P(Conformance, LongRunsOnHotKeysActInArrayOrder) {
       op.key = key(n);
       if (op.kind == OpKind::put || op.kind == OpKind::update) op.value = value(n, random_());
     }
-    ASSERT_NO_FATAL_FAILURE(driver_->run_mixed(ops, Rmw::replace, Element::u8)) << "batch " << batch;
+    ASSERT_NO_FATAL_FAILURE(driver_->run_mixed(ops, Rmw::replace, Element::u8))
+        << "batch " << batch;
     ASSERT_NO_FATAL_FAILURE(driver_->check_held()) << "batch " << batch;
   }
   driver_->check_all();
@@ -141,8 +145,9 @@ TEST_P(Conformance, EveryExtremeKeyIsLegal) {
     extremes.push_back(k);
   }
   if (!fixed_keys()) {
-    for (Bytes const& k : {Bytes(), Bytes(1, '\0'), Bytes(2, '\0'), Bytes("\xff"), Bytes(7, '\0'), Bytes(16, '\0'),
-                           Bytes(17, '\0'), Bytes(1000, '\0'), Bytes(1000, '\xff')}) {
+    for (Bytes const& k :
+         {Bytes(), Bytes(1, '\0'), Bytes(2, '\0'), Bytes("\xff"), Bytes(7, '\0'), Bytes(16, '\0'),
+          Bytes(17, '\0'), Bytes(1000, '\0'), Bytes(1000, '\xff')}) {
       extremes.push_back(k);
     }
   }
@@ -175,7 +180,8 @@ TEST_P(Conformance, AnEmptyBatchDoesNothing) {
 }
 
 TEST_P(Conformance, BatchesOfOneWork) {
-  for (std::uint64_t n = 0; n < 40; ++n) ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(n)}, {value(n)}));
+  for (std::uint64_t n = 0; n < 40; ++n)
+    ASSERT_NO_FATAL_FAILURE(driver_->run_put({key(n)}, {value(n)}));
   for (std::uint64_t n = 0; n < 40; n += 3) ASSERT_NO_FATAL_FAILURE(driver_->run_erase({key(n)}));
   driver_->check_all();
 }
@@ -219,13 +225,17 @@ TEST_P(Conformance, AScanOfADashIndexSeesWhatIsThereAllAlongWhileItGrowsAndShrin
     auto const got = driver_->store().scan(cursor, 37);
     ASSERT_TRUE(got.ok()) << got.status().message();
     auto const k = unpack(got.value().keys), v = unpack(got.value().values);
-    for (std::size_t i = 0; i < k.size(); ++i) EXPECT_TRUE(seen.emplace(k[i], v[i]).second) << "a key comes twice";
+    for (std::size_t i = 0; i < k.size(); ++i)
+      EXPECT_TRUE(seen.emplace(k[i], v[i]).second) << "a key comes twice";
     cursor = got.value().next;
-    std::uint64_t const at = 2000 + page % 30 * 100;  // for 30 pages the table grows, then it shrinks again
-    ASSERT_NO_FATAL_FAILURE(page / 30 % 2 == 0 ? fill(at, at + 100) : driver_->run_erase(keys(at, at + 100)));
+    // for 30 pages the table grows, then it shrinks again
+    std::uint64_t const at = 2000 + page % 30 * 100;
+    ASSERT_NO_FATAL_FAILURE(page / 30 % 2 == 0 ? fill(at, at + 100)
+                                               : driver_->run_erase(keys(at, at + 100)));
   }
   EXPECT_GT(driver_->store().stats().growths, growths + 2);
-  for (std::uint64_t n = 0; n < 1800; ++n) ASSERT_EQ(seen[key(n)], value(n)) << "key " << n << " was there all along";
+  for (std::uint64_t n = 0; n < 1800; ++n)
+    ASSERT_EQ(seen[key(n)], value(n)) << "key " << n << " was there all along";
 }
 
 TEST_P(Conformance, StatsSayWhatIsThere) {
@@ -249,8 +259,8 @@ TEST_P(Conformance, StatsSayWhatIsThere) {
   EXPECT_EQ(driver_->store().stats().accesses.pm_writes, 0u);
 }
 
-/// Keys whose 64-bit hashes are all equal: their first 16-byte block multiplies by zero. The hash is
-/// no secret, so users may bring such keys.
+/// Keys whose 64-bit hashes are all equal: their first 16-byte block multiplies by zero. The hash
+/// is no secret, so users may bring such keys.
 std::vector<Bytes> colliding_keys(std::uint32_t key_bytes, std::size_t n) {
   std::uint64_t const k1 = 0x13198a2e03707344u;  // base/hash.hpp
   std::vector<Bytes> out;
@@ -267,7 +277,8 @@ std::vector<Bytes> colliding_keys(std::uint32_t key_bytes, std::size_t n) {
 TEST_P(Conformance, KeysOfEqualHashAreKeptApart) {
   std::uint32_t const bytes = fixed_keys() ? GetParam().key_bytes : 16;
   if (bytes < 10) GTEST_SKIP() << "short keys of equal hash are not known";
-  std::size_t const candidates = std::size_t{GetParam().shape.levels} * GetParam().shape.slots;  // at least
+  // at least
+  std::size_t const candidates = std::size_t{GetParam().shape.levels} * GetParam().shape.slots;
   auto const k = colliding_keys(bytes, std::min<std::size_t>(candidates, 8));
   std::vector<Bytes> v;
   for (std::size_t i = 0; i < k.size(); ++i) v.push_back(value(i));
@@ -282,7 +293,8 @@ TEST_P(Conformance, KeysOfEqualHashAreKeptApart) {
 TEST_P(Conformance, KeysOfEqualHashAreKeptApartInALongRun) {
   std::uint32_t const bytes = fixed_keys() ? GetParam().key_bytes : 16;
   if (bytes < 10) GTEST_SKIP() << "short keys of equal hash are not known";
-  if (GetParam().shape.levels * GetParam().shape.slots < 2) GTEST_SKIP() << "no two keys of equal hash find room";
+  if (GetParam().shape.levels * GetParam().shape.slots < 2)
+    GTEST_SKIP() << "no two keys of equal hash find room";
   auto const twins = colliding_keys(bytes, 2);
   std::vector<Op> ops(300);
   for (Op& op : ops) {
@@ -301,7 +313,8 @@ TEST_P(Conformance, MoreKeysOfEqualHashThanSlotsAreRefusedAndHarmNobody) {
   create.max_bytes = 48u << 20;
   ASSERT_NO_FATAL_FAILURE(make(create, GetParam().open()));
   ASSERT_NO_FATAL_FAILURE(fill(0, 100));
-  std::size_t const slots = GetParam().dash() ? 56 : 32;  // that one hash may have: Dash has two buckets and the stash
+  // that one hash may have: Dash has two buckets and the stash
+  std::size_t const slots = GetParam().dash() ? 56 : 32;
   auto const k = colliding_keys(bytes, slots + 30);
   for (std::size_t i = 0; i < k.size(); ++i) {
     std::vector<KeyStatus> statuses;

@@ -1,6 +1,6 @@
-// Which stores the conformance suite runs for. A configuration is named DEVICE_TABLE_KEYS_SHAPE, and
-// CMakeLists.txt registers one ctest for each DEVICE_TABLE_KEYS. Slow, up to twenty seconds: each of these runs a
-// hundred tests on several shapes.
+// Which stores the conformance suite runs for. A configuration is named DEVICE_TABLE_KEYS_SHAPE,
+// and CMakeLists.txt registers one ctest for each DEVICE_TABLE_KEYS. Slow, up to twenty seconds:
+// each of these runs a hundred tests on several shapes.
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -43,12 +43,14 @@ constexpr Make kMakes[] = {
     {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 2}, false, 1}, {{1, 2, 1}, false, 1},
 };
 
-constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}};
+constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"},
+                                                   {Index::dash_lh, "dashlh"}};
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
-  name << (device == Device::cpu ? "cpu_" : "cuda_") << table.name << '_' << sizes.name << '_' << m.shape.levels << 'L'
-       << m.shape.hashes << 'H' << m.shape.slots << 'S' << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
+  name << (device == Device::cpu ? "cpu_" : "cuda_") << table.name << '_' << sizes.name << '_'
+       << m.shape.levels << 'L' << m.shape.hashes << 'H' << m.shape.slots << 'S'
+       << (m.count_accesses ? "counted" : "") << 'x' << m.threads;
   return name.str();
 }
 
@@ -61,16 +63,20 @@ std::vector<Config> configurations() {
       for (Sizes const& s : kSizes) {
         for (Make const& m : kMakes) {
           if (device == Device::cuda && m.threads == 2) continue;
-          if (table.layout == Layout::in_place && m.shape.slots == 1) continue;  // nothing is ever displaced there
-          // A sanitizer is ten times slower: there the mirror, which is the same for all shapes, is tested with one,
-          // and so are the slowest sizes, whose keys and values vary as those of other sizes do.
+          if (table.layout == Layout::in_place && m.shape.slots == 1)
+            continue;  // nothing is ever displaced there
+          // A sanitizer is ten times slower: there the mirror, which is the same for all shapes, is
+          // tested with one, and so are the slowest sizes, whose keys and values vary as those of
+          // other sizes do.
           bool const usual = m.shape.levels == 2 && m.shape.slots == 8;
-          bool const slow = table.residency == Residency::mirrored || s.name == std::string_view("keysvalue16");
+          bool const slow =
+              table.residency == Residency::mirrored || s.name == std::string_view("keysvalue16");
           if (slow && !usual && volume(100) < 100) continue;
-          // Batches of tests are too small for a choice of their own: sorted in every second configuration.
+          // Batches of tests are too small for a choice of their own: sorted in every second
+          // configuration.
           Gather const gather = m.count_accesses ? Gather::at_once : Gather::in_order;
-          all.push_back({name_of(device, table, s, m), device, table.layout, m.shape, s.key_bytes, s.value_bytes,
-                         m.count_accesses, m.threads, table.residency, gather});
+          all.push_back({name_of(device, table, s, m), device, table.layout, m.shape, s.key_bytes,
+                         s.value_bytes, m.count_accesses, m.threads, table.residency, gather});
         }
       }
     }
@@ -97,7 +103,8 @@ std::vector<Config> configurations() {
 }
 
 void Conformance::SetUp() {
-  if (std::string why_not; !available(GetParam().device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
+  if (std::string why_not; !available(GetParam().device, why_not))
+    GTEST_SKIP() << "no GPU to run on: " << why_not;
   make();
 }
 
@@ -133,13 +140,15 @@ std::vector<Bytes> Conformance::keys(std::uint64_t from, std::uint64_t to) const
   return out;
 }
 
-std::vector<Bytes> Conformance::values(std::uint64_t from, std::uint64_t to, std::uint64_t version) const {
+std::vector<Bytes> Conformance::values(std::uint64_t from, std::uint64_t to,
+                                       std::uint64_t version) const {
   std::vector<Bytes> out;
   for (std::uint64_t n = from; n < to; ++n) out.push_back(value(n, version));
   return out;
 }
 
-void Conformance::fill(std::uint64_t from, std::uint64_t to, std::uint64_t version, std::size_t batch) {
+void Conformance::fill(std::uint64_t from, std::uint64_t to, std::uint64_t version,
+                       std::size_t batch) {
   for (std::uint64_t at = from; at < to; at += batch) {
     std::uint64_t const end = std::min(to, at + batch);
     ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(at, end), values(at, end, version)));
@@ -147,6 +156,8 @@ void Conformance::fill(std::uint64_t from, std::uint64_t to, std::uint64_t versi
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, Conformance, testing::ValuesIn(configurations()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 }  // namespace perdure::test

@@ -18,10 +18,15 @@ class Conformance : public testing::TestWithParam<Config> {
   void SetUp() override;
 
   [[nodiscard]] std::string pool() const { return scratch_.file("pool"); }
-  /// Makes the store anew; `open` and `create` default to the configuration's, which may have another width of values.
+  /// Makes the store anew; `open` and `create` default to the configuration's, which may have
+  /// another width of values.
   void make(Config const& config, CreateOptions const& create, OpenOptions const& open);
-  void make(CreateOptions const& create, OpenOptions const& open) { make(GetParam(), create, open); }
-  void make(std::uint64_t expected_records = 1) { make(GetParam().create(expected_records), GetParam().open()); }
+  void make(CreateOptions const& create, OpenOptions const& open) {
+    make(GetParam(), create, open);
+  }
+  void make(std::uint64_t expected_records = 1) {
+    make(GetParam().create(expected_records), GetParam().open());
+  }
 
   /// Closes the store and opens the pool again; the model stays.
   void reopen(OpenOptions const& open);
@@ -30,11 +35,15 @@ class Conformance : public testing::TestWithParam<Config> {
   void reopen_killed(OpenOptions const& open);
 
   [[nodiscard]] Bytes key(std::uint64_t n) const { return GetParam().key(n); }
-  [[nodiscard]] Bytes value(std::uint64_t n, std::uint64_t version = 0) const { return GetParam().value(n, version); }
+  [[nodiscard]] Bytes value(std::uint64_t n, std::uint64_t version = 0) const {
+    return GetParam().value(n, version);
+  }
   [[nodiscard]] std::vector<Bytes> keys(std::uint64_t from, std::uint64_t to) const;
-  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) const;
+  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to,
+                                          std::uint64_t version = 0) const;
   /// Puts records [from, to) in batches of `batch`.
-  void fill(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0, std::size_t batch = 1000);
+  void fill(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0,
+            std::size_t batch = 1000);
 
   [[nodiscard]] bool fixed_keys() const { return GetParam().key_bytes != 0; }
   [[nodiscard]] bool fixed_values() const { return GetParam().value_bytes != 0; }

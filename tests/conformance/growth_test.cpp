@@ -1,4 +1,5 @@
-// Growth, and what happens where it is refused: nothing that was there is lost, and the statuses tell.
+// Growth, and what happens where it is refused: nothing that was there is lost, and the statuses
+// tell.
 #include "conformance/conformance.hpp"
 
 namespace perdure::test {
@@ -38,7 +39,8 @@ void fill_until_full(Driver& driver, std::uint64_t from, std::size_t batch, std:
 }
 
 TEST_P(Conformance, GrowsThroughManyResizes) {
-  std::uint64_t const n = GetParam().dash() ? 6000 : volume(6000);  // a segment of Dash alone holds 924
+  // a segment of Dash alone holds 924
+  std::uint64_t const n = GetParam().dash() ? 6000 : volume(6000);
   for (std::uint64_t at = 0, batch = 1; at < n; batch = batch * 3 / 2 + 1) {
     std::uint64_t const end = std::min(n, at + batch);
     ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(at, end), values(at, end)));
@@ -85,11 +87,12 @@ TEST_P(Conformance, AFullTableThatMayNotGrowRefusesNewKeysAlone) {
 
 TEST_P(Conformance, AFullPoolRefusesNewKeysAndLosesNone) {
   Config config = GetParam();
-  // So that a pool of a few MiB is full of some thousand records. Up to 8 bytes Dash has them in its slots, and
-  // they stay there.
+  // So that a pool of a few MiB is full of some thousand records. Up to 8 bytes Dash has them in
+  // its slots, and they stay there.
   if (config.value_bytes > 8) config.value_bytes = 1000;
   CreateOptions create = config.create();
-  // Each size class takes superblocks of its own, and a batch whose records find no room is refused whole.
+  // Each size class takes superblocks of its own, and a batch whose records find no room is refused
+  // whole.
   bool const one_size = fixed_keys() && fixed_values();
   std::uint32_t const heap = one_size ? 3 : 12;
   std::size_t const batch = one_size ? 101 : 3;
@@ -106,13 +109,15 @@ TEST_P(Conformance, AFullPoolRefusesNewKeysAndLosesNone) {
   }
   ASSERT_NO_FATAL_FAILURE(driver_->run_erase(half));
   std::size_t refused = 0;
-  ASSERT_NO_FATAL_FAILURE(put_what_fits(*driver_, half, std::vector<Bytes>(half.size(), config.value(1, 5)), refused));
+  ASSERT_NO_FATAL_FAILURE(
+      put_what_fits(*driver_, half, std::vector<Bytes>(half.size(), config.value(1, 5)), refused));
   EXPECT_LT(refused, half.size() / 2) << "an erase makes room";
   ASSERT_NO_FATAL_FAILURE(driver_->check_all());
   ASSERT_NO_FATAL_FAILURE(reopen_killed(config.open()));
   ASSERT_NO_FATAL_FAILURE(driver_->check_all());
   ASSERT_NO_FATAL_FAILURE(fill_until_full(*driver_, 500000, batch, 200000));
-  EXPECT_LE(driver_->store().stats().space.pool_bytes, create.max_bytes) << "max_bytes holds after an open, too";
+  EXPECT_LE(driver_->store().stats().space.pool_bytes, create.max_bytes)
+      << "max_bytes holds after an open, too";
   driver_->check_all();
 }
 
@@ -142,7 +147,8 @@ TEST_P(Conformance, NoRecordIsEverLeaked) {
     std::vector<KeyStatus> statuses;
     std::vector<Bytes> absent;
     for (std::uint64_t i = 0; i < 20; ++i) absent.push_back(config.key(100 + i));
-    Status const s = driver.update(absent, {v.begin(), v.begin() + 20}, Rmw::replace, Element::u8, statuses);
+    Status const s =
+        driver.update(absent, {v.begin(), v.begin() + 20}, Rmw::replace, Element::u8, statuses);
     ASSERT_TRUE(s.ok()) << "round " << round << ": " << s.message();
     ASSERT_EQ(statuses, std::vector<KeyStatus>(20, KeyStatus::not_found));
     if (round % 4 == 3) {
@@ -182,7 +188,8 @@ TEST_P(Conformance, EndlessOverwritingTakesNoMoreRoom) {
     ASSERT_NO_FATAL_FAILURE(fill(0, 100, round));
   }
   // Sizes that vary may need a superblock of a stride not met before.
-  EXPECT_LE(driver_->store().stats().space.used_bytes, settled + (fixed_values() && fixed_keys() ? 0u : 2u << 20));
+  EXPECT_LE(driver_->store().stats().space.used_bytes,
+            settled + (fixed_values() && fixed_keys() ? 0u : 2u << 20));
   driver_->check_all();
 }
 
@@ -191,7 +198,8 @@ TEST_P(Conformance, RoomOfOneSizeServesAnother) {
   CreateOptions create = GetParam().create();
   create.max_bytes = std::uint64_t{GetParam().shape.levels + 8} << 20;
   ASSERT_NO_FATAL_FAILURE(make(create, GetParam().open()));
-  for (std::size_t const bytes : {100u, 1000u, 3000u, 200u, 9000u, 400u, 20000u, 40000u, 60000u, 50u, 700u, 100000u}) {
+  for (std::size_t const bytes :
+       {100u, 1000u, 3000u, 200u, 9000u, 400u, 20000u, 40000u, 60000u, 50u, 700u, 100000u}) {
     std::size_t const n = std::min<std::size_t>(1000, (1u << 20) / bytes);
     std::vector<Bytes> v(n, Bytes(bytes, static_cast<char>(bytes)));
     ASSERT_NO_FATAL_FAILURE(driver_->run_put(keys(0, n), v)) << "values of " << bytes << " bytes";

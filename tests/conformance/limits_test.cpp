@@ -41,7 +41,8 @@ TEST_P(Conformance, TooLongKeysAndValuesAreRefusedOneByOne) {
   std::vector<Answer> answers;
   ASSERT_TRUE(driver_->get(k, answers).ok());
   for (std::size_t i = 0; i < k.size(); ++i) {
-    KeyStatus const absent = k[i].size() > s.max_key_bytes ? KeyStatus::too_large : KeyStatus::not_found;
+    KeyStatus const absent =
+        k[i].size() > s.max_key_bytes ? KeyStatus::too_large : KeyStatus::not_found;
     EXPECT_EQ(answers[i].status, expected[i] == KeyStatus::ok ? KeyStatus::ok : absent);
   }
 }
@@ -50,7 +51,8 @@ TEST_P(Conformance, ErasesIgnoreTheirValuesHoweverLong) {
   if (fixed_values()) GTEST_SKIP() << "all values have one length here";
   ASSERT_NO_FATAL_FAILURE(fill(0, 2));
   Bytes const huge(driver_->store().stats().max_value_bytes + 1, 'v');
-  ASSERT_NO_FATAL_FAILURE(driver_->run_mixed({{OpKind::erase, key(0), huge}, {OpKind::put, key(1), value(1, 1)}}));
+  ASSERT_NO_FATAL_FAILURE(
+      driver_->run_mixed({{OpKind::erase, key(0), huge}, {OpKind::put, key(1), value(1, 1)}}));
   driver_->check_all();
 }
 
@@ -59,7 +61,9 @@ TEST_P(Conformance, WrongShapesOfArraysAreNamedAndHaveNoEffect) {
   Store& store = driver_->store();
   Packed const k(keys(0, 4), GetParam().key_bytes), v(values(0, 4, 1), GetParam().value_bytes);
   std::vector<KeyStatus> statuses(4), few(3);
-  auto const refused = [](Status const& s) { return s.code() == Code::invalid_argument && !s.message().empty(); };
+  auto const refused = [](Status const& s) {
+    return s.code() == Code::invalid_argument && !s.message().empty();
+  };
 
   EXPECT_TRUE(refused(store.put(k.column(), v.column(), few))) << "a status too few";
   Column three = v.column();
@@ -82,14 +86,18 @@ TEST_P(Conformance, WrongShapesOfArraysAreNamedAndHaveNoEffect) {
   }
   if (fixed_values()) {
     std::vector<std::byte> out(4 * GetParam().value_bytes);
-    EXPECT_TRUE(refused(store.get(k.column(), {out.data(), GetParam().value_bytes - 1, 4, Place::host}, statuses)));
-    EXPECT_TRUE(refused(store.get(k.column(), {out.data(), GetParam().value_bytes, 3, Place::host}, statuses)));
-    EXPECT_TRUE(refused(store.get(k.column(), {nullptr, GetParam().value_bytes, 4, Place::host}, statuses)));
+    EXPECT_TRUE(refused(
+        store.get(k.column(), {out.data(), GetParam().value_bytes - 1, 4, Place::host}, statuses)));
+    EXPECT_TRUE(refused(
+        store.get(k.column(), {out.data(), GetParam().value_bytes, 3, Place::host}, statuses)));
+    EXPECT_TRUE(refused(
+        store.get(k.column(), {nullptr, GetParam().value_bytes, 4, Place::host}, statuses)));
     Column other = v.column();
     other.width = GetParam().value_bytes + 1;
     EXPECT_TRUE(refused(store.put(k.column(), other, statuses))) << "values of another width";
   } else {
-    EXPECT_TRUE(refused(store.get(k.column(), {}, statuses))) << "variable-length values need get_variable";
+    EXPECT_TRUE(refused(store.get(k.column(), {}, statuses)))
+        << "variable-length values need get_variable";
   }
   if (!fixed_keys()) {
     std::int64_t const decreasing[] = {0, 8, 4, 9, 12};

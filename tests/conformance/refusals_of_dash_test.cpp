@@ -27,11 +27,14 @@ TEST_P(DashRefusals, MakingAPoolOfWhatItLacks) {
     refused(Store::create(path, options, open).status(), code, says);
     EXPECT_NE(::access(path.c_str(), F_OK), 0) << "a refused create left a file";
   };
-  create([](auto& c, auto&) { c.layout = Layout::in_place; }, Code::invalid_argument, "layout in_place");
+  create([](auto& c, auto&) { c.layout = Layout::in_place; }, Code::invalid_argument,
+         "layout in_place");
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "shape");
-  create([](auto& c, auto&) { c.durability = Durability::power; }, Code::unsupported, "durability process");
+  create([](auto& c, auto&) { c.durability = Durability::power; }, Code::unsupported,
+         "durability process");
   create([](auto&, auto& o) { o.device = Device::cuda; }, Code::unsupported, "device cpu");
-  create([](auto&, auto& o) { o.memory.residency = Residency::mirrored; }, Code::invalid_argument, "residency pm");
+  create([](auto&, auto& o) { o.memory.residency = Residency::mirrored; }, Code::invalid_argument,
+         "residency pm");
   create([](auto&, auto& o) { o.memory.cache_bytes = 1 << 20; }, Code::unsupported, "cache_bytes");
   create([](auto&, auto& o) { o.grow = false; }, Code::unsupported, "max_bytes");
   create([](auto&, auto& o) { o.displacement = false; }, Code::unsupported, "displacement");
@@ -42,7 +45,8 @@ TEST_P(DashRefusals, CallsThatOtherIndexesHave) {
   Store& store = driver_->store();
   refused(store.begin().status(), Code::unsupported, "transactions");
   std::vector<std::byte> array(64);
-  refused(store.register_dense({{"weights", array.data(), array.size(), Place::host}}), Code::unsupported, "steps");
+  refused(store.register_dense({{"weights", array.data(), array.size(), Place::host}}),
+          Code::unsupported, "steps");
   refused(store.restore_step().status(), Code::unsupported, "steps");
   refused(store.device_session().status(), Code::unsupported, "device sessions");
   refused(store.load_cache().status(), Code::unsupported, "record cache");
@@ -59,7 +63,9 @@ TEST_P(DashRefusals, CallsThatOtherIndexesHave) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, DashRefusals, testing::ValuesIn(configurations()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

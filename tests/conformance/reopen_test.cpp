@@ -53,7 +53,8 @@ TEST_P(Conformance, AReopenedPoolGoesOnGrowing) {
 }
 
 TEST_P(Conformance, ReadersShareACleanPoolAndCannotWrite) {
-  if (GetParam().device == Device::cuda) GTEST_SKIP() << "what the GPU driver allows of read-only pools varies";
+  if (GetParam().device == Device::cuda)
+    GTEST_SKIP() << "what the GPU driver allows of read-only pools varies";
   ASSERT_NO_FATAL_FAILURE(fill(0, 100));
   OpenOptions read_only = GetParam().open();
   read_only.read_only = true;

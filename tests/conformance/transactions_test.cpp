@@ -26,8 +26,8 @@ class Transactions : public Conformance {
   void believe(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     for (std::uint64_t n = from; n < to; ++n) driver_->model.held[key(n)] = value(n, version);
   }
-  /// Inside a transaction nothing is displaced and the table does not grow: with few candidates a key, a
-  /// batch may find no room at any load.
+  /// Inside a transaction nothing is displaced and the table does not grow: with few candidates a
+  /// key, a batch may find no room at any load.
   [[nodiscard]] bool room_is_sure() const {
     Shape const& shape = GetParam().shape;
     return shape.levels * shape.hashes * shape.slots >= 8;
@@ -46,7 +46,8 @@ class Transactions : public Conformance {
 };
 
 TEST_P(Conformance, StoresWithoutAtomicBatchesRefuseThem) {
-  if (GetParam().layout == Layout::word && !GetParam().dash()) GTEST_SKIP() << "layout word has them";
+  if (GetParam().layout == Layout::word && !GetParam().dash())
+    GTEST_SKIP() << "layout word has them";
   ASSERT_NO_FATAL_FAILURE(fill(0, 10));
   driver_->how.atomic = true;
   std::vector<KeyStatus> statuses;
@@ -75,7 +76,8 @@ TEST_P(Transactions, AnAtomicBatchWithoutRoomLeavesNothing) {
   std::uint64_t const n = 2 * store().stats().slots;
   Status const s = put(50, 50 + n, 1, atomic());
   EXPECT_EQ(s.code(), Code::no_space) << s.message();
-  EXPECT_NE(s.message().find("nothing of this batch took effect"), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("nothing of this batch took effect"), std::string::npos)
+      << s.message();
   ASSERT_NO_FATAL_FAILURE(driver_->check_all());
   ASSERT_NO_FATAL_FAILURE(reopen_killed(open));
   driver_->check_all();
@@ -222,7 +224,8 @@ TEST_P(Transactions, GeneratedOnesFollowTheModel) {
       }
       std::vector<Answer> answers;
       Status const s = driver_->mixed(ops, Rmw::replace, Element::u8, answers);
-      if (t && s.code() == Code::no_space) continue;  // shapes of few candidates; nothing of it took effect
+      if (t && s.code() == Code::no_space)
+        continue;  // shapes of few candidates; nothing of it took effect
       ASSERT_TRUE(s.ok()) << s.message();
       for (Op const& op : ops) driver_->model.apply(op, Rmw::replace, Element::u8);
     }
@@ -245,7 +248,9 @@ TEST_P(Transactions, GeneratedOnesFollowTheModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, Transactions, testing::ValuesIn(configurations()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,7 +1,7 @@
 // A crash test is a table: each line is a half state that a crash leaves behind (docs/format.md,
-// "What each crash leaves behind"), made by editing the copy of an open pool, and the verdict of the
-// next open. Invariant checked by every line: each acknowledged key is there with its value, verify()
-// finds no fault that the line does not announce, and a second open is uneventful.
+// "What each crash leaves behind"), made by editing the copy of an open pool, and the verdict of
+// the next open. Invariant checked by every line: each acknowledged key is there with its value,
+// verify() finds no fault that the line does not announce, and a second open is uneventful.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -30,7 +30,8 @@ struct Line {
 Contents acknowledged(bool variable, std::uint64_t records) {
   Contents contents;
   for (std::uint64_t i = 0; i < records; ++i) {
-    std::string const value = "value " + std::to_string(i) + std::string(variable ? i % 40 : 0, '.');
+    std::string const value =
+        "value " + std::to_string(i) + std::string(variable ? i % 40 : 0, '.');
     if (variable)
       contents["key " + std::to_string(i)] = value;
     else
@@ -62,7 +63,8 @@ std::string examine(Store& store, Contents const& contents, Verdict const& wante
   std::string wrong;
   auto const check = [&](char const* what, std::uint64_t found, std::uint64_t want) {
     if (found != want)
-      wrong += std::string(what) + " is " + std::to_string(found) + ", not " + std::to_string(want) + "; ";
+      wrong += std::string(what) + " is " + std::to_string(found) + ", not " +
+               std::to_string(want) + "; ";
   };
   RecoveryReport const r = store.recovery();
   check("clean", r.clean, wanted.clean);
@@ -76,7 +78,8 @@ std::string examine(Store& store, Contents const& contents, Verdict const& wante
   for (auto const& [key, value] : contents) keys.push_back(key);
   auto const got = get_all(store, keys);
   for (std::size_t i = 0; i < keys.size(); ++i)
-    if (got[i].status != KeyStatus::ok || got[i].value != contents.at(keys[i])) wrong += "get differs; ";
+    if (got[i].status != KeyStatus::ok || got[i].value != contents.at(keys[i]))
+      wrong += "get differs; ";
   auto verified = store.verify();
   if (!verified) return wrong + verified.status().message();
   check("fault_count", verified->fault_count, wanted.faults);
@@ -101,7 +104,8 @@ std::string judge(Image const& image, Contents contents, Verdict const& wanted) 
   }
   auto store = Store::open(path.str());
   if (!store) return wrong + "second open: " + store.status().message();
-  Verdict const uneventful{wanted.faults, 0, false, wanted.faults, true};  // what leads astray stays
+  Verdict const uneventful{wanted.faults, 0, false, wanted.faults,
+                           true};  // what leads astray stays
   std::string const then = examine(*store, contents, uneventful);
   return then.empty() ? wrong : wrong + "second open: " + then;
 }
@@ -118,7 +122,8 @@ Image::Slot any_free(Image const& image) {
   throw std::runtime_error("no slot is free");
 }
 
-/// Some entry a second time, in another of its candidate slots: before the one it stands in, or behind.
+/// Some entry a second time, in another of its candidate slots: before the one it stands in, or
+/// behind.
 void copy_twice(Image& image, bool before) {
   for (auto const& from : image.slots()) {
     if (!image.taken(from)) continue;
@@ -133,8 +138,8 @@ void copy_twice(Image& image, bool before) {
   throw std::runtime_error("no entry has a free candidate there");
 }
 
-/// The state in which begin_growth leaves the pool: a new, empty top level behind the file's end, the
-/// bottom level retiring. Then as many of its entries are copied as `copy` says.
+/// The state in which begin_growth leaves the pool: a new, empty top level behind the file's end,
+/// the bottom level retiring. Then as many of its entries are copied as `copy` says.
 void half_resize(Image& image, std::function<bool(std::uint64_t)> const& copy) {
   std::uint64_t const superblock = image.header().superblock_bytes;
   pm::Root root = image.root();
@@ -175,8 +180,12 @@ std::uint64_t free_record(Image const& image) {
 std::vector<Line> lines() {
   return {
       {"nothing happened but the kill", [](Image&) {}, {}},
-      {"displacement: the copy stands before the original", [](Image& i) { copy_twice(i, true); }, {.duplicates = 1}},
-      {"displacement: the copy stands behind it", [](Image& i) { copy_twice(i, false); }, {.duplicates = 1}},
+      {"displacement: the copy stands before the original",
+       [](Image& i) { copy_twice(i, true); },
+       {.duplicates = 1}},
+      {"displacement: the copy stands behind it",
+       [](Image& i) { copy_twice(i, false); },
+       {.duplicates = 1}},
       {"root: the older copy torn", [](Image& i) { tear_root(i, false); }, {}},
       {"record reserved and half written, unreachable",
        [](Image& i) {
@@ -206,11 +215,15 @@ std::vector<Line> lines() {
          i.publish(r);
        },
        {}},
-      {"resize: named, none copied", [](Image& i) { half_resize(i, [](auto) { return false; }); }, {.resumed = true}},
+      {"resize: named, none copied",
+       [](Image& i) { half_resize(i, [](auto) { return false; }); },
+       {.resumed = true}},
       {"resize: every other one copied",
        [](Image& i) { half_resize(i, [](auto n) { return n % 2 == 0; }); },
        {.resumed = true}},
-      {"resize: all copied", [](Image& i) { half_resize(i, [](auto) { return true; }); }, {.resumed = true}},
+      {"resize: all copied",
+       [](Image& i) { half_resize(i, [](auto) { return true; }); },
+       {.resumed = true}},
       {"resize: none copied, older root torn",
        [](Image& i) {
          half_resize(i, [](auto) { return false; });
@@ -259,7 +272,8 @@ TEST_P(Crash, InsideAnInsertInPlaceDropsTheSlot) {
   EXPECT_EQ(judge(image, contents_, {.dropped = 1}), "");
 }
 
-// A slot that says another fingerprint than its key's is found by no get: recovery, which reads no keys, cannot tell.
+// A slot that says another fingerprint than its key's is found by no get: recovery, which reads no
+// keys, cannot tell.
 TEST_P(Crash, VerifyNamesASlotWhoseFingerprintIsNotItsKeys) {
   Image image = image_;
   image.flip(image.slot_of(contents_.begin()->first).word_offset + 7);
@@ -270,10 +284,12 @@ TEST_P(Crash, VerifyNamesASlotWhoseFingerprintIsNotItsKeys) {
   auto report = store->verify();
   ASSERT_TRUE(report.ok());
   ASSERT_EQ(report->fault_count, 1u);
-  EXPECT_NE(report->faults[0].find("fingerprint does not match the key"), std::string::npos) << report->faults[0];
+  EXPECT_NE(report->faults[0].find("fingerprint does not match the key"), std::string::npos)
+      << report->faults[0];
 }
 
-// An atomic batch that would compute with a damaged value is refused, and what else it had written is undone.
+// An atomic batch that would compute with a damaged value is refused, and what else it had written
+// is undone.
 TEST_P(Crash, AnAtomicBatchThatMeetsADamagedRecordTakesNoEffect) {
   if (GetParam().first == Layout::in_place) return;  // which has no atomic batches
   auto const sound = contents_.begin(), damaged = std::next(sound);
@@ -292,13 +308,15 @@ TEST_P(Crash, AnAtomicBatchThatMeetsADamagedRecordTakesNoEffect) {
   std::vector<KeyStatus> statuses(2);
   CallOptions how;
   how.atomic = true;
-  Status const s = store->apply({keys.column(), kinds, values.column(), Rmw::add, Element::u8, {}}, statuses, how);
+  Status const s = store->apply({keys.column(), kinds, values.column(), Rmw::add, Element::u8, {}},
+                                statuses, how);
   EXPECT_EQ(s.code(), Code::corrupt) << s.message();
   EXPECT_EQ(statuses[1], KeyStatus::corrupt);
   EXPECT_EQ(get_all(*store, {sound->first})[0].value, sound->second);
 }
 
-// Numbers of batches, which records carry, are leased by the root before they are used: none comes twice.
+// Numbers of batches, which records carry, are leased by the root before they are used: none comes
+// twice.
 TEST_P(Crash, ABatchAfterAKillGoesOnAboveTheNumbersBefore) {
   std::uint64_t const before = image_.root().batch_lease;
   EXPECT_GT(before, 0u) << "some batches were written";
@@ -310,7 +328,8 @@ TEST_P(Crash, ABatchAfterAKillGoesOnAboveTheNumbersBefore) {
   EXPECT_GT(Image(read_file(path.str())).root().batch_lease, before);
 }
 
-// The newest root lost, the one before counts: here they differ only in their batch lease and marks.
+// The newest root lost, the one before counts: here they differ only in their batch lease and
+// marks.
 TEST_P(Crash, WhileWritingTheRootFallsBackToTheOtherCopy) {
   Image image = image_;
   image.publish(image.root());
@@ -340,11 +359,13 @@ TEST_P(Crash, RefusesAPoolWithoutRootOrHeader) {
   }
 }
 
-// A heap superblock whose header is lost takes its records along: each is counted, named, not followed.
+// A heap superblock whose header is lost takes its records along: each is counted, named, not
+// followed.
 TEST_P(Crash, CountsTheRecordsOfATornSuperblock) {
   Image image = image_;
   std::uint64_t const superblock = image.header().superblock_bytes;
-  std::uint64_t const heap = image.record(image.slot_of(contents_.begin()->first)) / superblock * superblock;
+  std::uint64_t const heap =
+      image.record(image.slot_of(contents_.begin()->first)) / superblock * superblock;
   image.flip(heap + 4);
   Contents left;
   std::uint64_t lost = 0;
@@ -406,13 +427,14 @@ TEST_P(Crash, CanaryTheHarnessSeesALostRecord) {
   EXPECT_NE(judge(unchanged, contents_, {.duplicates = 1}), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Pools, Crash,
-                         ::testing::Values(std::pair{Layout::word, false}, std::pair{Layout::word, true},
-                                           std::pair{Layout::in_place, false}, std::pair{Layout::in_place, true}),
-                         [](auto const& one) {
-                           return std::string(one.param.first == Layout::word ? "word" : "in_place") +
-                                  (one.param.second ? "_variable" : "_fixed");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Pools, Crash,
+    ::testing::Values(std::pair{Layout::word, false}, std::pair{Layout::word, true},
+                      std::pair{Layout::in_place, false}, std::pair{Layout::in_place, true}),
+    [](auto const& one) {
+      return std::string(one.param.first == Layout::word ? "word" : "in_place") +
+             (one.param.second ? "_variable" : "_fixed");
+    });
 
 }  // namespace
 }  // namespace perdure::test

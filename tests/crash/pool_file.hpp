@@ -1,5 +1,6 @@
-// Pool files as the crash, format and fuzz tests handle them: whole files read into memory, edited by
-// hand as docs/format.md has it, and written back. Invariant: every file made here is unlinked again.
+// Pool files as the crash, format and fuzz tests handle them: whole files read into memory, edited
+// by hand as docs/format.md has it, and written back. Invariant: every file made here is unlinked
+// again.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +23,7 @@
 #include "base/crc32c.hpp"
 #include "index/gphash/layout.hpp"
 #include "perdure/store.h"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
 
 namespace perdure::test {
@@ -57,7 +58,8 @@ inline Bytes read_file(std::string const& path) {
 
 inline void write_file(std::string const& path, std::span<std::byte const> bytes) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.write(reinterpret_cast<char const*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
 }
 
@@ -124,7 +126,8 @@ inline std::optional<Contents> scan_all(Store& store) {
     auto page = store.scan(cursor, 1000);
     if (!page) return std::nullopt;
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
-      if (!found.emplace(text_at(page->keys, i), text_at(page->values, i)).second) return std::nullopt;
+      if (!found.emplace(text_at(page->keys, i), text_at(page->values, i)).second)
+        return std::nullopt;
     }
     cursor = page->next;
   }
@@ -152,7 +155,9 @@ class Image {
   void set(std::uint64_t offset, T const& value) {
     std::memcpy(bytes.data() + offset, &value, sizeof value);
   }
-  void flip(std::uint64_t offset, unsigned bit = 0) { bytes[offset] ^= static_cast<std::byte>(1u << bit); }
+  void flip(std::uint64_t offset, unsigned bit = 0) {
+    bytes[offset] ^= static_cast<std::byte>(1u << bit);
+  }
 
   [[nodiscard]] pm::PoolHeader header() const { return at<pm::PoolHeader>(pm::kHeaderOffset); }
   void seal_header() { seal<pm::PoolHeader>(pm::kHeaderOffset); }
@@ -213,7 +218,8 @@ class Image {
     if (s.key_offset != 0) return text(s.key_offset, header().key_bytes);
     pm::RecordShape const shape(header());
     std::uint64_t const at_record = record(s);
-    if (shape.split()) return text(shape.head(Offset{at_record}).bytes + sizeof(pm::RecordHead), shape.key_bytes);
+    if (shape.split())
+      return text(shape.head(Offset{at_record}).bytes + sizeof(pm::RecordHead), shape.key_bytes);
     return text(at_record + sizeof(pm::RecordHeader), at<pm::RecordHeader>(at_record).key_bytes);
   }
   /// Where a record's value begins.
@@ -231,7 +237,8 @@ class Image {
     pm::PoolHeader const h = header();
     pm::Root const r = root();
     std::vector<std::uint64_t> hashes;
-    std::uint64_t const hash = hash_bytes(reinterpret_cast<std::byte const*>(wanted.data()), wanted.size());
+    std::uint64_t const hash =
+        hash_bytes(reinterpret_cast<std::byte const*>(wanted.data()), wanted.size());
     for (std::uint32_t n = 0; n < h.hashes; ++n) hashes.push_back(nth_hash(hash, n));
     std::vector<Slot> found;
     for (std::uint32_t i = 0; i < r.levels; ++i) {
@@ -241,7 +248,8 @@ class Image {
         std::uint64_t bucket = bits == 0 ? 0 : one >> (64 - bits);
         if (bits > kWindow && one != hash)
           bucket = (hash >> (64 - bits) >> kWindow << kWindow) + (one >> (64 - kWindow));
-        for (std::uint32_t s = 0; s < h.slots; ++s) found.push_back(slot(r.level[i], bucket * h.slots + s));
+        for (std::uint32_t s = 0; s < h.slots; ++s)
+          found.push_back(slot(r.level[i], bucket * h.slots + s));
       }
     }
     return found;
@@ -254,7 +262,8 @@ class Image {
     std::string const key_text = text(from.key_offset, header().key_bytes);
     std::memcpy(bytes.data() + to.key_offset, key_text.data(), key_text.size());
   }
-  /// Makes the checksum of a record right again, whatever its bytes say; of none that runs past the end.
+  /// Makes the checksum of a record right again, whatever its bytes say; of none that runs past the
+  /// end.
   void seal_record(std::uint64_t record) {
     pm::RecordShape const shape(header());
     if (shape.split()) {
@@ -264,8 +273,10 @@ class Image {
       return set(head, crc32c(front, bytes.data() + record, shape.value_bytes));
     }
     auto const header = at<pm::RecordHeader>(record);
-    std::uint64_t const length = sizeof header + std::uint64_t{header.key_bytes} + header.value_bytes;
-    if (length <= bytes.size() - record) set(record, crc32c(0, bytes.data() + record + 4, length - 4));
+    std::uint64_t const length =
+        sizeof header + std::uint64_t{header.key_bytes} + header.value_bytes;
+    if (length <= bytes.size() - record)
+      set(record, crc32c(0, bytes.data() + record + 4, length - 4));
   }
   void clear_slot(Slot const& s) { set(s.word_offset, std::uint64_t{0}); }
 

@@ -1,5 +1,5 @@
-// Dash pools of which words were overwritten: whatever they say, a store opens or refuses, answers right or says what
-// is damaged, and comes to an end; and `verify` names what it is.
+// Dash pools of which words were overwritten: whatever they say, a store opens or refuses, answers
+// right or says what is damaged, and comes to an end; and `verify` names what it is.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -44,7 +44,8 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     // And some whose hashes are alike, so that segments are chained and the directory is deep.
     for (std::uint64_t i = 10 * kRecords, n = 0; n < kAlike; ++i) {
       std::string const one = key(i);
-      if (hash_bytes(reinterpret_cast<std::byte const*>(one.data()), one.size()) >> 59 != 5) continue;
+      if (hash_bytes(reinterpret_cast<std::byte const*>(one.data()), one.size()) >> 59 != 5)
+        continue;
       contents_[one] = value(i);
       ++n;
     }
@@ -77,15 +78,15 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     return word;
   }
   [[nodiscard]] std::uint64_t some_word() {
-    std::vector<std::uint64_t> const* const of[] = {&words_->index, &words_->directory, &words_->headers,
-                                                    &words_->states, &words_->slots};
+    std::vector<std::uint64_t> const* const of[] = {
+        &words_->index, &words_->directory, &words_->headers, &words_->states, &words_->slots};
     auto const& some = *of[draw_() % std::size(of)];
     return some[draw_() % some.size()];
   }
 
   struct Seen {
-    bool refused = false;    // to open
-    bool damaged = false;    // some call said so
+    bool refused = false;  // to open
+    bool damaged = false;  // some call said so
     bool wrong_get = false;  // answered something else than what was put
     bool wrong_scan = false;
     bool wrong_count = false;  // another number than were put, and no word of it
@@ -96,7 +97,8 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     seen.damaged = true;
     EXPECT_EQ(s.code(), Code::corrupt) << s.message();
     EXPECT_NE(s.message().find(path_.str()), std::string::npos) << s.message();
-    EXPECT_TRUE(s.message().find("verify") != std::string::npos || s.message().find("restore") != std::string::npos)
+    EXPECT_TRUE(s.message().find("verify") != std::string::npos ||
+                s.message().find("restore") != std::string::npos)
         << s.message();
   }
   void get(Store& store, Seen& seen, std::vector<std::string> const& keys, bool there) {
@@ -108,7 +110,8 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i] == KeyStatus::corrupt) continue;
       bool const right = statuses[i] == (there ? KeyStatus::ok : KeyStatus::not_found);
-      seen.wrong_get |= !right || (there && values.ok() && text_at(values.value(), i) != contents_[keys[i]]);
+      seen.wrong_get |=
+          !right || (there && values.ok() && text_at(values.value(), i) != contents_[keys[i]]);
     }
   }
   void scan(Store& store, Seen& seen) {
@@ -164,8 +167,10 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     std::vector<KeyStatus> statuses(keys.count());
     for (int round = 0; round < 2; ++round) {
       Status const put = store->put(keys.column(), values.column(), statuses);
-      EXPECT_TRUE(put.ok() || put.code() == Code::corrupt || put.code() == Code::no_space) << put.message();
-      static_cast<void>(store->update(keys.column(), values.column(), Rmw::add, Element::u8, statuses));
+      EXPECT_TRUE(put.ok() || put.code() == Code::corrupt || put.code() == Code::no_space)
+          << put.message();
+      static_cast<void>(
+          store->update(keys.column(), values.column(), Rmw::add, Element::u8, statuses));
       static_cast<void>(store->erase(keys.column(), statuses));
     }
     static_cast<void>(store->verify());
@@ -178,8 +183,8 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
     write_file(path_.str(), damaged.bytes);
   }
 
-  /// Words that lead through the index: answers are right, or say that something is damaged, `verify` finds that,
-  /// and when the word says again what it said, nothing is lost.
+  /// Words that lead through the index: answers are right, or say that something is damaged,
+  /// `verify` finds that, and when the word says again what it said, nothing is lost.
   void overwrite_structure(std::vector<std::uint64_t> const& words, int times) {
     OpenOptions reading;
     reading.read_only = true;
@@ -238,13 +243,15 @@ class DashDamage : public ::testing::TestWithParam<Kind> {
   std::optional<Image> whole_, unclean_;
   std::optional<DashWords> words_;
   /// Other words with --gtest_shuffle --gtest_random_seed=N.
-  std::mt19937_64 draw_{20261122u + static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed())};
+  std::mt19937_64 draw_{20261122u +
+                        static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed())};
 };
 
 TEST_P(DashDamage, OfTheIndexSuperblockIsTold) { overwrite_structure(words_->index, 24); }
 TEST_P(DashDamage, OfTheDirectoryIsTold) { overwrite_structure(words_->directory, 16); }
 TEST_P(DashDamage, OfSegmentHeadersIsTold) { overwrite_structure(words_->headers, 40); }
-/// Locked buckets are what a crash left, and no version but the one that follows says that they are not.
+/// Locked buckets are what a crash left, and no version but the one that follows says that they are
+/// not.
 TEST_P(DashDamage, OfTheVersionAfterACrashKeepsNoLocks) {
   std::uint64_t const at = words_->index[1], was = unclean_->at<std::uint64_t>(at);
   for (std::uint64_t const version : {was - 1, was + 1, was ^ 2, std::uint64_t{0}, ~was}) {
@@ -255,7 +262,8 @@ TEST_P(DashDamage, OfTheVersionAfterACrashKeepsNoLocks) {
     crashed.set(at, version);
     write_file(path_.str(), crashed.bytes);
     Seen const seen = look({});
-    EXPECT_FALSE(seen.refused || seen.damaged || seen.wrong_get || seen.wrong_scan || seen.faults != 0);
+    EXPECT_FALSE(seen.refused || seen.damaged || seen.wrong_get || seen.wrong_scan ||
+                 seen.faults != 0);
   }
 }
 TEST_P(DashDamage, OfHeadersOfSuperblocksIsTold) { overwrite_structure(words_->blocks, 16); }
@@ -274,7 +282,9 @@ TEST_P(DashDamage, OfRecordsIsFoundByVerify) {
 
 std::string name_of(::testing::TestParamInfo<Kind> const& one) {
   std::string const index = one.param.index == Index::dash_eh ? "Extendible" : "Linear";
-  return index + (one.param.in_slots() ? "Slots" : one.param.key_bytes != 0 ? "Records" : "Variable");
+  return index + (one.param.in_slots()       ? "Slots"
+                  : one.param.key_bytes != 0 ? "Records"
+                                             : "Variable");
 }
 INSTANTIATE_TEST_SUITE_P(Pools, DashDamage,
                          ::testing::Values(Kind{Index::dash_eh, 8, 8}, Kind{Index::dash_eh, 8, 16},

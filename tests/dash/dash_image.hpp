@@ -1,4 +1,5 @@
-// Where the words of a Dash pool's index lie, found as docs/format.md has it, of a pool that is whole.
+// Where the words of a Dash pool's index lie, found as docs/format.md has it, of a pool that is
+// whole.
 #pragma once
 
 #include "../crash/pool_file.hpp"
@@ -34,12 +35,15 @@ struct DashWords {
 
   void find_extendible() {
     std::uint64_t const depth = word(at_ + 64) >> 56, place = word(at_ + 64) & kPlace;
-    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) directory.push_back(place + 8 * i);
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i)
+      directory.push_back(place + 8 * i);
     for (std::uint64_t s = word(at_ + 80); s != 0; s = word(s) & kPlace) add_segment(s);
   }
   void find_linear() {
-    std::uint64_t const first = word(at_ + 80), all = (first << (word(at_ + 64) >> 32)) + (word(at_ + 64) & 0xffffffff);
-    dash::SegmentShape const shape{image_.at<std::uint32_t>(at_ + 8), image_.at<std::uint32_t>(at_ + 12)};
+    std::uint64_t const first = word(at_ + 80),
+                        all = (first << (word(at_ + 64) >> 32)) + (word(at_ + 64) & 0xffffffff);
+    dash::SegmentShape const shape{image_.at<std::uint32_t>(at_ + 8),
+                                   image_.at<std::uint32_t>(at_ + 12)};
     std::uint64_t i = 0;
     for (std::uint64_t a = 0; i < all; ++a) {
       directory.push_back(at_ + dash::kDirectories + 8 * a);

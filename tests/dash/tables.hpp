@@ -19,22 +19,26 @@ using Model = std::map<std::uint64_t, std::uint64_t>;
 template <class Table>
 class TableInPool {
  public:
-  explicit TableInPool(SegmentShape shape, std::uint32_t depth = 1) : shape_(shape), pool_(make_pool()) {
+  explicit TableInPool(SegmentShape shape, std::uint32_t depth = 1)
+      : shape_(shape), pool_(make_pool()) {
     auto index = pool_.take_run(1);
     if (!index) throw std::runtime_error(index.status().message());
     index_ = *index;
     make();
-    if (Status s = table_->create(host_, index_, depth); !s.ok()) throw std::runtime_error(s.message());
+    if (Status s = table_->create(host_, index_, depth); !s.ok())
+      throw std::runtime_error(s.message());
   }
 
   /// As after a crash: another object over the same bytes, which trusts nothing but the pool.
   void reopen(bool sound) {
     pool_.find_owners();  // which the table that goes may not have asked for
     table_.reset();
-    for (std::uint64_t i = 1; i < pool_.superblocks(); ++i) pool_.give_run(Offset{i * pool_.superblock_bytes()}, 1);
+    for (std::uint64_t i = 1; i < pool_.superblocks(); ++i)
+      pool_.give_run(Offset{i * pool_.superblock_bytes()}, 1);
     pool_.claim_run(index_, 1);
     make();
-    if (Status s = table_->open(host_, index_, sound); !s.ok()) throw std::runtime_error(s.message());
+    if (Status s = table_->open(host_, index_, sound); !s.ok())
+      throw std::runtime_error(s.message());
   }
   void sweep() {
     table_->sweep(host_, [](Slot) {});
@@ -62,7 +66,8 @@ class TableInPool {
     do {
       exec::EpochGuard const guard(table_->epochs());
       auto const next = table_->walk(host_, position, [&](Slot slot) {
-        if (!all.emplace(slot.first, slot.second).second) throw std::runtime_error("a key stands twice");
+        if (!all.emplace(slot.first, slot.second).second)
+          throw std::runtime_error("a key stands twice");
       });
       if (!next) throw std::runtime_error(table_->why_damaged().message());
       position = *next;

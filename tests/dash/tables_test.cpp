@@ -1,4 +1,5 @@
-// Dash-EH and Dash-LH against a plain map: generated sequences over openings, splits and merges; several threads.
+// Dash-EH and Dash-LH against a plain map: generated sequences over openings, splits and merges;
+// several threads.
 #include "index/dash/extendible.hpp"
 #include "index/dash/linear.hpp"
 
@@ -16,7 +17,8 @@ namespace {
 using EH = Extendible<InlineKeys>;
 using LH = Linear<InlineKeys>;
 
-constexpr SegmentShape kSmall{4, 2};  // 84 slots: sequences of a few hundred keys split and merge it
+constexpr SegmentShape kSmall{4,
+                              2};  // 84 slots: sequences of a few hundred keys split and merge it
 
 template <class Table>
 void answers_as_a_map_does() {
@@ -93,12 +95,16 @@ TEST(DashExtendible, SegmentsFillToTheirBoundBeforeTheySplit) {
   EXPECT_GE(best_load<EH>({64, 2}), 0.80);
   EXPECT_GE(best_load<EH>({64, 4}), 0.90);
 }
-/// Of all that it took from the pool: its arrays are large for so few records. A load of 16 million comes to 0.84.
+/// Of all that it took from the pool: its arrays are large for so few records. A load of 16 million
+/// comes to 0.84.
 TEST(DashLinear, SegmentsFillBeforeMoreCome) { EXPECT_GE(best_load<LH>({64, 2}), 0.77); }
 
-/// What it took from the pool: superblocks of arrays, by what the index superblock says, and links of chains.
+/// What it took from the pool: superblocks of arrays, by what the index superblock says, and links
+/// of chains.
 std::uint64_t buckets_in(pm::Pool& pool, SegmentShape shape) {
-  auto const word = [&](std::uint64_t at) { return *reinterpret_cast<std::uint64_t const*>(pool.base() + at); };
+  auto const word = [&](std::uint64_t at) {
+    return *reinterpret_cast<std::uint64_t const*>(pool.base() + at);
+  };
   std::uint64_t const index = pool.superblock_bytes();
   std::uint64_t buckets = 0;
   for (std::uint64_t a = 0; word(index + kDirectories + 8 * a) != 0; ++a) {
@@ -107,7 +113,8 @@ std::uint64_t buckets_in(pm::Pool& pool, SegmentShape shape) {
     for (std::uint64_t i = 0; i < segments; ++i) {
       std::uint64_t const chain =
           word(index + kDirectories + 8 * a) + i * shape.bytes() + offsetof(SegmentHeader, chain);
-      for (std::uint64_t at = word(chain); at != 0; at = word(at + offsetof(Bucket, hints))) ++buckets;
+      for (std::uint64_t at = word(chain); at != 0; at = word(at + offsetof(Bucket, hints)))
+        ++buckets;
     }
   }
   return buckets;
@@ -146,7 +153,8 @@ void threads_side_by_side(TableInPool<Table>& t) {
           wrong = wrong || t.erase(key) != (mine.erase(key) != 0 ? Answer::done : Answer::absent);
         }
         std::uint64_t const look = draw() % kKeys * kThreads + me;
-        wrong = wrong || t.get(look) != (mine.contains(look) ? std::optional(mine[look]) : std::nullopt);
+        wrong = wrong ||
+                t.get(look) != (mine.contains(look) ? std::optional(mine[look]) : std::nullopt);
         static_cast<void>(t.get(draw() % (kKeys * kThreads)));
       }
       for (auto const& [key, value] : mine) wrong = wrong || t.get(key) != value;
@@ -166,8 +174,8 @@ TEST(DashLinear, ThreadsWriteAndReadSideBySide) {
   EXPECT_GT(t.table().splits(), 0u);
 }
 
-/// Each half of all hashes grows to several segments and shrinks to one, again and again, by a thread of its own: so
-/// one thread halves the directory while the other splits.
+/// Each half of all hashes grows to several segments and shrinks to one, again and again, by a
+/// thread of its own: so one thread halves the directory while the other splits.
 TEST(DashExtendible, OneThreadHalvesTheDirectoryWhileAnotherSplits) {
   TableInPool<EH> t(SegmentShape{4, 1}, 1);
   std::atomic<bool> wrong{false};
@@ -175,9 +183,11 @@ TEST(DashExtendible, OneThreadHalvesTheDirectoryWhileAnotherSplits) {
     constexpr std::size_t kKeys = 120;
     std::vector<std::uint64_t> keys;
     for (std::uint64_t k = 0; keys.size() < kKeys; ++k)
-      if (InlineKeys(8).key(reinterpret_cast<std::byte const*>(&k)).hash >> 63 == half) keys.push_back(k);
+      if (InlineKeys(8).key(reinterpret_cast<std::byte const*>(&k)).hash >> 63 == half)
+        keys.push_back(k);
     for (int round = 0; round < 2000 && !wrong; ++round) {
-      for (std::uint64_t const key : keys) wrong = wrong || t.write(key, ~key, EH::Write::put) != Answer::done;
+      for (std::uint64_t const key : keys)
+        wrong = wrong || t.write(key, ~key, EH::Write::put) != Answer::done;
       for (std::uint64_t const key : keys) wrong = wrong || t.get(key) != ~key;
       for (std::uint64_t const key : keys) wrong = wrong || t.erase(key) != Answer::done;
     }

@@ -1,5 +1,6 @@
-// Device sessions: finds, puts, updates and erases by single warps side by side, on each machine that is here, by the
-// engine's inside entry (store/device_session.hpp). What a session leaves behind is then judged by batches.
+// Device sessions: finds, puts, updates and erases by single warps side by side, on each machine
+// that is here, by the engine's inside entry (store/gphash/device_session.hpp). What a session
+// leaves behind is then judged by batches.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,9 +13,9 @@
 #include <memory>
 #include <random>
 
-#include "exec/faults.hpp"
 #include "explore/history.hpp"
-#include "store/device_session.hpp"
+#include "fault/planted_faults.hpp"
+#include "store/gphash/device_session.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
@@ -37,8 +38,8 @@ class DeviceStore : public testing::TestWithParam<Device> {
     if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
     config_.device = GetParam();
   }
-  void make(std::uint32_t key_bytes, std::uint32_t value_bytes, OpenOptions const& more = {}, Shape shape = {},
-            std::uint64_t expected_records = 1000) {
+  void make(std::uint32_t key_bytes, std::uint32_t value_bytes, OpenOptions const& more = {},
+            Shape shape = {}, std::uint64_t expected_records = 1000) {
     config_.key_bytes = key_bytes;
     config_.value_bytes = value_bytes;
     config_.shape = shape;
@@ -79,21 +80,25 @@ class DeviceStore : public testing::TestWithParam<Device> {
     ran.began.resize(ops.size());
     ran.ended.resize(ops.size());
     std::vector<std::byte> out(ops.size() * config_.value_bytes);
-    DeviceOps const all{k.column(),   v.column(),  {out.data(), config_.value_bytes, ops.size(), Place::host},
-                        kinds,        updates_add, sequences,
-                        ran.statuses, ran.began,   ran.ended,
-                        nullptr};
+    DeviceOps const all{
+        k.column(),   v.column(),  {out.data(), config_.value_bytes, ops.size(), Place::host},
+        kinds,        updates_add, sequences,
+        ran.statuses, ran.began,   ran.ended,
+        nullptr};
     Status const s = DeviceAccess::run(session, all);
     EXPECT_TRUE(s.ok()) << s.message();
     ran.values = unpack(out, config_.value_bytes);
     return ran;
   }
 
-  [[nodiscard]] std::vector<Op> drawn(std::mt19937_64& random, std::size_t n, std::uint64_t keys) const {
-    static constexpr OpKind kKinds[] = {OpKind::get, OpKind::put, OpKind::put, OpKind::update, OpKind::erase};
+  [[nodiscard]] std::vector<Op> drawn(std::mt19937_64& random, std::size_t n,
+                                      std::uint64_t keys) const {
+    static constexpr OpKind kKinds[] = {OpKind::get, OpKind::put, OpKind::put, OpKind::update,
+                                        OpKind::erase};
     std::vector<Op> ops;
     for (std::size_t i = 0; i < n; ++i)
-      ops.push_back({kKinds[random() % 5], config_.key(random() % keys), config_.value(random() % 100, random())});
+      ops.push_back({kKinds[random() % 5], config_.key(random() % keys),
+                     config_.value(random() % 100, random())});
     return ops;
   }
   /// One after the other, in the session and in the model.
@@ -108,7 +113,8 @@ class DeviceStore : public testing::TestWithParam<Device> {
     }
   }
 
-  Config config_{"device", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2, Residency::mirrored, Gather::at_once};
+  Config config_{"device", Device::cpu, Layout::word,        {2, 2, 8},      8, 8,
+                 false,    2,           Residency::mirrored, Gather::at_once};
   ScratchDir scratch_;
   std::unique_ptr<Driver> driver_;
 };
@@ -122,7 +128,8 @@ TEST_P(DeviceStore, OneAtATimeItDoesWhatTheModelDoes) {
     std::uint32_t key, value;
     Shape shape;
   };
-  for (Sizes const& s : {Sizes{8, 8, {}}, Sizes{5, 10, {3, 1, 8}}, Sizes{32, 128, {}}, Sizes{40, 1500, {1, 2, 16}}}) {
+  for (Sizes const& s : {Sizes{8, 8, {}}, Sizes{5, 10, {3, 1, 8}}, Sizes{32, 128, {}},
+                         Sizes{40, 1500, {1, 2, 16}}}) {
     make(s.key, s.value, {}, s.shape, 50);
     std::mt19937_64 random(s.key);
     for (int round = 0; round < 6; ++round) {
@@ -161,7 +168,8 @@ TEST_P(DeviceStore, ManyWarpsOnTheSameKeysAreLinearizable) {
       seen[ops[i].key].push_back(
           {ops[i].kind, adds, operand, ran.statuses[i], value, ran.began[i], ran.ended[i], true});
     }
-    auto const held = [](std::map<Bytes, Bytes> const& all, Bytes const& key) -> std::optional<std::uint64_t> {
+    auto const held = [](std::map<Bytes, Bytes> const& all,
+                         Bytes const& key) -> std::optional<std::uint64_t> {
       auto const at = all.find(key);
       if (at == all.end()) return std::nullopt;
       std::uint64_t value = 0;
@@ -183,14 +191,16 @@ TEST_P(DeviceStore, ModifyLosesNoSum) {
   make(8, 16);
   std::size_t const n = volume(20000), keys = 5;
   std::vector<Op> ops;
-  for (std::size_t i = 0; i < n; ++i) ops.push_back({OpKind::update, config_.key(i % keys), number(i) + Bytes(8, 'x')});
+  for (std::size_t i = 0; i < n; ++i)
+    ops.push_back({OpKind::update, config_.key(i % keys), number(i) + Bytes(8, 'x')});
   DeviceSession session = begin(n);
   Ran const ran = run(session, ops, n, true);
   ASSERT_EQ(ran.count(KeyStatus::ok), static_cast<std::ptrdiff_t>(n));
   ASSERT_TRUE(session.end().ok());
   std::vector<std::uint64_t> sums(keys);
   for (std::size_t i = 0; i < n; ++i) sums[i % keys] += i;
-  for (std::size_t k = 0; k < keys; ++k) driver_->model.held[config_.key(k)] = number(sums[k]) + Bytes(8, 'x');
+  for (std::size_t k = 0; k < keys; ++k)
+    driver_->model.held[config_.key(k)] = number(sums[k]) + Bytes(8, 'x');
   driver_->check_all();
 }
 
@@ -239,7 +249,8 @@ TEST_P(DeviceStore, RecordsComeBackWhenASessionEnds) {
   for (int round = 0; round < 30; ++round) {
     DeviceSession session = begin(2000);
     std::vector<Op> ops;
-    for (std::uint64_t i = 0; i < 1000; ++i) ops.push_back(put(config_.key(i), config_.value(i, 1)));
+    for (std::uint64_t i = 0; i < 1000; ++i)
+      ops.push_back(put(config_.key(i), config_.value(i, 1)));
     for (std::uint64_t i = 0; i < 500; ++i) ops.push_back(put(config_.key(i), config_.value(i, 2)));
     for (std::uint64_t i = 0; i < 1000; i += round % 2 == 0 ? 1 : 2)
       ops.push_back({OpKind::erase, config_.key(i), Bytes(64, 0)});
@@ -313,7 +324,8 @@ TEST_P(DeviceStore, ADamagedRecordIsReportedAndCanBeReplaced) {
   DeviceSession session = begin(10);
   Op const get{OpKind::get, config_.key(1), value};
   EXPECT_EQ(run(session, {get}, 1).statuses[0], KeyStatus::corrupt);
-  EXPECT_EQ(run(session, {{OpKind::update, config_.key(1), value}}, 1, true).statuses[0], KeyStatus::corrupt);
+  EXPECT_EQ(run(session, {{OpKind::update, config_.key(1), value}}, 1, true).statuses[0],
+            KeyStatus::corrupt);
   EXPECT_EQ(run(session, {put(config_.key(1), value)}, 1).statuses[0], KeyStatus::ok);
   EXPECT_EQ(run(session, {get}, 1).statuses[0], KeyStatus::ok);
   ASSERT_TRUE(session.end().ok());
@@ -335,7 +347,8 @@ TEST_P(DeviceStore, OnlyTheSessionUsesTheStoreWhileItIsOpen) {
   EXPECT_EQ(DeviceAccess::open(store(), {1}).status().code(), Code::busy);
   EXPECT_EQ(store().stats().records, 0u);
   Packed const keys({key}, 8), values({value}, 8);
-  auto other = std::async(std::launch::async, [&] { return store().put(keys.column(), values.column()); });
+  auto other =
+      std::async(std::launch::async, [&] { return store().put(keys.column(), values.column()); });
   EXPECT_EQ(other.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   auto end_elsewhere = std::async(std::launch::async, [&] { return session->end(); });
   EXPECT_TRUE(end_elsewhere.get().ok());  // whoever has it
@@ -352,8 +365,9 @@ TEST_P(DeviceStore, OnlyTheSessionUsesTheStoreWhileItIsOpen) {
   EXPECT_EQ(last.end().code(), Code::closed);
 }
 
-/// What a machine holds does not survive a fork: in the child nothing asks it for anything, whatever is called, and the
-/// parent goes on. Every allocation of machine memory and every launch of the child would strike.
+/// What a machine holds does not survive a fork: in the child nothing asks it for anything,
+/// whatever is called, and the parent goes on. Every allocation of machine memory and every launch
+/// of the child would strike.
 TEST_P(DeviceStore, AForkedChildAsksTheMachineForNothing) {
   make(8, 8);
   Bytes const key = config_.key(1), value = config_.value(1);
@@ -365,16 +379,17 @@ TEST_P(DeviceStore, AForkedChildAsksTheMachineForNothing) {
     ::pid_t const child = ::fork();
     if (child == 0) {
       ::alarm(30);
-      exec::failing_allocation.plant(1, true);
-      exec::lost_device.plant(1, true);
+      fault::failing_allocation.plant(1, true);
+      fault::lost_device.plant(1, true);
       std::vector<KeyStatus> statuses;
       std::vector<Answer> answers;
-      bool refused =
-          driver_->get({key}, answers).code() == Code::closed &&
-          driver_->put({key}, {value}, statuses).code() == Code::closed &&
-          store().scan({}, 10).status().code() == Code::closed && store().verify().status().code() == Code::closed &&
-          store().load_cache().status().code() == Code::closed &&
-          store().device_session({10}).status().code() == Code::closed && store().close().code() == Code::closed;
+      bool refused = driver_->get({key}, answers).code() == Code::closed &&
+                     driver_->put({key}, {value}, statuses).code() == Code::closed &&
+                     store().scan({}, 10).status().code() == Code::closed &&
+                     store().verify().status().code() == Code::closed &&
+                     store().load_cache().status().code() == Code::closed &&
+                     store().device_session({10}).status().code() == Code::closed &&
+                     store().close().code() == Code::closed;
       for (DeviceSession* const one : {ended.get(), session.get()}) {
         if (one == nullptr) continue;
         refused = refused && one->end().code() == Code::closed;
@@ -383,9 +398,9 @@ TEST_P(DeviceStore, AForkedChildAsksTheMachineForNothing) {
       session.reset();
       ended.reset();
       driver_.reset();
-      bool const asked = exec::failing_allocation.struck() || exec::lost_device.struck();
-      exec::failing_allocation.plant(0);
-      exec::lost_device.plant(0);
+      bool const asked = fault::failing_allocation.struck() || fault::lost_device.struck();
+      fault::failing_allocation.plant(0);
+      fault::lost_device.plant(0);
       bool right = true;
       if (GetParam() == Device::cuda) {
         auto const own = Store::create(scratch_.file("own"), config_.create(10), options());
@@ -414,7 +429,8 @@ TEST_P(DeviceStore, OnlyWhereItCan) {
     EXPECT_EQ(DeviceAccess::open(store(), {1}).status().code(), Code::busy);
   }
   Status const here = store().device_session({1}).status();
-  EXPECT_EQ(here.code(), GetParam() == Device::cpu ? Code::unsupported : Code::ok) << here.message();
+  EXPECT_EQ(here.code(), GetParam() == Device::cpu ? Code::unsupported : Code::ok)
+      << here.message();
   ASSERT_TRUE(store().close().ok());
   OpenOptions on_pm = options();
   on_pm.memory.residency = Residency::pm;
@@ -450,8 +466,8 @@ TEST_P(DeviceStore, OnlyWhereItCan) {
   EXPECT_EQ(DeviceAccess::open(*power, {1}).status().code(), Code::unsupported);
 }
 
-/// What a killed child had been told was done is there, and nothing half done. It notes in shared memory how many
-/// operations each warp has finished.
+/// What a killed child had been told was done is there, and nothing half done. It notes in shared
+/// memory how many operations each warp has finished.
 TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
   ScratchDir const scratch;
   std::string const path = scratch.file("pool");
@@ -459,10 +475,12 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
   OpenOptions open;
   open.memory.residency = Residency::mirrored;
   open.threads = 2;
-  auto* const done = static_cast<std::uint64_t*>(
-      ::mmap(nullptr, kSequences * sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* const done = static_cast<std::uint64_t*>(::mmap(nullptr, kSequences * sizeof(std::uint64_t),
+                                                        PROT_READ | PROT_WRITE,
+                                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(done), MAP_FAILED);
-  // Warp s puts the keys s, s + kSequences, ...; every fourth of its operations erases the one before.
+  // Warp s puts the keys s, s + kSequences, ...; every fourth of its operations erases the one
+  // before.
   std::vector<std::uint64_t> keys(kOps), values(kOps), out(kOps);
   std::vector<OpKind> kinds(kOps);
   for (std::uint64_t i = 0; i < kOps; ++i) {
@@ -482,7 +500,8 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
       create.value_bytes = 8;
       create.file.overwrite = true;
       auto store = Store::create(path, create, open);
-      auto session = store ? DeviceAccess::open(*store, {kOps}) : Result<DeviceSession>(store.status());
+      auto session =
+          store ? DeviceAccess::open(*store, {kOps}) : Result<DeviceSession>(store.status());
       if (!session) ::_exit(1);
       DeviceOps ops{column(keys),
                     column(values),
@@ -500,7 +519,8 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
     std::uint64_t const until = kOps * static_cast<std::uint64_t>(round + 1) / 10;
     auto const sum = [&] {
       std::uint64_t all = 0;
-      for (std::uint64_t s = 0; s < kSequences; ++s) all += __atomic_load_n(done + s, __ATOMIC_ACQUIRE);
+      for (std::uint64_t s = 0; s < kSequences; ++s)
+        all += __atomic_load_n(done + s, __ATOMIC_ACQUIRE);
       return all;
     };
     int status = 0;
@@ -513,8 +533,11 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
     auto verified = store->verify();
     ASSERT_TRUE(verified.ok() && verified->fault_count == 0);
     std::vector<KeyStatus> statuses(kOps);
-    ASSERT_TRUE(
-        store->get(column(keys), {reinterpret_cast<std::byte*>(out.data()), 8, kOps, Place::host}, statuses).ok());
+    ASSERT_TRUE(store
+                    ->get(column(keys),
+                          {reinterpret_cast<std::byte*>(out.data()), 8, kOps, Place::host},
+                          statuses)
+                    .ok());
     for (std::uint64_t i = 0; i < kOps; ++i) {
       std::uint64_t const finished = done[i % kSequences], mine = i / kSequences;
       if (kinds[i] == OpKind::erase) continue;
@@ -537,7 +560,9 @@ TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceStore, testing::Values(Device::cpu, Device::cuda),
-                         [](auto const& machine) { return machine.param == Device::cpu ? "cpu" : "cuda"; });
+                         [](auto const& machine) {
+                           return machine.param == Device::cpu ? "cpu" : "cuda";
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,7 +1,8 @@
-// Machine memory that is not to be had: the n-th allocation fails, for every n that a step allocates; once, or from
-// there on for good. Each time the step goes on with less and Stats says so, or fails with a status that names what
-// there was no memory for and the way out. Slow, up to ten seconds: each n takes a store of its own. Either way nothing
-// that was there is lost, and the store goes on.
+// Machine memory that is not to be had: the n-th allocation fails, for every n that a step
+// allocates; once, or from there on for good. Each time the step goes on with less and Stats says
+// so, or fails with a status that names what there was no memory for and the way out. Slow, up to
+// ten seconds: each n takes a store of its own. Either way nothing that was there is lost, and the
+// store goes on.
 #include "failures/failing_store.hpp"
 
 namespace perdure::test {
@@ -12,10 +13,11 @@ constexpr std::uint64_t kMost = 1000;  // allocations of a step, by far
 class Allocation : public FailingStore {
  protected:
   /// Runs the step with its n-th allocation failing; false if it has none so late.
-  bool strike(std::uint64_t n, bool for_good, std::function<Status()> const& step, Status& came_to) {
-    exec::failing_allocation.plant(n, for_good);
+  bool strike(std::uint64_t n, bool for_good, std::function<Status()> const& step,
+              Status& came_to) {
+    fault::failing_allocation.plant(n, for_good);
     came_to = step();
-    bool const struck = exec::failing_allocation.struck();
+    bool const struck = fault::failing_allocation.struck();
     no_faults();
     return struck;
   }
@@ -24,15 +26,18 @@ class Allocation : public FailingStore {
     bool const gpu = config().device == Device::cuda;
     EXPECT_EQ(s.code(), Code::no_space) << s.message();
     EXPECT_NE(s.message().find("pool "), std::string::npos) << s.message();
-    EXPECT_NE(s.message().find(gpu ? "GPU: allocating " : "out of memory for "), std::string::npos) << s.message();
+    EXPECT_NE(s.message().find(gpu ? "GPU: allocating " : "out of memory for "), std::string::npos)
+        << s.message();
     EXPECT_NE(s.message().find("out of memory"), std::string::npos) << s.message();
   }
 
   /// What a store without a part of its mirror says of it.
   void expect_noted() {
     Stats const stats = store().stats();
-    bool const lacks = config().residency == Residency::mirrored && stats.memory.residency != Residency::mirrored;
-    EXPECT_TRUE(!lacks || stats.memory.note.find("out of memory") != std::string::npos) << stats.memory.note;
+    bool const lacks =
+        config().residency == Residency::mirrored && stats.memory.residency != Residency::mirrored;
+    EXPECT_TRUE(!lacks || stats.memory.note.find("out of memory") != std::string::npos)
+        << stats.memory.note;
   }
 
   void check_all() {
@@ -146,7 +151,9 @@ TEST_P(Allocation, ThatFailsInAStepIsNamedAndLosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Failures, Allocation, testing::ValuesIn(kinds()),
-                         [](testing::TestParamInfo<Kind> const& kind) { return kind.param.config.name; });
+                         [](testing::TestParamInfo<Kind> const& kind) {
+                           return kind.param.config.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,8 +1,8 @@
-// A close in which the device is lost while it ends a transaction or a device session: the caller hears of it, the pool
-// does not say that it was closed in order, and a CPU finds in it what was acknowledged. A growth that a close cannot
-// complete: tests/growth.
+// A close in which the device is lost while it ends a transaction or a device session: the caller
+// hears of it, the pool does not say that it was closed in order, and a CPU finds in it what was
+// acknowledged. A growth that a close cannot complete: tests/growth.
 #include "failures/failing_store.hpp"
-#include "store/device_session.hpp"
+#include "store/gphash/device_session.hpp"
 
 namespace perdure::test {
 namespace {
@@ -15,7 +15,8 @@ class Closing : public FailingStore {
   };
 
   std::vector<Open> all() {
-    return {{"transaction", [this] { return begin_transaction(); }}, {"session", [this] { return begin_session(); }}};
+    return {{"transaction", [this] { return begin_transaction(); }},
+            {"session", [this] { return begin_session(); }}};
   }
 
   bool begin_transaction() {
@@ -53,9 +54,9 @@ TEST_P(Closing, SaysWhatFailedInIt) {
       ASSERT_LT(n, 1000u);
       make();
       if (!all()[which].begin()) break;
-      exec::lost_device.plant(n, true);
+      fault::lost_device.plant(n, true);
       Status const closed = store().close();
-      bool const struck = exec::lost_device.struck();
+      bool const struck = fault::lost_device.struck();
       no_faults();
       transaction_.reset();
       session_.reset();
@@ -63,7 +64,8 @@ TEST_P(Closing, SaysWhatFailedInIt) {
       if (struck) {
         ++failed;
         EXPECT_EQ(closed.code(), Code::device_error) << closed.message();
-        EXPECT_NE(closed.message().find("pool " + path() + " was not closed in order"), std::string::npos)
+        EXPECT_NE(closed.message().find("pool " + path() + " was not closed in order"),
+                  std::string::npos)
             << closed.message();
       }
       EXPECT_TRUE(store().close().ok()) << "it is closed";
@@ -84,7 +86,9 @@ TEST_P(Closing, SaysWhatFailedInIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Failures, Closing, testing::ValuesIn(kinds()),
-                         [](testing::TestParamInfo<Kind> const& kind) { return kind.param.config.name; });
+                         [](testing::TestParamInfo<Kind> const& kind) {
+                           return kind.param.config.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,5 +1,5 @@
-// What the tests of failures share: stores of every kind that has memory of its own, steps that a fault strikes, and
-// what must hold after it.
+// What the tests of failures share: stores of every kind that has memory of its own, steps that a
+// fault strikes, and what must hold after it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/faults.hpp"
+#include "fault/planted_faults.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -27,9 +27,11 @@ struct Kind {
 inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.config.name; }
 
 inline std::vector<Kind> kinds() {
-  auto const kind = [](char const* name, Layout layout, std::uint32_t key, std::uint32_t value, Residency residency,
-                       std::uint64_t cache_bytes, Device device = Device::cpu) {
-    return Kind{{name, device, layout, {2, 2, 8}, key, value, false, 2, residency, Gather::at_once}, cache_bytes};
+  auto const kind = [](char const* name, Layout layout, std::uint32_t key, std::uint32_t value,
+                       Residency residency, std::uint64_t cache_bytes,
+                       Device device = Device::cpu) {
+    return Kind{{name, device, layout, {2, 2, 8}, key, value, false, 2, residency, Gather::at_once},
+                cache_bytes};
   };
   return {kind("word", Layout::word, 8, 64, Residency::pm, 0),
           kind("mirrored", Layout::word, 8, 64, Residency::mirrored, 20'000),
@@ -48,8 +50,8 @@ class FailingStore : public testing::TestWithParam<Kind> {
   }
   ~FailingStore() override { no_faults(); }
   static void no_faults() {
-    exec::failing_allocation.plant(0);
-    exec::lost_device.plant(0);
+    fault::failing_allocation.plant(0);
+    fault::lost_device.plant(0);
   }
 
   /// The fault to plant after the n-th: the next one, or where each takes long one of the next few.
@@ -91,13 +93,15 @@ class FailingStore : public testing::TestWithParam<Kind> {
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config().key(n));
     return out;
   }
-  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) const {
+  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to,
+                                          std::uint64_t version = 0) const {
     std::vector<Bytes> out;
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config().value(n, version));
     return out;
   }
 
-  /// A put of which some operations may be refused: what took effect, by the statuses, the model has too.
+  /// A put of which some operations may be refused: what took effect, by the statuses, the model
+  /// has too.
   Status put(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     std::vector<KeyStatus> statuses;
     auto const wanted = keys(from, to);
@@ -122,7 +126,8 @@ class FailingStore : public testing::TestWithParam<Kind> {
   Status get() {
     std::vector<Answer> answers;
     Status const s = driver_->get(keys(0, kHeld), answers);
-    for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].value, config().value(i)) << i;
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      EXPECT_EQ(answers[i].value, config().value(i)) << i;
     return s;
   }
 
@@ -165,7 +170,8 @@ class FailingStore : public testing::TestWithParam<Kind> {
   /// A batch and a dense buffer as one transaction.
   Status training_step() {
     auto* const dense = reinterpret_cast<std::byte*>(dense_.data());
-    if (Status s = store().register_dense({{"dense", dense, sizeof dense_, Place::host}}); !s.ok()) return s;
+    if (Status s = store().register_dense({{"dense", dense, sizeof dense_, Place::host}}); !s.ok())
+      return s;
     auto transaction = store().begin({2 * kHeld});
     if (!transaction.ok()) return transaction.status();
     Model const before = driver_->model;
@@ -185,7 +191,8 @@ class FailingStore : public testing::TestWithParam<Kind> {
     }
     std::vector<Answer> answers;
     Status const s = driver_->mixed(ops, Rmw::replace, Element::u8, answers);
-    for (std::size_t i = 0; s.ok() && i < ops.size(); ++i) driver_->model.apply(ops[i], Rmw::replace, Element::u8);
+    for (std::size_t i = 0; s.ok() && i < ops.size(); ++i)
+      driver_->model.apply(ops[i], Rmw::replace, Element::u8);
     return s;
   }
 

@@ -1,8 +1,9 @@
-// Memory of the host that is not to be had: the n-th `operator new` of a public call fails, for every n that the call
-// comes to, and nothing else in the process does. A program of its own, for it replaces operator new. Each time the
-// call answers a Status; what it was to do has not happened, or (a batch that is not atomic) has for some of its keys,
-// or the store refuses everything until it is opened anew. Whatever was acknowledged before and afterwards is there
-// when the process is killed then.
+// Memory of the host that is not to be had: the n-th `operator new` of a public call fails, for
+// every n that the call comes to, and nothing else in the process does. A program of its own, for
+// it replaces operator new. Each time the call answers a Status; what it was to do has not
+// happened, or (a batch that is not atomic) has for some of its keys, or the store refuses
+// everything until it is opened anew. Whatever was acknowledged before and afterwards is there when
+// the process is killed then.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -21,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "log/disk.hpp"
 #include "support/store_driver.hpp"
+#include "wal/disk/disk.hpp"
 
 namespace {
 
@@ -37,8 +38,9 @@ void* allocate(std::size_t bytes, std::size_t align) {
   }
   if (all_threads_left != 0 && --all_threads_left == 0) throw std::bad_alloc();
   bytes = std::max<std::size_t>(bytes, 1);
-  void* const at = align <= alignof(std::max_align_t) ? std::malloc(bytes)
-                                                      : std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  void* const at = align <= alignof(std::max_align_t)
+                       ? std::malloc(bytes)
+                       : std::aligned_alloc(align, (bytes + align - 1) / align * align);
   if (at == nullptr) throw std::bad_alloc();
   return at;
 }
@@ -61,7 +63,9 @@ void* allocate(std::size_t bytes, std::size_t align) {
 [[gnu::noinline]] void operator delete(void* at, std::nothrow_t const&) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept {
+  std::free(at);
+}
 
 namespace perdure::test {
 namespace {
@@ -114,7 +118,8 @@ Column column(Keys const& keys) {
   return {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host};
 }
 Column column(std::vector<Value> const& values) {
-  return {reinterpret_cast<std::byte const*>(values.data()), nullptr, sizeof(Value), values.size(), Place::host};
+  return {reinterpret_cast<std::byte const*>(values.data()), nullptr, sizeof(Value), values.size(),
+          Place::host};
 }
 
 struct Kind {
@@ -125,29 +130,32 @@ struct Kind {
 };
 void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.name; }
 
-/// The system's disk, of which what lies in memory counts as lasting: no test here takes its power, and nobody waits.
-class LastingMemory final : public log::Disk {
+/// The system's disk, of which what lies in memory counts as lasting: no test here takes its power,
+/// and nobody waits.
+class LastingMemory final : public wal::Disk {
  public:
-  LastingMemory() { log::use_disk(this); }
-  ~LastingMemory() override { log::use_disk(nullptr); }
+  LastingMemory() { wal::use_disk(this); }
+  ~LastingMemory() override { wal::use_disk(nullptr); }
   LastingMemory(LastingMemory const&) = delete;
   LastingMemory& operator=(LastingMemory const&) = delete;
-  Result<std::unique_ptr<log::BlockDevice>> open(std::string const& path, log::OpenMode mode,
-                                                 log::IoOptions const& options) override {
+  Result<std::unique_ptr<wal::BlockDevice>> open(std::string const& path, wal::OpenMode mode,
+                                                 wal::IoOptions const& options) override {
     return system_.open(path, mode, options);
   }
-  Result<log::NewDevice> make(std::string const& path, pm::MakeOptions const& how,
-                              log::IoOptions const& options) override {
+  Result<wal::NewDevice> make(std::string const& path, pm::MakeOptions const& how,
+                              wal::IoOptions const& options) override {
     return system_.make(path, how, options);
   }
   Result<bool> make_directory(std::string const& path, mode_t mode) override {
     return system_.make_directory(path, mode);
   }
   Result<bool> forgets(std::string const& /*directory*/) override { return false; }
-  Status sync_directory_of(std::string const& path) override { return system_.sync_directory_of(path); }
+  Status sync_directory_of(std::string const& path) override {
+    return system_.sync_directory_of(path);
+  }
 
  private:
-  log::Disk& system_ = log::disk();
+  wal::Disk& system_ = wal::disk();
 };
 
 /// `after`, once what a step did counts, is what the store holds.
@@ -190,9 +198,9 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     return counted([&] { return Store::open(pool, o); });
   }
 
-  /// The call succeeds once; then each of its allocations fails in turn: all of the first and of the last, when names
-  /// are given and what was done is answered, and some of those between. `then` hears what it came to, and whether one
-  /// failed.
+  /// The call succeeds once; then each of its allocations fails in turn: all of the first and of
+  /// the last, when names are given and what was done is answered, and some of those between.
+  /// `then` hears what it came to, and whether one failed.
   template <class Call, class Then>
   void with_each_failing(Call call, Then then) {
     constexpr std::uint64_t kNever = std::uint64_t{1} << 40, kLast = 8;
@@ -241,7 +249,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     }
   }
 
-  Status put(Store& store, Keys const& keys, std::uint64_t version, Contents& after, CallOptions const& how = {}) {
+  Status put(Store& store, Keys const& keys, std::uint64_t version, Contents& after,
+             CallOptions const& how = {}) {
     auto const values = values_of(keys, version);
     Status s = counted([&] { return store.put(column(keys), column(values), {}, how); });
     for (std::size_t i = 0; i < keys.size(); ++i) after[keys[i]] = values[i];
@@ -342,7 +351,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     if (!registered.ok()) return registered;
     auto const last = counted([&] { return store.restore_step(); });
     if (!last.ok()) return last.status();
-    EXPECT_TRUE(!last.value() || std::ranges::all_of(dense_, [&](auto n) { return n == *last.value(); }));
+    EXPECT_TRUE(!last.value() ||
+                std::ranges::all_of(dense_, [&](auto n) { return n == *last.value(); }));
     std::uint64_t const number = last.value().value_or(0) + 1;
     dense_.fill(number);
     auto t = counted([&] { return store.begin({16}); });
@@ -370,14 +380,17 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     std::uint64_t const many = gphash() ? 160 : 1200;  // so that the table grows
     std::vector<Step> all{
         {"put", false, [this](Store& s, Contents& a) { return put_new(s, 8, a); }},
-        {"put over", false, [this](Store& s, Contents& a) { return put(s, keys_from(4, 8), ++version_, a); }},
+        {"put over", false,
+         [this](Store& s, Contents& a) { return put(s, keys_from(4, 8), ++version_, a); }},
         {"put many", false, [this, many](Store& s, Contents& a) { return put_new(s, many, a); }},
-        {"erase", false, [this](Store& s, Contents& a) { return erase(s, keys_from(next_ - 6, 6), a); }},
+        {"erase", false,
+         [this](Store& s, Contents& a) { return erase(s, keys_from(next_ - 6, 6), a); }},
         {"update", false,
          [this](Store& s, Contents& a) {
            Keys const keys = keys_from(0, 6);
            auto const values = values_of(keys, ++version_);
-           Status done = counted([&] { return s.update(column(keys), column(values), Rmw::replace, Element::u8); });
+           Status done = counted(
+               [&] { return s.update(column(keys), column(values), Rmw::replace, Element::u8); });
            for (std::size_t i = 0; i < keys.size(); ++i)
              if (a.contains(keys[i])) a[keys[i]] = values[i];
            return done;
@@ -388,7 +401,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
            Keys const keys = keys_from(0, 30);
            std::vector<Value> out(keys.size());
            std::vector<KeyStatus> statuses(keys.size());
-           MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+           MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value),
+                                    out.size(), Place::host};
            return counted([&] { return s.get(column(keys), into, statuses); });
          }},
         {"get_variable", true,
@@ -397,8 +411,10 @@ class HostAllocation : public testing::TestWithParam<Kind> {
            std::vector<KeyStatus> statuses(keys.size());
            return counted([&] { return s.get_variable(column(keys), statuses); }).status();
          }},
-        {"scan", true, [](Store& s, Contents&) { return counted([&] { return s.scan({}, 64); }).status(); }},
-        {"verify", true, [](Store& s, Contents&) { return counted([&] { return s.verify(); }).status(); }},
+        {"scan", true,
+         [](Store& s, Contents&) { return counted([&] { return s.scan({}, 64); }).status(); }},
+        {"verify", true,
+         [](Store& s, Contents&) { return counted([&] { return s.verify(); }).status(); }},
         {"snapshot", true,
          [this](Store& s, Contents&) {
            std::string const file = scratch_.file("snapshot");
@@ -415,14 +431,18 @@ class HostAllocation : public testing::TestWithParam<Kind> {
                      how.atomic = true;
                      return put_new(s, 8, a, how);
                    }});
-    all.push_back({"transaction", true, [this](Store& s, Contents& a) { return transaction(s, a, true); }});
-    all.push_back({"abort", true, [this](Store& s, Contents& a) { return transaction(s, a, false); }});
+    all.push_back(
+        {"transaction", true, [this](Store& s, Contents& a) { return transaction(s, a, true); }});
+    all.push_back(
+        {"abort", true, [this](Store& s, Contents& a) { return transaction(s, a, false); }});
     all.push_back({"step", true, [this](Store& s, Contents& a) { return step(s, a); }});
     return all;
   }
 
-  /// Of a batch that was refused: nothing, or where `some` of it may be there, each key as it was or as it was to be.
-  static std::string differs(Contents const& found, Contents const& before, Contents const& after, bool some) {
+  /// Of a batch that was refused: nothing, or where `some` of it may be there, each key as it was
+  /// or as it was to be.
+  static std::string differs(Contents const& found, Contents const& before, Contents const& after,
+                             bool some) {
     if (found == before || found == after) return "";
     if (!some) return "neither what was there before nor what was to be there";
     auto const at = [](Contents const& c, std::uint64_t key) {
@@ -459,7 +479,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     return read_all(*store, found).message();
   }
 
-  /// The store answers with what it held, or with nothing until it is opened anew, when it holds that.
+  /// The store answers with what it held, or with nothing until it is opened anew, when it holds
+  /// that.
   void check(Step const& step, Status const& came_to, Contents after) {
     bool const some = !step.whole && !GetParam().power;
     Contents const before = held_;
@@ -472,14 +493,16 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     Contents further = held_;
     bool const goes_on = put_new(*store_, 1, further).ok();
     if (goes_on) held_ = further;
-    ASSERT_TRUE(!goes_on || read.ok()) << "writes go on where nothing can be read: " << read.message();
+    ASSERT_TRUE(!goes_on || read.ok())
+        << "writes go on where nothing can be read: " << read.message();
     Contents found;
     ASSERT_EQ(killed_now(found), "") << "after: " << came_to.message();
     if (goes_on) {
       ASSERT_TRUE(found == held_) << "acknowledged, after: " << came_to.message();
       return;
     }
-    ASSERT_EQ(differs(found, held_, after, some || !came_to.ok()), "") << "after: " << came_to.message();
+    ASSERT_EQ(differs(found, held_, after, some || !came_to.ok()), "")
+        << "after: " << came_to.message();
     ++failed_for_good_;
     store_.reset();
     auto again = open();
@@ -519,7 +542,8 @@ TEST_P(HostAllocation, ThatFailsInACallLosesNothing) {
     }));
     // Some need none, of some kinds: of any other this would be no test.
     std::string const name = step.name;
-    bool const needs_none = (gphash() && name == "get") || name == "stats" || (GetParam().power && name == "step");
+    bool const needs_none =
+        (gphash() && name == "get") || name == "stats" || (GetParam().power && name == "step");
     EXPECT_TRUE(refused > 0 || needs_none);
   }
 }
@@ -626,17 +650,25 @@ TEST_P(HostAllocation, ThatFailsInARefusalIsARefusal) {
   CreateOptions same;
   same.value_bytes = sizeof(Value);
   for (std::uint64_t n = 1; n < 60; ++n) {
-    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::open(absent, plain); }).status(); }).ok());
-    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::open(there, plain); }).status(); }).ok());
-    EXPECT_FALSE(strike(n, [&] { return counted([&] { return Store::create(there, same, plain); }).status(); }).ok());
+    EXPECT_FALSE(strike(n, [&] {
+                   return counted([&] { return Store::open(absent, plain); }).status();
+                 }).ok());
+    EXPECT_FALSE(strike(n, [&] {
+                   return counted([&] { return Store::open(there, plain); }).status();
+                 }).ok());
+    EXPECT_FALSE(strike(n, [&] {
+                   return counted([&] { return Store::create(there, same, plain); }).status();
+                 }).ok());
     EXPECT_FALSE(
-        strike(n, [&] { return counted([&] { return Store::restore(absent, there, {}, plain); }).status(); }).ok());
+        strike(n, [&] {
+          return counted([&] { return Store::restore(absent, there, {}, plain); }).status();
+        }).ok());
     ASSERT_FALSE(HasFailure()) << "allocation " << n;
   }
 }
 
-/// Calls that only look split off what Dash-LH has put off, and make segments sound: where one of them ends in its
-/// midst, nobody waits for its locks.
+/// Calls that only look split off what Dash-LH has put off, and make segments sound: where one of
+/// them ends in its midst, nobody waits for its locks.
 TEST(DashLinear, NobodyWaitsForACallThatHadNoMemory) {
   ::alarm(120);  // whoever waits for ever
   int ended = 0;
@@ -654,7 +686,8 @@ TEST(DashLinear, NobodyWaitsForACallThatHadNoMemory) {
       Keys const keys = keys_from(0, 4000);
       ASSERT_TRUE(store->put(column(keys), column(values_of(keys, 1))).ok());
       std::vector<Value> out(keys.size());
-      MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+      MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                               Place::host};
       std::vector<KeyStatus> statuses(keys.size());
       std::string const snapshot = scratch.file("snapshot");
       planned = n;
@@ -710,7 +743,8 @@ TEST(MovedFrom, StoresAndTransactionsRefuseEveryCall) {
   std::vector<Value> out(keys.size());
   std::vector<KeyStatus> statuses(keys.size());
   std::vector<OpKind> const kinds(keys.size(), OpKind::put), too_few;
-  MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+  MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                           Place::host};
   MixedBatch batch, wrong;
   batch.keys = wrong.keys = column(keys);
   batch.values = column(values);
@@ -718,10 +752,14 @@ TEST(MovedFrom, StoresAndTransactionsRefuseEveryCall) {
   std::string const snapshot = scratch.file("snapshot");
   std::vector<std::pair<char const*, std::function<Code()>>> const calls{
       {"get", [&] { return code_of([&] { return gone.get(column(keys), into, statuses); }); }},
-      {"get_variable", [&] { return code_of([&] { return gone.get_variable(column(keys), statuses); }); }},
+      {"get_variable",
+       [&] { return code_of([&] { return gone.get_variable(column(keys), statuses); }); }},
       {"put", [&] { return code_of([&] { return gone.put(column(keys), column(values)); }); }},
       {"update",
-       [&] { return code_of([&] { return gone.update(column(keys), column(values), Rmw::add, Element::u8); }); }},
+       [&] {
+         return code_of(
+             [&] { return gone.update(column(keys), column(values), Rmw::add, Element::u8); });
+       }},
       {"erase", [&] { return code_of([&] { return gone.erase(column(keys)); }); }},
       {"apply", [&] { return code_of([&] { return gone.apply(batch); }); }},
       {"apply, wrongly", [&] { return code_of([&] { return gone.apply(wrong); }); }},

@@ -1,6 +1,7 @@
-// A device that is lost in the middle of a batch: from its n-th launch on, of which it does half, every launch fails.
-// The store refuses writes with a status that says why and what to do; gets fail, or answer what is there; and the
-// pool opens on a CPU with everything that was acknowledged, and of the batch in flight old or new.
+// A device that is lost in the middle of a batch: from its n-th launch on, of which it does half,
+// every launch fails. The store refuses writes with a status that says why and what to do; gets
+// fail, or answer what is there; and the pool opens on a CPU with everything that was acknowledged,
+// and of the batch in flight old or new.
 #include <algorithm>
 
 #include "failures/failing_store.hpp"
@@ -18,12 +19,14 @@ class LostDevice : public FailingStore {
         auto const found = held.find(key);
         auto const has = [&](Model const& model) {
           auto const at = model.held.find(key);
-          return found == held.end() ? at == model.held.end() : at != model.held.end() && at->second == found->second;
+          return found == held.end() ? at == model.held.end()
+                                     : at != model.held.end() && at->second == found->second;
         };
         ASSERT_TRUE(has(before) || has(after)) << "key " << to_hex(key);
       }
     }
-    for (auto const& [key, value] : held) ASSERT_TRUE(before.held.contains(key) || after.held.contains(key));
+    for (auto const& [key, value] : held)
+      ASSERT_TRUE(before.held.contains(key) || after.held.contains(key));
     auto report = store().verify();
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(report->fault_count, 0u);
@@ -50,9 +53,9 @@ TEST_P(LostDevice, InAnyLaunchOfAStepLeavesAPoolThatACpuOpens) {
       for (std::uint64_t n = 1; n < 1000; n = next_fault(n)) {
         SCOPED_TRACE((for_good ? "from launch " : "launch ") + std::to_string(n) + " on");
         make();
-        exec::lost_device.plant(n, for_good);
+        fault::lost_device.plant(n, for_good);
         Status const came_to = all[which].run();
-        bool const struck = exec::lost_device.struck();
+        bool const struck = fault::lost_device.struck();
         if (came_to.ok()) {
           EXPECT_FALSE(struck);
           no_faults();
@@ -70,10 +73,12 @@ TEST_P(LostDevice, InAnyLaunchOfAStepLeavesAPoolThatACpuOpens) {
           for (std::size_t i = 0; i < answers.size(); ++i) {
             auto const says = [&](Model const& model) {
               auto const at = model.held.find(config().key(i));
-              return answers[i].status == KeyStatus::ok ? at != model.held.end() && at->second == answers[i].value
-                                                        : at == model.held.end();
+              return answers[i].status == KeyStatus::ok
+                         ? at != model.held.end() && at->second == answers[i].value
+                         : at == model.held.end();
             };
-            EXPECT_TRUE(says(before) || says(after)) << "key " << i << " answers neither old nor new";
+            EXPECT_TRUE(says(before) || says(after))
+                << "key " << i << " answers neither old nor new";
           }
         }
         static_cast<void>(store().close());
@@ -92,7 +97,7 @@ TEST_P(LostDevice, InABatchMakesTheStoreRefuseWritesUntilItIsReopened) {
   std::uint64_t refusing = 0;
   for (std::uint64_t n = 1;; ++n) {
     make();
-    exec::lost_device.plant(n);
+    fault::lost_device.plant(n);
     Status const came_to = put(0, kHeld, 1);
     if (came_to.ok()) break;
     no_faults();
@@ -101,19 +106,23 @@ TEST_P(LostDevice, InABatchMakesTheStoreRefuseWritesUntilItIsReopened) {
     if (!next.ok()) {
       ++refusing;
       EXPECT_EQ(next.code(), Code::closed);
-      EXPECT_NE(next.message().find("refuses writes since an earlier failure"), std::string::npos) << next.message();
+      EXPECT_NE(next.message().find("refuses writes since an earlier failure"), std::string::npos)
+          << next.message();
       EXPECT_NE(next.message().find("close and reopen it"), std::string::npos) << next.message();
       EXPECT_EQ(store().snapshot(path() + "-snapshot").code(), Code::closed);
     }
     ASSERT_TRUE(store().close().ok());
     reopen(options());
-    EXPECT_EQ(store().recovery().clean, next.ok()) << "nothing had begun, and the close was an orderly one";
+    EXPECT_EQ(store().recovery().clean, next.ok())
+        << "nothing had begun, and the close was an orderly one";
   }
   EXPECT_GE(refusing, 2u) << "one launch a phase at least";
 }
 
 INSTANTIATE_TEST_SUITE_P(Failures, LostDevice, testing::ValuesIn(kinds()),
-                         [](testing::TestParamInfo<Kind> const& kind) { return kind.param.config.name; });
+                         [](testing::TestParamInfo<Kind> const& kind) {
+                           return kind.param.config.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,6 +1,7 @@
-// Two that make, replace or open the same files at once: one has them, the other says so, and what was acknowledged is
-// there afterwards. The second comes whenever the first is about to lock, rename or remove a file, and runs to its end
-// or to such a moment of its own; then several processes do it at whatever moment comes.
+// Two that make, replace or open the same files at once: one has them, the other says so, and what
+// was acknowledged is there afterwards. The second comes whenever the first is about to lock,
+// rename or remove a file, and runs to its end or to such a moment of its own; then several
+// processes do it at whatever moment comes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,7 +30,8 @@ constexpr std::uint64_t kBefore = 1, kFirst = 11, kSecond = 22;
 constexpr int kMostCalls = 40;
 
 std::size_t files_in(std::string const& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 /// One of the two, at a path: a store that is open, or why not.
@@ -49,8 +51,8 @@ class AtOnce : public testing::Test {
   void at_each_call(Act const& first, Act const& second, bool there) {
     for (int nth = 1; nth <= kMostCalls; ++nth) {
       ScratchDir const dir;
-      SCOPED_TRACE(std::string(second.name) + " before call " + std::to_string(nth) + " of " + first.name +
-                   (there ? ", a pool is there" : ""));
+      SCOPED_TRACE(std::string(second.name) + " before call " + std::to_string(nth) + " of " +
+                   first.name + (there ? ", a pool is there" : ""));
       if (there) {
         ASSERT_TRUE(make_marked(dir.file("pool"), kBefore, small_options()).ok());
       }
@@ -65,8 +67,8 @@ class AtOnce : public testing::Test {
   void interleaved(Act const& first, Act const& second, bool there) {
     for (int n = 1, m = 1; n <= kMostCalls; ++m) {
       ScratchDir const dir;
-      SCOPED_TRACE(std::string(second.name) + " up to call " + std::to_string(m) + " before call " + std::to_string(n) +
-                   " of " + first.name);
+      SCOPED_TRACE(std::string(second.name) + " up to call " + std::to_string(m) + " before call " +
+                   std::to_string(n) + " of " + first.name);
       if (there) {
         ASSERT_TRUE(make_marked(dir.file("pool"), kBefore, small_options()).ok());
       }
@@ -83,7 +85,8 @@ class AtOnce : public testing::Test {
   struct Stopped {
     bool first, second;
   };
-  static Stopped interleave(Act const& first, Act const& second, int n, int m, std::string const& path) {
+  static Stopped interleave(Act const& first, Act const& second, int n, int m,
+                            std::string const& path) {
     std::optional<Result<Store>> one, two;
     std::binary_semaphore come(0), go_on(0);
     std::thread other;
@@ -122,7 +125,8 @@ class AtOnce : public testing::Test {
     return stopped;
   }
 
-  static bool once(Act const& first, Act const& second, int nth, std::string const& path, bool there) {
+  static bool once(Act const& first, Act const& second, int nth, std::string const& path,
+                   bool there) {
     std::optional<Result<Store>> two;
     bool happened = false;
     {
@@ -158,22 +162,28 @@ class AtOnce : public testing::Test {
 };
 
 Act const kCreate{"create", [](std::string const& path) { return create(path, small_options()); }};
-Act const kReplace{"create with overwrite", [](std::string const& path) { return create(path, overwriting()); }};
+Act const kReplace{"create with overwrite",
+                   [](std::string const& path) { return create(path, overwriting()); }};
 Act const kOpen{"open", [](std::string const& path) { return open(path); }};
 /// Done with it before it comes back, but for somebody who has opened it then.
-Act const kReplaceThenOpen{"create with overwrite, close and open", [](std::string const& path) -> Result<Store> {
-                             if (Status s = make_marked(path, kSecond, overwriting()); !s.ok()) return s;
+Act const kReplaceThenOpen{"create with overwrite, close and open",
+                           [](std::string const& path) -> Result<Store> {
+                             if (Status s = make_marked(path, kSecond, overwriting()); !s.ok())
+                               return s;
                              return open(path);
                            }};
 
 TEST_F(AtOnce, TwoCreationsAtAFreePath) {
-  for (Act const& second : {kCreate, kReplace, kReplaceThenOpen}) at_each_call(kCreate, second, false);
+  for (Act const& second : {kCreate, kReplace, kReplaceThenOpen})
+    at_each_call(kCreate, second, false);
 }
 TEST_F(AtOnce, TwoThatReplaceWhateverIsThere) {
-  for (Act const& second : {kCreate, kReplace, kReplaceThenOpen}) at_each_call(kReplace, second, false);
+  for (Act const& second : {kCreate, kReplace, kReplaceThenOpen})
+    at_each_call(kReplace, second, false);
 }
 TEST_F(AtOnce, TwoThatReplaceAPool) {
-  for (Act const& second : {kReplace, kReplaceThenOpen, kOpen}) at_each_call(kReplace, second, true);
+  for (Act const& second : {kReplace, kReplaceThenOpen, kOpen})
+    at_each_call(kReplace, second, true);
 }
 TEST_F(AtOnce, OneThatOpensAndOneThatReplaces) {
   for (Act const& second : {kReplace, kReplaceThenOpen}) at_each_call(kOpen, second, true);
@@ -186,7 +196,8 @@ TEST_F(AtOnce, OneThatRestoresAndOneThatReplaces) {
     ASSERT_TRUE(store->snapshot(dir.file("snapshot")).ok());
   }
   Act const restore{"restore with overwrite", [&](std::string const& path) {
-                      return Store::restore(dir.file("snapshot"), path, {.file = {.overwrite = true}}, one_thread());
+                      return Store::restore(dir.file("snapshot"), path,
+                                            {.file = {.overwrite = true}}, one_thread());
                     }};
   for (Act const& second : {kReplace, kReplaceThenOpen, kOpen}) at_each_call(restore, second, true);
 }
@@ -200,12 +211,14 @@ TEST_F(AtOnce, TwoThatTakeTurns) {
   interleaved(kOpen, kReplace, true);
 }
 
-// The pool was replaced, and closed, between being opened and being locked: its successor is what is opened.
+// The pool was replaced, and closed, between being opened and being locked: its successor is what
+// is opened.
 TEST_F(AtOnce, WhoOpensMeetsTheSuccessorAndNotWhatWasReplaced) {
   ScratchDir const dir;
   std::string const path = dir.file("pool");
   ASSERT_TRUE(make_marked(path, kBefore, small_options()).ok());
-  BeforeNthCall const before(1, [&] { EXPECT_TRUE(make_marked(path, kSecond, overwriting()).ok()); });
+  BeforeNthCall const before(1,
+                             [&] { EXPECT_TRUE(make_marked(path, kSecond, overwriting()).ok()); });
   auto store = open(path);
   ASSERT_TRUE(before.happened());
   ASSERT_TRUE(store.ok()) << store.status().message();
@@ -217,8 +230,10 @@ TEST_F(AtOnce, TwoSnapshotsToOneFile) {
     for (int nth = 1; nth <= kMostCalls; ++nth) {
       ScratchDir const dir;
       SCOPED_TRACE("call " + std::to_string(nth));
-      auto one = create(dir.file("one"), small_options()), two = create(dir.file("two"), small_options());
-      ASSERT_TRUE(one.ok() && two.ok() && write_mark(*one, kFirst).ok() && write_mark(*two, kSecond).ok());
+      auto one = create(dir.file("one"), small_options()),
+           two = create(dir.file("two"), small_options());
+      ASSERT_TRUE(one.ok() && two.ok() && write_mark(*one, kFirst).ok() &&
+                  write_mark(*two, kSecond).ok());
       SnapshotOptions const over{.overwrite = true};
       std::string const file = dir.file("snapshot");
       if (there) {
@@ -228,7 +243,8 @@ TEST_F(AtOnce, TwoSnapshotsToOneFile) {
       BeforeNthCall const before(nth, [&] { second = two->snapshot(file, over); });
       Status const first = one->snapshot(file, over);
       if (!before.happened()) break;
-      EXPECT_TRUE(first.ok() || (says_why(first) && second.ok())) << first.message() << "; " << second.message();
+      EXPECT_TRUE(first.ok() || (says_why(first) && second.ok()))
+          << first.message() << "; " << second.message();
       EXPECT_EQ(files_in(dir.path()), 3u) << "something is left";
       auto restored = Store::restore(file, dir.file("three"), {}, one_thread());
       ASSERT_TRUE(restored.ok()) << restored.status().message();
@@ -240,8 +256,8 @@ TEST_F(AtOnce, TwoSnapshotsToOneFile) {
 // Two pools of durability power that name the same log_dir.
 TEST_F(AtOnce, TwoLogsInOneDirectory) {
   for (bool const there : {false, true}) {
-    // Locks of the pool and of four files, twice where they replace others, then names. Not each of those that are
-    // alike: it takes long.
+    // Locks of the pool and of four files, twice where they replace others, then names. Not each of
+    // those that are alike: it takes long.
     for (int const nth : there ? std::vector{1, 2, 3, 4, 5, 9, 11, 13} : std::vector{1, 2, 3, 7}) {
       ScratchDir const dir;
       DiskDir const log{"at-once"};
@@ -279,7 +295,8 @@ TEST_F(AtOnce, TwoLogsInOneDirectory) {
 /// What the processes know of each other.
 struct Shared {
   std::atomic<int> holders;
-  std::atomic<std::uint64_t> last;  // mark that was acknowledged last; changed by who holds the pool
+  std::atomic<std::uint64_t>
+      last;  // mark that was acknowledged last; changed by who holds the pool
   std::atomic<std::uint64_t> next;
   std::atomic<int> made, faults;
 };
@@ -308,7 +325,8 @@ void make_and_open(Shared& shared, std::string const& path, unsigned seed) {
 
 TEST(ManyAtOnce, NoProcessLosesWhatItAcknowledged) {
   ScratchDir const dir;
-  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page =
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
   auto& shared = *new (page) Shared{};
   std::vector<pid_t> children;

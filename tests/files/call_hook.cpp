@@ -35,7 +35,8 @@ int flock(int fd, int operation) noexcept {
   return static_cast<int>(::syscall(SYS_flock, fd, operation));
 }
 
-int renameat2(int from_folder, char const* from, int to_folder, char const* to, unsigned flags) noexcept {
+int renameat2(int from_folder, char const* from, int to_folder, char const* to,
+              unsigned flags) noexcept {
   perdure::test::before_call();
   return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
 }

@@ -1,5 +1,6 @@
-// Files with holes on a tmpfs that is full: reading a hole there takes a page, and the kernel answers a lack of pages
-// with SIGBUS. In a child, whose death is a failure, with a tmpfs of its own.
+// Files with holes on a tmpfs that is full: reading a hole there takes a page, and the kernel
+// answers a lack of pages with SIGBUS. In a child, whose death is a failure, with a tmpfs of its
+// own.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -25,7 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr int kNoMount = 77;
 
-/// The exit status of `f`, run where a tmpfs of 16 MiB is mounted for it alone; -N: it died of signal N.
+/// The exit status of `f`, run where a tmpfs of 16 MiB is mounted for it alone; -N: it died of
+/// signal N.
 int on_small_tmpfs(std::string const& folder, std::function<int(std::string const&)> const& f) {
   pid_t const child = ::fork();
   if (child == 0) {
@@ -83,7 +85,9 @@ TEST(Holes, OfAPoolOnAFullTmpfsAreReadAsZeros) {
     if (!verified.ok() || verified.value().fault_count != 0) return 7;
     if (::stat(pool.c_str(), &st) != 0 || st.st_blocks != blocks) return 8;  // reading took no page
     static_cast<void>(store->close());
-    return open(pool).status().code() == Code::no_space ? 0 : 9;  // to write to it, they would have to be backed
+    return open(pool).status().code() == Code::no_space
+               ? 0
+               : 9;  // to write to it, they would have to be backed
   });
   if (result == kNoMount) GTEST_SKIP() << "neither mounting nor a user namespace is allowed here";
   EXPECT_EQ(result, 0) << (result == -SIGBUS ? "died of SIGBUS" : "see the numbers in the test");

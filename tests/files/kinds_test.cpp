@@ -1,5 +1,5 @@
-// What is at a path and is no regular file: refused at once, by what it is, and left alone. So are paths that cannot
-// be.
+// What is at a path and is no regular file: refused at once, by what it is, and left alone. So are
+// paths that cannot be.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,9 +12,9 @@
 #include <filesystem>
 
 #include "files/small_store.hpp"
-#include "log/gpm_checkpoint_file.hpp"
-#include "log/gpm_file.hpp"
-#include "log/gpm_log_file.hpp"
+#include "gpm/gpm_checkpoint_file.hpp"
+#include "gpm/gpm_file.hpp"
+#include "gpm/gpm_log_file.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
@@ -28,13 +28,15 @@ bool make_socket(std::string const& path) {
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   int const fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  bool const made = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  bool const made =
+      fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   if (fd >= 0) ::close(fd);
   return made;
 }
 
 bool symlink_to_a_pool(std::string const& path) {
-  return make_marked(path + ".real", 7, small_options()).ok() && ::symlink((path + ".real").c_str(), path.c_str()) == 0;
+  return make_marked(path + ".real", 7, small_options()).ok() &&
+         ::symlink((path + ".real").c_str(), path.c_str()) == 0;
 }
 
 struct Kind {
@@ -44,16 +46,24 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"Fifo", "is a FIFO", [](std::string const& path) { return ::mkfifo(path.c_str(), 0600) == 0; }},
+    {"Fifo", "is a FIFO",
+     [](std::string const& path) { return ::mkfifo(path.c_str(), 0600) == 0; }},
     {"Socket", "is a socket", make_socket},
-    {"Directory", "is a directory", [](std::string const& path) { return ::mkdir(path.c_str(), 0700) == 0; }},
+    {"Directory", "is a directory",
+     [](std::string const& path) { return ::mkdir(path.c_str(), 0700) == 0; }},
     {"CharacterDevice", "is a character device",
-     [](std::string const& path) { return ::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0; }},
+     [](std::string const& path) {
+       return ::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0;
+     }},
     {"BlockDevice", "is a block device",
-     [](std::string const& path) { return ::mknod(path.c_str(), S_IFBLK | 0600, makedev(240, 99)) == 0; }},
+     [](std::string const& path) {
+       return ::mknod(path.c_str(), S_IFBLK | 0600, makedev(240, 99)) == 0;
+     }},
     {"Link", "is a symbolic link", symlink_to_a_pool},
     {"DanglingLink", "is a symbolic link",
-     [](std::string const& path) { return ::symlink((path + ".none").c_str(), path.c_str()) == 0; }},
+     [](std::string const& path) {
+       return ::symlink((path + ".none").c_str(), path.c_str()) == 0;
+     }},
 };
 
 class Kinds : public testing::TestWithParam<Kind> {
@@ -85,18 +95,22 @@ TEST_P(Kinds, IsNoPoolNorSnapshotNorLog) {
   refused(Store::restore(path_, dir_.file("new")).status(), "restore from it");
   auto store = create(pool_, small_options());
   ASSERT_TRUE(store.ok() && store->snapshot(dir_.file("snapshot")).ok());
-  refused(Store::restore(dir_.file("snapshot"), path_, {.file = {.overwrite = true, .force = true}}).status(),
+  refused(Store::restore(dir_.file("snapshot"), path_, {.file = {.overwrite = true, .force = true}})
+              .status(),
           "restore to it");
   refused(store->snapshot(path_, {.overwrite = true, .force = true}), "snapshot");
-  refused(log::GpmFile::map(path_, 4096, true, false).status(), "gpm_map, created");
-  refused(log::GpmFile::map(path_, 4096, false, false).status(), "gpm_map");
-  refused(log::GpmFile::plain(path_, 4096, true).status(), "plain file, created");
-  refused(log::GpmFile::plain(path_, 4096, false).status(), "plain file");
-  auto const host = log::GpmLogFile::For::host;
-  refused(log::GpmLogFile::create(path_, 4096, {log::GpmLogKind::hcl, 1, 32}, host, false).status(), "libGPM log");
-  refused(log::GpmCheckpointFile::create(path_, 4096, 1, 1, false, false).status(), "libGPM checkpoint");
+  refused(gpm::GpmFile::map(path_, 4096, true, false).status(), "gpm_map, created");
+  refused(gpm::GpmFile::map(path_, 4096, false, false).status(), "gpm_map");
+  refused(gpm::GpmFile::plain(path_, 4096, true).status(), "plain file, created");
+  refused(gpm::GpmFile::plain(path_, 4096, false).status(), "plain file");
+  auto const host = gpm::GpmLogFile::For::host;
+  refused(gpm::GpmLogFile::create(path_, 4096, {gpm::GpmLogKind::hcl, 1, 32}, host, false).status(),
+          "libGPM log");
+  refused(gpm::GpmCheckpointFile::create(path_, 4096, 1, 1, false, false).status(),
+          "libGPM checkpoint");
   ASSERT_EQ(::lstat(path_.c_str(), &after), 0);
-  EXPECT_TRUE(before.st_ino == after.st_ino && before.st_mode == after.st_mode) << "it is left alone";
+  EXPECT_TRUE(before.st_ino == after.st_ino && before.st_mode == after.st_mode)
+      << "it is left alone";
   if (S_ISLNK(before.st_mode) && fs::exists(path_ + ".real")) {
     EXPECT_EQ(mark_at(path_ + ".real"), 7u);
   }
@@ -107,7 +121,8 @@ TEST_P(Kinds, IsNoFileOfALogDirectory) {
   for (char const* const name : {"redo.log", "checkpoint", "image-a", "image-b"}) {
     DiskDir const log{"kinds-log"};
     fs::create_directory(log.path);
-    if (!GetParam().make(log.file(name))) GTEST_SKIP() << "cannot be made there: " << std::strerror(errno);
+    if (!GetParam().make(log.file(name)))
+      GTEST_SKIP() << "cannot be made there: " << std::strerror(errno);
     CreateOptions force = powered(log.path, true);
     force.file.force = true;
     for (CreateOptions const& options : {powered(log.path), powered(log.path, true), force}) {
@@ -119,7 +134,8 @@ TEST_P(Kinds, IsNoFileOfALogDirectory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Kinds, testing::ValuesIn(kKinds), [](auto const& which) { return which.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Kinds, testing::ValuesIn(kKinds),
+                         [](auto const& which) { return which.param.name; });
 
 TEST(Paths, ThatCannotBeAreRefused) {
   ScratchDir const dir;

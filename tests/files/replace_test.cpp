@@ -1,5 +1,6 @@
-// What may take the place of a file that is there: nothing unasked; with overwrite a file of the same kind; with force
-// any file, but none that is open, however it is called. And a failure leaves what was there.
+// What may take the place of a file that is there: nothing unasked; with overwrite a file of the
+// same kind; with force any file, but none that is open, however it is called. And a failure leaves
+// what was there.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -9,9 +10,9 @@
 #include <filesystem>
 
 #include "files/small_store.hpp"
-#include "log/gpm_checkpoint_file.hpp"
-#include "log/gpm_file.hpp"
-#include "log/gpm_log_file.hpp"
+#include "gpm/gpm_checkpoint_file.hpp"
+#include "gpm/gpm_file.hpp"
+#include "gpm/gpm_log_file.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
@@ -20,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string const kLetter = "Dear Sir, this letter is none of your pools.\n" + std::string(5000, 'x');
+std::string const kLetter =
+    "Dear Sir, this letter is none of your pools.\n" + std::string(5000, 'x');
 
 class Replace : public testing::Test {
  protected:
@@ -30,7 +32,8 @@ class Replace : public testing::Test {
   }
   ScratchDir const dir_;
   DiskDir const log_{"replace"};
-  std::string const pool_ = dir_.file("pool"), file_ = dir_.file("file"), snapshot_ = dir_.file("snapshot");
+  std::string const pool_ = dir_.file("pool"), file_ = dir_.file("file"),
+                    snapshot_ = dir_.file("snapshot");
 };
 
 TEST_F(Replace, APoolTakesAPoolsPlaceAndNoOtherFiles) {
@@ -61,7 +64,8 @@ TEST_F(Replace, ARestoredPoolLikewise) {
   }
   write_file(file_, kLetter);
   refused(Store::restore(snapshot_, file_).status(), "pass overwrite");
-  refused(Store::restore(snapshot_, file_, {.file = {.overwrite = true}}).status(), "is no Perdure pool");
+  refused(Store::restore(snapshot_, file_, {.file = {.overwrite = true}}).status(),
+          "is no Perdure pool");
   EXPECT_EQ(read_file(file_), kLetter);
   EXPECT_TRUE(Store::restore(snapshot_, file_, {.file = {.force = true}}).ok());
   EXPECT_EQ(mark_at(file_), 9u);
@@ -83,7 +87,8 @@ std::vector<std::string> other_names(ScratchDir const& dir, std::string const& p
   std::string const hard = dir.file("hard");
   fs::create_hard_link(path, hard);
   fs::create_directory_symlink(dir.path(), dir.file("folder"));
-  return {path, hard, fs::relative(path).string(), dir.file("folder/") + fs::path(path).filename().string()};
+  return {path, hard, fs::relative(path).string(),
+          dir.file("folder/") + fs::path(path).filename().string()};
 }
 
 // Neither the pool that it is taken of nor any other that is open.
@@ -124,7 +129,8 @@ TEST_F(Replace, ALogDirectoryTakesNoOthersFiles) {
     refused(create(pool_, powered(log.path, true)).status(), "is no file of a log directory");
     EXPECT_EQ(read_file(log.file(name)), kLetter);
     EXPECT_FALSE(fs::exists(pool_));
-    EXPECT_EQ(std::distance(fs::directory_iterator(log.path), fs::directory_iterator()), 1) << "nothing else is left";
+    EXPECT_EQ(std::distance(fs::directory_iterator(log.path), fs::directory_iterator()), 1)
+        << "nothing else is left";
     CreateOptions force = powered(log.path);
     force.file.force = true;
     EXPECT_TRUE(make_marked(pool_, 6, force).ok());
@@ -158,7 +164,8 @@ TEST_F(Replace, WhatFailsLeavesPoolAndLogThatWereThere) {
   ::waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(mark_at(pool_, log_.path), 6u);
-  EXPECT_EQ(std::distance(fs::directory_iterator(log_.path), fs::directory_iterator()), 4) << "nothing else is left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(log_.path), fs::directory_iterator()), 4)
+      << "nothing else is left";
 }
 
 // Half of a pool, from a process that was killed while it made it.
@@ -204,24 +211,28 @@ TEST_F(Replace, WhatOthersPutInPlaceOfANewFileStays) {
 }
 
 TEST_F(Replace, LibGpmsFilesTakeNoOthersPlace) {
-  auto const host = log::GpmLogFile::For::host;
+  auto const host = gpm::GpmLogFile::For::host;
   auto const make_log = [&] {
-    return log::GpmLogFile::create(file_, 4096, {log::GpmLogKind::hcl, 1, 32}, host, false).status();
+    return gpm::GpmLogFile::create(file_, 4096, {gpm::GpmLogKind::hcl, 1, 32}, host, false)
+        .status();
   };
-  auto const make_checkpoint = [&] { return log::GpmCheckpointFile::create(file_, 4096, 1, 1, false, false).status(); };
+  auto const make_checkpoint = [&] {
+    return gpm::GpmCheckpointFile::create(file_, 4096, 1, 1, false, false).status();
+  };
   write_file(file_, kLetter);
   refused(make_log(), "is no libGPM log");
   refused(make_checkpoint(), "is no libGPM checkpoint");
   EXPECT_EQ(read_file(file_), kLetter);
-  EXPECT_TRUE(log::GpmFile::plain(file_, 4096, true).ok()) << "plain bytes: any file may be an older one";
+  EXPECT_TRUE(gpm::GpmFile::plain(file_, 4096, true).ok())
+      << "plain bytes: any file may be an older one";
   fs::remove(file_);
   ASSERT_TRUE(make_log().ok());
   EXPECT_TRUE(make_log().ok()) << "in place of an older one";
   refused(make_checkpoint(), "is no libGPM checkpoint");
   fs::remove(file_);
   ASSERT_TRUE(make_marked(file_, 8, small_options()).ok());
-  refused(log::GpmFile::map(file_, 4096, true, false).status(), "is a pool, a log or a checkpoint");
-  refused(log::GpmFile::plain(file_, 4096, true).status(), "is a pool, a log or a checkpoint");
+  refused(gpm::GpmFile::map(file_, 4096, true, false).status(), "is a pool, a log or a checkpoint");
+  refused(gpm::GpmFile::plain(file_, 4096, true).status(), "is a pool, a log or a checkpoint");
   EXPECT_EQ(mark_at(file_), 8u);
 }
 

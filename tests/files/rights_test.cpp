@@ -1,13 +1,14 @@
-// Who may read and write files of the library: their owner, unless somebody said otherwise, whatever the umask.
+// Who may read and write files of the library: their owner, unless somebody said otherwise,
+// whatever the umask.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 
 #include "files/small_store.hpp"
-#include "log/gpm_checkpoint_file.hpp"
-#include "log/gpm_file.hpp"
-#include "log/gpm_log_file.hpp"
+#include "gpm/gpm_checkpoint_file.hpp"
+#include "gpm/gpm_file.hpp"
+#include "gpm/gpm_log_file.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
@@ -46,13 +47,17 @@ TEST_P(Rights, AreTheOwnersAlone) {
   EXPECT_EQ(mode_of(snapshot_), 0600u);
   EXPECT_EQ(mode_of(log_.path), 0700u);
   for (char const* const name : kLogFiles) EXPECT_EQ(mode_of(log_.file(name)), 0600u) << name;
-  ASSERT_TRUE(Store::restore(snapshot_, dir_.file("restored"), {.durability = Durability::process}).ok());
+  ASSERT_TRUE(
+      Store::restore(snapshot_, dir_.file("restored"), {.durability = Durability::process}).ok());
   EXPECT_EQ(mode_of(dir_.file("restored")), 0600u);
-  ASSERT_TRUE(log::GpmFile::map(dir_.file("mapped"), 4096, true, false).ok());
-  ASSERT_TRUE(log::GpmFile::plain(dir_.file("plain"), 4096, true).ok());
-  auto const host = log::GpmLogFile::For::host;
-  ASSERT_TRUE(log::GpmLogFile::create(dir_.file("log"), 4096, {log::GpmLogKind::hcl, 1, 32}, host, false).ok());
-  ASSERT_TRUE(log::GpmCheckpointFile::create(dir_.file("checkpoint"), 4096, 1, 1, false, false).ok());
+  ASSERT_TRUE(gpm::GpmFile::map(dir_.file("mapped"), 4096, true, false).ok());
+  ASSERT_TRUE(gpm::GpmFile::plain(dir_.file("plain"), 4096, true).ok());
+  auto const host = gpm::GpmLogFile::For::host;
+  ASSERT_TRUE(
+      gpm::GpmLogFile::create(dir_.file("log"), 4096, {gpm::GpmLogKind::hcl, 1, 32}, host, false)
+          .ok());
+  ASSERT_TRUE(
+      gpm::GpmCheckpointFile::create(dir_.file("checkpoint"), 4096, 1, 1, false, false).ok());
   for (char const* const name : {"mapped", "plain", "log", "checkpoint"})
     EXPECT_EQ(mode_of(dir_.file(name)), 0600u) << "of libGPM: " << name;
 }
@@ -61,11 +66,13 @@ TEST_P(Rights, AreWidenedByAMode) {
   CreateOptions options = powered(log_.path);
   options.file.mode = 0640;
   auto store = create(pool_, options);
-  ASSERT_TRUE(store.ok() && store->snapshot(snapshot_, {.mode = 0644}).ok()) << store.status().message();
+  ASSERT_TRUE(store.ok() && store->snapshot(snapshot_, {.mode = 0644}).ok())
+      << store.status().message();
   EXPECT_EQ(mode_of(pool_), less_umask(0640));
   EXPECT_EQ(mode_of(snapshot_), less_umask(0644));
   EXPECT_EQ(mode_of(log_.path), less_umask(0750)) << "who may read the log may go to it";
-  for (char const* const name : kLogFiles) EXPECT_EQ(mode_of(log_.file(name)), less_umask(0640)) << name;
+  for (char const* const name : kLogFiles)
+    EXPECT_EQ(mode_of(log_.file(name)), less_umask(0640)) << name;
   RestoreOptions restore{.durability = Durability::process};
   restore.file.mode = 0666;
   ASSERT_TRUE(Store::restore(snapshot_, dir_.file("restored"), restore).ok());
@@ -82,7 +89,9 @@ TEST_P(Rights, WithoutThoseOfTheOwnerOrBeyondPermissionsAreRefused) {
 }
 
 TEST_P(Rights, AreHandedOnWhenAFileIsReplaced) {
-  auto const chmod = [](std::string const& path, mode_t mode) { ASSERT_EQ(::chmod(path.c_str(), mode), 0); };
+  auto const chmod = [](std::string const& path, mode_t mode) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+  };
   ASSERT_TRUE(make_marked(pool_, 1, small_options()).ok());
   chmod(pool_, 0644);
   {
@@ -100,9 +109,9 @@ TEST_P(Rights, AreHandedOnWhenAFileIsReplaced) {
   narrower.file.mode = 0600;
   ASSERT_TRUE(make_marked(pool_, 1, narrower).ok());
   EXPECT_EQ(mode_of(pool_), 0600u) << "a mode that is given counts";
-  ASSERT_TRUE(log::GpmFile::map(dir_.file("mapped"), 4096, true, false).ok());
+  ASSERT_TRUE(gpm::GpmFile::map(dir_.file("mapped"), 4096, true, false).ok());
   chmod(dir_.file("mapped"), 0660);
-  ASSERT_TRUE(log::GpmFile::map(dir_.file("mapped"), 8192, true, false).ok());
+  ASSERT_TRUE(gpm::GpmFile::map(dir_.file("mapped"), 8192, true, false).ok());
   EXPECT_EQ(mode_of(dir_.file("mapped")), 0660u);
 }
 
@@ -119,8 +128,9 @@ TEST_P(Rights, OfAPoolOfDurabilityPowerStayAtEachOpening) {
   EXPECT_EQ(mode_of(pool_), less_umask(0640)) << "its log's";
 }
 
-INSTANTIATE_TEST_SUITE_P(Umask, Rights, testing::Values(0, 022, 077),
-                         [](auto const& which) { return "Is0" + std::to_string(which.param / 8) + "x"; });
+INSTANTIATE_TEST_SUITE_P(Umask, Rights, testing::Values(0, 022, 077), [](auto const& which) {
+  return "Is0" + std::to_string(which.param / 8) + "x";
+});
 
 TEST(Mode, ThatCannotBeIsRefused) {
   ScratchDir const dir;

@@ -1,5 +1,5 @@
-// The smallest stores of 8-byte keys and values, as the tests of files use them: one key, whose value says who wrote
-// it.
+// The smallest stores of 8-byte keys and values, as the tests of files use them: one key, whose
+// value says who wrote it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ inline CreateOptions powered(std::string const& log_dir, bool overwrite = false)
   o.log.dir = log_dir;
   return o;
 }
-inline Result<Store> open(std::string const& path, std::string const& log_dir = {}, bool read_only = false) {
+inline Result<Store> open(std::string const& path, std::string const& log_dir = {},
+                          bool read_only = false) {
   OpenOptions o = one_thread();
   o.log_dir = log_dir;
   o.read_only = read_only;
@@ -66,7 +67,8 @@ inline std::uint64_t mark_at(std::string const& path, std::string const& log_dir
   return store.ok() ? mark_of(*store) : 0;
 }
 /// A closed pool with a mark.
-inline Status make_marked(std::string const& path, std::uint64_t mark, CreateOptions const& options) {
+inline Status make_marked(std::string const& path, std::uint64_t mark,
+                          CreateOptions const& options) {
   auto store = create(path, options);
   if (!store.ok()) return store.status();
   if (Status s = write_mark(*store, mark); !s.ok()) return s;
@@ -80,6 +82,8 @@ inline std::string read_file(std::string const& path) {
 inline void write_file(std::string const& path, std::string const& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
-inline bool says(Status const& s, std::string const& words) { return s.message().find(words) != std::string::npos; }
+inline bool says(Status const& s, std::string const& words) {
+  return s.message().find(words) != std::string::npos;
+}
 
 }  // namespace perdure::test

@@ -1,4 +1,5 @@
-// The format on disk of pools whose index is Dash: bytes stand where docs/format.md says, damage is refused or named.
+// The format on disk of pools whose index is Dash: bytes stand where docs/format.md says, damage is
+// refused or named.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +28,8 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     create.expected_records = 1;
     auto store = Store::create(path_.str(), create);
     if (!store) throw std::runtime_error(store.status().message());
-    for (std::uint64_t i = 0; i < kRecords; ++i) contents_[u64_text(i * 0x9e3779b97f4a7c15u)] = value(i);
+    for (std::uint64_t i = 0; i < kRecords; ++i)
+      contents_[u64_text(i * 0x9e3779b97f4a7c15u)] = value(i);
     if (Status s = put_all(*store, contents_); !s.ok()) throw std::runtime_error(s.message());
     if (Status s = store->close(); !s.ok()) throw std::runtime_error(s.message());
     image_.emplace(read_file(path_.str()));
@@ -44,7 +46,8 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     std::uint64_t const hash = hash_bytes(bytes, key.size());
     auto const directory = image_->at<std::uint64_t>(index() + 64);
     std::uint64_t const depth = directory >> 56, place = directory & ((std::uint64_t{1} << 56) - 1);
-    auto const segment = image_->at<std::uint64_t>(place + 8 * (depth == 0 ? 0 : hash >> (64 - depth)));
+    auto const segment =
+        image_->at<std::uint64_t>(place + 8 * (depth == 0 ? 0 : hash >> (64 - depth)));
     std::uint64_t const want = GetParam().in_slots() ? image_key(key) : hash;
     for (std::uint64_t b = 0; b < 66; ++b) {
       std::uint64_t const home = hash >> 8 & 63;
@@ -69,7 +72,8 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     auto const store = Store::open(path_.str(), options);
     ASSERT_FALSE(store.ok());
     EXPECT_EQ(store.status().code(), code) << store.status().message();
-    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos) << store.status().message();
+    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos)
+        << store.status().message();
     EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
   }
@@ -170,8 +174,8 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
          i.publish(r);
        },
        "no Dash index"},
-      {"a flipped bit in the index's constants", [](Image& i, std::uint64_t index) { i.flip(index + 8, 3); },
-       "checksum"},
+      {"a flipped bit in the index's constants",
+       [](Image& i, std::uint64_t index) { i.flip(index + 8, 3); }, "checksum"},
       {"the other kind of Dash",
        [](Image& i, std::uint64_t index) {
          i.set(index + 4, std::uint32_t{2});
@@ -185,7 +189,9 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
        },
        "impossible segments"},
       {"a directory outside the file",
-       [](Image& i, std::uint64_t index) { i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size()); },
+       [](Image& i, std::uint64_t index) {
+         i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size());
+       },
        "the words of its index"},
       {"the same, of a pool that a build without closing notes closed",
        [](Image& i, std::uint64_t index) {
@@ -249,8 +255,8 @@ TEST_P(DashFormat, ASnapshotBecomesAPoolOfItsOwn) {
 class DashGolden : public ::testing::TestWithParam<Golden> {
  protected:
   DashGolden() {
-    write_file(path_.str(),
-               from_sparse(read_file(std::string(PERDURE_GOLDEN_FOLDER) + "/" + GetParam().name + ".sparse")));
+    write_file(path_.str(), from_sparse(read_file(std::string(PERDURE_GOLDEN_FOLDER) + "/" +
+                                                  GetParam().name + ".sparse")));
   }
   Contents const contents_ = golden_contents(GetParam());
   PoolPath path_;
@@ -299,7 +305,8 @@ INSTANTIATE_TEST_SUITE_P(Pools, DashGolden, ::testing::ValuesIn(kGoldenDash),
                          [](auto const& one) { return std::string(one.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Pools, DashFormat,
-                         ::testing::Values(Kind{"slots", 8, 8}, Kind{"records", 8, 16}, Kind{"variable", 0, 0}),
+                         ::testing::Values(Kind{"slots", 8, 8}, Kind{"records", 8, 16},
+                                           Kind{"variable", 0, 0}),
                          [](auto const& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Pools that were closed in order, and one or two bits of them flipped: every call answers what it would have answered,
-// or opening, a get, a scan or `verify` says that the pool is damaged. And it goes on saying so: opening such a pool
-// for writing, and closing it, makes nothing look whole. A repair that was asked for names what it did until somebody
-// acknowledges that. Which bytes: a sample of each kind of word; in the tests whose names say InEvery, all but those of
-// gaps.
+// Pools that were closed in order, and one or two bits of them flipped: every call answers what it
+// would have answered, or opening, a get, a scan or `verify` says that the pool is damaged. And it
+// goes on saying so: opening such a pool for writing, and closing it, makes nothing look whole. A
+// repair that was asked for names what it did until somebody acknowledges that. Which bytes: a
+// sample of each kind of word; in the tests whose names say InEvery, all but those of gaps.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -66,9 +66,11 @@ class Flips : public ::testing::TestWithParam<Kind> {
     must(store.status());
     for (std::uint64_t i = 0; i < kRecords; ++i) contents_[key(i)] = value(i);
     must(put_all(*store, contents_));
-    // Some records change once more, so that words have been overwritten, and records have been freed.
+    // Some records change once more, so that words have been overwritten, and records have been
+    // freed.
     Contents again;
-    for (std::uint64_t i = 0; i < kRecords; i += 5) again[key(i)] = contents_[key(i)] = value(i + 1000);
+    for (std::uint64_t i = 0; i < kRecords; i += 5)
+      again[key(i)] = contents_[key(i)] = value(i + 1000);
     must(put_all(*store, again));
     must(store->close());
     store = Store::open(path_.str(), alone());  // and once more, for a pool that was opened before
@@ -79,7 +81,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     for (std::uint64_t i = 0; i < kAbsent; ++i) keys_.push_back(key(kRecords + i));
     for (std::uint64_t at = 0; at < whole_->bytes.size(); at += kPage) {
       auto const page = std::span(whole_->bytes).subspan(at, kPage);
-      bool const zero = std::all_of(page.begin(), page.end(), [](std::byte b) { return b == std::byte{0}; });
+      bool const zero =
+          std::all_of(page.begin(), page.end(), [](std::byte b) { return b == std::byte{0}; });
       if (!zero || at < 8 * kPage) pages_.push_back(at);
     }
     fd_ = ::open(path_.str().c_str(), O_RDWR | O_CLOEXEC);
@@ -102,7 +105,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     return (u64_text(i) + u64_text(~i)).substr(0, GetParam().value_bytes);
   }
 
-  // --- Bytes worth flipping -------------------------------------------------------------------------------------
+  // --- Bytes worth flipping
+  // -------------------------------------------------------------------------------------
 
   using Places = std::vector<std::uint64_t>;
   static void add_bytes(Places& to, std::uint64_t at, std::uint64_t bytes) {
@@ -120,15 +124,16 @@ class Flips : public ::testing::TestWithParam<Kind> {
     add_bytes(all.emplace_back(), pm::kRepairNoteOffset, sizeof(pm::RepairNote));
     Places& headers = all.emplace_back();
     std::uint64_t const superblock = whole_->header().superblock_bytes;
-    for (std::uint64_t at = superblock; at < whole_->bytes.size(); at += superblock) add_bytes(headers, at, 64);
+    for (std::uint64_t at = superblock; at < whole_->bytes.size(); at += superblock)
+      add_bytes(headers, at, 64);
     GetParam().dash() ? add_dash(all) : add_gphash(all);
     Places& rest = all.emplace_back();
     for (std::uint64_t const page : pages_) add_bytes(rest, page, kPage);
     std::erase_if(all, [](Places const& group) { return group.empty(); });
     return all;
   }
-  /// Words of all groups but the last, and of lines that are not zeros: the rest are gaps, of which the sample has
-  /// some.
+  /// Words of all groups but the last, and of lines that are not zeros: the rest are gaps, of which
+  /// the sample has some.
   [[nodiscard]] std::vector<std::uint64_t> words() const {
     constexpr std::uint64_t kLine = 64;
     std::vector<Places> all = groups();
@@ -139,7 +144,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     for (std::uint64_t const page : pages_) {
       for (std::uint64_t at = page; at < page + kPage; at += kLine) {
         auto const line = std::span(whole_->bytes).subspan(at, kLine);
-        if (std::all_of(line.begin(), line.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
+        if (std::all_of(line.begin(), line.end(), [](std::byte b) { return b == std::byte{0}; }))
+          continue;
         for (std::uint64_t word = at; word < at + kLine; word += 8) found.insert(word);
       }
     }
@@ -156,25 +162,29 @@ class Flips : public ::testing::TestWithParam<Kind> {
       pm::RecordShape const shape(whole_->header());
       if (shape.split()) add_bytes(records, shape.head(Offset{whole_->record(slot)}).bytes, 16);
     }
-    for (Places& group : {std::ref(taken), std::ref(empty), std::ref(places), std::ref(keys), std::ref(records)})
+    for (Places& group :
+         {std::ref(taken), std::ref(empty), std::ref(places), std::ref(keys), std::ref(records)})
       all.push_back(std::move(group));
   }
   void add_dash(std::vector<Places>& all) const {
     DashWords const words(*whole_);
     add_bytes(all.emplace_back(), whole_->root().level[0].offset, 64);
-    for (auto const* const some : {&words.index, &words.directory, &words.headers, &words.states, &words.hints,
-                                   &words.slots, &words.records, &words.links})
+    for (auto const* const some : {&words.index, &words.directory, &words.headers, &words.states,
+                                   &words.hints, &words.slots, &words.records, &words.links})
       add_words(all.emplace_back(), *some);
   }
 
-  // --- Looking ---------------------------------------------------------------------------------------------------
+  // --- Looking
+  // -----------------------------------------------------------------------------------------------
 
   void write_at(std::uint64_t at, std::span<std::byte const> bytes) const {
-    ASSERT_EQ(::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(at)), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(bytes.size()));
   }
   void restore() const {
     ASSERT_EQ(::ftruncate(fd_, static_cast<off_t>(whole_->bytes.size())), 0);
-    for (std::uint64_t const page : pages_) write_at(page, std::span(whole_->bytes).subspan(page, kPage));
+    for (std::uint64_t const page : pages_)
+      write_at(page, std::span(whole_->bytes).subspan(page, kPage));
   }
   void flip(std::span<Flip const> flips) const {
     Image image = *whole_;
@@ -188,7 +198,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     Bytes page(kPage);
     bool same = true;
     for (std::uint64_t const at : pages_) {
-      same &= ::pread(fd_, page.data(), kPage, static_cast<off_t>(at)) == static_cast<ssize_t>(kPage);
+      same &=
+          ::pread(fd_, page.data(), kPage, static_cast<off_t>(at)) == static_cast<ssize_t>(kPage);
       same &= std::ranges::equal(page, std::span(whole_->bytes).subspan(at, kPage));
     }
     return same;
@@ -212,8 +223,10 @@ class Flips : public ::testing::TestWithParam<Kind> {
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       seen.told |= statuses[i] == KeyStatus::corrupt;
       auto const there = contents_.find(keys_[i]);
-      seen.right &= statuses[i] == (there != contents_.end() ? KeyStatus::ok : KeyStatus::not_found);
-      if (statuses[i] == KeyStatus::ok && there != contents_.end()) seen.right &= text_at(*values, i) == there->second;
+      seen.right &=
+          statuses[i] == (there != contents_.end() ? KeyStatus::ok : KeyStatus::not_found);
+      if (statuses[i] == KeyStatus::ok && there != contents_.end())
+        seen.right &= text_at(*values, i) == there->second;
     }
   }
   void scan(Store& store, Seen& seen) const {
@@ -248,7 +261,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
   }
   [[nodiscard]] static std::string text(std::span<Flip const> flips) {
     std::string text;
-    for (Flip const& f : flips) text += "bit " + std::to_string(f.bit) + " of byte " + std::to_string(f.byte) + "; ";
+    for (Flip const& f : flips)
+      text += "bit " + std::to_string(f.bit) + " of byte " + std::to_string(f.byte) + "; ";
     return text;
   }
   void examine(std::span<Flip const> flips) {
@@ -274,8 +288,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     }
     restore();
   }
-  /// A repair mends, or refuses; what it did is a fault until it is acknowledged. `whole`: then nothing is wrong any
-  /// more; else a record by itself may be damaged.
+  /// A repair mends, or refuses; what it did is a fault until it is acknowledged. `whole`: then
+  /// nothing is wrong any more; else a record by itself may be damaged.
   void repair(bool whole) {
     OpenOptions repairing = alone();
     repairing.repair = true;
@@ -286,7 +300,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     }
     auto found = store->verify();
     ASSERT_TRUE(found.ok());
-    if (!store->recovery().repaired) return static_cast<void>(store->close());  // a record alone is damaged
+    if (!store->recovery().repaired)
+      return static_cast<void>(store->close());  // a record alone is damaged
     bool named = store->recovery().dropped != 0;
     for (std::string const& line : store->recovery().changes)
       named |= line.find("may have changed") != std::string::npos;
@@ -303,7 +318,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
     must(store->close());
     Seen const after = look(alone());
     EXPECT_FALSE(after.refused);
-    EXPECT_TRUE(after.right || after.told || named) << "nothing was dropped, and nobody says what is wrong";
+    EXPECT_TRUE(after.right || after.told || named)
+        << "nothing was dropped, and nobody says what is wrong";
     EXPECT_FALSE(after.told && whole) << "acknowledged, and still not sound";
     mended_ += after.right;
   }
@@ -315,7 +331,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
   Places pages_;
   int fd_ = -1;
   std::uint64_t silent_ = 0, repaired_ = 0, mended_ = 0;
-  std::mt19937_64 draw_{20261124u + static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed())};
+  std::mt19937_64 draw_{20261124u +
+                        static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed())};
 };
 
 class FlipsOfGphash : public Flips {};
@@ -351,8 +368,9 @@ TEST_P(Flips, OfTwoBitsAreTold) {
   }
 }
 
-/// A damaged header, or a damaged note of the last close, makes a repair look at all slots. It exchanges no damaged
-/// record for an old version of it, one bit of an offset away, without saying so.
+/// A damaged header, or a damaged note of the last close, makes a repair look at all slots. It
+/// exchanges no damaged record for an old version of it, one bit of an offset away, without saying
+/// so.
 TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
   std::uint64_t const superblock = whole_->header().superblock_bytes;
   std::set<std::uint64_t> homes;  // superblocks of records
@@ -372,7 +390,8 @@ TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
   }
 }
 
-/// The note of the last close is damaged, but there was one: so segments have their sums, by which a slot is put right.
+/// The note of the last close is damaged, but there was one: so segments have their sums, by which
+/// a slot is put right.
 TEST_P(FlipsOfDash, OfTheNoteAndASlotArePutRight) {
   DashWords const words(*whole_);
   std::uint64_t examined = 0;
@@ -401,8 +420,8 @@ TEST_P(Flips, OfTwoBitsInEveryWordAreTold) {
   }
 }
 
-/// Nobody has entered most of these segments when the pool is closed for the first time; later, few are touched, some
-/// merge, and some are split.
+/// Nobody has entered most of these segments when the pool is closed for the first time; later, few
+/// are touched, some merge, and some are split.
 TEST(ClosedDash, IsWholeWhateverWasTouchedOfIt) {
   for (Index const index : {Index::dash_eh, Index::dash_lh}) {
     SCOPED_TRACE(static_cast<int>(index));
@@ -421,7 +440,8 @@ TEST(ClosedDash, IsWholeWhateverWasTouchedOfIt) {
       ASSERT_TRUE(store.ok()) << store.status().message();
       Strings keys(8), values(8), erased(8);
       for (std::uint64_t i = 0; i < changes; ++i) {
-        std::string const key = u64_text(draw() % 60000 * 0x9e3779b97f4a7c15u), value = u64_text(draw());
+        std::string const key = u64_text(draw() % 60000 * 0x9e3779b97f4a7c15u),
+                          value = u64_text(draw());
         keys.add(key);
         values.add(value);
         contents[key] = value;
@@ -453,8 +473,10 @@ TEST(ClosedDash, IsWholeWhateverWasTouchedOfIt) {
 
 auto const kName = [](auto const& one) { return std::string(one.param.name); };
 INSTANTIATE_TEST_SUITE_P(Pools, Flips, ::testing::ValuesIn(kKinds), kName);
-INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfGphash, ::testing::ValuesIn(std::span(kKinds).first(4)), kName);
-INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfDash, ::testing::ValuesIn(std::span(kKinds).subspan(4)), kName);
+INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfGphash, ::testing::ValuesIn(std::span(kKinds).first(4)),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfDash, ::testing::ValuesIn(std::span(kKinds).subspan(4)),
+                         kName);
 
 }  // namespace
 }  // namespace perdure::test

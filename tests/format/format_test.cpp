@@ -30,14 +30,16 @@ class Format : public ::testing::TestWithParam<Golden> {
     auto store = Store::open(path_.str(), options);
     ASSERT_FALSE(store.ok());
     EXPECT_EQ(store.status().code(), code) << store.status().message();
-    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos) << store.status().message();
+    EXPECT_NE(store.status().message().find(path_.str()), std::string::npos)
+        << store.status().message();
     EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
   }
 
-  /// A record of an 8-byte key (none in it where it stands in the slot) and a 16-byte value, at byte `inside` of the
-  /// superblock at `heap`.
-  void expect_split(std::uint64_t inside, std::uint64_t heap, std::string const& key, std::string const& value) const {
+  /// A record of an 8-byte key (none in it where it stands in the slot) and a 16-byte value, at
+  /// byte `inside` of the superblock at `heap`.
+  void expect_split(std::uint64_t inside, std::uint64_t heap, std::string const& key,
+                    std::string const& value) const {
     std::uint64_t const head_bytes = key.empty() ? 8 : 16;
     std::uint64_t const group = (inside - 128) / (16 * (head_bytes + 16));
     std::uint64_t const begin = heap + 128 + group * 16 * (head_bytes + 16);
@@ -48,7 +50,8 @@ class Format : public ::testing::TestWithParam<Golden> {
     EXPECT_EQ(image_.text(head + 8, key.size()), key);
     EXPECT_EQ(image_.text(heap + inside, 16), value);
     std::uint32_t const front = crc32c(0, image_.bytes.data() + head + 4, 4 + key.size());
-    EXPECT_EQ(image_.at<std::uint32_t>(head), crc32c(front, image_.bytes.data() + heap + inside, 16));
+    EXPECT_EQ(image_.at<std::uint32_t>(head),
+              crc32c(front, image_.bytes.data() + heap + inside, 16));
   }
 
   Image const image_{golden_bytes(GetParam())};
@@ -105,7 +108,9 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
   EXPECT_EQ(image_.text(heap + 8, 16), image_.text(16, 16));
   EXPECT_EQ(image_.at<std::uint32_t>(heap + 60), crc32c(0, image_.bytes.data() + heap, 60));
   std::string const& value = contents_.begin()->second;
-  if (!variable) return expect_split(record - heap, heap, in_place ? std::string() : contents_.begin()->first, value);
+  if (!variable)
+    return expect_split(record - heap, heap, in_place ? std::string() : contents_.begin()->first,
+                        value);
   std::uint64_t const key_bytes = image_.at<std::uint32_t>(record + 8);
   EXPECT_EQ(key_bytes, contents_.begin()->first.size());
   EXPECT_EQ(image_.at<std::uint32_t>(record + 4), value.size());
@@ -125,9 +130,12 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
       {"one page", [](Image& i) { i.bytes.resize(4096); }, "truncated"},
       {"no multiple of a page", [](Image& i) { i.bytes.resize(i.bytes.size() - 1); }, "truncated"},
       {"header and roots alone", [](Image& i) { i.bytes.resize(12288); }, "truncated"},
-      {"one superblock short", [](Image& i) { i.bytes.resize(i.bytes.size() - (1u << 20)); }, "truncated"},
-      {"all zeros", [](Image& i) { std::fill(i.bytes.begin(), i.bytes.end(), std::byte{0}); }, "not a Perdure pool"},
-      {"some other file", [](Image& i) { i.set(0, std::array{'S', 'Q', 'L', 'i', 't', 'e', ' ', '3'}); },
+      {"one superblock short", [](Image& i) { i.bytes.resize(i.bytes.size() - (1u << 20)); },
+       "truncated"},
+      {"all zeros", [](Image& i) { std::fill(i.bytes.begin(), i.bytes.end(), std::byte{0}); },
+       "not a Perdure pool"},
+      {"some other file",
+       [](Image& i) { i.set(0, std::array{'S', 'Q', 'L', 'i', 't', 'e', ' ', '3'}); },
        "not a Perdure pool"},
       {"a short text",
        [](Image& i) {
@@ -279,7 +287,8 @@ TEST_P(Format, NamesARecordWithAFlippedBitAndLeavesTheOthers) {
   auto verified = store->verify();
   ASSERT_TRUE(verified.ok());
   EXPECT_EQ(verified->fault_count, 1u);
-  EXPECT_NE(verified->faults.at(0).find("byte " + std::to_string(image.record(slot))), std::string::npos)
+  EXPECT_NE(verified->faults.at(0).find("byte " + std::to_string(image.record(slot))),
+            std::string::npos)
       << verified->faults.at(0);
   EXPECT_NE(verified->faults.at(0).find("checksum"), std::string::npos) << verified->faults.at(0);
 }

@@ -1,6 +1,7 @@
-// The golden pools: what is in each, by rule, and the sparse form in which they are committed: pairs of
-// (page number as u64, the 4096 bytes of that page), pages of zeros left out, then the file's size.
-// Invariant: neither the rules nor the files change while the format version stays as it is.
+// The golden pools: what is in each, by rule, and the sparse form in which they are committed:
+// pairs of (page number as u64, the 4096 bytes of that page), pages of zeros left out, then the
+// file's size. Invariant: neither the rules nor the files change while the format version stays as
+// it is.
 #pragma once
 
 #include "../crash/pool_file.hpp"
@@ -37,9 +38,11 @@ inline Contents golden_contents(Golden const& golden) {
   Contents contents;
   for (std::uint64_t i = 0; i < kGoldenRecords; ++i) {
     if (golden.variable)
-      contents["key-" + std::to_string(i * i)] = std::string(i % 37, static_cast<char>('a' + i % 26));
+      contents["key-" + std::to_string(i * i)] =
+          std::string(i % 37, static_cast<char>('a' + i % 26));
     else
-      contents[u64_text(i * 0x9e3779b97f4a7c15u)] = (u64_text(i) + u64_text(~i)).substr(0, golden.value_bytes);
+      contents[u64_text(i * 0x9e3779b97f4a7c15u)] =
+          (u64_text(i) + u64_text(~i)).substr(0, golden.value_bytes);
   }
   return contents;
 }
@@ -54,7 +57,8 @@ inline Bytes to_sparse(Bytes const& bytes) {
   };
   for (std::uint64_t page = 0; page * kPage < bytes.size(); ++page) {
     auto const one = std::span(bytes).subspan(page * kPage, kPage);
-    if (std::all_of(one.begin(), one.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
+    if (std::all_of(one.begin(), one.end(), [](std::byte b) { return b == std::byte{0}; }))
+      continue;
     append(&page, sizeof page);
     append(one.data(), kPage);
   }
@@ -70,8 +74,10 @@ inline Bytes from_sparse(Bytes const& sparse) {
     return n;
   };
   Bytes bytes(number(sparse.size() - sizeof(std::uint64_t)));
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) < sparse.size(); at += sizeof(std::uint64_t) + kPage)
-    std::memcpy(bytes.data() + number(at) * kPage, sparse.data() + at + sizeof(std::uint64_t), kPage);
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) < sparse.size();
+       at += sizeof(std::uint64_t) + kPage)
+    std::memcpy(bytes.data() + number(at) * kPage, sparse.data() + at + sizeof(std::uint64_t),
+                kPage);
   return bytes;
 }
 

@@ -1,6 +1,6 @@
-// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash (format version 2) or those of Dash
-// (version 3). Only for a new format version: the committed
-// files are what earlier builds wrote, and a test that made its own would prove nothing.
+// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash (format version
+// 2) or those of Dash (version 3). Only for a new format version: the committed files are what
+// earlier builds wrote, and a test that made its own would prove nothing.
 #include <cstdio>
 
 #include "golden.hpp"
@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: perdure_make_golden FOLDER [dash]\n");
     return 2;
   }
-  auto const all = dash ? std::span<Golden const>(perdure::test::kGoldenDash) : perdure::test::kGolden;
+  auto const all =
+      dash ? std::span<Golden const>(perdure::test::kGoldenDash) : perdure::test::kGolden;
   for (auto const& golden : all) {
     if (auto const status = perdure::test::make(golden, argv[1]); !status.ok()) {
       std::fprintf(stderr, "%s\n", status.message().c_str());

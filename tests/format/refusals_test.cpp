@@ -1,5 +1,5 @@
-// What the machine refuses, as Status: paths that are no pools, a full file system, a memlock limit, a
-// missing GPU. Each message names the thing and the way out, and no half-made file stays.
+// What the machine refuses, as Status: paths that are no pools, a full file system, a memlock
+// limit, a missing GPU. Each message names the thing and the way out, and no half-made file stays.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -14,7 +14,9 @@
 namespace perdure::test {
 namespace {
 
-bool says(Status const& status, std::string const& what) { return status.message().find(what) != std::string::npos; }
+bool says(Status const& status, std::string const& what) {
+  return status.message().find(what) != std::string::npos;
+}
 
 TEST(Refusals, NoSuchFile) {
   PoolPath path;
@@ -54,7 +56,8 @@ class FullTmpfs : public ::testing::Test {
   void SetUp() override {
     std::filesystem::create_directory(folder_);
     if (::mount("perdure-test", folder_.c_str(), "tmpfs", 0, "size=4m") != 0)
-      GTEST_SKIP() << "cannot mount a tmpfs of 4 MiB here: " << std::strerror(errno) << " (needs CAP_SYS_ADMIN)";
+      GTEST_SKIP() << "cannot mount a tmpfs of 4 MiB here: " << std::strerror(errno)
+                   << " (needs CAP_SYS_ADMIN)";
     mounted_ = true;
   }
   void TearDown() override {
@@ -107,14 +110,21 @@ TEST_F(FullTmpfs, PutSaysSoAndTheRestStands) {
   EXPECT_TRUE(scan_all(*store) == kept);
 }
 
-enum Exit : int { kRefused = 0, kNotRefused = 1, kOtherError = 2, kFileLeft = 3, kNoLimitHere = 77 };
+enum Exit : int {
+  kRefused = 0,
+  kNotRefused = 1,
+  kOtherError = 2,
+  kFileLeft = 3,
+  kNoLimitHere = 77
+};
 
 /// In a child: as a user who may lock 64 KiB.
 int try_to_lock(std::string const& path) {
   rlimit const limit{64 << 10, 64 << 10};
   if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return kNoLimitHere;
   if (::geteuid() == 0 && ::setuid(65534) != 0) return kNoLimitHere;
-  void* const probe = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const probe =
+      ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (probe == MAP_FAILED || ::mlock(probe, 1 << 20) == 0) return kNoLimitHere;
   CreateOptions small;
   small.value_bytes = 16;
@@ -140,13 +150,15 @@ TEST(Refusals, LockingMoreThanTheMemlockLimit) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNoLimitHere) GTEST_SKIP() << "RLIMIT_MEMLOCK binds nobody on this machine";
+  if (WEXITSTATUS(status) == kNoLimitHere)
+    GTEST_SKIP() << "RLIMIT_MEMLOCK binds nobody on this machine";
   EXPECT_EQ(WEXITSTATUS(status), kRefused);
 }
 
 TEST(Refusals, AGpuThatIsNotThere) {
   for (DeviceInfo const& info : devices())
-    if (info.device == Device::cuda && info.available) GTEST_SKIP() << "this machine has " << info.description;
+    if (info.device == Device::cuda && info.available)
+      GTEST_SKIP() << "this machine has " << info.description;
   PoolPath path;
   OpenOptions cuda;
   cuda.device = Device::cuda;

@@ -1,5 +1,5 @@
-// What a pool says its values are: kept as docs/format.md draws it, through every way a pool takes, and refused where
-// it cannot be.
+// What a pool says its values are: kept as docs/format.md draws it, through every way a pool takes,
+// and refused where it cannot be.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,13 +21,14 @@ CreateOptions of_type(ValueType const& type) {
 
 testing::AssertionResult is_matrix(Store const& store) {
   ValueType const t = store.value_type();
-  bool const same = t.kind == ValueKind::floating && t.element_bytes == 4 && t.rank == 2 && t.extents[0] == 4 &&
-                    t.extents[1] == 8 && t.extents[2] == 0;
+  bool const same = t.kind == ValueKind::floating && t.element_bytes == 4 && t.rank == 2 &&
+                    t.extents[0] == 4 && t.extents[1] == 8 && t.extents[2] == 0;
   ValueType const in_stats = store.stats().value_type;
   bool const told = std::memcmp(&t, &in_stats, sizeof t) == 0;
-  return same && told && store.value_bytes() == 128
-             ? testing::AssertionSuccess()
-             : testing::AssertionFailure() << store.value_bytes() << " bytes, kind " << static_cast<int>(t.kind);
+  return same && told && store.value_bytes() == 128 ? testing::AssertionSuccess()
+                                                    : testing::AssertionFailure()
+                                                          << store.value_bytes() << " bytes, kind "
+                                                          << static_cast<int>(t.kind);
 }
 
 TEST(ValueType, LiesWhereTheFormatSaysAndIsThereAgain) {
@@ -56,7 +57,8 @@ TEST(ValueType, IsNoneWhereNobodyGaveOne) {
   o.value_bytes = 128;
   ASSERT_TRUE(Store::create(path.str(), o).ok());
   Bytes const bytes = read_file(path.str());
-  EXPECT_TRUE(std::all_of(bytes.begin() + 78, bytes.begin() + 124, [](std::byte b) { return b == std::byte{}; }));
+  EXPECT_TRUE(std::all_of(bytes.begin() + 78, bytes.begin() + 124,
+                          [](std::byte b) { return b == std::byte{}; }));
   auto store = Store::open(path.str());
   ASSERT_TRUE(store.ok());
   EXPECT_EQ(store->value_type().kind, ValueKind::bytes);
@@ -93,13 +95,14 @@ TEST(ValueType, ThatCannotBeIsRefusedByItsNumbers) {
     std::uint32_t value_bytes;
     char const* says;
   };
-  for (Wrong const& wrong : {Wrong{{ValueKind::floating, 3, 0, {}}, 0, "no elements of 3 bytes"},
-                             Wrong{{ValueKind::complex, 4, 0, {}}, 0, "no elements of 4 bytes"},
-                             Wrong{{static_cast<ValueKind>(7), 4, 0, {}}, 0, "kind 7"},
-                             Wrong{{ValueKind::floating, 4, 9, {1, 1, 1, 1, 1, 1, 1, 1}}, 0, "9 extents"},
-                             Wrong{{ValueKind::floating, 4, 2, {4, 0}}, 0, "extent 1 is 0"},
-                             Wrong{{ValueKind::floating, 4, 2, {1u << 31, 1u << 31}}, 0, "more than"},
-                             Wrong{kMatrix, 100, "has 128 bytes"}}) {
+  for (Wrong const& wrong :
+       {Wrong{{ValueKind::floating, 3, 0, {}}, 0, "no elements of 3 bytes"},
+        Wrong{{ValueKind::complex, 4, 0, {}}, 0, "no elements of 4 bytes"},
+        Wrong{{static_cast<ValueKind>(7), 4, 0, {}}, 0, "kind 7"},
+        Wrong{{ValueKind::floating, 4, 9, {1, 1, 1, 1, 1, 1, 1, 1}}, 0, "9 extents"},
+        Wrong{{ValueKind::floating, 4, 2, {4, 0}}, 0, "extent 1 is 0"},
+        Wrong{{ValueKind::floating, 4, 2, {1u << 31, 1u << 31}}, 0, "more than"},
+        Wrong{kMatrix, 100, "has 128 bytes"}}) {
     PoolPath path;
     CreateOptions o = of_type(wrong.type);
     o.value_bytes = wrong.value_bytes;

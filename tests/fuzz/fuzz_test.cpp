@@ -1,5 +1,6 @@
-// The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for a few seconds each: what
-// ctest can run with any compiler. The input under way lies in a file, which stays if the program dies of it.
+// The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for a
+// few seconds each: what ctest can run with any compiler. The input under way lies in a file, which
+// stays if the program dies of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +26,8 @@ class Fuzzed {
   Fuzzed(std::string name, void (*target)(std::uint8_t const*, std::size_t))
       : under_way_("fuzz-" + name + "-input"), target_(target) {
     std::vector<fs::path> files;
-    for (auto const& file : fs::directory_iterator(fs::path(PERDURE_FUZZ_CORPUS) / name)) files.push_back(file.path());
+    for (auto const& file : fs::directory_iterator(fs::path(PERDURE_FUZZ_CORPUS) / name))
+      files.push_back(file.path());
     std::sort(files.begin(), files.end());
     for (fs::path const& file : files) {
       std::ifstream in(file, std::ios::binary);
@@ -44,7 +46,8 @@ class Fuzzed {
   void mutate(std::chrono::seconds time) {
     auto const deadline = std::chrono::steady_clock::now() + time;
     std::size_t inputs = 0;
-    for (; std::chrono::steady_clock::now() < deadline; ++inputs) run(random_() % 4 == 0 ? fresh() : changed());
+    for (; std::chrono::steady_clock::now() < deadline; ++inputs)
+      run(random_() % 4 == 0 ? fresh() : changed());
     EXPECT_GT(inputs, 10u);
   }
 
@@ -64,7 +67,8 @@ class Fuzzed {
   }
   void run(Input const& input) {
     std::ofstream(under_way_, std::ios::binary | std::ios::trunc)
-        .write(reinterpret_cast<char const*>(input.data()), static_cast<std::streamsize>(input.size()));
+        .write(reinterpret_cast<char const*>(input.data()),
+               static_cast<std::streamsize>(input.size()));
     target_(input.data(), input.size());
   }
 

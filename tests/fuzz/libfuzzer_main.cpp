@@ -1,5 +1,5 @@
-// The entry that libFuzzer calls: one program a target, which PERDURE_FUZZ_TARGET names. Only with clang and
-// -DPERDURE_FUZZ=ON.
+// The entry that libFuzzer calls: one program a target, which PERDURE_FUZZ_TARGET names. Only with
+// clang and -DPERDURE_FUZZ=ON.
 #include "targets.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {

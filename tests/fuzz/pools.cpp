@@ -48,7 +48,8 @@ std::vector<std::string> alike_keys(Kind const& kind) {
   std::vector<std::string> keys;
   for (std::uint64_t i = kRecords; kind.dash() && keys.size() < kAlike; ++i) {
     std::string const key = key_of(kind, i);
-    if (hash_bytes(reinterpret_cast<std::byte const*>(key.data()), key.size()) >> 61 == 5) keys.push_back(key);
+    if (hash_bytes(reinterpret_cast<std::byte const*>(key.data()), key.size()) >> 61 == 5)
+      keys.push_back(key);
   }
   return keys;
 }
@@ -73,10 +74,13 @@ Made make(Kind const& kind) {
   must(store.status());
   Contents contents;
   for (std::uint64_t i = 0; i < kRecords; ++i)
-    contents[key_of(kind, i)] = std::string(kind.variable ? i % 50 : kind.value_bytes, static_cast<char>('a' + i % 26));
-  for (std::string const& key : alike_keys(kind)) contents[key] = std::string(kind.value_bytes, 'l');
+    contents[key_of(kind, i)] =
+        std::string(kind.variable ? i % 50 : kind.value_bytes, static_cast<char>('a' + i % 26));
+  for (std::string const& key : alike_keys(kind))
+    contents[key] = std::string(kind.value_bytes, 'l');
   must(put_all(*store, contents));
-  if (kind.dash() && kind.variable) must(store->close());  // Dash looks at a pool that was closed otherwise
+  if (kind.dash() && kind.variable)
+    must(store->close());  // Dash looks at a pool that was closed otherwise
   return {Image(read_file(path.str())), contents};
 }
 
@@ -93,9 +97,11 @@ DashWords const& words_of(std::size_t kind) {
 }
 
 /// Of a Dash pool.
-std::uint64_t place_in_dash(Image const& image, DashWords const& words, std::uint8_t target, std::uint16_t where) {
+std::uint64_t place_in_dash(Image const& image, DashWords const& words, std::uint8_t target,
+                            std::uint16_t where) {
   auto const one_of = [&](std::vector<std::uint64_t> const& some) {
-    return some.empty() ? image.root_offset() + where % 64 : some[where / 8 % some.size()] + where % 8;
+    return some.empty() ? image.root_offset() + where % 64
+                        : some[where / 8 % some.size()] + where % 8;
   };
   switch (target % 16) {
     case 0: return where % sizeof(pm::PoolHeader);
@@ -129,7 +135,8 @@ std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t wh
     case 2: return image.root_offset() + where % sizeof(pm::Root);
     case 3: return slot.word_offset + where / slots.size() % 8;
     case 4: return slot.place_offset + where / slots.size() % 8;
-    case 5: return (1 + where % (root.superblocks - 1)) * superblock + where / root.superblocks % 64;
+    case 5:
+      return (1 + where % (root.superblocks - 1)) * superblock + where / root.superblocks % 64;
     case 6: {
       if (!image.taken(slot)) return slot.word_offset;
       return std::min(image.record(slot) + where / slots.size() % 24, image.bytes.size() - 1);
@@ -170,7 +177,8 @@ Contents const& contents_of(std::size_t kind) { return made(kind).contents; }
 
 std::uint64_t place_in(std::size_t kind, std::uint8_t target, std::uint16_t where) {
   Image const& whole = image_of(kind);
-  return kKinds[kind].dash() ? place_in_dash(whole, words_of(kind), target, where) : place_of(whole, target, where);
+  return kKinds[kind].dash() ? place_in_dash(whole, words_of(kind), target, where)
+                             : place_of(whole, target, where);
 }
 
 void mend(std::size_t kind, Image& image) {
@@ -179,7 +187,8 @@ void mend(std::size_t kind, Image& image) {
   std::uint64_t constexpr superblock = pm::kMinSuperblock;
   for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
     for (std::uint32_t const magic : {pm::kSuperblockMagic, pm::kBlocksMagic, dash::kIndexMagic})
-      if (image.at<std::uint32_t>(at) == magic) image.seal<pm::SuperblockHeader>(at);  // its checksum is at 60 in each
+      if (image.at<std::uint32_t>(at) == magic)
+        image.seal<pm::SuperblockHeader>(at);  // its checksum is at 60 in each
   for (std::uint64_t const record : records_of(kind)) image.seal_record(record);
 }
 
@@ -201,9 +210,11 @@ namespace {
 Image damaged(std::uint8_t const* data, std::size_t size) {
   std::size_t const kind = kind_of(data[0]);
   Image image = image_of(kind);
-  for (Damage const& d : damages_in(data, size)) d.put(image.bytes[place_in(kind, d.target, d.where)]);
+  for (Damage const& d : damages_in(data, size))
+    d.put(image.bytes[place_in(kind, d.target, d.where)]);
   if (keeps_sums(data[0])) mend(kind, image);
-  if ((data[0] & 0x30) == 0x30 && size > 1) image.bytes.resize(image.bytes.size() / 256 * data[1] / 4096 * 4096);
+  if ((data[0] & 0x30) == 0x30 && size > 1)
+    image.bytes.resize(image.bytes.size() / 256 * data[1] / 4096 * 4096);
   return image;
 }
 
@@ -225,7 +236,8 @@ void use(Store& store) {
     static_cast<void>(store.get_variable(keys.column(), statuses).ok());
     if (stats.value_bytes == 0) return;
     std::vector<std::byte> out(keys.count() * stats.value_bytes);
-    static_cast<void>(store.get(keys.column(), {out.data(), stats.value_bytes, keys.count()}, statuses).ok());
+    static_cast<void>(
+        store.get(keys.column(), {out.data(), stats.value_bytes, keys.count()}, statuses).ok());
   };
   auto const look = [&] {
     static_cast<void>(store.verify().ok());
@@ -237,7 +249,8 @@ void use(Store& store) {
   };
   read();
   look();
-  static_cast<void>(store.update(keys.column(), values.column(), Rmw::add, Element::u8, statuses).ok());
+  static_cast<void>(
+      store.update(keys.column(), values.column(), Rmw::add, Element::u8, statuses).ok());
   static_cast<void>(store.put(keys.column(), values.column(), statuses).ok());
   read();
   static_cast<void>(store.erase(keys.column(), statuses).ok());

@@ -1,5 +1,6 @@
-// What the targets share: small valid pools, damages that an input's bytes describe, and a store that is used in every
-// way. Invariant: a pool's bytes follow from its kind alone, so that an input does the same damage every time.
+// What the targets share: small valid pools, damages that an input's bytes describe, and a store
+// that is used in every way. Invariant: a pool's bytes follow from its kind alone, so that an input
+// does the same damage every time.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +23,13 @@ struct Damage {
 };
 [[nodiscard]] std::vector<Damage> damages_in(std::uint8_t const* data, std::size_t size);
 
-/// Of an input's first byte: checksums are made right again, for else nothing beyond them would be reached.
+/// Of an input's first byte: checksums are made right again, for else nothing beyond them would be
+/// reached.
 [[nodiscard]] constexpr bool keeps_sums(std::uint8_t byte) { return (byte & 0x40) == 0; }
 [[nodiscard]] std::size_t kind_of(std::uint8_t byte);
 
-/// Of a kind: the pool as a kill left it, what it holds, where a damage falls, and its checksums made right.
+/// Of a kind: the pool as a kill left it, what it holds, where a damage falls, and its checksums
+/// made right.
 [[nodiscard]] Image const& image_of(std::size_t kind);
 [[nodiscard]] Contents const& contents_of(std::size_t kind);
 [[nodiscard]] std::uint64_t place_in(std::size_t kind, std::uint8_t target, std::uint16_t where);
@@ -36,7 +39,8 @@ void mend(std::size_t kind, Image& image);
 /// Reads, looks through, checks, writes and closes; errors are welcome, crashes are not.
 void use(Store& store);
 
-/// Ends the program: what must not be was found, or the setup failed, which would make every input pass.
+/// Ends the program: what must not be was found, or the setup failed, which would make every input
+/// pass.
 [[noreturn]] void fault(std::string const& what);
 void must(Status const& status);
 

@@ -1,34 +1,37 @@
-// A store of durability power is opened from a log directory whose redo log, or whose images, are damaged. Without
-// checksums made right again it holds what it held after some batch (a damaged log ends there), or after the last one
-// (images), or it is refused.
+// A store of durability power is opened from a log directory whose redo log, or whose images, are
+// damaged. Without checksums made right again it holds what it held after some batch (a damaged log
+// ends there), or after the last one (images), or it is refused.
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
 
 #include "../support/memory_disk.hpp"
-#include "log/checkpoint.hpp"
-#include "log/format.hpp"
 #include "pools.hpp"
+#include "wal/checkpoint.hpp"
+#include "wal/log_format.hpp"
 
 namespace perdure::test {
 namespace {
 
-using log::CheckpointRecord;
-using log::GroupHeader;
-using log::ImageHeader;
-using log::kBlock;
-using log::kChunkBytes;
-using log::kRingOffset;
-using log::LogHeader;
+using wal::CheckpointRecord;
+using wal::GroupHeader;
+using wal::ImageHeader;
+using wal::kBlock;
+using wal::kChunkBytes;
+using wal::kRingOffset;
+using wal::LogHeader;
 
 struct PowerKind {
   Layout layout;
   bool variable;
 };
-constexpr PowerKind kKinds[] = {
-    {Layout::word, false}, {Layout::word, true}, {Layout::in_place, false}, {Layout::in_place, true}};
-constexpr std::uint8_t kUses = 0x08;  // of an input's first byte: the store is written to, which waits for the disk
+constexpr PowerKind kKinds[] = {{Layout::word, false},
+                                {Layout::word, true},
+                                {Layout::in_place, false},
+                                {Layout::in_place, true}};
+// of an input's first byte: the store is written to, which waits for the disk
+constexpr std::uint8_t kUses = 0x08;
 constexpr char const* kFiles[] = {"redo.log", "checkpoint", "image-a", "image-b"};
 
 using Directory = std::map<std::string, Bytes>;
@@ -108,9 +111,9 @@ std::vector<std::uint64_t> groups_in(Bytes const& log) {
   std::vector<std::uint64_t> groups;
   for (std::uint64_t at = kRingOffset; at + kBlock <= log.size();) {
     auto const header = image.at<GroupHeader>(at);
-    if (header.magic != log::kGroupMagic) break;
+    if (header.magic != wal::kGroupMagic) break;
     groups.push_back(at);
-    at += log::group_bytes(header.payload_bytes);
+    at += wal::group_bytes(header.payload_bytes);
   }
   return groups;
 }
@@ -154,7 +157,8 @@ Whole const& whole_of(std::size_t kind) {
   return *all[kind];
 }
 
-// --- The log --------------------------------------------------------------------------------------------------------
+// --- The log
+// -------------------------------------------------------------------------------------------------
 
 std::uint64_t place_in_log(Whole const& whole, Damage const& d) {
   std::size_t const groups = whole.groups.size();
@@ -177,16 +181,17 @@ void seal_log(Whole const& whole, Bytes& log) {
   image.seal<LogHeader>(kBlock);
   for (std::uint64_t const at : whole.groups) {
     auto const header = image.at<GroupHeader>(at);
-    std::uint64_t const bytes = log::group_bytes(header.payload_bytes);
+    std::uint64_t const bytes = wal::group_bytes(header.payload_bytes);
     if (at + bytes > image.bytes.size()) continue;
     image.set(at + offsetof(GroupHeader, sum),
-              log::payload_sum(image.bytes.data() + at + sizeof header, header.payload_bytes));
-    image.set(at + offsetof(GroupHeader, crc), log::group_crc(image.bytes.data() + at, bytes));
+              wal::payload_sum(image.bytes.data() + at + sizeof header, header.payload_bytes));
+    image.set(at + offsetof(GroupHeader, crc), wal::group_crc(image.bytes.data() + at, bytes));
   }
   log = std::move(image.bytes);
 }
 
-// --- Images ---------------------------------------------------------------------------------------------------------
+// --- Images
+// -------------------------------------------------------------------------------------------------
 
 struct Place {
   std::string file;
@@ -214,22 +219,24 @@ void seal_images(Directory& files) {
   for (char const* const name : {"image-a", "image-b"}) {
     Image image(std::move(files[name]));
     auto header = image.at<ImageHeader>(0);
-    std::uint64_t const pool = image.bytes.size() - 2 * kBlock, chunks = (pool + kChunkBytes - 1) / kChunkBytes;
+    std::uint64_t const pool = image.bytes.size() - 2 * kBlock,
+                        chunks = (pool + kChunkBytes - 1) / kChunkBytes;
     for (std::uint64_t i = 0; i < chunks; ++i) {
       std::uint64_t const at = kBlock + i * kChunkBytes,
                           size = std::min<std::uint64_t>(kChunkBytes, kBlock + pool - at);
       image.set(kBlock + pool + 4 * i, crc32c(0, image.bytes.data() + at, size));
     }
     header.table_crc = crc32c(0, image.bytes.data() + kBlock + pool, kBlock);
-    header.crc = log::checksum(header);
+    header.crc = wal::checksum(header);
     image.set(0, header);
     files[name] = std::move(image.bytes);
   }
   Image record(std::move(files["checkpoint"]));
   for (std::uint64_t const at : {std::uint64_t{0}, kBlock}) {
     auto copy = record.at<CheckpointRecord>(at);
-    if (copy.image <= 1) copy.image_crc = Image(files[copy.image == 0 ? "image-a" : "image-b"]).at<ImageHeader>(0).crc;
-    copy.crc = log::checksum(copy);
+    if (copy.image <= 1)
+      copy.image_crc = Image(files[copy.image == 0 ? "image-a" : "image-b"]).at<ImageHeader>(0).crc;
+    copy.crc = wal::checksum(copy);
     record.set(at, copy);
   }
   files["checkpoint"] = std::move(record.bytes);
@@ -258,7 +265,8 @@ void fuzz_log(std::uint8_t const* data, std::size_t size) {
   auto store = open(files, pool.str(), disk);
   if (!store) return;
   auto const held = scan_all(*store);
-  if (!keeps_sums(data[0]) && std::find(whole.after.begin(), whole.after.end(), held) == whole.after.end())
+  if (!keeps_sums(data[0]) &&
+      std::find(whole.after.begin(), whole.after.end(), held) == whole.after.end())
     fault("a damaged log was replayed to what never was");
   if ((data[0] & kUses) != 0) use(*store);
 }

@@ -1,19 +1,19 @@
-// A snapshot, damaged in its header, its checksums or its pool, is restored. Without its checksums made right again,
-// what comes of it is all that was saved, or nothing.
+// A snapshot, damaged in its header, its checksums or its pool, is restored. Without its checksums
+// made right again, what comes of it is all that was saved, or nothing.
 #include <algorithm>
 #include <optional>
 
 #include "../support/memory_disk.hpp"
-#include "log/checkpoint.hpp"
-#include "log/format.hpp"
 #include "pools.hpp"
+#include "wal/checkpoint.hpp"
+#include "wal/log_format.hpp"
 
 namespace perdure::test {
 namespace {
 
-using log::ImageHeader;
-using log::kBlock;
-using log::kChunkBytes;
+using wal::ImageHeader;
+using wal::kBlock;
+using wal::kChunkBytes;
 
 constexpr std::size_t kMostKinds = 16;
 constexpr char const* kName = "/disk/snapshot";
@@ -42,16 +42,19 @@ std::uint64_t place_of(std::size_t kind, Bytes const& whole, Damage const& d) {
     case 1: return kBlock + pool + d.where % 64;  // the checksums
     case 7: return d.where * std::uint64_t{257} % whole.size();
     default:
-      return std::min(kBlock + place_in(kind, static_cast<std::uint8_t>(d.target >> 3), d.where), kBlock + pool - 1);
+      return std::min(kBlock + place_in(kind, static_cast<std::uint8_t>(d.target >> 3), d.where),
+                      kBlock + pool - 1);
   }
 }
 
-/// Checksums of the pool's own, then the file's; where the header says nonsense, of the header alone.
+/// Checksums of the pool's own, then the file's; where the header says nonsense, of the header
+/// alone.
 void seal(std::size_t kind, Bytes& bytes) {
   Image file(std::move(bytes));
   auto header = file.at<ImageHeader>(0);
   std::uint64_t const pool = pool_bytes(snapshot_of(kind));
-  Image inside(Bytes(file.bytes.begin() + kBlock, file.bytes.begin() + static_cast<std::ptrdiff_t>(kBlock + pool)));
+  Image inside(Bytes(file.bytes.begin() + kBlock,
+                     file.bytes.begin() + static_cast<std::ptrdiff_t>(kBlock + pool)));
   if (inside.bytes.size() >= image_of(kind).bytes.size()) mend(kind, inside);
   std::copy(inside.bytes.begin(), inside.bytes.end(), file.bytes.begin() + kBlock);
   std::uint64_t const table = kBlock + pool, chunks = (pool + kChunkBytes - 1) / kChunkBytes;
@@ -59,8 +62,9 @@ void seal(std::size_t kind, Bytes& bytes) {
     std::uint64_t const size = std::min<std::uint64_t>(kChunkBytes, pool - i * kChunkBytes);
     file.set(table + 4 * i, crc32c(0, inside.bytes.data() + i * kChunkBytes, size));
   }
-  header.table_crc = crc32c(0, file.bytes.data() + table, (4 * chunks + kBlock - 1) / kBlock * kBlock);
-  header.crc = log::checksum(header);
+  header.table_crc =
+      crc32c(0, file.bytes.data() + table, (4 * chunks + kBlock - 1) / kBlock * kBlock);
+  header.crc = wal::checksum(header);
   file.set(0, header);
   bytes = std::move(file.bytes);
 }

@@ -1,6 +1,6 @@
-// The fuzzers' targets. Each takes any bytes and never crashes or hangs: byte 0 picks what is damaged and how checksums
-// are treated, each four bytes after it are one damage (pools.hpp). Where checksums are left as they were, a target
-// aborts if something is answered that was never written.
+// The fuzzers' targets. Each takes any bytes and never crashes or hangs: byte 0 picks what is
+// damaged and how checksums are treated, each four bytes after it are one damage (pools.hpp). Where
+// checksums are left as they were, a target aborts if something is answered that was never written.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,8 @@ void remove_files(std::string const& beginning) {
 
 void copy_files(std::string const& from, std::string const& to) {
   remove_files(to);
-  for (fs::path const& file : files_of(from)) fs::copy_file(file, to + file.string().substr(from.size()));
+  for (fs::path const& file : files_of(from))
+    fs::copy_file(file, to + file.string().substr(from.size()));
 }
 
 std::uint64_t CrashMedium::draw() {
@@ -85,16 +86,19 @@ std::optional<CrashMedium::Place> CrashMedium::place_of(std::uintptr_t at) {
 /// act(place, word) for the words of a file that the bytes touch.
 template <class F>
 void CrashMedium::each_word(void const* at, std::size_t bytes, F act) {
-  auto const first = reinterpret_cast<std::uintptr_t>(at) / 8 * 8, end = reinterpret_cast<std::uintptr_t>(at) + bytes;
+  auto const first = reinterpret_cast<std::uintptr_t>(at) / 8 * 8,
+             end = reinterpret_cast<std::uintptr_t>(at) + bytes;
   for (std::uintptr_t word = first; word < end; word += 8)
-    if (auto const place = place_of(word)) act(*place, *reinterpret_cast<std::uint64_t const*>(word));
+    if (auto const place = place_of(word))
+      act(*place, *reinterpret_cast<std::uint64_t const*>(word));
 }
 
 // ------------------------------------------------------------------------------------------------
 // What is written, and what makes it durable
 
 void CrashMedium::will_write(void const* at, std::size_t bytes) {
-  each_word(at, bytes, [&](Place place, std::uint64_t now) { pending_.try_emplace(place, Word{now}); });
+  each_word(at, bytes,
+            [&](Place place, std::uint64_t now) { pending_.try_emplace(place, Word{now}); });
 }
 
 void CrashMedium::wrote(void const* at, std::size_t bytes) {
@@ -155,13 +159,16 @@ void CrashMedium::writes_back(void const* at, std::size_t bytes) {
 }
 
 void CrashMedium::will_write_file(int fd, std::uint64_t from, void const* data, std::size_t bytes) {
-  std::uint64_t const first = from / 8 * 8, end = (from + bytes + 7) / 8 * 8, who = actor(), file = inode_of(fd);
+  std::uint64_t const first = from / 8 * 8, end = (from + bytes + 7) / 8 * 8, who = actor(),
+                      file = inode_of(fd);
   std::vector<std::uint64_t> words((end - first) / 8, 0);
-  require(::pread(fd, words.data(), end - first, static_cast<off_t>(first)) >= 0, "reading what is overwritten");
+  require(::pread(fd, words.data(), end - first, static_cast<off_t>(first)) >= 0,
+          "reading what is overwritten");
   std::vector<std::uint64_t> after = words;
   std::memcpy(reinterpret_cast<char*>(after.data()) + (from - first), data, bytes);
   for (std::size_t i = 0; i < words.size(); ++i)
-    pending_.try_emplace(Place{file, first + i * 8}, Word{words[i]}).first->second.since.emplace_back(who, after[i]);
+    pending_.try_emplace(Place{file, first + i * 8}, Word{words[i]})
+        .first->second.since.emplace_back(who, after[i]);
 }
 
 void CrashMedium::synced(int fd) {
@@ -184,14 +191,17 @@ void CrashMedium::crash() {
   for (fs::path const& file : files_of(files_)) {
     struct stat st{};
     require(::stat(file.c_str(), &st) == 0, "looking at a file");
-    int const copy = ::open((to + file.string().substr(files_.size())).c_str(), O_WRONLY | O_CLOEXEC);
+    int const copy =
+        ::open((to + file.string().substr(files_.size())).c_str(), O_WRONLY | O_CLOEXEC);
     require(copy >= 0, "opening a copy");
-    for (auto at = pending_.lower_bound(Place{st.st_ino, 0}); at != pending_.end() && at->first.file == st.st_ino;
-         ++at) {
+    for (auto at = pending_.lower_bound(Place{st.st_ino, 0});
+         at != pending_.end() && at->first.file == st.st_ino; ++at) {
       Word const& word = at->second;
       std::uint64_t const arrived = draw() % (word.since.size() + 1);
       std::uint64_t const value = arrived == 0 ? word.durable : word.since[arrived - 1].second;
-      require(::pwrite(copy, &value, sizeof value, static_cast<off_t>(at->first.at)) == sizeof value, "writing a copy");
+      require(
+          ::pwrite(copy, &value, sizeof value, static_cast<off_t>(at->first.at)) == sizeof value,
+          "writing a copy");
     }
     ::close(copy);
   }

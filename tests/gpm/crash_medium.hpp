@@ -1,10 +1,11 @@
-// Crashes of programs whose durable files are mapped, or written: watches what simulated threads and host code do to
-// them, and at chosen ordering points copies the files as a crash could leave them. Of the words that were not durable
-// then, each has one of the values that it had since it was; which, the seed says. A word's writes arrive in order, and
-// what a thread persisted is there.
+// Crashes of programs whose durable files are mapped, or written: watches what simulated threads
+// and host code do to them, and at chosen ordering points copies the files as a crash could leave
+// them. Of the words that were not durable then, each has one of the values that it had since it
+// was; which, the seed says. A word's writes arrive in order, and what a thread persisted is there.
 //
-// What makes durable what the host orders: its ordering points alone, as on a platform whose caches outlive a crash (or
-// where kernels' stores go past them); or writing back, or syncing, which an ordering point then only completes.
+// What makes durable what the host orders: its ordering points alone, as on a platform whose caches
+// outlive a crash (or where kernels' stores go past them); or writing back, or syncing, which an
+// ordering point then only completes.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +16,26 @@
 #include <utility>
 #include <vector>
 
-#include "exec/sim_observer.hpp"
-#include "exec/sim_scheduler.hpp"
+#include "exec/sim/sim_scheduler.hpp"
+#include "fault/observer.hpp"
 
 namespace perdure::test {
 
 enum class Keeps : std::uint8_t { what_was_ordered, what_was_flushed };
 
-class CrashMedium final : public exec::SimObserver {
+class CrashMedium final : public fault::Observer {
  public:
-  /// Files whose names begin with `files` are copied at those ordering points (counted from 1) to files that begin with
-  /// snapshot(point).
+  /// Files whose names begin with `files` are copied at those ordering points (counted from 1) to
+  /// files that begin with snapshot(point).
   CrashMedium(std::string files, std::set<std::uint64_t> points, std::uint64_t seed,
               Keeps keeps = Keeps::what_was_ordered)
       : files_(std::move(files)),
         points_(std::move(points)),
         random_((seed * 2 + 1) * 0x9e3779b97f4a7c15u),
         keeps_(keeps) {
-    exec::sim_observer = this;
+    fault::observer = this;
   }
-  ~CrashMedium() override { exec::sim_observer = nullptr; }
+  ~CrashMedium() override { fault::observer = nullptr; }
 
   [[nodiscard]] std::uint64_t ordering_points() const { return passed_; }
   [[nodiscard]] static std::string snapshot(std::string const& files, std::uint64_t point) {
@@ -62,7 +63,8 @@ class CrashMedium final : public exec::SimObserver {
   };
   struct Word {
     std::uint64_t durable;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> since = {};  // who wrote, and the word after it
+    // who wrote, and the word after it
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> since = {};
     std::size_t on_the_way = 0;  // of these: written back
   };
   struct Mapped {

@@ -1,10 +1,11 @@
-// Every application of GPMbench on every path, on simulated threads, crashed at random ordering points: what a crash
-// could leave is resumed, crashed again while it resumes, and must end with the result of a run that nothing happened
-// to. On paths where the host flushes, or syncs, a crash leaves nothing else for sure; faults planted there must show.
+// Every application of GPMbench on every path, on simulated threads, crashed at random ordering
+// points: what a crash could leave is resumed, crashed again while it resumes, and must end with
+// the result of a run that nothing happened to. On paths where the host flushes, or syncs, a crash
+// leaves nothing else for sure; faults planted there must show.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "exec/grid_sim.hpp"
+#include "exec/sim/grid_sim.hpp"
 #include "gpm/apps.hpp"
 #include "gpm/crash_medium.hpp"
 
@@ -40,7 +41,8 @@ Keeps keeps_on(Path path) {
 
 /// Runs on the files that begin with `files`, and leaves a snapshot at each of the points.
 Outcome run(std::string const& app, AppOptions const& options, std::set<std::uint64_t> points) {
-  exec::SimScheduler scheduler({.seed = options.seed, .one_in = 7, .most_points = std::uint64_t{1} << 24});
+  exec::SimScheduler scheduler(
+      {.seed = options.seed, .one_in = 7, .most_points = std::uint64_t{1} << 24});
   Scheduled const scheduled(scheduler);
   CrashMedium medium(options.files, std::move(points), options.seed, keeps_on(options.path));
   SimGrid grid(5);
@@ -68,14 +70,17 @@ class Crashed {
     for (std::string const& files : made_) remove_files(files);
   }
 
-  /// Each crash that is not resumed to the result of a run that nothing happened to, by what happened.
+  /// Each crash that is not resumed to the result of a run that nothing happened to, by what
+  /// happened.
   std::vector<std::string> wrong() {
     AppOptions undisturbed = options_;
     undisturbed.files = files("whole");
     Outcome const whole = run(app_, undisturbed, {});
-    if (!whole.report.right || whole.ordering_points == 0) return {"a run that nothing happens to is wrong"};
+    if (!whole.report.right || whole.ordering_points == 0)
+      return {"a run that nothing happens to is wrong"};
     std::set<std::uint64_t> const points = some_of(whole.ordering_points, options_.seed, kCrashes);
-    for (std::uint64_t const point : points) made_.push_back(CrashMedium::snapshot(options_.files, point));
+    for (std::uint64_t const point : points)
+      made_.push_back(CrashMedium::snapshot(options_.files, point));
     std::vector<std::string> wrong;
     auto const judge = [&](Outcome const& outcome, std::string const& what) {
       bool const right = outcome.report.right && outcome.report.digest == whole.report.digest;
@@ -83,14 +88,16 @@ class Crashed {
     };
     judge(run(app_, options_, points), "watched");
     for (std::uint64_t const point : points) {
-      std::string const what =
-          "crashed at ordering point " + std::to_string(point) + " of " + std::to_string(whole.ordering_points);
+      std::string const what = "crashed at ordering point " + std::to_string(point) + " of " +
+                               std::to_string(whole.ordering_points);
       std::string const left = CrashMedium::snapshot(options_.files, point);
       Outcome const once = resumed(left, {}, what, wrong);
       judge(once, what);
       if (once.ordering_points == 0) continue;
-      std::uint64_t const again = 1 + bench::gpm::random_at(options_.seed, point) % once.ordering_points;
-      std::string const twice = what + ", again at point " + std::to_string(again) + " of its recovery";
+      std::uint64_t const again =
+          1 + bench::gpm::random_at(options_.seed, point) % once.ordering_points;
+      std::string const twice =
+          what + ", again at point " + std::to_string(again) + " of its recovery";
       judge(resumed(left, {again}, what, wrong), what);
       judge(resumed(CrashMedium::snapshot(resumed_, again), {}, twice, wrong), twice);
     }
@@ -108,7 +115,8 @@ class Crashed {
     options.resume = true;
     options.files = resumed_;
     copy_files(from, options.files);
-    for (std::uint64_t const point : points) made_.push_back(CrashMedium::snapshot(options.files, point));
+    for (std::uint64_t const point : points)
+      made_.push_back(CrashMedium::snapshot(options.files, point));
     try {
       return run(app_, options, std::move(points));
     } catch (bench::Failure const& failure) {
@@ -133,7 +141,8 @@ class AppCrash : public testing::TestWithParam<std::tuple<std::string, Path, int
 TEST_P(AppCrash, ResumesFromWhatACrashLeftAndEndsWithTheSameResult) {
   auto const& [app, path, seed] = GetParam();
   std::string all;
-  for (std::string const& wrong : Crashed(app, path, static_cast<std::uint64_t>(seed)).wrong()) all += wrong + "\n";
+  for (std::string const& wrong : Crashed(app, path, static_cast<std::uint64_t>(seed)).wrong())
+    all += wrong + "\n";
   EXPECT_EQ(all, "");
 }
 
@@ -145,7 +154,7 @@ std::vector<std::string> names() {
 
 std::string name_of(testing::TestParamInfo<AppCrash::ParamType> const& made) {
   auto const& [app, path, seed] = made.param;
-  return text_of(app + "_on_" + std::string(log::name(path)) + "_seed" + std::to_string(seed));
+  return text_of(app + "_on_" + std::string(gpm::name(path)) + "_seed" + std::to_string(seed));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpm, AppCrash,
@@ -154,8 +163,8 @@ INSTANTIATE_TEST_SUITE_P(Gpm, AppCrash,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(OtherPaths, AppCrash,
                          testing::Combine(testing::ValuesIn(names()),
-                                          testing::Values(Path::gpm_eadr, Path::ndp, Path::cap_mm, Path::cap_eadr,
-                                                          Path::cap_fs),
+                                          testing::Values(Path::gpm_eadr, Path::ndp, Path::cap_mm,
+                                                          Path::cap_eadr, Path::cap_fs),
                                           testing::Values(4)),
                          name_of);
 
@@ -187,23 +196,24 @@ TEST_P(PathMutant, IsFoundByACrash) {
   std::vector<std::string> wrong;
   for (std::uint64_t seed = 1; seed <= 3 && wrong.empty(); ++seed)
     wrong = Crashed(GetParam().app, GetParam().path, seed).wrong();
-  planted = Mutant::none;
+  planted = "none";
   EXPECT_FALSE(wrong.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Gpm, PathMutant,
-    testing::Values(Planted{Mutant::gpm_commit_not_flushed, "commit_not_flushed", "db-insert", Path::ndp},
-                    Planted{Mutant::gpm_commit_not_flushed, "commit_not_flushed", "bfs", Path::cap_mm},
-                    Planted{Mutant::gpm_copy_not_flushed, "copy_not_flushed", "hotspot", Path::ndp},
-                    Planted{Mutant::gpm_copy_not_flushed, "copy_not_flushed", "hotspot", Path::cap_mm},
-                    Planted{Mutant::gpm_header_not_flushed, "header_not_flushed", "hotspot", Path::cap_mm},
-                    Planted{Mutant::gpm_clear_not_synced, "clear_not_synced", "db-update", Path::cap_mm},
-                    Planted{Mutant::gpm_file_not_synced, "file_not_synced", "hotspot", Path::cap_fs},
-                    Planted{Mutant::gpm_file_not_synced, "file_not_synced", "srad", Path::cap_fs}),
+    testing::Values(Planted{"gpm_commit_not_flushed", "commit_not_flushed", "db-insert", Path::ndp},
+                    Planted{"gpm_commit_not_flushed", "commit_not_flushed", "bfs", Path::cap_mm},
+                    Planted{"gpm_copy_not_flushed", "copy_not_flushed", "hotspot", Path::ndp},
+                    Planted{"gpm_copy_not_flushed", "copy_not_flushed", "hotspot", Path::cap_mm},
+                    Planted{"gpm_header_not_flushed", "header_not_flushed", "hotspot",
+                            Path::cap_mm},
+                    Planted{"gpm_clear_not_synced", "clear_not_synced", "db-update", Path::cap_mm},
+                    Planted{"gpm_file_not_synced", "file_not_synced", "hotspot", Path::cap_fs},
+                    Planted{"gpm_file_not_synced", "file_not_synced", "srad", Path::cap_fs}),
     [](auto const& made) {
       return text_of(std::string(made.param.name) + "_" + made.param.app + "_on_" +
-                     std::string(log::name(made.param.path)));
+                     std::string(gpm::name(made.param.path)));
     });
 
 }  // namespace

@@ -1,7 +1,7 @@
-// GPMbench as processes that really die: each application is killed at a random moment, resumed by another process, and
-// must end with the result of a run that nothing happened to. On a GPU a kernel aborts at a random ordering point
-// instead. PERDURE_KILLS: how often each is killed. Slow: applications that iterate run three times, whole, in part and
-// resumed.
+// GPMbench as processes that really die: each application is killed at a random moment, resumed by
+// another process, and must end with the result of a run that nothing happened to. On a GPU a
+// kernel aborts at a random ordering point instead. PERDURE_KILLS: how often each is killed. Slow:
+// applications that iterate run three times, whole, in part and resumed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -95,7 +95,8 @@ TEST_P(Killed, AnotherProcessGoesOnAndEndsWithTheSameResult) {
   if (on_gpu() && std::system("nvidia-smi -L > /dev/null 2>&1") != 0) GTEST_SKIP() << "no GPU here";
   auto const began = Clock::now();
   ASSERT_EQ(ended(start({"--count"})), 0);
-  auto const whole_us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count();
+  auto const whole_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count();
   Json const whole = result();
   auto const points = whole["ordering_points"].get<double>();
 
@@ -104,14 +105,15 @@ TEST_P(Killed, AnotherProcessGoesOnAndEndsWithTheSameResult) {
   for (int kill = 0; kill < kills; ++kill) {
     remove_files(files_);
     auto const part = std::uniform_real_distribution<>(0, 1)(random_);
-    SCOPED_TRACE("seed " + std::to_string(seed_) + ", killed after " + std::to_string(part) + " of its run");
+    SCOPED_TRACE("seed " + std::to_string(seed_) + ", killed after " + std::to_string(part) +
+                 " of its run");
     if (on_gpu()) {
       auto const nth = std::to_string(1 + static_cast<std::uint64_t>(part * points));
       EXPECT_NE(ended(start({"--trap", nth})), 0);
     } else {
       pid_t const child = start({});
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(static_cast<std::int64_t>(part * static_cast<double>(whole_us))));
+      std::this_thread::sleep_for(std::chrono::microseconds(
+          static_cast<std::int64_t>(part * static_cast<double>(whole_us))));
       ::kill(child, SIGKILL);
       ended(child);
     }
@@ -120,9 +122,12 @@ TEST_P(Killed, AnotherProcessGoesOnAndEndsWithTheSameResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpm, Killed, testing::Combine(testing::ValuesIn(applications()), testing::ValuesIn(devices())),
+INSTANTIATE_TEST_SUITE_P(Gpm, Killed,
+                         testing::Combine(testing::ValuesIn(applications()),
+                                          testing::ValuesIn(devices())),
                          [](auto const& made) {
-                           std::string name = std::get<1>(made.param) + "_" + std::get<0>(made.param);
+                           std::string name =
+                               std::get<1>(made.param) + "_" + std::get<0>(made.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

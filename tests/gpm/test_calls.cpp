@@ -1,4 +1,5 @@
-// The host's calls of perdure/gpm.h: what a program written for libGPM sees, and what bad input is told.
+// The host's calls of perdure/gpm.h: what a program written for libGPM sees, and what bad input is
+// told.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "log/gpm_ddio.hpp"
+#include "gpm/gpm_ddio.hpp"
 #include "perdure/gpm.h"
 
 namespace perdure {
@@ -25,7 +26,9 @@ class GpmCalls : public testing::Test {
   static std::string file(char const* what) {
     return "/dev/shm/perdure-gpmcalls-" + std::to_string(::getpid()) + "." + what;
   }
-  static bool said(char const* text) { return std::string(gpm_error()).find(text) != std::string::npos; }
+  static bool said(char const* text) {
+    return std::string(gpm_error()).find(text) != std::string::npos;
+  }
 };
 
 TEST_F(GpmCalls, AMappedFileKeepsWhatWasWrittenAndSaysWhatThatSurvives) {
@@ -46,7 +49,7 @@ TEST_F(GpmCalls, PersistBeginSaysWhatItCameToAndEndsPair) {
   EXPECT_EQ(gpm_persist_end(), GPM_FAILED);
   EXPECT_TRUE(said("no gpm_persist_begin")) << gpm_error();
   std::string const report = gpm_persist_begin();
-  EXPECT_EQ(report, log::describe_ddio(log::cpu_vendor()));
+  EXPECT_EQ(report, gpm::describe_ddio(gpm::cpu_vendor()));
   EXPECT_EQ(gpm_persist_begin(), report);
   EXPECT_EQ(gpm_persist_end(), GPM_OK);
   EXPECT_EQ(gpm_persist_end(), GPM_OK);
@@ -59,12 +62,13 @@ TEST(GpmDdio, IsSaidOfTheProcessorThatIsHere) {
   std::string line;
   while (std::getline(info, line) && !line.starts_with("vendor_id")) {
   }
-  EXPECT_EQ(line.substr(line.find(':') + 2), log::cpu_vendor());
-  EXPECT_EQ(log::ddio_of("GenuineIntel"), log::Ddio::left_on);
-  EXPECT_NE(log::describe_ddio("GenuineIntel").find("left as it is"), std::string::npos);
-  EXPECT_EQ(log::ddio_of("AuthenticAMD"), log::Ddio::absent);
-  EXPECT_NE(log::describe_ddio("AuthenticAMD").find("none to switch, the processor is AuthenticAMD"),
-            std::string::npos);
+  EXPECT_EQ(line.substr(line.find(':') + 2), gpm::cpu_vendor());
+  EXPECT_EQ(gpm::ddio_of("GenuineIntel"), gpm::Ddio::left_on);
+  EXPECT_NE(gpm::describe_ddio("GenuineIntel").find("left as it is"), std::string::npos);
+  EXPECT_EQ(gpm::ddio_of("AuthenticAMD"), gpm::Ddio::absent);
+  EXPECT_NE(
+      gpm::describe_ddio("AuthenticAMD").find("none to switch, the processor is AuthenticAMD"),
+      std::string::npos);
 }
 
 TEST_F(GpmCalls, AFileThatIsMissingOrTooShortIsNotMapped) {
@@ -107,8 +111,8 @@ TEST_F(GpmCalls, ALogIsMadeOpenedClearedAndClosed) {
 
 /// Programs take any other value than 0 for a failure, or those below 0: both are right.
 TEST_F(GpmCalls, FailuresAreBelowZero) {
-  for (gpm_result const failure :
-       {GPM_FAILED, GPM_NONE_YET, GPM_OVERFLOW, GPM_SIZE, GPM_PARTITION, GPM_EMPTY, GPM_FEWER, GPM_FOREIGN})
+  for (gpm_result const failure : {GPM_FAILED, GPM_NONE_YET, GPM_OVERFLOW, GPM_SIZE, GPM_PARTITION,
+                                   GPM_EMPTY, GPM_FEWER, GPM_FOREIGN})
     EXPECT_LT(failure, 0);
   EXPECT_EQ(GPM_OK, 0);
   gpmlog* const none = nullptr;
@@ -149,7 +153,8 @@ TEST_F(GpmCalls, ASpareGroupTakesRoomOnceItIsUsed) {
   EXPECT_EQ(std::filesystem::file_size(file("cp")), before);
   ASSERT_EQ(gpmcp_close(checkpoint), GPM_OK);
 
-  checkpoint = gpmcp_open(file("cp").c_str());  // by a process that ended before it used the other group
+  // by a process that ended before it used the other group
+  checkpoint = gpmcp_open(file("cp").c_str());
   ASSERT_NE(checkpoint, nullptr) << gpm_error();
   ASSERT_EQ(gpmcp_register(checkpoint, memory, 1 << 16, 1), GPM_OK) << gpm_error();
   EXPECT_GE(std::filesystem::file_size(file("cp")), before + (2 << 16));

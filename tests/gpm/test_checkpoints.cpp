@@ -1,5 +1,5 @@
-// libGPM's checkpoints, plain files and durable memory on the host's threads. Invariant tested: what fails, or finds a
-// damaged newest checkpoint, leads to the one before it, whole.
+// libGPM's checkpoints, plain files and durable memory on the host's threads. Invariant tested:
+// what fails, or finds a damaged newest checkpoint, leads to the one before it, whole.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,7 +25,8 @@ Bytes8 counted(std::size_t bytes, std::uint8_t from) {
 class Checkpoints : public testing::Test {
  protected:
   /// A file is one checkpoint's at a time: a fixture has one.
-  Checkpoint& make(std::uint64_t bytes, std::uint32_t elements, std::uint32_t groups, gpm::Path path = gpm::Path::gpm) {
+  Checkpoint& make(std::uint64_t bytes, std::uint32_t elements, std::uint32_t groups,
+                   gpm::Path path = gpm::Path::gpm) {
     checkpoint_.reset();
     auto made = Checkpoint::create(grid_, path_, bytes, elements, groups, {path, 1});
     EXPECT_TRUE(made.ok()) << made.status().message();
@@ -71,7 +72,8 @@ TEST_F(Checkpoints, OddSizesAndAddressesComeBackWhole) {
     }
     ASSERT_TRUE(checkpoint.checkpoint(0, 9).ok());
     auto const before = data;
-    for (Bytes8& one : data) std::fill(one.begin() + static_cast<std::ptrdiff_t>(skew), one.end(), std::uint8_t{0xee});
+    for (Bytes8& one : data)
+      std::fill(one.begin() + static_cast<std::ptrdiff_t>(skew), one.end(), std::uint8_t{0xee});
     EXPECT_EQ(checkpoint.restore(0).value(), 9u);
     EXPECT_EQ(data, before) << skew;
   }
@@ -109,7 +111,8 @@ TEST_F(Checkpoints, WhatIsRegisteredWronglyIsNamed) {
   EXPECT_NE(large.message().find("400 bytes"), std::string::npos) << large.message();
   ASSERT_TRUE(checkpoint.add(data.data(), 8, 0).ok());
   ASSERT_TRUE(checkpoint.add(data.data() + 8, 8, 0).ok());
-  EXPECT_EQ(checkpoint.add(data.data() + 16, 8, 0).code(), Code::invalid_argument);  // one element too many
+  EXPECT_EQ(checkpoint.add(data.data() + 16, 8, 0).code(),
+            Code::invalid_argument);  // one element too many
 }
 
 TEST_F(Checkpoints, ElementsOfAllTheBytesThatWereAskedForFit) {
@@ -135,12 +138,14 @@ TEST_F(Checkpoints, SpareGroupsTakeRoomOnceTheyAreRegistered) {
   checkpoint_.emplace(std::move(made.value()));
   auto const small = std::filesystem::file_size(path_);
   std::vector<Bytes8> data, before;
-  for (std::uint32_t group = 0; group < 4; ++group) data.push_back(counted(64 << 10, static_cast<std::uint8_t>(group)));
+  for (std::uint32_t group = 0; group < 4; ++group)
+    data.push_back(counted(64 << 10, static_cast<std::uint8_t>(group)));
   before = data;
   for (std::uint32_t const group : {3u, 0u, 2u, 1u}) {
     ASSERT_TRUE(checkpoint_->add(data[group].data(), data[group].size(), group).ok());
     ASSERT_TRUE(checkpoint_->checkpoint(group, group).ok());
-    EXPECT_GE(std::filesystem::file_size(path_), small + (group == 0 ? 0 : 2 * group * (64u << 10)));
+    EXPECT_GE(std::filesystem::file_size(path_),
+              small + (group == 0 ? 0 : 2 * group * (64u << 10)));
   }
   for (Bytes8& each : data) std::fill(each.begin(), each.end(), Bytes8::value_type{0});
   Checkpoint& again = reopened();
@@ -204,7 +209,7 @@ TEST_F(Checkpoints, BehindADamagedNewestHeaderIsTheOneBefore) {
   std::uint64_t word = 0;
   EXPECT_EQ(restored(40, word), counted(40, 2));
   EXPECT_EQ(word, 2u);
-  std::uint64_t const second = 4096 + log::gpm_lines(sizeof(log::GpmGroupHeader) + 8);
+  std::uint64_t const second = 4096 + gpm::gpm_lines(sizeof(gpm::GpmGroupHeader) + 8);
   overwrite(second + 8, "\x03");  // the word
   EXPECT_EQ(restored(40, word), counted(40, 1));
   EXPECT_EQ(word, 1u);
@@ -220,13 +225,17 @@ TEST_F(Checkpoints, ATornHeaderIsNotCompletedByTheNextOne) {
   Checkpoint& checkpoint = make(64, 1, 1);
   ASSERT_TRUE(checkpoint.add(data.data(), data.size(), 0).ok());
   ASSERT_TRUE(checkpoint.checkpoint(0, 1).ok());
-  std::string whole(log::gpm_lines(sizeof(log::GpmGroupHeader) + 8), '\0');
-  std::ifstream(path_, std::ios::binary).seekg(4096).read(whole.data(), static_cast<std::streamsize>(whole.size()));
+  std::string whole(gpm::gpm_lines(sizeof(gpm::GpmGroupHeader) + 8), '\0');
+  std::ifstream(path_, std::ios::binary)
+      .seekg(4096)
+      .read(whole.data(), static_cast<std::streamsize>(whole.size()));
   overwrite(4096 + 24, std::string(8, '\0'));  // torn: its count of bytes has not arrived
   std::iota(data.begin(), data.end(), std::uint8_t{2});  // in place: it is registered
   ASSERT_TRUE(checkpoint.checkpoint(0, 2).ok());
-  overwrite(4096,
-            whole.substr(0, 32));  // of the next one, what the two have in common alone has arrived; its check has
+  overwrite(
+      4096,
+      whole.substr(
+          0, 32));  // of the next one, what the two have in common alone has arrived; its check has
   std::uint64_t word = 7;
   Checkpoint& again = reopened();
   ASSERT_TRUE(again.add(data.data(), data.size(), 0).ok());
@@ -245,19 +254,24 @@ TEST_F(Checkpoints, RefuseAFileThatIsDamagedForeignTruncatedOrNotThere) {
   overwrite(8, "\x09");
   EXPECT_EQ(refused().code(), Code::unsupported);
   overwrite(0, "PRDGLOG1");
-  EXPECT_NE(refused().message().find("is no libGPM checkpoint"), std::string::npos) << refused().message();
-  for (auto const& [bytes, elements, groups] : {std::tuple{0u, 1u, 1u}, {1u, 0u, 1u}, {1u, 1u, 0u}, {1u, 1u << 17, 1u}})
-    EXPECT_EQ(Checkpoint::create(grid_, path_, bytes, elements, groups).status().code(), Code::invalid_argument);
+  EXPECT_NE(refused().message().find("is no libGPM checkpoint"), std::string::npos)
+      << refused().message();
+  for (auto const& [bytes, elements, groups] :
+       {std::tuple{0u, 1u, 1u}, {1u, 0u, 1u}, {1u, 1u, 0u}, {1u, 1u << 17, 1u}})
+    EXPECT_EQ(Checkpoint::create(grid_, path_, bytes, elements, groups).status().code(),
+              Code::invalid_argument);
 }
 
 class CheckpointPaths : public Checkpoints,
-                        public testing::WithParamInterface<std::pair<gpm::Path, std::string_view>> {};
+                        public testing::WithParamInterface<std::pair<gpm::Path, std::string_view>> {
+};
 
-INSTANTIATE_TEST_SUITE_P(Paths, CheckpointPaths, testing::ValuesIn(gpm::kGpmPaths), [](auto const& made) {
-  std::string name(made.param.second);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Paths, CheckpointPaths, testing::ValuesIn(gpm::kGpmPaths),
+                         [](auto const& made) {
+                           std::string name(made.param.second);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_P(CheckpointPaths, RestoreTheSameBytes) {
   gpm::Path const path = GetParam().first;
@@ -316,22 +330,23 @@ TEST_P(CheckpointPaths, MemoryIsThereAgainAfterACommit) {
     for (std::uint64_t i = 0; i < kItems; ++i) ASSERT_EQ(found[i], i + 1);
   }
   auto const larger = gpm::Memory<gpm::Cpu>::open(grid_, file, 1 << 20, {path, false, 1});
-  EXPECT_NE(larger.status().message().find("truncated"), std::string::npos) << larger.status().message();
+  EXPECT_NE(larger.status().message().find("truncated"), std::string::npos)
+      << larger.status().message();
   auto const missing = gpm::Memory<gpm::Cpu>::open(grid_, dir_.file("none"), 8, {path, false, 1});
   EXPECT_EQ(missing.status().code(), Code::not_found) << missing.status().message();
 }
 
 TEST(GpmFiles, ReadsAndWritesPastTheEndSayWhatFailed) {
   ScratchDir const dir;
-  auto file = log::GpmFile::plain(dir.file("plain"), 100, true);
+  auto file = gpm::GpmFile::plain(dir.file("plain"), 100, true);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->bytes(), 3 * 4096u);
   std::byte bytes[8]{};
   EXPECT_TRUE(file->write_and_sync(8, bytes, sizeof bytes).ok());
   EXPECT_TRUE(file->read(8, bytes, sizeof bytes).ok());
   EXPECT_FALSE(file->read(1 << 20, bytes, sizeof bytes).ok());
-  EXPECT_EQ(log::GpmFile::plain(dir.file("no/folder"), 8, true).status().code(), Code::not_found);
-  EXPECT_FALSE(log::GpmFile::map(dir.file("no/folder"), 8, true, false).ok());
+  EXPECT_EQ(gpm::GpmFile::plain(dir.file("no/folder"), 8, true).status().code(), Code::not_found);
+  EXPECT_FALSE(gpm::GpmFile::map(dir.file("no/folder"), 8, true, false).ok());
 }
 
 }  // namespace

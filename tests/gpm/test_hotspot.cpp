@@ -1,10 +1,10 @@
-// What hotspot checks of its own result: that a wrong one is seen, and a right one is not taken for one; at the paper's
-// size too, where the scheme must not run away.
+// What hotspot checks of its own result: that a wrong one is seen, and a right one is not taken for
+// one; at the paper's size too, where the scheme must not run away.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "exec/grid_cpu.hpp"
+#include "exec/cpu/grid_cpu.hpp"
 #include "gpm/hotspot.hpp"
 
 namespace perdure::test {

@@ -1,5 +1,6 @@
-// libGPM's logs on the host's threads: generated operations against a plain stack, files that are damaged or foreign,
-// and what an entry costs. Invariant tested: what is refused changes nothing, and an opening finds what was there.
+// libGPM's logs on the host's threads: generated operations against a plain stack, files that are
+// damaged or foreign, and what an entry costs. Invariant tested: what is refused changes nothing,
+// and an opening finds what was there.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -50,12 +51,16 @@ struct Calls {
       Entry bytes = entry_of(call);
       read->emplace_back();
       switch (call.act) {
-        case Act::insert: answers->push_back(gpm::insert(thread, log, bytes.data(), call.size, call.partition)); break;
+        case Act::insert:
+          answers->push_back(gpm::insert(thread, log, bytes.data(), call.size, call.partition));
+          break;
         case Act::read:
           answers->push_back(gpm::read(thread, log, bytes.data(), call.size, call.partition));
           read->back() = bytes;
           break;
-        case Act::remove: answers->push_back(gpm::remove(thread, log, call.size, call.partition)); break;
+        case Act::remove:
+          answers->push_back(gpm::remove(thread, log, call.size, call.partition));
+          break;
         case Act::clear: answers->push_back(gpm::clear(thread, log, call.partition)); break;
         case Act::size: {
           std::uint64_t size = 0;
@@ -119,7 +124,9 @@ class Logs : public testing::TestWithParam<LogKind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Logs, testing::Values(LogKind::hcl, LogKind::conventional),
-                         [](auto const& made) { return made.param == LogKind::hcl ? "hcl" : "conventional"; });
+                         [](auto const& made) {
+                           return made.param == LogKind::hcl ? "hcl" : "conventional";
+                         });
 
 /// A plain stack of bytes, and the room that its entries take until their last byte is gone.
 class Stack {
@@ -136,7 +143,8 @@ class Stack {
     }
     if (bytes_.empty()) return LogError::empty;
     if (bytes_.size() < call.size) return LogError::fewer;
-    if (call.act == Act::read) return also = bytes_.substr(bytes_.size() - call.size), LogError::none;
+    if (call.act == Act::read)
+      return also = bytes_.substr(bytes_.size() - call.size), LogError::none;
     bytes_.resize(bytes_.size() - call.size);
     while (!entries_.empty() && entries_.back().begin >= bytes_.size()) entries_.pop_back();
     return LogError::none;
@@ -163,15 +171,15 @@ class Stack {
 TEST_P(Logs, AnswerAsPlainStacksOfBytesDo) {
   constexpr std::size_t kRoom = 80;  // bytes of entries: 20 words, and as many checks
   bool const right = rc::check([&] {
-    auto const call =
-        rc::gen::build<Call>(rc::gen::set(&Call::act, rc::gen::weightedElement<Act>({{10, Act::insert},
-                                                                                     {5, Act::read},
-                                                                                     {6, Act::remove},
-                                                                                     {1, Act::clear},
-                                                                                     {2, Act::size},
-                                                                                     {1, Act::empty}})),
-                             rc::gen::set(&Call::size, rc::gen::inRange<std::size_t>(1, 13)), rc::gen::set(&Call::fill),
-                             rc::gen::set(&Call::partition, rc::gen::inRange<std::int64_t>(0, 3)));
+    auto const call = rc::gen::build<Call>(
+        rc::gen::set(&Call::act, rc::gen::weightedElement<Act>({{10, Act::insert},
+                                                                {5, Act::read},
+                                                                {6, Act::remove},
+                                                                {1, Act::clear},
+                                                                {2, Act::size},
+                                                                {1, Act::empty}})),
+        rc::gen::set(&Call::size, rc::gen::inRange<std::size_t>(1, 13)), rc::gen::set(&Call::fill),
+        rc::gen::set(&Call::partition, rc::gen::inRange<std::int64_t>(0, 3)));
     auto const calls = *rc::gen::container<std::vector<Call>>(call);
     Log& log = make(kRoom);
     auto const answers = apply(log, calls);
@@ -179,7 +187,8 @@ TEST_P(Logs, AnswerAsPlainStacksOfBytesDo) {
     std::uint64_t lost = 0;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       std::string also;
-      RC_ASSERT(answers[i] == model[static_cast<std::size_t>(calls[i].partition)].answer(calls[i], also));
+      RC_ASSERT(answers[i] ==
+                model[static_cast<std::size_t>(calls[i].partition)].answer(calls[i], also));
       lost += answers[i] == LogError::overflow;
       if (calls[i].act != Act::insert && answers[i] == LogError::none) RC_ASSERT(read_[i] == also);
     }
@@ -198,14 +207,17 @@ TEST_P(Logs, AnswerAsPlainStacksOfBytesDo) {
   EXPECT_TRUE(right);
 }
 
-/// gpKVS: 24 bytes a thread, and an entry of 24. Figure 4: 4 bytes a thread. gpDB: two entries of 4 in 8.
+/// gpKVS: 24 bytes a thread, and an entry of 24. Figure 4: 4 bytes a thread. gpDB: two entries of 4
+/// in 8.
 TEST_P(Logs, AreSizedByTheBytesOfTheirEntries) {
-  for (auto const& [each, entry] : {std::pair<std::size_t, std::size_t>{24, 24}, {4, 4}, {8, 4}, {256, 1}, {20, 20}}) {
+  for (auto const& [each, entry] :
+       {std::pair<std::size_t, std::size_t>{24, 24}, {4, 4}, {8, 4}, {256, 1}, {20, 20}}) {
     Log& log = make(each);
     for (std::int64_t p = 0; p < kPartitions; ++p) {
       std::size_t const counted = (entry + 3) / 4 * 4;
       std::vector<Call> const calls(each / counted, {Act::insert, entry, 5, p});
-      EXPECT_EQ(apply(log, calls), std::vector<LogError>(calls.size(), LogError::none)) << entry << " of " << each;
+      EXPECT_EQ(apply(log, calls), std::vector<LogError>(calls.size(), LogError::none))
+          << entry << " of " << each;
     }
     EXPECT_EQ(log.overflows().value(), 0u);
     EXPECT_EQ(reopened().in_use().value(), std::uint64_t{kPartitions});
@@ -214,7 +226,8 @@ TEST_P(Logs, AreSizedByTheBytesOfTheirEntries) {
   EXPECT_EQ(apply(*log_, {{Act::insert, 4, 1, 0}, {Act::insert, 4, 1, 0}})[1], LogError::overflow);
 }
 
-/// gpDB's recovery: the row's number first, then what stood there; and five of the six numbers of its table.
+/// gpDB's recovery: the row's number first, then what stood there; and five of the six numbers of
+/// its table.
 TEST_P(Logs, AreReadAndTakenOffInParts) {
   Log& log = make(24);
   apply(log, {{Act::insert, 24, 7, 1}});
@@ -229,8 +242,9 @@ TEST_P(Logs, AreReadAndTakenOffInParts) {
   EXPECT_EQ(read_[0], whole.substr(0, 17));
   EXPECT_EQ(read_[1], whole.substr(16, 1));
   // The entry's room comes back with its last byte.
-  EXPECT_EQ(apply(again, {{Act::remove, 16, 0, 1}, {Act::insert, 20, 0, 1}, {Act::remove, 1, 0, 1}}),
-            (std::vector<LogError>{LogError::none, LogError::overflow, LogError::none}));
+  EXPECT_EQ(
+      apply(again, {{Act::remove, 16, 0, 1}, {Act::insert, 20, 0, 1}, {Act::remove, 1, 0, 1}}),
+      (std::vector<LogError>{LogError::none, LogError::overflow, LogError::none}));
   EXPECT_EQ(apply(again, {{Act::insert, 24, 9, 1}})[0], LogError::none);
   EXPECT_EQ(reopened().size(1).value(), 24u);
 }
@@ -238,7 +252,8 @@ TEST_P(Logs, AreReadAndTakenOffInParts) {
 /// A part of an entry goes with one store; of others, whole entries do.
 TEST_P(Logs, APartTakesOneStoreToTakeOff) {
   Log& log = make(24);
-  apply(log, {{Act::insert, 8, 1, 0}, {Act::remove, 1, 0, 0}});  // names the size: one more, once in a file's life
+  apply(log, {{Act::insert, 8, 1, 0},
+              {Act::remove, 1, 0, 0}});  // names the size: one more, once in a file's life
   gpm::GridTally const before = grid_.tally().value();
   apply(log, {{Act::remove, 3, 0, 0}});
   EXPECT_EQ(grid_.tally().value().stores - before.stores, 1u);
@@ -254,18 +269,23 @@ TEST_P(Logs, TakeEntriesOf1To256Bytes) {
   reopened();
   for (std::size_t size = 256; size >= 1; --size) {
     Call const read{Act::read, size, 0, 1};
-    ASSERT_EQ(apply(log, {read, {Act::remove, size, 0, 1}}), std::vector<LogError>(2, LogError::none)) << size;
+    ASSERT_EQ(apply(log, {read, {Act::remove, size, 0, 1}}),
+              std::vector<LogError>(2, LogError::none))
+        << size;
     ASSERT_EQ(read_[0], entry_of(calls[size - 1])) << size;
   }
   for (std::size_t const size : {std::size_t{0}, std::size_t{257}})
-    EXPECT_EQ(apply(log, {{Act::insert, size, 0, 1}}), std::vector<LogError>(1, LogError::size)) << size;
-  EXPECT_EQ(apply(log, {{Act::read, 0, 0, 1}, {Act::remove, 0, 0, 1}}), std::vector<LogError>(2, LogError::size));
+    EXPECT_EQ(apply(log, {{Act::insert, size, 0, 1}}), std::vector<LogError>(1, LogError::size))
+        << size;
+  EXPECT_EQ(apply(log, {{Act::read, 0, 0, 1}, {Act::remove, 0, 0, 1}}),
+            std::vector<LogError>(2, LogError::size));
 }
 
 TEST_P(Logs, RefuseAPartitionThatIsNotThere) {
   Log& log = make(8);
   for (Act const act : {Act::insert, Act::read, Act::remove, Act::clear, Act::size, Act::empty})
-    EXPECT_EQ(apply(log, {{act, 4, 0, kPartitions}, {act, 4, 0, -2}}), std::vector<LogError>(2, LogError::partition));
+    EXPECT_EQ(apply(log, {{act, 4, 0, kPartitions}, {act, 4, 0, -2}}),
+              std::vector<LogError>(2, LogError::partition));
   EXPECT_EQ(log.size(kPartitions).status().code(), Code::invalid_argument);
   EXPECT_EQ(log.in_use().value(), 0u);
 }
@@ -312,7 +332,8 @@ struct Churn {
 
 TEST_P(Logs, AnEntryTakesOneOrderingPoint) {
   Log& log = make(64);
-  ASSERT_TRUE(grid_.launch({1, 1}, Churn{log.view(), 1, 1}).ok());  // names the size: one more, once in a file's life
+  ASSERT_TRUE(grid_.launch({1, 1}, Churn{log.view(), 1, 1})
+                  .ok());  // names the size: one more, once in a file's life
   gpm::GridTally const before = grid_.tally().value();
   ASSERT_TRUE(grid_.launch({2, 3}, Churn{log.view(), 5, 0}).ok());
   EXPECT_EQ(grid_.tally().value().orders - before.orders, 6u * 5);
@@ -341,7 +362,7 @@ TEST(LogsOfManyThreads, HaveAMillionPartitions) {
 
 TEST_P(Logs, OpenWithTheGeometryOfTheFile) {
   make(8);
-  log::GpmLogHeader const& header = reopened().file().header();
+  gpm::GpmLogHeader const& header = reopened().file().header();
   EXPECT_EQ(header.kind, GetParam());
   EXPECT_EQ(header.partitions, kPartitions);
   EXPECT_EQ(header.words, 4u);
@@ -373,12 +394,13 @@ TEST_P(Logs, RefuseGeometriesThatHoldNothing) {
   none.blocks = 0;
   none.partitions = 0;
   EXPECT_EQ(Log::create(grid_, path_, 4096, none).status().code(), Code::invalid_argument);
-  EXPECT_EQ(Log::create(grid_, path_, kPartitions - 1, geometry()).status().code(), Code::invalid_argument);
+  EXPECT_EQ(Log::create(grid_, path_, kPartitions - 1, geometry()).status().code(),
+            Code::invalid_argument);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-/// A crash kept the check and one word of an entry, and lost the other; the next entry there has that other word, and
-/// a crash keeps it alone. The first entry must not be found.
+/// A crash kept the check and one word of an entry, and lost the other; the next entry there has
+/// that other word, and a crash keeps it alone. The first entry must not be found.
 TEST_P(Logs, ATornEntryIsNotCompletedByTheNextOne) {
   Log& log = make(8);
   apply(log, {{Act::insert, 8, 1, 0}});
@@ -392,11 +414,12 @@ TEST_P(Logs, ATornEntryIsNotCompletedByTheNextOne) {
   EXPECT_EQ(reopened().in_use().value(), 0u);
 }
 
-/// Where the host alone orders, a crash may keep an entry and lose the one below it. Opening ends it: the same entry
-/// once more, below it, does not bring it back.
+/// Where the host alone orders, a crash may keep an entry and lose the one below it. Opening ends
+/// it: the same entry once more, below it, does not bring it back.
 TEST_P(Logs, AnEntryAboveALostOneDoesNotComeBack) {
   Log& log = make(16);
-  std::vector<Call> const calls{{Act::insert, 4, 1, 0}, {Act::insert, 4, 2, 0}, {Act::insert, 8, 3, 0}};
+  std::vector<Call> const calls{
+      {Act::insert, 4, 1, 0}, {Act::insert, 4, 2, 0}, {Act::insert, 8, 3, 0}};
   ASSERT_EQ(apply(log, calls), std::vector<LogError>(3, LogError::none));
   std::size_t const next = GetParam() == LogKind::hcl ? 128 : 4;  // bytes from word to word
   std::memset(first_word() + 3 * next, 0, 4);  // the check of the second
@@ -404,7 +427,8 @@ TEST_P(Logs, AnEntryAboveALostOneDoesNotComeBack) {
   Log const& again = reopened();
   EXPECT_EQ(apply(again, {{Act::read, 8, 0, 0}})[0], LogError::none);  // both, and no third
   EXPECT_EQ(apply(again, {{Act::read, 9, 0, 0}})[0], LogError::fewer);
-  EXPECT_EQ(apply(again, {{Act::read, 4, 0, 0}, {Act::remove, 4, 0, 0}}), std::vector<LogError>(2, LogError::none));
+  EXPECT_EQ(apply(again, {{Act::read, 4, 0, 0}, {Act::remove, 4, 0, 0}}),
+            std::vector<LogError>(2, LogError::none));
   EXPECT_EQ(read_[0], entry_of(calls[1]));
 }
 

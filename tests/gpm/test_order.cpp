@@ -1,14 +1,15 @@
-// What the host's calls of libGPM come after: on a machine whose streams carry out what was launched on them only when
-// somebody waits, as late as a GPU may. Invariant tested: every call that touches what kernels may have written comes
-// after all that were launched on the default stream, and on the stream that it was given.
+// What the host's calls of libGPM come after: on a machine whose streams carry out what was
+// launched on them only when somebody waits, as late as a GPU may. Invariant tested: every call
+// that touches what kernels may have written comes after all that were launched on the default
+// stream, and on the stream that it was given.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <map>
 #include <numeric>
 
-#include "exec/grid_cpu.hpp"
-#include "log/gpm_calls.hpp"
+#include "exec/cpu/grid_cpu.hpp"
+#include "gpm/gpm_calls.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -17,7 +18,9 @@ namespace {
 class LateGrid : public exec::CpuGrid {
  public:
   using exec::CpuGrid::CpuGrid;
-  static Result<std::unique_ptr<LateGrid>> open(std::uint32_t = 0) { return std::make_unique<LateGrid>(2); }
+  static Result<std::unique_ptr<LateGrid>> open(std::uint32_t = 0) {
+    return std::make_unique<LateGrid>(2);
+  }
   Status follow(void* stream) {
     end(nullptr);
     end(stream);
@@ -44,16 +47,17 @@ class LateGrid : public exec::CpuGrid {
 
 class CallOrder : public testing::Test {
  protected:
-  using Calls = log::GpmCalls<LateGrid>;
+  using Calls = gpm::GpmCalls<LateGrid>;
   static constexpr std::size_t kWords = 1 << 12;
 
   void SetUp() override { LateGrid::forget(); }
   gpmcp* checkpoint_of(std::vector<std::uint32_t>& memory) {
-    gpmcp* const made = calls_.create_checkpoint(dir_.file("cp").c_str(), memory.size() * 4, 1, 1, 0);
-    EXPECT_EQ(
-        calls_.on(made, "register", nullptr, [&](auto& open) { return open.add(memory.data(), memory.size() * 4, 0); }),
-        GPM_OK)
-        << log::gpm_last_error;
+    gpmcp* const made =
+        calls_.create_checkpoint(dir_.file("cp").c_str(), memory.size() * 4, 1, 1, 0);
+    EXPECT_EQ(calls_.on(made, "register", nullptr,
+                        [&](auto& open) { return open.add(memory.data(), memory.size() * 4, 0); }),
+              GPM_OK)
+        << gpm::gpm_last_error;
     return made;
   }
   gpm_result checkpoint(gpmcp* made, gpm_stream stream = nullptr) {
@@ -63,8 +67,9 @@ class CallOrder : public testing::Test {
     return calls_.on(made, "restore", nullptr, [](auto& open) { return open.restore(0).status(); });
   }
   gpmlog* log_of(std::size_t bytes) {
-    gpmlog* const made = calls_.create_log(dir_.file("log").c_str(), bytes, {log::GpmLogKind::conventional, 0, 0, 2});
-    EXPECT_NE(made, nullptr) << log::gpm_last_error;
+    gpmlog* const made = calls_.create_log(dir_.file("log").c_str(), bytes,
+                                           {gpm::GpmLogKind::conventional, 0, 0, 2});
+    EXPECT_NE(made, nullptr) << gpm::gpm_last_error;
     return made;
   }
   static void insert_late(gpmlog* made) {
@@ -72,7 +77,7 @@ class CallOrder : public testing::Test {
       exec::GridTally tally;
       exec::CpuThread thread({1, 1}, 0, exec::Persist::here, tally);
       std::uint32_t const entry = 5;
-      static_cast<void>(log::gpm_insert(thread, made->view, &entry, sizeof entry, 1));
+      static_cast<void>(gpm::gpm_insert(thread, made->view, &entry, sizeof entry, 1));
     });
   }
 
@@ -116,7 +121,7 @@ TEST_F(CallOrder, ClearingALogEndsWhatTheKernelBeforeItInserted) {
   gpmlog* made = log_of(64);
   for (int const partition : {-1, 1}) {
     insert_late(made);
-    ASSERT_EQ(calls_.clear_log(made, partition, nullptr), GPM_OK) << log::gpm_last_error;
+    ASSERT_EQ(calls_.clear_log(made, partition, nullptr), GPM_OK) << gpm::gpm_last_error;
     LateGrid::wait();
     EXPECT_EQ(calls_.size_of_log(made, -1, nullptr), 0);
   }
@@ -145,7 +150,7 @@ TEST_F(CallOrder, SizesAndOverflowsAreThoseAfterTheKernelBefore) {
 TEST_F(CallOrder, WritingFillingAndUnmappingComeAfterTheKernelBefore) {
   std::string const file = dir_.file("a");
   auto* bytes = static_cast<char*>(calls_.map(file.c_str(), 4096, true));
-  ASSERT_NE(bytes, nullptr) << log::gpm_last_error;
+  ASSERT_NE(bytes, nullptr) << gpm::gpm_last_error;
   auto const mark_late = [&](std::size_t at) { LateGrid::launch_late([=] { bytes[at] = 'k'; }); };
   mark_late(0);
   ASSERT_EQ(calls_.write(bytes, "w", 1, nullptr), GPM_OK);
@@ -159,9 +164,11 @@ TEST_F(CallOrder, WritingFillingAndUnmappingComeAfterTheKernelBefore) {
   EXPECT_EQ(calls_.unmap(bytes, nullptr), GPM_OK);
 }
 
-/// As CUDA numbers the threads of a block: x first. Threads of 2-D and 3-D blocks and grids have numbers of their own.
+/// As CUDA numbers the threads of a block: x first. Threads of 2-D and 3-D blocks and grids have
+/// numbers of their own.
 TEST(Extent3, NumbersEachPlaceOnceXFirst) {
-  for (exec::Extent3 const& extent : {exec::Extent3{8, 8, 1}, {4, 4, 4}, {64, 1, 1}, {1, 5, 3}, {3, 2, 7}}) {
+  for (exec::Extent3 const& extent :
+       {exec::Extent3{8, 8, 1}, {4, 4, 4}, {64, 1, 1}, {1, 5, 3}, {3, 2, 7}}) {
     std::uint64_t next = 0;
     for (std::uint32_t z = 0; z < extent.z; ++z)
       for (std::uint32_t y = 0; y < extent.y; ++y)

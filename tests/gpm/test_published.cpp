@@ -1,13 +1,14 @@
-// What programs for libGPM's published code count on, on the host (perdure/libgpm.cuh has the rest, for kernels): files
-// with relative paths lie in a directory, libpmem's calls, the switch of DDIO, and failures that nobody asks for are
-// told. Set while the program's globals are made, as that header does.
+// What programs for libGPM's published code count on, on the host (perdure/libgpm.cuh has the rest,
+// for kernels): files with relative paths lie in a directory, libpmem's calls, the switch of DDIO,
+// and failures that nobody asks for are told. Set while the program's globals are made, as that
+// header does.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "exec/grid_cpu.hpp"
-#include "log/gpm_calls.hpp"
+#include "exec/cpu/grid_cpu.hpp"
+#include "gpm/gpm_calls.hpp"
 #include "perdure/gpm.h"
 #include "perdure/gpm_dialect/libpmem.h"
 extern "C" {
@@ -25,7 +26,8 @@ class Published : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(as_published);
     std::filesystem::create_directory(directory());
-    if (gpmlog_open("none") == nullptr && std::string(gpm_error()).find("no GPU here") != std::string::npos)
+    if (gpmlog_open("none") == nullptr &&
+        std::string(gpm_error()).find("no GPU here") != std::string::npos)
       GTEST_SKIP() << "a build for CUDA: " << gpm_error();
   }
   ~Published() override { std::filesystem::remove_all(directory()); }
@@ -52,7 +54,8 @@ TEST_F(Published, LibpmemsFilesKeepWhatTheyHoldAndGrow) {
   int is_pmem = 0;
   EXPECT_EQ(pmem_map_file("/pmem/nodes", 0, 0, 0666, &mapped, &is_pmem), nullptr);
   EXPECT_EQ(is_pmem, 0);
-  auto* nodes = static_cast<char*>(pmem_map_file("/pmem/nodes", 5000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem));
+  auto* nodes = static_cast<char*>(
+      pmem_map_file("/pmem/nodes", 5000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem));
   ASSERT_NE(nodes, nullptr) << gpm_error();
   EXPECT_GE(mapped, 5000u);
   EXPECT_EQ(is_pmem, 1);
@@ -60,7 +63,8 @@ TEST_F(Published, LibpmemsFilesKeepWhatTheyHoldAndGrow) {
   pmem_persist(nodes, 5000);
   EXPECT_EQ(pmem_unmap(nodes, 5000), 0);
   EXPECT_EQ(pmem_unmap(nodes, 5000), -1);
-  nodes = static_cast<char*>(pmem_map_file("/pmem/nodes", 1 << 20, PMEM_FILE_CREATE, 0666, &mapped, nullptr));
+  nodes = static_cast<char*>(
+      pmem_map_file("/pmem/nodes", 1 << 20, PMEM_FILE_CREATE, 0666, &mapped, nullptr));
   ASSERT_NE(nodes, nullptr) << gpm_error();
   EXPECT_GE(mapped, std::size_t{1} << 20);
   EXPECT_EQ(nodes[4999], 'k');
@@ -74,7 +78,9 @@ TEST_F(Published, FailuresThatNobodyAsksForAreTold) {
   EXPECT_LT(gpmcp_checkpoint(nullptr, 0), 0);
   std::string const told = testing::internal::GetCapturedStderr();
   EXPECT_NE(told.find(directory() + "/none/a"), std::string::npos) << told;
-  EXPECT_NE(told.find("gpmcp_checkpoint: the pointer is not a checkpoint that is open"), std::string::npos) << told;
+  EXPECT_NE(told.find("gpmcp_checkpoint: the pointer is not a checkpoint that is open"),
+            std::string::npos)
+      << told;
 }
 
 #if !defined(PERDURE_ON_GPU)
@@ -84,7 +90,7 @@ TEST_F(Published, ALogThatIsClosedTellsOfEntriesThatFoundNoRoom) {
   exec::GridTally tally;
   exec::CpuThread thread({1, 1}, 0, exec::Persist::here, tally);
   for (std::uint32_t const entry : {1u, 2u, 3u})
-    static_cast<void>(log::gpm_insert(thread, log->view, &entry, sizeof entry, 0));
+    static_cast<void>(gpm::gpm_insert(thread, log->view, &entry, sizeof entry, 0));
   testing::internal::CaptureStderr();
   EXPECT_EQ(gpmlog_close(log), GPM_OK);
   std::string const told = testing::internal::GetCapturedStderr();
@@ -98,7 +104,8 @@ TEST_F(Published, TheSwitchOfDdioSaysOnceWhatItComesTo) {
   ddio_off();
   ddio_off();
   ddio_on();
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "libGPM: " + log::describe_ddio(log::cpu_vendor()) + "\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "libGPM: " + gpm::describe_ddio(gpm::cpu_vendor()) + "\n");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What is durable when a call of libGPM returns, on every path: a crash right then must leave all of it. And the faults
-// that would let it return too early.
+// What is durable when a call of libGPM returns, on every path: a crash right then must leave all
+// of it. And the faults that would let it return too early.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,17 +7,17 @@
 #include <fstream>
 #include <numeric>
 
-#include "exec/grid_sim.hpp"
+#include "exec/sim/grid_sim.hpp"
 #include "gpm/crash_medium.hpp"
-#include "log/gpm_checkpoint_on.hpp"
-#include "log/gpm_log_on.hpp"
-#include "log/gpm_memory_on.hpp"
+#include "gpm/gpm_checkpoint_on.hpp"
+#include "gpm/gpm_log_on.hpp"
+#include "gpm/gpm_memory_on.hpp"
 
 namespace perdure::test {
 namespace {
 
 using exec::SimGrid;
-using log::GpmPath;
+using gpm::GpmPath;
 
 constexpr std::uint64_t kItems = 300;
 
@@ -50,7 +50,8 @@ class Returns : public testing::TestWithParam<GpmPath> {
   void crash_after(F act) {
     exec::SimScheduler scheduler({});
     exec::sim_scheduler = &scheduler;
-    CrashMedium medium(files_, {}, seed_, flushes() ? Keeps::what_was_flushed : Keeps::what_was_ordered);
+    CrashMedium medium(files_, {}, seed_,
+                       flushes() ? Keeps::what_was_flushed : Keeps::what_was_ordered);
     act();
     medium.crash();
     exec::sim_scheduler = nullptr;
@@ -61,7 +62,8 @@ class Returns : public testing::TestWithParam<GpmPath> {
 
   bool memory_is_there() {
     crash_after([&] {
-      auto memory = log::DurableMemory<SimGrid>::open(grid_, files_ + ".memory", kItems * 8, {GetParam(), true, 1});
+      auto memory = gpm::DurableMemory<SimGrid>::open(grid_, files_ + ".memory", kItems * 8,
+                                                      {GetParam(), true, 1});
       ASSERT_TRUE(memory.ok()) << memory.status().message();
       auto* const to = reinterpret_cast<std::uint64_t*>(memory->data());
       ASSERT_TRUE(grid_.launch({5, 64}, Fill{to}, memory->persist()).ok());
@@ -69,16 +71,18 @@ class Returns : public testing::TestWithParam<GpmPath> {
     });
     std::vector<std::uint64_t> found(kItems), wanted(kItems);
     std::iota(wanted.begin(), wanted.end(), 1u);
-    std::ifstream(left_ + ".memory", std::ios::binary).read(reinterpret_cast<char*>(found.data()), kItems * 8);
+    std::ifstream(left_ + ".memory", std::ios::binary)
+        .read(reinterpret_cast<char*>(found.data()), kItems * 8);
     return found == wanted;
   }
 
   /// The second of two, whose header takes the other place.
   bool checkpoint_is_there() {
-    using Checkpoint = log::GpmCheckpointOn<SimGrid>;
+    using Checkpoint = gpm::GpmCheckpointOn<SimGrid>;
     std::vector<std::uint64_t> data(kItems, 7);
     crash_after([&] {
-      auto made = Checkpoint::create(grid_, files_ + ".checkpoint", kItems * 8, 1, 1, {GetParam(), 1});
+      auto made =
+          Checkpoint::create(grid_, files_ + ".checkpoint", kItems * 8, 1, 1, {GetParam(), 1});
       ASSERT_TRUE(made.ok()) << made.status().message();
       ASSERT_TRUE(made->add(data.data(), kItems * 8, 0).ok());
       ASSERT_TRUE(made->checkpoint(0, 1).ok());
@@ -94,10 +98,11 @@ class Returns : public testing::TestWithParam<GpmPath> {
 
   /// Of a log that counts transactions: for kernels where they persist, else for the host.
   bool clear_is_there() {
-    using Log = log::GpmLogOn<SimGrid>;
-    bool const for_kernels = log::persist_on(GetParam()) == exec::Persist::here;
+    using Log = gpm::GpmLogOn<SimGrid>;
+    bool const for_kernels = gpm::persist_on(GetParam()) == exec::Persist::here;
     crash_after([&] {
-      auto made = Log::create(grid_, files_ + ".log", 64, {log::GpmLogKind::conventional, 0, 0, 1}, for_kernels);
+      auto made = Log::create(grid_, files_ + ".log", 64, {gpm::GpmLogKind::conventional, 0, 0, 1},
+                              for_kernels);
       ASSERT_TRUE(made.ok()) << made.status().message();
       ASSERT_TRUE(made->clear().ok());
     });
@@ -120,35 +125,38 @@ TEST_P(Returns, WithEverythingDurable) {
 }
 
 TEST_P(Returns, TooEarlyWithAPlantedFault) {
-  std::vector<std::pair<Mutant, bool (Returns::*)()>> faults{
-      {Mutant::gpm_clear_not_ordered, &Returns::clear_is_there},
-      {Mutant::gpm_header_not_ordered, &Returns::checkpoint_is_there}};
+  struct Planted {
+    Mutant mutant;
+    bool (Returns::*is_there)();
+  };
+  std::vector<Planted> faults{{"gpm_clear_not_ordered", &Returns::clear_is_there},
+                              {"gpm_header_not_ordered", &Returns::checkpoint_is_there}};
   GpmPath const path = GetParam();
   if (path == GpmPath::ndp || path == GpmPath::cap_mm) {
-    faults.emplace_back(Mutant::gpm_commit_not_flushed, &Returns::memory_is_there);
-    faults.emplace_back(Mutant::gpm_copy_not_flushed, &Returns::checkpoint_is_there);
-    faults.emplace_back(Mutant::gpm_header_not_flushed, &Returns::checkpoint_is_there);
+    faults.push_back({"gpm_commit_not_flushed", &Returns::memory_is_there});
+    faults.push_back({"gpm_copy_not_flushed", &Returns::checkpoint_is_there});
+    faults.push_back({"gpm_header_not_flushed", &Returns::checkpoint_is_there});
   } else if (path == GpmPath::cap_eadr) {
-    faults.emplace_back(Mutant::gpm_commit_not_ordered, &Returns::memory_is_there);
+    faults.push_back({"gpm_commit_not_ordered", &Returns::memory_is_there});
   } else if (path == GpmPath::cap_fs) {
-    faults.emplace_back(Mutant::gpm_file_not_synced, &Returns::memory_is_there);
-    faults.emplace_back(Mutant::gpm_file_not_synced, &Returns::checkpoint_is_there);
+    faults.push_back({"gpm_file_not_synced", &Returns::memory_is_there});
+    faults.push_back({"gpm_file_not_synced", &Returns::checkpoint_is_there});
   }
-  if (flushes()) faults.emplace_back(Mutant::gpm_clear_not_synced, &Returns::clear_is_there);
+  if (flushes()) faults.push_back({"gpm_clear_not_synced", &Returns::clear_is_there});
   for (auto const& [mutant, is_there] : faults) {
     planted = mutant;
     bool always = true;
     for (seed_ = 1; seed_ <= 16 && always; ++seed_) always = (this->*is_there)();
-    planted = Mutant::none;
-    EXPECT_FALSE(always) << "mutant " << static_cast<int>(mutant);
+    planted = "none";
+    EXPECT_FALSE(always) << "mutant " << mutant.name();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpm, Returns,
-                         testing::Values(GpmPath::gpm, GpmPath::gpm_eadr, GpmPath::ndp, GpmPath::cap_mm,
-                                         GpmPath::cap_eadr, GpmPath::cap_fs),
+                         testing::Values(GpmPath::gpm, GpmPath::gpm_eadr, GpmPath::ndp,
+                                         GpmPath::cap_mm, GpmPath::cap_eadr, GpmPath::cap_fs),
                          [](auto const& made) {
-                           std::string name(log::name(made.param));
+                           std::string name(gpm::name(made.param));
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -1,6 +1,7 @@
-// Growth without a stop, on tables large enough to have several units: what it takes from each batch, and that in its
-// midst everything goes on as before. Each test begins with a pool that is full, and may grow from then on. Slow, up to
-// fifteen seconds: only tables of several windows of 2^15 buckets have several units.
+// Growth without a stop, on tables large enough to have several units: what it takes from each
+// batch, and that in its midst everything goes on as before. Each test begins with a pool that is
+// full, and may grow from then on. Slow, up to fifteen seconds: only tables of several windows of
+// 2^15 buckets have several units.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <sys/wait.h>
@@ -15,7 +16,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "exec/faults.hpp"
+#include "fault/planted_faults.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -26,7 +27,8 @@ constexpr std::uint64_t kUnits = 4;
 
 std::uint64_t slots_of(Config const& c, std::uint32_t top) {
   std::uint64_t slots = 0;
-  for (std::uint32_t i = 0; i < c.shape.levels; ++i) slots += std::uint64_t{c.shape.slots} << (top - i);
+  for (std::uint32_t i = 0; i < c.shape.levels; ++i)
+    slots += std::uint64_t{c.shape.slots} << (top - i);
   return slots;
 }
 
@@ -35,7 +37,8 @@ std::vector<Bytes> keys(Config const& c, std::uint64_t from, std::uint64_t to) {
   for (std::uint64_t n = from; n < to; ++n) all.push_back(c.key(n));
   return all;
 }
-std::vector<Bytes> values(Config const& c, std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) {
+std::vector<Bytes> values(Config const& c, std::uint64_t from, std::uint64_t to,
+                          std::uint64_t version = 0) {
   std::vector<Bytes> all;
   for (std::uint64_t n = from; n < to; ++n) all.push_back(c.value(n, version));
   return all;
@@ -55,7 +58,8 @@ struct FullPool {
   std::map<Bytes, Bytes> held;
   std::uint64_t next = 0;
 
-  FullPool(Config const& config, std::string const& path, std::uint32_t top, std::uint64_t max_bytes = 0) {
+  FullPool(Config const& config, std::string const& path, std::uint32_t top,
+           std::uint64_t max_bytes = 0) {
     CreateOptions create = config.create(slots_of(config, top) * 85 / 100);
     create.max_bytes = max_bytes;
     OpenOptions open = config.open();
@@ -66,8 +70,9 @@ struct FullPool {
     EXPECT_EQ(driver.store().stats().top_level, top);
     std::uint64_t batch = slots_of(config, top) / 16;
     while (batch > 100) {
-      bool const full =
-          !put_what_fits(driver, keys(config, next, next + batch), values(config, next, next + batch)).ok();
+      bool const full = !put_what_fits(driver, keys(config, next, next + batch),
+                                       values(config, next, next + batch))
+                             .ok();
       next += batch;
       if (full) batch /= 4;
     }
@@ -96,7 +101,8 @@ class Growth : public testing::TestWithParam<Config> {
 
   /// A store over a copy of it.
   std::unique_ptr<Driver> open_full() {
-    std::filesystem::copy_file(path_of_full_, path_, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(path_of_full_, path_,
+                               std::filesystem::copy_options::overwrite_existing);
     auto store = Store::open(path_, GetParam().open());
     EXPECT_TRUE(store.ok()) << store.status().message();
     auto driver = std::make_unique<Driver>(GetParam(), std::move(*store));
@@ -112,7 +118,8 @@ class Growth : public testing::TestWithParam<Config> {
   void begin(Driver& driver) {
     for (int i = 0; i < 1000 && driver.store().stats().units_left == 0; ++i) put_new(driver, 4);
     ASSERT_GT(driver.store().stats().units_left, 0u);
-    ASSERT_LT(driver.store().stats().units_left, kUnits) << "the unit that refused a key moves at once";
+    ASSERT_LT(driver.store().stats().units_left, kUnits)
+        << "the unit that refused a key moves at once";
   }
   void reopen_killed(Driver& driver) {
     std::string const killed = scratch_.file("killed");
@@ -139,7 +146,8 @@ TEST_P(Growth, TakesAShareOfEachBatchUntilItIsOver) {
   std::uint64_t left = begun.units_left;
   for (std::uint64_t batch = 0; left > 0; ++batch) {
     driver->run_erase(keys(GetParam(), batch, batch + 1));  // needs no room
-    EXPECT_EQ(driver->store().stats().units_left, left - 1) << "one at least, and for few operations no more";
+    EXPECT_EQ(driver->store().stats().units_left, left - 1)
+        << "one at least, and for few operations no more";
     left = driver->store().stats().units_left;
   }
   EXPECT_EQ(driver->store().stats().growths, 1u);
@@ -182,7 +190,8 @@ TEST_P(Growth, GoesOverIntoTheNextOneInsideABatch) {
   auto driver = open_full();
   ASSERT_NO_FATAL_FAILURE(begin(*driver));
   put_new(*driver, slots_of(GetParam(), kTop) * 12 / 10);  // more than twice the table
-  EXPECT_GE(driver->store().stats().top_level, kTop + 2) << "by the next growth, or because this one was widened";
+  EXPECT_GE(driver->store().stats().top_level, kTop + 2)
+      << "by the next growth, or because this one was widened";
   driver->check_all();
 }
 
@@ -207,14 +216,15 @@ TEST_P(Growth, ThatAClosingCannotFinishIsSaidAndFinishedByTheOpening) {
     SCOPED_TRACE("launch " + std::to_string(n));
     auto driver = open_full();
     ASSERT_NO_FATAL_FAILURE(begin(*driver));
-    exec::lost_device.plant(n, true);
+    fault::lost_device.plant(n, true);
     Status const closed = driver->store().close();
-    bool const struck = exec::lost_device.struck();
-    exec::lost_device.plant(0);
+    bool const struck = fault::lost_device.struck();
+    fault::lost_device.plant(0);
     EXPECT_EQ(closed.ok(), !struck);
     if (struck) {
       ++failed;
-      EXPECT_NE(closed.message().find("was not closed in order"), std::string::npos) << closed.message();
+      EXPECT_NE(closed.message().find("was not closed in order"), std::string::npos)
+          << closed.message();
       OpenOptions reader = GetParam().open();
       reader.read_only = true;
       EXPECT_FALSE(Store::open(path_, reader).ok()) << "what is half moved is not read";
@@ -236,7 +246,8 @@ TEST_P(Growth, IsFinishedByTheOpenAfterAKill) {
   auto driver = open_full();
   ASSERT_NO_FATAL_FAILURE(begin(*driver));
   for (int round = 0; round < 3; ++round) {  // after the first units, and after the next
-    driver->run_erase(keys(GetParam(), static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(round) + 1));
+    driver->run_erase(
+        keys(GetParam(), static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(round) + 1));
     bool const growing = driver->store().stats().units_left > 0;
     auto const held = driver->model.held;
     std::string const killed = scratch_.file("killed");
@@ -254,7 +265,8 @@ TEST_P(Growth, IsFinishedByTheOpenAfterAKill) {
 }
 
 TEST_P(Growth, SurvivesSigkillInItsMidst) {
-  if (GetParam().device == Device::cuda) GTEST_SKIP() << "a forked child cannot use the GPU; soak kills stores there";
+  if (GetParam().device == Device::cuda)
+    GTEST_SKIP() << "a forked child cannot use the GPU; soak kills stores there";
   auto driver = open_full();  // for the model; the child has the pool
   ASSERT_TRUE(driver->store().close().ok());
   ::pid_t const child = ::fork();
@@ -284,7 +296,8 @@ TEST_P(Growth, SurvivesSigkillInItsMidst) {
 }
 
 TEST_P(Growth, LetsAtomicBatchesAndTransactionsIn) {
-  if (GetParam().layout == Layout::in_place) GTEST_SKIP() << "layout in_place has no atomic batches";
+  if (GetParam().layout == Layout::in_place)
+    GTEST_SKIP() << "layout in_place has no atomic batches";
   auto driver = open_full();
   driver->how.atomic = true;
   for (int i = 0; i < 1000 && driver->store().stats().units_left == 0; ++i) put_new(*driver, 4);
@@ -294,7 +307,8 @@ TEST_P(Growth, LetsAtomicBatchesAndTransactionsIn) {
   driver->how = {};
   auto transaction = driver->store().begin({.max_operations = 1000});
   ASSERT_TRUE(transaction.ok()) << transaction.status().message();
-  EXPECT_EQ(driver->store().stats().units_left, 0u) << "a transaction begins with the table at rest";
+  EXPECT_EQ(driver->store().stats().units_left, 0u)
+      << "a transaction begins with the table at rest";
   driver->how.transaction = &*transaction;
   put_new(*driver, 1000);
   ASSERT_TRUE(transaction->commit().ok());
@@ -316,7 +330,8 @@ TEST_P(Growth, LetsASnapshotBeTakenInItsMidst) {
 }
 
 TEST_P(Growth, KeepsTheRecordCacheTrue) {
-  if (GetParam().residency != Residency::mirrored) GTEST_SKIP() << "only a mirrored store has a record cache";
+  if (GetParam().residency != Residency::mirrored)
+    GTEST_SKIP() << "only a mirrored store has a record cache";
   auto driver = open_full();
   ASSERT_TRUE(driver->store().close().ok());
   OpenOptions open = GetParam().open();
@@ -347,7 +362,8 @@ struct Step {
 };
 
 void showValue(Step const& s, std::ostream& out) {
-  constexpr char const* kNames[] = {"put new", "change", "erase", "mixed", "get", "scan", "verify", "close", "kill"};
+  constexpr char const* kNames[] = {"put new", "change", "erase", "mixed", "get",
+                                    "scan",    "verify", "close", "kill"};
   out << "\n  " << kNames[static_cast<int>(s.act)] << ' ' << s.count << " from " << s.from;
 }
 
@@ -361,7 +377,8 @@ rc::Gen<Step> step() {
                                                   {1, Act::verify},
                                                   {1, Act::close},
                                                   {1, Act::kill}});
-  return rc::gen::build<Step>(rc::gen::set(&Step::act, act), rc::gen::set(&Step::from, rc::gen::inRange(0u, 50000u)),
+  return rc::gen::build<Step>(rc::gen::set(&Step::act, act),
+                              rc::gen::set(&Step::from, rc::gen::inRange(0u, 50000u)),
                               rc::gen::set(&Step::count, rc::gen::inRange(1u, 3000u)));
 }
 
@@ -383,12 +400,14 @@ TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
       case Act::change: return driver.run_put(k, v);
       case Act::erase: return driver.run_erase({k.begin(), k.begin() + s.count / 8});
       case Act::mixed:
-        for (std::size_t i = 0; i < k.size(); ++i) ops.push_back({static_cast<OpKind>(i * 7 % 4), k[i], v[i]});
+        for (std::size_t i = 0; i < k.size(); ++i)
+          ops.push_back({static_cast<OpKind>(i * 7 % 4), k[i], v[i]});
         return driver.run_mixed(ops, Rmw::add, Element::u8);
       case Act::get:
         ASSERT_TRUE(driver.get(k, answers).ok());
         for (std::size_t i = 0; i < k.size(); ++i)
-          ASSERT_TRUE(answers[i] == driver.model.apply({OpKind::get, k[i], {}}, Rmw::replace, Element::u8));
+          ASSERT_TRUE(answers[i] ==
+                      driver.model.apply({OpKind::get, k[i], {}}, Rmw::replace, Element::u8));
         return;
       case Act::scan: EXPECT_TRUE(scan_all(driver.store(), 10000) == driver.model.held); return;
       case Act::verify: EXPECT_EQ(driver.store().verify().value().fault_count, 0u); return;
@@ -427,13 +446,16 @@ std::vector<Config> configs() {
   for (Device const device : {Device::cpu, Device::cuda}) {
     std::string const suffix = device == Device::cuda ? "_cuda" : "";
     all.push_back({"word" + suffix, device, Layout::word, shape, 8, 16, false, 2});
-    all.push_back({"mirrored" + suffix, device, Layout::word, shape, 8, 16, false, 2, Residency::mirrored});
+    all.push_back(
+        {"mirrored" + suffix, device, Layout::word, shape, 8, 16, false, 2, Residency::mirrored});
     all.push_back({"in_place" + suffix, device, Layout::in_place, shape, 8, 16, false, 2});
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Tables, Growth, testing::ValuesIn(configs()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 // ------------------------------------------------------------------------------------------------
 
@@ -441,7 +463,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, Growth, testing::ValuesIn(configs()),
 TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
   Config const config{"default", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
   ScratchDir const scratch;
-  auto store = Store::create(scratch.file("pool"), config.create(slots_of(config, kTop) * 85 / 100), config.open());
+  auto store = Store::create(scratch.file("pool"), config.create(slots_of(config, kTop) * 85 / 100),
+                             config.open());
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_EQ(store->stats().top_level, kTop);
   Driver driver(config, std::move(*store));
@@ -451,12 +474,15 @@ TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
   auto const put = [&](std::uint64_t n) {
     std::vector<KeyStatus> statuses;
     before = driver.store().stats().records;
-    ASSERT_TRUE(driver.put(keys(config, next, next + n), values(config, next, next + n), statuses).ok());
+    ASSERT_TRUE(
+        driver.put(keys(config, next, next + n), values(config, next, next + n), statuses).ok());
     next += n;
   };
   // Key by key where it may begin, so that one key has found no room, and one unit has moved.
-  for (std::uint64_t n = slots / 10; driver.store().stats().growths == 0; n = next < slots * 96 / 100 ? n : 1)
-    ASSERT_NO_FATAL_FAILURE(put(std::min(n, slots * 96 / 100 > next ? slots * 96 / 100 - next : n)));
+  for (std::uint64_t n = slots / 10; driver.store().stats().growths == 0;
+       n = next < slots * 96 / 100 ? n : 1)
+    ASSERT_NO_FATAL_FAILURE(
+        put(std::min(n, slots * 96 / 100 > next ? slots * 96 / 100 - next : n)));
   EXPECT_GE(static_cast<double>(before), 0.97 * static_cast<double>(slots));
   EXPECT_EQ(driver.store().stats().units_left, 1u) << "of two";
   auto const found = driver.store().verify();
@@ -465,8 +491,9 @@ TEST(GrowthOfTheDefaultShape, BeginsAboveALoadOf097) {
   EXPECT_EQ(found.value().records, next);
 }
 
-/// One batch of far more new keys than a small table has slots makes it grow to its size at once: it reads little more
-/// than it would where the keys were expected. (Unit by unit it read fifty times as much; in an atomic batch, five.)
+/// One batch of far more new keys than a small table has slots makes it grow to its size at once:
+/// it reads little more than it would where the keys were expected. (Unit by unit it read fifty
+/// times as much; in an atomic batch, five.)
 TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   Config const config{"bulk", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
   constexpr std::uint64_t kKeys = 300'000;
@@ -497,7 +524,8 @@ TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   }
 }
 
-/// One slot a bucket: entries find no room on the new levels again and again, and soon there is none for wider ones.
+/// One slot a bucket: entries find no room on the new levels again and again, and soon there is
+/// none for wider ones.
 TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
   for (Residency const residency : {Residency::pm, Residency::mirrored}) {
     Config const config{"narrow", Device::cpu, Layout::word, {1, 2, 1}, 8, 8, false, 2, residency};
@@ -512,7 +540,8 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
       std::uint64_t next = full.next;
       bool refused = false;
       for (int batch = 0; batch < 60; ++batch, next += 500) {
-        Status const s = put_what_fits(driver, keys(config, next, next + 500), values(config, next, next + 500));
+        Status const s =
+            put_what_fits(driver, keys(config, next, next + 500), values(config, next, next + 500));
         ASSERT_TRUE(s.ok() || s.code() == Code::no_space) << s.message();
         refused |= !s.ok();
         if (batch % 20 == 0) driver.check_held();

@@ -1,4 +1,5 @@
-// EmulatedMedium in time of its own, so that every expectation is exact; the cache's model; that EmulatedHost waits.
+// EmulatedMedium in time of its own, so that every expectation is exact; the cache's model; that
+// EmulatedHost waits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +52,8 @@ TEST(EmulatedMedium, ForgetsTheOldestInternalLine) {
 
 TEST(EmulatedMedium, WritesGatherAndAreChargedWhenTheyLeave) {
   EmulatedMedium medium(one_module());
-  for (std::uint64_t line = 0; line < 16; ++line) EXPECT_DOUBLE_EQ(medium.write(line, 0), 0) << "four internal lines";
+  for (std::uint64_t line = 0; line < 16; ++line)
+    EXPECT_DOUBLE_EQ(medium.write(line, 0), 0) << "four internal lines";
   EXPECT_DOUBLE_EQ(medium.write(16, 0), 20) << "the oldest leaves";
   EXPECT_DOUBLE_EQ(medium.write(17, 0), 0) << "gathered";
   EXPECT_DOUBLE_EQ(medium.write(0, 0), 40) << "it is not there any more, and pushes out the next";
@@ -62,7 +64,8 @@ TEST(EmulatedMedium, AThreadWhoseClockLagsWaitsForItsOwnTimeAlone) {
   double const ahead = 1e6;
   for (std::uint64_t i = 0; i < 100; ++i) static_cast<void>(medium.read(4 * i, ahead));
   EXPECT_DOUBLE_EQ(medium.read(4000, 100), 400) << "bandwidth of its own time was free";
-  EXPECT_DOUBLE_EQ(medium.read(4 * 99, 100), 400) << "what the other asked for is there after a read's time";
+  EXPECT_DOUBLE_EQ(medium.read(4 * 99, 100), 400)
+      << "what the other asked for is there after a read's time";
   double last = 0;
   for (std::uint64_t i = 0; i < 100; ++i) last = medium.read(8000 + 4 * i, 100);
   EXPECT_DOUBLE_EQ(last, 1010) << "and is used up by whoever asks, the one of before too";
@@ -103,7 +106,8 @@ TEST(CacheModel, TheLeastLatelyUsedMakesRoom) {
   EXPECT_TRUE(cache.touch(1, false).hit);
   std::uint64_t written_back = CacheModel::kNone;
   std::uint64_t line = 2;
-  for (; written_back == CacheModel::kNone; ++line) written_back = cache.touch(line, false).written_back;
+  for (; written_back == CacheModel::kNone; ++line)
+    written_back = cache.touch(line, false).written_back;
   EXPECT_EQ(written_back, 1u) << "the only one stored to";
   EXPECT_FALSE(cache.touch(1, false).hit);
   EXPECT_GT(line, kCacheBytes / kCacheLine / 2) << "sets are used evenly";
@@ -135,7 +139,8 @@ TEST(EmulatedHost, ADependentReadTakesAtLeastTheLatencyAndAHotLineDoesNot) {
   EmulatedMedium medium;
   EmulatedHost host(medium, range, kCacheBytes);
   double const begin = host.now();
-  for (std::size_t i = 0; i < kReads; ++i) static_cast<void>(host.load(&words[i * 64]));  // 512 bytes apart
+  for (std::size_t i = 0; i < kReads; ++i)
+    static_cast<void>(host.load(&words[i * 64]));  // 512 bytes apart
   double const cold = (host.now() - begin) / kReads;
   EXPECT_GE(cold, medium.shape().read_ns);
   double const before = host.now();

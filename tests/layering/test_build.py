@@ -15,7 +15,16 @@ LEAST = ["PERDURE_CUDA=OFF", "PERDURE_TESTS=OFF", "PERDURE_BENCH=OFF", "PERDURE_
 def configure(source: Path, build: Path, *options: str) -> subprocess.CompletedProcess:
     if not shutil.which("cmake") or not shutil.which("ninja"):
         pytest.skip("cmake or ninja is not installed")
-    command = ["cmake", "-G", "Ninja", "-S", source, "-B", build, *(f"-D{option}" for option in options)]
+    command = [
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        source,
+        "-B",
+        build,
+        *(f"-D{option}" for option in options),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -48,11 +57,17 @@ def test_a_users_flags_and_kind_of_library_are_respected(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     for source, words in compile_commands(tmp_path).items():
         assert optimisation(words) == ["-O2"], f"{source}: {words}"
-        assert "-DMINE" in words and "-fno-plt" in words and "-g1" not in words, f"{source}: {words}"
-        assert "ccache" not in " ".join(words), f"{source}: an empty launcher is a launcher that was named"
+        assert "-DMINE" in words and "-fno-plt" in words and "-g1" not in words, (
+            f"{source}: {words}"
+        )
+        assert "ccache" not in " ".join(words), (
+            f"{source}: an empty launcher is a launcher that was named"
+        )
     assert "src/libperdure.so" in all_targets(tmp_path)
     exported = (tmp_path / "CMakeFiles" / "Export").rglob("perdureTargets.cmake")
-    assert any("add_library(perdure::perdure SHARED IMPORTED)" in file.read_text() for file in exported)
+    assert any(
+        "add_library(perdure::perdure SHARED IMPORTED)" in file.read_text() for file in exported
+    )
 
 
 def test_a_parent_projects_flags_are_left_alone(tmp_path: Path) -> None:
@@ -61,7 +76,8 @@ def test_a_parent_projects_flags_are_left_alone(tmp_path: Path) -> None:
     (parent / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES CXX)\n"
         f'add_subdirectory("{ROOT}" perdure)\nadd_executable(own own.cpp)\n'
-        "target_link_libraries(own PRIVATE perdure::perdure)\nset(CMAKE_EXPORT_COMPILE_COMMANDS ON)\n"
+        "target_link_libraries(own PRIVATE perdure::perdure)\nset(CMAKE_EXPORT_COMPILE_COMMANDS "
+        "ON)\n"
     )
     (parent / "own.cpp").write_text("int main() {}\n")
     done = configure(parent, tmp_path / "build", "PERDURE_CUDA=OFF", "CMAKE_BUILD_TYPE=Release")
@@ -76,14 +92,18 @@ def test_a_build_that_names_no_type_is_a_release_with_both_libraries(tmp_path: P
     assert done.returncode == 0, done.stderr
     words = compile_commands(tmp_path)["store.cpp"]
     assert optimisation(words) == ["-O2"] and "-DNDEBUG" in words
-    assert not [word for word in words if word.startswith("-g")], "packages hold no debug information"
+    assert not [word for word in words if word.startswith("-g")], (
+        "packages hold no debug information"
+    )
     assert "-fvisibility=hidden" in words and "-ffunction-sections" in words
     targets = all_targets(tmp_path)
     assert "src/libperdure.a" in targets and "src/libperdure.so" in targets
 
 
 @pytest.mark.parametrize("build_type", ["", "Debug"])
-def test_a_project_that_fetches_us_keeps_its_own_build_type(tmp_path: Path, build_type: str) -> None:
+def test_a_project_that_fetches_us_keeps_its_own_build_type(
+    tmp_path: Path, build_type: str
+) -> None:
     parent = tmp_path / "parent"
     parent.mkdir()
     (parent / "CMakeLists.txt").write_text(
@@ -125,7 +145,9 @@ def test_every_preset_builds_and_tests() -> None:
 
 def test_no_cmake_file_holds_a_mangled_name() -> None:
     files = [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")]
-    for folder in ("src", "tests", "bench", "peers", "python", "examples"):
+    for folder in ("src", "tests", "bench", "baselines", "python", "examples"):
         files += (ROOT / folder).rglob("CMakeLists.txt")
-    mangled = [str(path.relative_to(ROOT)) for path in files if re.search(r"\b_ZN?\w*\d", path.read_text())]
+    mangled = [
+        str(path.relative_to(ROOT)) for path in files if re.search(r"\b_ZN?\w*\d", path.read_text())
+    ]
     assert not mangled

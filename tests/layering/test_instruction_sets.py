@@ -19,12 +19,15 @@ WIDE = "avx512"
 
 
 def library() -> Path:
-    """The archive named in PERDURE_LIBRARY, or that of `make`; the test is skipped where neither is."""
+    """The archive named in PERDURE_LIBRARY, or that of `make`; the test is skipped where neither
+    is."""
     named = os.environ.get("PERDURE_LIBRARY")
     path = Path(named) if named else ROOT / "build/release/src/libperdure.a"
     if not path.exists():
         assert not named, f"PERDURE_LIBRARY={named}: no such file"
-        pytest.skip(f"{path} is not built: run `make build`, or name a libperdure.a in PERDURE_LIBRARY")
+        pytest.skip(
+            f"{path} is not built: run `make build`, or name a libperdure.a in PERDURE_LIBRARY"
+        )
     return path
 
 
@@ -34,7 +37,9 @@ def symbols() -> dict[str, list[tuple[str, str]]]:
         pytest.skip("nm (package binutils) is not installed")
     command = ["nm", "--defined-only", "--extern-only", "-A", str(library())]
     found = defaultdict(list)
-    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+    for line in subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.splitlines():
         match = re.fullmatch(r".*?\.a:([^:]+):[0-9a-f]+ (\S) (.+)", line)
         assert match, f"nm printed what this test does not understand: {line}"
         found[match[1]].append((match[2], match[3]))
@@ -53,7 +58,10 @@ def test_avx512_object_shares_no_weak_symbol() -> None:
         if letter in WEAK
     }
     leaked = [
-        symbol for name in wide for letter, symbol in objects[name] if letter in WEAK and symbol in elsewhere
+        symbol
+        for name in wide
+        for letter, symbol in objects[name]
+        if letter in WEAK and symbol in elsewhere
     ]
     assert not leaked, f"{len(leaked)} weak symbols of {wide} are elsewhere too: {leaked[:5]}"
 

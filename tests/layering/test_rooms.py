@@ -9,17 +9,24 @@ ROOT = Path(__file__).resolve().parents[2]
 SUFFIXES = {".h", ".hpp", ".cuh", ".cpp", ".cu"}
 
 ROOMS_BELOW = {
-    "base": set(),
-    "exec": {"base"},
-    "pm": {"exec", "base"},
-    "log": {"pm", "exec", "base"},
-    "index": {"pm", "exec", "base"},
-    "store": {"index", "log", "pm", "exec", "base"},
-    "lsm": {"index", "log", "pm", "exec", "base"},
-    "serve": {"store", "lsm", "index", "log", "pm", "exec", "base"},
-    "explore": {"store", "index", "log", "pm", "exec", "base"},
+    "fault": {"base"},  # part of test builds alone, which base/hooks.hpp brings in
+    "base": {"fault"},
+    "exec": {"fault", "base"},
+    "pm": {"exec", "fault", "base"},
+    "wal": {"pm", "exec", "fault", "base"},
+    "gpm": {"wal", "pm", "exec", "fault", "base"},
+    "index": {"pm", "exec", "fault", "base"},
+    "batch": {"pm", "exec", "fault", "base"},
+    "store": {"batch", "index", "wal", "pm", "exec", "fault", "base"},
+    "lsm": {"batch", "index", "wal", "pm", "exec", "fault", "base"},
+    "serve": {"store", "lsm", "batch", "index", "wal", "pm", "exec", "fault", "base"},
+    "explore": {"store", "batch", "gpm", "index", "wal", "pm", "exec", "fault", "base"},
 }
-USERS = ["python", "bench", "examples"]  # they see include/, their own headers and, for comparison, peers/
+USERS = [
+    "python",
+    "bench",
+    "examples",
+]  # they see include/, their own headers and, for comparison, baselines/
 ABOVE_MOST = "perdure/store.h"  # the one public header that names files, processes and users
 KERNEL_HEADERS = {
     "device.cuh",
@@ -29,9 +36,19 @@ KERNEL_HEADERS = {
     "libgpm.cuh",
     "bandwidth_analysis.cuh",
 }  # public ones that bring the engine's own, for users' kernels
-PEER_FACES = {"peer.hpp", "cpu_peer.hpp", "adapter.h"}  # all that the benchmark sees of a peer
+BASELINE_FACES = {
+    "baseline.hpp",
+    "cpu_baseline.hpp",
+    "adapter.h",
+}  # all that the benchmark sees of a baseline
 # Dash itself, behind the face of the tables that it is measured beside, one operation at a time.
-SUBJECTS_AMONG_PEERS = {"dash_table.hpp", "dash_eh.cpp", "dash_lh.cpp", "dash_parts.cpp", "segment_fill.cpp"}
+SUBJECTS_AMONG_BASELINES = {
+    "dash_table.hpp",
+    "dash_eh.cpp",
+    "dash_lh.cpp",
+    "dash_parts.cpp",
+    "segment_fill.cpp",
+}
 MAY_NAME_STORE = {"store", "serve", "explore"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
@@ -51,7 +68,9 @@ def sources(folder: Path) -> list[Path]:
 def includes(path: Path) -> list[tuple[int, bool, str]]:
     """(line, quoted, name) of each #include."""
     text = path.read_text(encoding="utf-8")
-    return [(text.count("\n", 0, m.start(2)) + 1, m[1] == '"', m[2]) for m in INCLUDE.finditer(text)]
+    return [
+        (text.count("\n", 0, m.start(2)) + 1, m[1] == '"', m[2]) for m in INCLUDE.finditer(text)
+    ]
 
 
 def without_comments(text: str) -> str:
@@ -86,9 +105,13 @@ def test_room_includes_downwards_only(room: str) -> None:
                 if name == ABOVE_MOST and room not in MAY_NAME_STORE:
                     faults.append(f"{where(path, line)}: {room} includes {name}, which is above it")
             elif quoted and "/" not in name:
-                faults.append(f'{where(path, line)}: write "{room}/...{name}", so that the arrow shows')
+                faults.append(
+                    f'{where(path, line)}: write "{room}/...{name}", so that the arrow shows'
+                )
             elif (quoted or target in ROOMS_BELOW) and target not in allowed:
-                faults.append(f"{where(path, line)}: {room} includes {name}; it may know {sorted(allowed)}")
+                faults.append(
+                    f"{where(path, line)}: {room} includes {name}; it may know {sorted(allowed)}"
+                )
     report(faults)
 
 
@@ -114,14 +137,14 @@ def test_the_kernel_headers_are_installed_with_all_they_include() -> None:
             if quoted and not name.startswith("perdure/") and name not in wanted:
                 wanted.add(name)
                 left.append(ROOT / "src" / name)
-    wanted.discard("exec/sim_observer.hpp")  # the explorer's build alone
+    wanted = {name for name in wanted if not name.startswith("fault/")}  # test builds alone
     assert wanted == {name for name in installed if Path(name).name not in KERNEL_HEADERS}
 
 
 @pytest.mark.parametrize("user", USERS)
 def test_users_see_include_only(user: str) -> None:
     folder = ROOT / user
-    own = [folder, *(path for path in (ROOT / "peers").glob("*") if path.is_dir())]
+    own = [folder, *(path for path in (ROOT / "baselines").glob("*") if path.is_dir())]
     faults = [
         f"{where(path, line)}: {user} includes {name}, which is not public"
         for path in sources(folder)
@@ -139,11 +162,11 @@ def test_users_see_include_only(user: str) -> None:
     report(faults)
 
 
-def test_bench_sees_the_peers_faces_only() -> None:
-    inside = {path.name for path in sources(ROOT / "peers")} - PEER_FACES
+def test_bench_sees_the_baselines_faces_only() -> None:
+    inside = {path.name for path in sources(ROOT / "baselines")} - BASELINE_FACES
     report(
         [
-            f"{where(path, line)}: bench includes {name}, which is a peer's own affair"
+            f"{where(path, line)}: bench includes {name}, which is a baseline's own affair"
             for path in sources(ROOT / "bench")
             for line, quoted, name in includes(path)
             if quoted and name in inside and not (path.parent / name).exists()
@@ -151,35 +174,35 @@ def test_bench_sees_the_peers_faces_only() -> None:
     )
 
 
-def test_the_engine_knows_no_peer() -> None:
-    of_peers = {path.name for path in sources(ROOT / "peers")}
+def test_the_engine_knows_no_baseline() -> None:
+    of_baselines = {path.name for path in sources(ROOT / "baselines")}
     report(
         [
-            f"{where(path, line)}: includes {name}; peers stand beside the engine"
+            f"{where(path, line)}: includes {name}; baselines stand beside the engine"
             for folder in ("src", "include", "python")
             for path in sources(ROOT / folder)
             for line, quoted, name in includes(path)
-            if quoted and name in of_peers and not (path.parent / name).exists()
+            if quoted and name in of_baselines and not (path.parent / name).exists()
         ]
     )
 
 
-def test_peers_stop_at_pm() -> None:
+def test_baselines_stop_at_pm() -> None:
     allowed = {"pm", *ROOMS_BELOW["pm"]}
     faults = [
-        f"{where(path, line)}: a peer includes {name}; it may know pm and below"
-        for path in sources(ROOT / "peers")
+        f"{where(path, line)}: a baseline includes {name}; it may know pm and below"
+        for path in sources(ROOT / "baselines")
         for line, _, name in includes(path)
         if name.split("/")[0] in ROOMS_BELOW.keys() - allowed
-        and not (path.name in SUBJECTS_AMONG_PEERS and name.startswith("index/dash/"))
+        and not (path.name in SUBJECTS_AMONG_BASELINES and name.startswith("index/dash/"))
     ]
     report(faults)
 
 
 def test_only_exec_knows_cuda() -> None:
     faults = []
-    for path in [*sources(ROOT / "src"), *sources(ROOT / "include"), *sources(ROOT / "peers")]:
-        if path.is_relative_to(ROOT / "src" / "exec"):
+    for path in [*sources(ROOT / "src"), *sources(ROOT / "include"), *sources(ROOT / "baselines")]:
+        if path.is_relative_to(ROOT / "src" / "exec") or path == ROOT / "src/fault/traps.hpp":
             continue
         faults += [
             f"{where(path, line)}: includes {name}; only exec/ knows CUDA"

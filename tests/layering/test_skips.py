@@ -1,4 +1,5 @@
-"""scripts/skips.py and scripts/test.py: a skip that no entry of tests/skips.toml allows fails its suite."""
+"""scripts/skips.py and scripts/test.py: a skip that no entry of tests/skips.toml allows fails its
+suite."""
 
 import importlib.util
 import re
@@ -13,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def script(name: str) -> ModuleType:
     """A module of scripts/, under a name that is no standard module's."""
-    spec = importlib.util.spec_from_file_location(f"scripts_{name}", ROOT / "scripts" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        f"scripts_{name}", ROOT / "scripts" / f"{name}.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -31,7 +34,9 @@ PASSED = CTEST.format(name="Store.Works", status="run", inside="")
 def skipped(name: str, said: str) -> str:
     """As ctest reports a GoogleTest that skips."""
     printed = f"/src/tests/a_test.cpp:12: Skipped\n{said}\n\n[  SKIPPED ] {name} (0 ms)\n"
-    inside = f'<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>{printed}</system-out>'
+    inside = (
+        f'<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>{printed}</system-out>'
+    )
     return CTEST.format(name=name, status="notrun", inside=inside)
 
 
@@ -64,20 +69,27 @@ def test_one_whose_condition_does_not_hold_fails_the_suite(tmp_path: Path) -> No
 
 
 def test_a_program_that_was_not_built_fails_the_suite(tmp_path: Path) -> None:
-    gone = CTEST.format(name="perdure_gone_NOT_BUILT", status="notrun", inside='<skipped message=""/>')
+    gone = CTEST.format(
+        name="perdure_gone_NOT_BUILT", status="notrun", inside='<skipped message=""/>'
+    )
     assert read(tmp_path, gone).failed == 1
 
 
 def test_a_skip_inside_a_ctest_of_many_is_seen(tmp_path: Path) -> None:
     printed = (
-        "<system-out>/a.cpp:3: Skipped\nno reason\n\n[  SKIPPED ] A.B\n[  PASSED  ] 7 tests.\n</system-out>"
+        "<system-out>/a.cpp:3: Skipped\nno reason\n\n[  SKIPPED ] A.B\n"
+        "[  PASSED  ] 7 tests.\n</system-out>"
     )
-    assert read(tmp_path, CTEST.format(name="conformance.cpu", status="run", inside=printed)).failed == 1
+    assert (
+        read(tmp_path, CTEST.format(name="conformance.cpu", status="run", inside=printed)).failed
+        == 1
+    )
 
 
 def test_pytests_are_compared_too(tmp_path: Path) -> None:
     case = (
-        '<testcase classname="python.tests.test_arrays" name="test_torch"><skipped message="{}"/></testcase>'
+        '<testcase classname="python.tests.test_arrays" name="test_torch">'
+        '<skipped message="{}"/></testcase>'
     )
     assert read(tmp_path, case.format("not installed: torch"), suite="python").failed == 0
     assert read(tmp_path, case.format("not installed: torch"), suite="frameworks").failed == 1

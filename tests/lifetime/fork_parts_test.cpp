@@ -1,7 +1,8 @@
-// What a fork does to the parts by themselves: worker pools, buffers that a disk transfers, descriptors and their
-// locks, libGPM's calls. A child leaves, or uses what it has a copy of, and neither it nor its parent hangs, crashes,
-// or touches what is not its own. The open() here first opens, and then asks a hook of the calling thread: what comes
-// between the opening of a file and whatever the library does next happens just there.
+// What a fork does to the parts by themselves: worker pools, buffers that a disk transfers,
+// descriptors and their locks, libGPM's calls. A child leaves, or uses what it has a copy of, and
+// neither it nor its parent hangs, crashes, or touches what is not its own. The open() here first
+// opens, and then asks a hook of the calling thread: what comes between the opening of a file and
+// whatever the library does next happens just there.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -19,18 +20,19 @@
 #include <thread>
 
 #include "base/process.hpp"
-#include "exec/sanitizer.hpp"
+#include "base/sanitizer.hpp"
 #include "exec/workers.hpp"
 #include "lifetime/lifetime_store.hpp"
-#include "log/block_file.hpp"
 #include "perdure/gpm.h"
-#include "store/device_session.hpp"
+#include "store/gphash/device_session.hpp"
+#include "wal/disk/block_file.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 namespace {
 ::pid_t const parent = ::getpid();
 }
-/// Asked at each exit. A child lacks its parent's other threads; what they alone had reached is no leak there.
+/// Asked at each exit. A child lacks its parent's other threads; what they alone had reached is no
+/// leak there.
 extern "C" int __lsan_is_turned_off() { return ::getpid() != parent ? 1 : 0; }
 #endif
 
@@ -84,7 +86,8 @@ TEST(ForkedWorkers, AChildOfABusyPoolDoesToo) {
   std::thread busy([&] {
     while (!stop) each_index_once(100);
   });
-  for (int round = 0; round < 20; ++round) EXPECT_EQ(in_child([] { return each_index_once(100) ? 0 : 1; }), 0);
+  for (int round = 0; round < 20; ++round)
+    EXPECT_EQ(in_child([] { return each_index_once(100) ? 0 : 1; }), 0);
   stop = true;
   busy.join();
   EXPECT_TRUE(each_index_once(1000));
@@ -100,7 +103,7 @@ bool is_there(std::byte* at) {
 }
 
 TEST(ForkedBuffers, AChildHasNoneAndUnmapsNothingOfItsOwn) {
-  auto buffer = log::AlignedBuffer::make(1 << 16);
+  auto buffer = wal::AlignedBuffer::make(1 << 16);
   ASSERT_TRUE(buffer.ok());
   std::memset(buffer->data(), 7, buffer->size());
   ASSERT_TRUE(is_there(buffer->data()));
@@ -111,7 +114,7 @@ TEST(ForkedBuffers, AChildHasNoneAndUnmapsNothingOfItsOwn) {
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
               if (mine != at) return 2;
               {
-                log::AlignedBuffer const gone = std::move(*buffer);
+                wal::AlignedBuffer const gone = std::move(*buffer);
               }
               return is_there(at) ? 0 : 3;
             }),
@@ -191,7 +194,8 @@ TEST(ForkedDescriptors, AFileThatIsSlowToOpenHoldsUpNobody) {
   ScratchDir const scratch;
   std::string const slow = scratch.file("slow");
   ASSERT_EQ(::mkfifo(slow.c_str(), 0600), 0);
-  auto opening = std::async(std::launch::async, [&] { return open_held(slow.c_str(), O_RDONLY | O_CLOEXEC); });
+  auto opening =
+      std::async(std::launch::async, [&] { return open_held(slow.c_str(), O_RDONLY | O_CLOEXEC); });
   ASSERT_EQ(opening.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   auto others = std::async(std::launch::async, [&] {
     int const fd = open_held(scratch.file("other").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -200,8 +204,8 @@ TEST(ForkedDescriptors, AFileThatIsSlowToOpenHoldsUpNobody) {
   });
   bool const held_up = others.wait_for(seconds(10)) == std::future_status::timeout;
   EXPECT_FALSE(held_up);
-  int const writer =
-      ::open(slow.c_str(), O_RDWR | O_CLOEXEC);  // for reading too, so that a second opening ends at once
+  int const writer = ::open(
+      slow.c_str(), O_RDWR | O_CLOEXEC);  // for reading too, so that a second opening ends at once
   EXPECT_TRUE(others.get());
   int const fd = opening.get();
   EXPECT_GE(fd, 0);
@@ -210,7 +214,8 @@ TEST(ForkedDescriptors, AFileThatIsSlowToOpenHoldsUpNobody) {
   ::close(writer);
 }
 
-/// Between the opening of a file and its lock a child is forked, which stays: it does not share the lock.
+/// Between the opening of a file and its lock a child is forked, which stays: it does not share the
+/// lock.
 TEST(ForkedDescriptors, AForkBetweenOpeningAndLockingSharesNoLock) {
   ScratchDir const scratch;
   for (int const flags : {O_RDWR, O_RDWR | O_CREAT, O_RDWR | O_CREAT | O_EXCL}) {
@@ -266,10 +271,12 @@ class ForkedGpm : public testing::Test {
   void SetUp() override {
     file_ = gpm_map(path("a").c_str(), 1 << 16, true);
     if (file_ == nullptr && no_gpu()) GTEST_SKIP() << "a build for CUDA: " << gpm_error();
-    words_ = static_cast<std::uint64_t*>(gpm_map(path("words").c_str(), kWordBytes, true));  // which a GPU reaches
+    words_ = static_cast<std::uint64_t*>(
+        gpm_map(path("words").c_str(), kWordBytes, true));  // which a GPU reaches
     log_ = gpmlog_create_hcl(path("log").c_str(), 1 << 16, 4, 64);
     checkpoint_ = gpmcp_create(path("cp").c_str(), 4096, 1, 1);
-    ASSERT_TRUE(file_ != nullptr && words_ != nullptr && log_ != nullptr && checkpoint_ != nullptr) << gpm_error();
+    ASSERT_TRUE(file_ != nullptr && words_ != nullptr && log_ != nullptr && checkpoint_ != nullptr)
+        << gpm_error();
     words_[0] = 1;
     ASSERT_EQ(gpmcp_register(checkpoint_, words_, kWordBytes, 0), GPM_OK) << gpm_error();
   }
@@ -281,7 +288,9 @@ class ForkedGpm : public testing::Test {
     EXPECT_EQ(gpmcp_close(checkpoint_), GPM_OK);
   }
   [[nodiscard]] std::string path(char const* name) const { return scratch_.file(name); }
-  static bool said_process() { return std::string(gpm_error()).find("process") != std::string::npos; }
+  static bool said_process() {
+    return std::string(gpm_error()).find("process") != std::string::npos;
+  }
 
   /// 0, or the number of the first call that is not refused as it should be.
   int call_everything() {
@@ -337,10 +346,12 @@ TEST_F(ForkedGpm, AChildIsRefusedByEveryCallAndMapsFilesOfItsOwn) {
   EXPECT_EQ(in_child([&] { return call_everything(); }), 0);
   EXPECT_EQ(in_child([&] {
               if (is_there(static_cast<std::byte*>(file_))) return 1;
-              if (gpm_map(path("a").c_str(), 1 << 16, false) != nullptr) return 2;  // open in the parent
+              if (gpm_map(path("a").c_str(), 1 << 16, false) != nullptr)
+                return 2;  // open in the parent
               void* const mine = gpm_map(path("mine").c_str(), 1 << 16, true);
               // Where the parent has used a GPU, its children cannot, and are told so.
-              if (mine == nullptr) return std::string(gpm_error()).find("GPU") != std::string::npos ? 0 : 3;
+              if (mine == nullptr)
+                return std::string(gpm_error()).find("GPU") != std::string::npos ? 0 : 3;
               std::memset(mine, 1, 1 << 16);
               return call_everything();  // and leaves with it open
             }),
@@ -357,15 +368,16 @@ TEST_F(ForkedGpm, AChildIsRefusedWhateverTheParentsThreadsAreDoing) {
       static_cast<void>(gpm_unmap(path("other").c_str(), other, 1 << 16));
     }
   });
-  for (int round = 0; round < 20; ++round) EXPECT_EQ(in_child([&] { return call_everything(); }), 0);
+  for (int round = 0; round < 20; ++round)
+    EXPECT_EQ(in_child([&] { return call_everything(); }), 0);
   stop = true;
   busy.join();
   check_parent();
 }
 
-/// Nobody here uses a GPU before the fork, for then the child could not. Of an owner that used one, the driver keeps
-/// what it had pinned, and so the locks, until every process has gone that was forked with its descriptors: kernels of
-/// the owner may run as long.
+/// Nobody here uses a GPU before the fork, for then the child could not. Of an owner that used one,
+/// the driver keeps what it had pinned, and so the locks, until every process has gone that was
+/// forked with its descriptors: kernels of the owner may run as long.
 class OrphansOfGpm : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Made, OrphansOfGpm, testing::Bool(),
                          [](auto const& clones) { return clones.param ? "ByClone" : "ByFork"; });
@@ -382,7 +394,9 @@ TEST_P(OrphansOfGpm, KeepNoLock) {
     if (gpmlog_create_hcl(path("log2").c_str(), 1 << 16, 4, 64) == nullptr) return 2;
     if (gpmcp_create(path("cp2").c_str(), 4096, 1, 1) == nullptr) return 3;
     auto const orphan =
-        clones ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)) : ::fork();
+        clones
+            ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr))
+            : ::fork();
     if (orphan == 0) {
       ::alarm(60);
       if (clones) static_cast<void>(gpm_mapped_bytes(nullptr));  // its first question
@@ -403,11 +417,12 @@ TEST_P(OrphansOfGpm, KeepNoLock) {
   ::kill(owner, SIGKILL);
   EXPECT_EQ(wait_for(owner), 1000 + SIGKILL);
   auto const machines = devices();
-  bool const driver_keeps = std::any_of(machines.begin(), machines.end(), [](DeviceInfo const& one) {
-    return one.device == Device::cuda && one.available;
-  });
+  bool const driver_keeps = std::any_of(
+      machines.begin(), machines.end(),
+      [](DeviceInfo const& one) { return one.device == Device::cuda && one.available; });
   if (driver_keeps) {
-    EXPECT_EQ(gpm_map(path("b").c_str(), 1 << 16, false), nullptr) << "beside kernels that may still run";
+    EXPECT_EQ(gpm_map(path("b").c_str(), 1 << 16, false), nullptr)
+        << "beside kernels that may still run";
     ::kill(orphan, SIGKILL);
   }
   auto const until = std::chrono::steady_clock::now() + seconds(5);

@@ -1,6 +1,7 @@
-// Processes that fork while a store is open. The child has a copy of the store, of its threads nothing, and shares its
-// files: whatever it does with the copy, leaving included, neither the parent nor the pool notices. Children leave by
-// exit(), with the store in static memory, so that every destructor and handler runs.
+// Processes that fork while a store is open. The child has a copy of the store, of its threads
+// nothing, and shares its files: whatever it does with the copy, leaving included, neither the
+// parent nor the pool notices. Children leave by exit(), with the store in static memory, so that
+// every destructor and handler runs.
 #include <sys/syscall.h>
 
 #include <atomic>
@@ -9,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "exec/sanitizer.hpp"
+#include "base/sanitizer.hpp"
 #include "lifetime/lifetime_store.hpp"
 
 namespace perdure::test {
@@ -24,7 +25,8 @@ int call_everything(Store& s) {
   int failed = 0;
   auto const refused = [&](Status const& status) {
     ++number;
-    bool const right = status.code() == Code::closed && status.message().find("process") != std::string::npos;
+    bool const right =
+        status.code() == Code::closed && status.message().find("process") != std::string::npos;
     if (!right && failed == 0) failed = number;
   };
   Words values;
@@ -67,12 +69,14 @@ class Fork : public testing::TestWithParam<Kind> {
     store.reset();
   }
 
-  /// A child lets go of its parent's locks as it begins to run, which may be a moment after its parent is gone.
+  /// A child lets go of its parent's locks as it begins to run, which may be a moment after its
+  /// parent is gone.
   [[nodiscard]] Result<Store> open_soon() const {
     auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (;;) {
       auto opened = home_.open();
-      if (opened.status().code() != Code::busy || std::chrono::steady_clock::now() > until) return opened;
+      if (opened.status().code() != Code::busy || std::chrono::steady_clock::now() > until)
+        return opened;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -135,7 +139,8 @@ TEST_P(Fork, AChildIsRefusedWhateverTheParentsThreadsAreDoing) {
     Words values;
     while (!stop) static_cast<void>(get(*store, 0, 500, values));
   });
-  for (int round = 0; round < 12; ++round) EXPECT_EQ(in_child([] { return call_everything(*store); }), 0);
+  for (int round = 0; round < 12; ++round)
+    EXPECT_EQ(in_child([] { return call_everything(*store); }), 0);
   stop = true;
   writer.join();
   reader.join();
@@ -183,13 +188,15 @@ TEST_P(Fork, AnOrphanDoesNotKeepTheLock) {
 
 // Without fork()'s handlers: by the system call.
 TEST_P(Fork, AChildOfClone) {
-  auto const child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  auto const child =
+      static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (child == 0) {
     ::alarm(30);
     ::_exit(call_everything(*store));
   }
   EXPECT_EQ(wait_for(child), 0);
-  auto const stays = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  auto const stays =
+      static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (stays == 0) {
     ::alarm(60);
     for (;;) ::pause();
@@ -230,7 +237,8 @@ TEST_P(Fork, AChildOpensPoolsOfItsOwn) {
 }
 
 TEST_P(Fork, ATransactionStaysTheParents) {
-  if (GetParam().index != Index::gphash || GetParam().layout != Layout::word) GTEST_SKIP() << "no transactions";
+  if (GetParam().index != Index::gphash || GetParam().layout != Layout::word)
+    GTEST_SKIP() << "no transactions";
   for (bool const commits : {true, false}) {
     auto begun = store->begin({1000});
     ASSERT_TRUE(begun.ok()) << begun.status().message();

@@ -1,4 +1,5 @@
-// Small stores of every kind for the tests of lifetimes, and children that say by their exit status what went wrong.
+// Small stores of every kind for the tests of lifetimes, and children that say by their exit status
+// what went wrong.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,17 +51,20 @@ inline Status put(Store& store, std::uint64_t first, std::uint64_t n, std::uint6
   return store.put(column(keys), column(values), {}, how);
 }
 /// Their values; 0 where there is none.
-inline Status get(Store& store, std::uint64_t first, std::uint64_t n, Words& values, CallOptions const& how = {}) {
+inline Status get(Store& store, std::uint64_t first, std::uint64_t n, Words& values,
+                  CallOptions const& how = {}) {
   Words const keys = words(first, n);
   values.assign(n, 0);
   std::vector<KeyStatus> statuses(n);
-  return store.get(column(keys), {reinterpret_cast<std::byte*>(values.data()), 8, n, Place::host}, statuses, how);
+  return store.get(column(keys), {reinterpret_cast<std::byte*>(values.data()), 8, n, Place::host},
+                   statuses, how);
 }
 
 /// Where a pool lies, and its log.
 class PoolHome {
  public:
-  explicit PoolHome(Kind const& kind) : log_dir(std::string("lifetime-").append(kind.name).c_str()), kind_(kind) {}
+  explicit PoolHome(Kind const& kind)
+      : log_dir(std::string("lifetime-").append(kind.name).c_str()), kind_(kind) {}
   [[nodiscard]] std::string path() const { return scratch.file("pool"); }
   [[nodiscard]] Result<Store> create(std::string const& path) const {
     CreateOptions o;

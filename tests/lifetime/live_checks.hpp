@@ -1,5 +1,6 @@
-// What a live look goes by, on a pool that another store of this process has open: run by live_test.cpp, and with
-// faults planted by tests/log/disk_mutants_test.cpp. Nothing: nothing is wrong.
+// What a live look goes by, on a pool that another store of this process has open: run by
+// live_test.cpp, and with faults planted by tests/log/disk_mutants_test.cpp. Nothing: nothing is
+// wrong.
 #pragma once
 
 #include <fcntl.h>
@@ -9,7 +10,7 @@
 #include <string>
 
 #include "lifetime/lifetime_store.hpp"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 #include "support/calls_stores.hpp"
 
 namespace perdure::test {
@@ -44,8 +45,10 @@ inline std::optional<std::string> a_transaction_is_one_change() {
       how.transaction = &*transaction;
       if (Status s = put(*store, 0, 50, commits ? 100 : 200, how); !s.ok()) return s.message();
       Status const look = Store::open(home.path(), looking()).status();
-      if (look.code() != Code::busy) return "a look in the midst of a transaction: " + look.message();
-      if (Status s = commits ? transaction->commit() : transaction->abort(); !s.ok()) return s.message();
+      if (look.code() != Code::busy)
+        return "a look in the midst of a transaction: " + look.message();
+      if (Status s = commits ? transaction->commit() : transaction->abort(); !s.ok())
+        return s.message();
     }
     auto look = Store::open(home.path(), looking());
     if (!look) return look.status().message();

@@ -1,5 +1,6 @@
-// Looks at pools that somebody else has open for writing: each is of one moment, none disturbs or changes anything, and
-// where there can be none, it says so. One test waits as long as a look does for a moment, two seconds.
+// Looks at pools that somebody else has open for writing: each is of one moment, none disturbs or
+// changes anything, and where there can be none, it says so. One test waits as long as a look does
+// for a moment, two seconds.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -31,24 +32,29 @@ TEST(LiveLook, GoesByAWordThatMovesOn) {
 
 class LiveLooks : public testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, LiveLooks,
-                         testing::Values(Kind{"word"}, Kind{"in_place", Index::gphash, Layout::in_place}),
+                         testing::Values(Kind{"word"},
+                                         Kind{"in_place", Index::gphash, Layout::in_place}),
                          [](auto const& one) { return std::string(one.param.name); });
 
-/// Another process writes: all keys of a batch have its number, and there are more keys with each, so that the table
-/// grows. A look finds one number, not older than the last that was acknowledged before it.
+/// Another process writes: all keys of a batch have its number, and there are more keys with each,
+/// so that the table grows. A look finds one number, not older than the last that was acknowledged
+/// before it.
 TEST_P(LiveLooks, AreOfOneMomentWhileAnotherProcessWrites) {
   constexpr std::uint64_t kKeys = 64;
   struct Shared {
     std::atomic<std::uint64_t> acknowledged{0};
     std::atomic<bool> stop{false};
   };
-  auto* const shared = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared;
+  auto* const shared =
+      new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared;
   PoolHome const home(GetParam());
   pid_t const owner = start_child([&] {
     auto store = home.create();
     Words const keys = words(1u << 20, kKeys);
     for (std::uint64_t round = 1; store && !shared->stop; ++round) {
-      if (!store->put(column(keys), column(Words(kKeys, round))).ok() || !put(*store, 40 * round, 40).ok()) return 1;
+      if (!store->put(column(keys), column(Words(kKeys, round))).ok() ||
+          !put(*store, 40 * round, 40).ok())
+        return 1;
       shared->acknowledged = round;
       if (round % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(15));
     }
@@ -62,14 +68,18 @@ TEST_P(LiveLooks, AreOfOneMomentWhileAnotherProcessWrites) {
     Words const keys = words(1u << 20, kKeys);
     Words values(kKeys);
     std::vector<KeyStatus> statuses(kKeys);
-    ASSERT_TRUE(
-        store->get(column(keys), {reinterpret_cast<std::byte*>(values.data()), 8, kKeys, Place::host}, statuses).ok());
+    ASSERT_TRUE(store
+                    ->get(column(keys),
+                          {reinterpret_cast<std::byte*>(values.data()), 8, kKeys, Place::host},
+                          statuses)
+                    .ok());
     EXPECT_EQ(std::count(values.begin(), values.end(), values[0]), std::ssize(values));
     EXPECT_GE(values[0], before);
     auto verified = store->verify();
     ASSERT_TRUE(verified.ok()) << verified.status().message();
     EXPECT_EQ(verified->fault_count, 0u) << verified->faults[0];
-    EXPECT_GE(store->stats().records, kKeys + 40 * (values[0] - 1));  // between the two batches of a number
+    EXPECT_GE(store->stats().records,
+              kKeys + 40 * (values[0] - 1));  // between the two batches of a number
     EXPECT_LE(store->stats().records, kKeys + 40 * values[0]);
     EXPECT_TRUE(store->recovery().clean);
     ASSERT_FALSE(HasFailure());

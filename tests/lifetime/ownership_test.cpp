@@ -1,5 +1,5 @@
-// Whose a transaction is: whoever names it, on whichever thread; threads that end, and threads that get the id of one
-// that has ended, change nothing.
+// Whose a transaction is: whoever names it, on whichever thread; threads that end, and threads that
+// get the id of one that has ended, change nothing.
 #include <chrono>
 #include <future>
 #include <optional>

@@ -1,5 +1,6 @@
-// Durability power, and a disk that takes no more: what was refused is not shown, for a reopening does not have it; and
-// what a reopening has was not refused. The disk is a limit on the size of files, above or below which a write fails.
+// Durability power, and a disk that takes no more: what was refused is not shown, for a reopening
+// does not have it; and what a reopening has was not refused. The disk is a limit on the size of
+// files, above or below which a write fails.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -29,7 +30,8 @@ TEST_F(Refused, WhatIsNotDurableIsNotRead) {
               if (first.code() != Code::no_space) return 2;
               Status const read = get(*store, 0, 60, values);
               if (read.ok()) return values == words(0, 50) ? 3 : 4;  // 4: what was refused is seen
-              if (read.code() != Code::no_space || read.message().find("log ") == std::string::npos) return 5;
+              if (read.code() != Code::no_space || read.message().find("log ") == std::string::npos)
+                return 5;
               Words const keys = words(0, 10);
               std::vector<KeyStatus> statuses(10);
               if (store->get_variable(column(keys), statuses).ok()) return 6;
@@ -71,9 +73,11 @@ TEST_F(Refused, ATransactionThatIsNotDurableIsNotRead) {
   EXPECT_EQ(values, words(0, 50));
 }
 
-// The log takes the batch, the image that is then due finds no room: the batch is durable, so it is not refused.
+// The log takes the batch, the image that is then due finds no room: the batch is durable, so it is
+// not refused.
 TEST_F(Refused, ABatchWhoseCheckpointFailsIsAcknowledged) {
-  home_.expected_records = 200'000;  // so that the pool, which is not to grow, and its images are larger than the log
+  // so that the pool, which is not to grow, and its images are larger than the log
+  home_.expected_records = 200'000;
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   EXPECT_EQ(in_child([&] {
@@ -90,14 +94,16 @@ TEST_F(Refused, ABatchWhoseCheckpointFailsIsAcknowledged) {
               if (last.code() != Code::closed) return 2;  // refused beforehand, not in its midst
               Words values;
               if (!get(*store, 0, 500, values).ok() || values != words(acknowledged, 500)) return 3;
-              if (store->close().code() != Code::no_space) return 4;  // says what the batch before did not
+              if (store->close().code() != Code::no_space)
+                return 4;  // says what the batch before did not
               static_cast<void>(!::write(pipe[1], &acknowledged, sizeof acknowledged));
               ::_exit(0);
             }),
             0);
   ::close(pipe[1]);
   std::uint64_t acknowledged = 0;
-  ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged), static_cast<ssize_t>(sizeof acknowledged));
+  ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged),
+            static_cast<ssize_t>(sizeof acknowledged));
   ::close(pipe[0]);
   auto again = home_.open();
   ASSERT_TRUE(again.ok()) << again.status().message();

@@ -1,11 +1,12 @@
-// Batches that somebody may stop: what is done is a prefix in whole pieces, and nobody sees less or more of it. The
-// thread that stops them is the test's own, so where they stop is chance, and what is asked for holds wherever that is.
+// Batches that somebody may stop: what is done is a prefix in whole pieces, and nobody sees less or
+// more of it. The thread that stops them is the test's own, so where they stop is chance, and what
+// is asked for holds wherever that is.
 #include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
 
-#include "exec/sanitizer.hpp"
+#include "base/sanitizer.hpp"
 #include "lifetime/lifetime_store.hpp"
 
 namespace perdure::test {
@@ -33,8 +34,8 @@ class Stopped : public testing::TestWithParam<Kind> {
     return how;
   }
   [[nodiscard]] std::uint64_t tried() const {
-    return static_cast<std::uint64_t>(std::find(statuses_.begin(), statuses_.end(), KeyStatus::not_tried) -
-                                      statuses_.begin());
+    return static_cast<std::uint64_t>(
+        std::find(statuses_.begin(), statuses_.end(), KeyStatus::not_tried) - statuses_.begin());
   }
 
   PoolHome home_{GetParam()};
@@ -88,7 +89,8 @@ TEST_P(Stopped, WhatHasBeenDoneIsAPrefixOfWholePieces) {
 }
 
 TEST_P(Stopped, NobodySeesPartOfABatchInPieces) {
-  if (GetParam().index != Index::gphash) return;  // whose batches others see parts of, as documented
+  if (GetParam().index != Index::gphash)
+    return;  // whose batches others see parts of, as documented
   ASSERT_TRUE(put_all().ok());
   std::atomic<bool> over{false};
   std::set<Words> seen;
@@ -111,7 +113,8 @@ TEST_P(Stopped, NobodySeesPartOfABatchInPieces) {
 }
 
 TEST_P(Stopped, AnAtomicBatchRunsToItsEnd) {
-  if (GetParam().index != Index::gphash || GetParam().layout != Layout::word) return;  // that have none
+  if (GetParam().index != Index::gphash || GetParam().layout != Layout::word)
+    return;  // that have none
   stop_ = true;
   Words const keys = words(0, kMany);
   statuses_.assign(kMany, KeyStatus::ok);

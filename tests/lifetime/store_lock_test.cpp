@@ -1,4 +1,5 @@
-// The store's lock by itself: who is alone is alone, nobody starves, and any thread lets go of what another took.
+// The store's lock by itself: who is alone is alone, nobody starves, and any thread lets go of what
+// another took.
 #include "store/store_lock.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Batches as the log keeps them: every shape comes back, and no damage is believed.
-#include "log/batch_record.hpp"
+#include "wal/batch_record.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "support/store_driver.hpp"
 
-namespace perdure::log {
+namespace perdure::wal {
 namespace {
 
 using test::Bytes;
@@ -24,8 +24,10 @@ std::vector<std::byte> joined(EncodedBatch const& batch) {
 std::vector<Bytes> elements(Column const& c) {
   std::vector<Bytes> all;
   for (std::size_t i = 0; i < c.count; ++i) {
-    std::size_t const from = c.offsets == nullptr ? i * c.width : static_cast<std::size_t>(c.offsets[i]);
-    std::size_t const to = c.offsets == nullptr ? from + c.width : static_cast<std::size_t>(c.offsets[i + 1]);
+    std::size_t const from =
+        c.offsets == nullptr ? i * c.width : static_cast<std::size_t>(c.offsets[i]);
+    std::size_t const to =
+        c.offsets == nullptr ? from + c.width : static_cast<std::size_t>(c.offsets[i + 1]);
     all.emplace_back(reinterpret_cast<char const*>(c.data) + from, to - from);
   }
   return all;
@@ -46,8 +48,8 @@ RC_GTEST_PROP(BatchRecord, EveryShapeComesBackAndNoCutIsBelieved, ()) {
   auto const value_width = *rc::gen::element<std::uint32_t>(0, 3, 128);
   bool const mixed = *rc::gen::arbitrary<bool>(), has_values = *rc::gen::arbitrary<bool>();
   auto const keys = arbitrary_items(n, key_width), values = arbitrary_items(n, value_width);
-  auto const kinds =
-      *rc::gen::container<std::vector<OpKind>>(n, rc::gen::element(OpKind::put, OpKind::erase, OpKind::update));
+  auto const kinds = *rc::gen::container<std::vector<OpKind>>(
+      n, rc::gen::element(OpKind::put, OpKind::erase, OpKind::update));
   Packed const packed_keys(keys, key_width), packed_values(values, value_width);
   BatchOps ops{OpKind::update, {}, Rmw::max, Element::f64, packed_keys.column(), {}};
   if (mixed) ops.kinds = kinds;
@@ -60,7 +62,8 @@ RC_GTEST_PROP(BatchRecord, EveryShapeComesBackAndNoCutIsBelieved, ()) {
   BatchOps const back = decoded.value().ops();
   RC_ASSERT(elements(back.keys) == keys);
   RC_ASSERT(no_bytes || elements(back.values) == (has_values ? values : std::vector<Bytes>{}));
-  RC_ASSERT(std::vector<OpKind>(back.kinds.begin(), back.kinds.end()) == (mixed ? kinds : std::vector<OpKind>{}));
+  RC_ASSERT(std::vector<OpKind>(back.kinds.begin(), back.kinds.end()) ==
+            (mixed ? kinds : std::vector<OpKind>{}));
   RC_ASSERT(back.rmw == Rmw::max);
   RC_ASSERT(back.element == Element::f64);
   if (!mixed) RC_ASSERT(back.kind == OpKind::update);
@@ -71,12 +74,14 @@ RC_GTEST_PROP(BatchRecord, EveryShapeComesBackAndNoCutIsBelieved, ()) {
 // Not for what it answers, but that it answers: sanitizers watch.
 RC_GTEST_PROP(BatchRecord, DamagedBytesAreReadWithinBounds, ()) {
   Packed const keys(arbitrary_items(5, 0), 0);
-  auto bytes = joined(EncodedBatch({OpKind::erase, {}, Rmw::replace, Element::u8, keys.column(), {}}));
+  auto bytes =
+      joined(EncodedBatch({OpKind::erase, {}, Rmw::replace, Element::u8, keys.column(), {}}));
   for (int i = 0; i < 50; ++i) {
     auto const at = *rc::gen::inRange<std::size_t>(0, bytes.size());
     bytes[at] = static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
     auto const decoded = DecodedBatch::decode(bytes);
-    if (decoded.ok()) RC_ASSERT(elements(decoded.value().ops().keys).size() == decoded.value().ops().keys.count);
+    if (decoded.ok())
+      RC_ASSERT(elements(decoded.value().ops().keys).size() == decoded.value().ops().keys.count);
   }
 }
 
@@ -84,14 +89,16 @@ RC_GTEST_PROP(BatchRecord, DamagedBytesAreReadWithinBounds, ()) {
 TEST(BatchRecord, AGetIsNoOperationOfALog) {
   Packed const keys({"k"}, 1);
   std::vector<OpKind> const mixed{OpKind::get};
-  for (BatchOps const& ops : {BatchOps{OpKind::get, {}, Rmw::replace, Element::u8, keys.column(), {}},
-                              BatchOps{OpKind::put, mixed, Rmw::replace, Element::u8, keys.column(), {}}})
+  for (BatchOps const& ops :
+       {BatchOps{OpKind::get, {}, Rmw::replace, Element::u8, keys.column(), {}},
+        BatchOps{OpKind::put, mixed, Rmw::replace, Element::u8, keys.column(), {}}})
     EXPECT_EQ(DecodedBatch::decode(joined(EncodedBatch(ops))).status().code(), Code::corrupt);
 }
 
 TEST(BatchRecord, AnotherVersionIsRefusedByName) {
   Packed const keys({"k"}, 1);
-  auto bytes = joined(EncodedBatch({OpKind::erase, {}, Rmw::replace, Element::u8, keys.column(), {}}));
+  auto bytes =
+      joined(EncodedBatch({OpKind::erase, {}, Rmw::replace, Element::u8, keys.column(), {}}));
   bytes[0] = std::byte{9};
   Status const s = DecodedBatch::decode(bytes).status();
   EXPECT_EQ(s.code(), Code::corrupt);
@@ -99,4 +106,4 @@ TEST(BatchRecord, AnotherVersionIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace perdure::log
+}  // namespace perdure::wal

@@ -1,5 +1,5 @@
 // The ways to a real file: all of them write and read back; what is refused is said.
-#include "log/block_file.hpp"
+#include "wal/disk/block_file.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -14,7 +14,7 @@
 
 #include "log_on_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 struct Way {
@@ -71,8 +71,10 @@ TEST_P(BlockFileWays, BatchesRoundTrip) {
 INSTANTIATE_TEST_SUITE_P(All, BlockFileWays,
                          testing::Values(Way{"/tmp", {true, true}}, Way{"/tmp", {true, false}},
                                          Way{"/tmp", {false, true}}, Way{"/tmp", {false, false}},
-                                         Way{"/dev/shm", {true, true}}, Way{"/dev/shm", {true, false}},
-                                         Way{"/dev/shm", {false, true}}, Way{"/dev/shm", {false, false}}),
+                                         Way{"/dev/shm", {true, true}},
+                                         Way{"/dev/shm", {true, false}},
+                                         Way{"/dev/shm", {false, true}},
+                                         Way{"/dev/shm", {false, false}}),
                          name_of);
 
 /// Makes io_uring_setup fail with EPERM from now on, as container runtimes do.
@@ -84,7 +86,8 @@ bool refuse_io_uring() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog const filter{4, program};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 TEST(BlockFile, RefusedIoUringIsSaidAndDoneWithout) {
@@ -114,8 +117,10 @@ TEST(BlockFile, MisuseIsNamed) {
   EXPECT_EQ(BlockFile::open(scratch.path, OpenMode::read_write).status().code(), Code::busy);
   auto memory = AlignedBuffer::make(2 * kBlock);
   ASSERT_TRUE(memory.ok());
-  EXPECT_EQ((*file)->start({Verb::write, 512, memory->data(), kBlock, 0}).code(), Code::invalid_argument);
-  EXPECT_EQ((*file)->start({Verb::write, 0, memory->data() + 8, kBlock, 0}).code(), Code::invalid_argument);
+  EXPECT_EQ((*file)->start({Verb::write, 512, memory->data(), kBlock, 0}).code(),
+            Code::invalid_argument);
+  EXPECT_EQ((*file)->start({Verb::write, 0, memory->data() + 8, kBlock, 0}).code(),
+            Code::invalid_argument);
 }
 
 TEST(BlockFile, AFileSizeLimitIsAnErrorOfTheWrite) {
@@ -143,4 +148,4 @@ TEST(BlockFile, AFailedSyncFailsTheZeroing) {
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

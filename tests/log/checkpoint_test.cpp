@@ -1,5 +1,5 @@
 // Checkpoint images and their record: damage in each part, power cuts at each write, snapshots.
-#include "log/checkpoint.hpp"
+#include "wal/checkpoint.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "log_on_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 constexpr std::uint64_t kPoolBytes = 2 * kChunkBytes + 5 * kBlock;  // the last chunk is short
@@ -26,7 +26,8 @@ AlignedBuffer pool_of(std::uint64_t n) {
 
 bool holds(AlignedBuffer const& found, std::uint64_t n) {
   AlignedBuffer const wanted = pool_of(n);
-  return found.size() == wanted.size() && std::memcmp(found.data(), wanted.data(), wanted.size()) == 0;
+  return found.size() == wanted.size() &&
+         std::memcmp(found.data(), wanted.data(), wanted.size()) == 0;
 }
 
 struct Disks {
@@ -95,9 +96,9 @@ TEST(Checkpoint, TheNewestComesBack) {
 TEST(Checkpoint, AFlippedBitInAnyPartOfTheNewestIsFoundAndTheOtherServes) {
   std::uint64_t const table = kBlock + kPoolBytes;
   for (std::uint64_t const byte :
-       {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{33}, std::uint64_t{50}, std::uint64_t{66}, std::uint64_t{100},
-        std::uint64_t{125}, kBlock, kBlock + 77, kBlock + kChunkBytes, kBlock + kPoolBytes - 1, table, table + 4,
-        table + 11, table + 500}) {
+       {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{33}, std::uint64_t{50}, std::uint64_t{66},
+        std::uint64_t{100}, std::uint64_t{125}, kBlock, kBlock + 77, kBlock + kChunkBytes,
+        kBlock + kPoolBytes - 1, table, table + 4, table + 11, table + 500}) {
     Disks const disks = written(4);  // newest in B
     disks.b->flip(byte, 3);
     Checkpoints checkpoints = disks.open();
@@ -105,7 +106,8 @@ TEST(Checkpoint, AFlippedBitInAnyPartOfTheNewestIsFoundAndTheOtherServes) {
     ASSERT_TRUE(f.status.ok()) << byte << ": " << f.status.message();
     EXPECT_TRUE(holds(f.pool, 3)) << byte;
     EXPECT_EQ(f.loaded.image.at, at(3));
-    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos) << f.loaded.report;
+    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos)
+        << f.loaded.report;
     // The next checkpoint goes over the damaged one.
     ASSERT_TRUE(checkpoints.write(pool_of(5).span(), at(5)).ok());
     Found const again = load(disks);
@@ -184,7 +186,8 @@ TEST(Checkpoint, AnImpossibleSizeLeadsToTheOther) {
     Found const f = load(disks);
     ASSERT_TRUE(f.status.ok()) << f.status.message();
     EXPECT_TRUE(holds(f.pool, 3));
-    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos) << f.loaded.report;
+    EXPECT_NE(f.loaded.report.find("the other image was used"), std::string::npos)
+        << f.loaded.report;
   }
 }
 
@@ -194,7 +197,8 @@ TEST(Checkpoint, AnImageWithoutRoomLeadsToTheOther) {
   AlignedBuffer pool;
   auto const room_after = [&](int refusals, Code code) {
     return [&pool, refusals, code](ImageInfo const& image) mutable -> Result<std::span<std::byte>> {
-      if (refusals-- > 0) return Status{code, "no room, sequence " + std::to_string(image.sequence)};
+      if (refusals-- > 0)
+        return Status{code, "no room, sequence " + std::to_string(image.sequence)};
       pool = pool_of(0);
       return pool.span();
     };
@@ -224,7 +228,8 @@ TEST(Checkpoint, AnImageWithoutRoomLeadsToTheOther) {
 }
 
 TEST(Checkpoint, TruncatedImages) {
-  for (std::uint64_t const bytes : {std::uint64_t{0}, std::uint64_t{100}, kBlock, kBlock + 5000, kBlock + kPoolBytes}) {
+  for (std::uint64_t const bytes :
+       {std::uint64_t{0}, std::uint64_t{100}, kBlock, kBlock + 5000, kBlock + kPoolBytes}) {
     Disks const disks = written(2);
     disks.b->cut_off(bytes);
     Found const f = load(disks);
@@ -262,8 +267,8 @@ TEST(Checkpoint, ACutAnywhereLeavesAWholeOne) {
   }
 }
 
-// CRC-32C of something that ends with its own CRC-32C does not depend on what that is: a chunk in which only a root has
-// changed has the checksum that it had.
+// CRC-32C of something that ends with its own CRC-32C does not depend on what that is: a chunk in
+// which only a root has changed has the checksum that it had.
 TEST(Checkpoint, AMixOfTwoImagesIsNeverUsed) {
   auto const with_root = [](std::uint64_t n) {
     AlignedBuffer pool = pool_of(1);
@@ -273,12 +278,14 @@ TEST(Checkpoint, AMixOfTwoImagesIsNeverUsed) {
     std::memcpy(pool.data() + kBlock + sizeof root, &crc, sizeof crc);
     return pool;
   };
-  ASSERT_EQ(crc32c(0, with_root(1).data(), kChunkBytes), crc32c(0, with_root(3).data(), kChunkBytes));
+  ASSERT_EQ(crc32c(0, with_root(1).data(), kChunkBytes),
+            crc32c(0, with_root(3).data(), kChunkBytes));
   for (std::uint64_t fails = 1; fails < 7; ++fails) {
     Disks const disks;
     {
       Checkpoints checkpoints = disks.open();
-      for (std::uint64_t n : {1, 2}) ASSERT_TRUE(checkpoints.write(with_root(n).span(), at(n)).ok());
+      for (std::uint64_t n : {1, 2})
+        ASSERT_TRUE(checkpoints.write(with_root(n).span(), at(n)).ok());
       disks.a->fail_write_at = disks.a->writes + fails;
       disks.a->fail_writes_until = ~std::uint64_t{0};
       ASSERT_FALSE(checkpoints.write(with_root(3).span(), at(3)).ok());
@@ -286,11 +293,13 @@ TEST(Checkpoint, AMixOfTwoImagesIsNeverUsed) {
     }
     disks.cut_power();
     // A file of a log directory still, which a new log may replace.
-    EXPECT_EQ(std::memcmp(disks.a->medium.data(), kImageMagic.data(), kImageMagic.size()), 0) << fails;
+    EXPECT_EQ(std::memcmp(disks.a->medium.data(), kImageMagic.data(), kImageMagic.size()), 0)
+        << fails;
     disks.b->flip(kBlock + 5, 0);
     Found const f = load(disks);
     AlignedBuffer const first = with_root(1);
-    EXPECT_TRUE(!f.status.ok() || std::memcmp(f.pool.data(), first.data(), first.size()) == 0) << fails;
+    EXPECT_TRUE(!f.status.ok() || std::memcmp(f.pool.data(), first.data(), first.size()) == 0)
+        << fails;
   }
 }
 
@@ -370,8 +379,10 @@ TEST_F(SnapshotFile, OfAnotherVersionIsRefusedByName) {
   std::memcpy(disk->cache.data(), &h, sizeof h);
   Status const s = read_image_info(*file_on(disk)).status();
   EXPECT_EQ(s.code(), Code::corrupt);
-  EXPECT_NE(s.message().find("image format version 2; this build reads version 1"), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("image format version 2; this build reads version 1"),
+            std::string::npos)
+      << s.message();
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,12 +1,12 @@
-// Random batches, failures, power cuts and openings, against a list of what was acknowledged. After each
-// cut replay must give every acknowledged batch, then perhaps some of those that were under way, in
-// order, each whole, and nothing else.
+// Random batches, failures, power cuts and openings, against a list of what was acknowledged. After
+// each cut replay must give every acknowledged batch, then perhaps some of those that were under
+// way, in order, each whole, and nothing else.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "log_on_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 class Life {
@@ -43,7 +43,8 @@ class Life {
         disk_->hold = hold;
       }
       // What is held may not exceed the log's buffer, or append() would wait for it.
-      for (std::uint64_t i = random_() % 5; i > 0 && !failed; --i) failed = !append_only(*log, hold ? 3000 : 30'000);
+      for (std::uint64_t i = random_() % 5; i > 0 && !failed; --i)
+        failed = !append_only(*log, hold ? 3000 : 30'000);
       disk_->cut_power();
     }
     acknowledge(log->durable_lsn());
@@ -96,8 +97,8 @@ class Life {
     Lsn lsn = appended_.back().before.lsn;
     std::uint64_t left = appended_.back().bytes.size();
     do {
-      std::uint64_t const room =
-          std::min({kSmall.group_bytes, kRing - lsn % kRing, kSmall.buffer_bytes - lsn % kSmall.buffer_bytes});
+      std::uint64_t const room = std::min({kSmall.group_bytes, kRing - lsn % kRing,
+                                           kSmall.buffer_bytes - lsn % kSmall.buffer_bytes});
       std::uint64_t const payload = std::min(left, room - sizeof(GroupHeader));
       lsn += group_bytes(payload);
       left -= payload;
@@ -109,7 +110,8 @@ class Life {
     Replayed const r = replay_all(disk_, kept_from_);
     RC_ASSERT(r.batches.size() >= acknowledged_);
     RC_ASSERT(r.batches.size() <= appended_.size());
-    for (std::size_t i = 0; i < r.batches.size(); ++i) RC_ASSERT(r.batches[i] == appended_[i].bytes);
+    for (std::size_t i = 0; i < r.batches.size(); ++i)
+      RC_ASSERT(r.batches[i] == appended_[i].bytes);
     RC_ASSERT(!r.report.lost_acknowledged);
     end_ = r.report.end;
     appended_.resize(r.batches.size());  // the rest never happened
@@ -119,8 +121,8 @@ class Life {
   std::mt19937_64 random_;
   Disk disk_;
   LogPosition kept_from_, end_;
-  std::vector<Appended> appended_;   // since kept_from_
-  std::size_t acknowledged_ = 0;     // of them
+  std::vector<Appended> appended_;  // since kept_from_
+  std::size_t acknowledged_ = 0;  // of them
   std::uint64_t made_ = 0;
 };
 
@@ -129,4 +131,4 @@ RC_GTEST_PROP(RedoLogCrash, AcknowledgedBatchesComeBackAndNothingElse, ()) {
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,5 +1,6 @@
-// What a store asks of its disk, and what waits for it, check by check. Each says what is wrong, if anything is, so
-// that faults can be planted under it (disk_mutants_test.cpp). Include it in one source of a program.
+// What a store asks of its disk, and what waits for it, check by check. Each says what is wrong, if
+// anything is, so that faults can be planted under it (disk_mutants_test.cpp). Include it in one
+// source of a program.
 #pragma once
 
 #include <fcntl.h>
@@ -9,20 +10,20 @@
 #include <future>
 
 #include "life_on_disk.hpp"
-#include "log/log_dir.hpp"
-#include "log/ring_request.hpp"
-#include "log/snapshot_file.hpp"
 #include "log_on_disk.hpp"
 #include "support/folders.hpp"
 #include "system_calls.hpp"
+#include "wal/disk/ring_request.hpp"
+#include "wal/log_dir.hpp"
+#include "wal/snapshot_file.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 using Wrong = std::optional<std::string>;
 using What = ForgetfulDisk::Event::What;
 
 constexpr auto kSoon = std::chrono::milliseconds(40);  // in which what does not wait has ended
-constexpr auto kLong = std::chrono::seconds(5);        // after which what waits never ends
+constexpr auto kLong = std::chrono::seconds(5);  // after which what waits never ends
 
 /// A store on a disk of its own, called from several threads.
 class HeldStore {
@@ -51,16 +52,19 @@ class HeldStore {
     CallsStores const here;
     std::vector<std::uint64_t> keys(values), words(values * kWords, value);
     for (std::size_t i = 0; i < values; ++i) keys[i] = key + i;
-    return store().put({reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, values, Place::host},
-                       {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, values, Place::host});
+    return store().put(
+        {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, values, Place::host},
+        {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, values,
+         Place::host});
   }
   /// The value, or nothing.
   std::optional<std::uint64_t> get(std::uint64_t key) {
     CallsStores const here;
     std::array<std::uint64_t, kWords> value{};
     std::array<KeyStatus, 1> status{};
-    Status const s = store().get({reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
-                                 {reinterpret_cast<std::byte*>(value.data()), kWords * 8, 1, Place::host}, status);
+    Status const s = store().get(
+        {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
+        {reinterpret_cast<std::byte*>(value.data()), kWords * 8, 1, Place::host}, status);
     if (!s.ok() || status[0] != KeyStatus::ok) return std::nullopt;
     return value[0];
   }
@@ -71,9 +75,10 @@ class HeldStore {
     CallOptions how;
     how.transaction = &*transaction;
     std::vector<std::uint64_t> const words(kWords, value);
-    if (Status s = store().put({reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
-                               {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, 1, Place::host},
-                               {}, how);
+    if (Status s = store().put(
+            {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
+            {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, 1, Place::host},
+            {}, how);
         !s.ok())
       return s;
     return transaction->commit();
@@ -87,8 +92,9 @@ class HeldStore {
   }
   [[nodiscard]] std::size_t asked(What what, std::string const& begins) const {
     auto const events = disk_.events();
-    return static_cast<std::size_t>(std::count_if(
-        events.begin(), events.end(), [&](auto const& e) { return e.what == what && e.name.starts_with(begins); }));
+    return static_cast<std::size_t>(std::count_if(events.begin(), events.end(), [&](auto const& e) {
+      return e.what == what && e.name.starts_with(begins);
+    }));
   }
   /// A write of the log is under way that was not before.
   [[nodiscard]] bool writes_to_log(std::size_t before) const {
@@ -102,7 +108,8 @@ class HeldStore {
     return asked(What::write, "redo.log") + asked(What::write_durably, "redo.log");
   }
   [[nodiscard]] std::size_t image_writes() const {
-    return asked(What::write, "image") + asked(What::write_durably, "image") + asked(What::write_durably, "checkpoint");
+    return asked(What::write, "image") + asked(What::write_durably, "image") +
+           asked(What::write_durably, "checkpoint");
   }
 
   static constexpr std::size_t kWords = 256;  // of a value: 2 KiB
@@ -132,8 +139,8 @@ bool has_ended(std::future<T> const& f, std::chrono::milliseconds within = kSoon
   return f.wait_for(within) == std::future_status::ready;
 }
 
-/// While a batch's write is under way: neither its put nor a get of what it wrote returns, and a get after a power cut
-/// in that moment would not have found it. Then both do.
+/// While a batch's write is under way: neither its put nor a get of what it wrote returns, and a
+/// get after a power cut in that moment would not have found it. Then both do.
 inline Wrong a_batch_and_its_readers_wait() {
   HeldStore held;
   if (Status s = held.put(1, 10); !s.ok()) return s.message();
@@ -171,7 +178,8 @@ inline Wrong a_snapshot_waits_for_the_log() {
   auto put = held.aside([&] { return held.put(1, 11); });
   if (!held.writes_to_log(before)) return "a put writes nothing to the log";
   auto snapshot = held.aside([&] { return held.store().snapshot("/snapshot"); });
-  bool const early = has_ended(snapshot, std::chrono::milliseconds(100)) || held.asked(What::create, "snapshot") != 0;
+  bool const early = has_ended(snapshot, std::chrono::milliseconds(100)) ||
+                     held.asked(What::create, "snapshot") != 0;
   held.hold(false);
   if (!put.get().ok() || !snapshot.get().ok()) return "a snapshot fails on a slow disk";
   return early ? Wrong("a snapshot is begun with a batch that is not durable") : std::nullopt;
@@ -213,7 +221,8 @@ inline Wrong a_failed_write_wakes(std::uint64_t waiting) {
   std::this_thread::sleep_for(kSoon);
   held.hold(false);
   for (auto& put : puts)
-    if (put.wait_for(kLong) != std::future_status::ready) std::abort();  // a hung thread: nothing else ends this
+    if (put.wait_for(kLong) != std::future_status::ready)
+      std::abort();  // a hung thread: nothing else ends this
   if (get.wait_for(kLong) != std::future_status::ready) std::abort();
   if (puts[0].get().ok()) return "a put whose write failed is acknowledged";
   if (held.put(5, 11).code() != Code::closed) return "a store whose log failed takes batches";
@@ -226,7 +235,8 @@ inline Wrong a_failed_write_wakes_all_that_wait() {
   return alone ? alone : a_failed_write_wakes(3);
 }
 
-/// All that a store writes to its log lasts when it is said to be done, and every name is made to last at once.
+/// All that a store writes to its log lasts when it is said to be done, and every name is made to
+/// last at once.
 inline Wrong requests_ask_for_durability() {
   HeldStore held;
   for (std::uint64_t key = 0; key < 30; ++key)  // more than half of the log
@@ -239,11 +249,12 @@ inline Wrong requests_ask_for_durability() {
   for (std::size_t i = 0; i < events.size(); ++i) {
     auto const& e = events[i];
     bool const made = e.what == What::make_directory, kept = e.what == What::rename;
-    // Files are kept together: the names of a log's are synced at once. Before that they have none that counts.
+    // Files are kept together: the names of a log's are synced at once. Before that they have none
+    // that counts.
     std::size_t next = i + 1;
     while (kept && next < events.size() && events[next].what == What::rename) ++next;
-    if ((made || kept) &&
-        (next == events.size() || events[next].what != What::sync_directory || (made && events[next].name != e.name)))
+    if ((made || kept) && (next == events.size() || events[next].what != What::sync_directory ||
+                           (made && events[next].name != e.name)))
       return "the directory of " + e.name + " is not synced when that is made";
     bool const image = e.name.starts_with("image") || e.name.starts_with("snapshot");
     if (image && e.what == What::write) image_dirty = true;
@@ -252,15 +263,18 @@ inline Wrong requests_ask_for_durability() {
       return "the header of " + e.name + " is written before what it stands for is synced";
     if (e.name == "checkpoint" && e.what == What::write_durably && image_dirty)
       return "the record of a checkpoint is written before its image is synced";
-    if (e.name == "checkpoint" && e.what == What::write) return "the record of a checkpoint is not written durably";
+    if (e.name == "checkpoint" && e.what == What::write)
+      return "the record of a checkpoint is not written durably";
     if (e.name != "redo.log") continue;
     if (e.what == What::sync) log_made = true;
-    if (log_made && e.what == What::write) return "a write to the log is not durable when it is done";
+    if (log_made && e.what == What::write)
+      return "a write to the log is not durable when it is done";
   }
   return log_made ? std::nullopt : Wrong("the log's zeros are never synced");
 }
 
-/// After checkpoints and a power cut one image is damaged: the other one and the log still give every batch back.
+/// After checkpoints and a power cut one image is damaged: the other one and the log still give
+/// every batch back.
 inline Wrong either_image_serves() {
   for (char const* const image : {"/log/image-a", "/log/image-b"}) {
     HeldStore held;
@@ -277,15 +291,18 @@ inline Wrong either_image_serves() {
     if (Status s = put_next(10); !s.ok()) return s.message();
     held.disk().cut_power();
     held.disk().file(image)->flip(kBlock + 100, 3);
-    if (Status s = held.reopen(); !s.ok()) return "with " + std::string(image) + " damaged: " + s.message();
-    if (held.store().recovery().lost_acknowledged) return "acknowledged batches are lost with " + std::string(image);
+    if (Status s = held.reopen(); !s.ok())
+      return "with " + std::string(image) + " damaged: " + s.message();
+    if (held.store().recovery().lost_acknowledged)
+      return "acknowledged batches are lost with " + std::string(image);
     for (std::uint64_t i = 0; i < 10; ++i)  // the last batch
       if (held.get(batch % 100 + i) != batch) return "a batch is lost with " + std::string(image);
   }
   return std::nullopt;
 }
 
-/// A process is killed in the write of a batch. What the next opening finds of it, and shows, no power cut takes.
+/// A process is killed in the write of a batch. What the next opening finds of it, and shows, no
+/// power cut takes.
 inline Wrong a_batch_that_an_opening_shows_lasts() {
   HeldStore held;
   std::uint64_t shown = 0;
@@ -302,21 +319,25 @@ inline Wrong a_batch_that_an_opening_shows_lasts() {
   return shown > 4 && shown < 20 ? std::nullopt : Wrong("the kills are of one kind");
 }
 
-/// Of several groups under way at a power cut the first was lost and the second was not: what is written in its place
-/// does not make that one count.
+/// Of several groups under way at a power cut the first was lost and the second was not: what is
+/// written in its place does not make that one count.
 inline Wrong what_lies_beyond_a_lost_group_never_counts() {
   auto const disk = formatted(64u << 10);
   {
     auto log = start(disk);
     for (char const* const batch : {"lost", "beyond"}) commit(*log, batch);
   }
-  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock, std::byte{0});
+  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock,
+              std::byte{0});
   disk->cache = disk->medium;
   commit(*start(disk, replay_all(disk).report.end), "new");
-  return replay_all(disk).batches == std::vector<Batch>{"new"} ? std::nullopt : Wrong("what was lost has come back");
+  return replay_all(disk).batches == std::vector<Batch>{"new"}
+             ? std::nullopt
+             : Wrong("what was lost has come back");
 }
 
-/// Two bits of a group, which no syndrome tells from a torn write; the group after it was sealed when it was durable.
+/// Two bits of a group, which no syndrome tells from a torn write; the group after it was sealed
+/// when it was durable.
 inline Wrong damage_is_told_by_what_was_sealed_later() {
   auto const disk = formatted(64u << 10);
   {
@@ -325,10 +346,13 @@ inline Wrong damage_is_told_by_what_was_sealed_later() {
   }
   disk->flip(kRingOffset + 100, 0);
   disk->flip(kRingOffset + 200, 3);
-  return replay_all(disk).report.lost_acknowledged ? std::nullopt : Wrong("damage passes for a write that was cut off");
+  return replay_all(disk).report.lost_acknowledged
+             ? std::nullopt
+             : Wrong("damage passes for a write that was cut off");
 }
 
-/// Both were under way at once, and the power failed: nothing was acknowledged of the first, which is lost.
+/// Both were under way at once, and the power failed: nothing was acknowledged of the first, which
+/// is lost.
 inline Wrong what_was_under_way_is_no_loss() {
   auto const disk = formatted(64u << 10);
   {
@@ -338,14 +362,17 @@ inline Wrong what_was_under_way_is_no_loss() {
       if (!append(*log, batch).ok()) return "a slow disk refuses a batch";
     disk->hold_back(false);
   }
-  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock, std::byte{0});
+  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock,
+              std::byte{0});
   disk->cache = disk->medium;
   auto const found = replay_all(disk).report;
-  return found.lost_acknowledged ? Wrong("a write that was under way is said to be lost: " + found.describe())
-                                 : std::nullopt;
+  return found.lost_acknowledged
+             ? Wrong("a write that was under way is said to be lost: " + found.describe())
+             : std::nullopt;
 }
 
-/// The newer copy of the header is damaged: what was written since counts; and once it is cut off, nothing of it does.
+/// The newer copy of the header is damaged: what was written since counts; and once it is cut off,
+/// nothing of it does.
 inline Wrong the_newest_epoch_needs_no_header() {
   for (bool const cut : {false, true}) {
     auto const disk = formatted(64u << 10);
@@ -355,19 +382,21 @@ inline Wrong the_newest_epoch_needs_no_header() {
     }
     disk->flip(kBlock * (read_identity(*file_on(disk))->epoch % 2) + 12, 1);
     if (!cut) {
-      if (replay_all(disk).batches.size() != 3) return "what the damaged header's epoch wrote is lost";
+      if (replay_all(disk).batches.size() != 3)
+        return "what the damaged header's epoch wrote is lost";
       continue;
     }
     disk->flip(kRingOffset + kBlock + 100, 0);
     disk->flip(kRingOffset + kBlock + 200, 3);
     commit(*start(disk, replay_all(disk).report.end), "new");
-    if (replay_all(disk).batches != std::vector<Batch>{"one", "new"}) return "what was cut off has come back";
+    if (replay_all(disk).batches != std::vector<Batch>{"one", "new"})
+      return "what was cut off has come back";
   }
   return std::nullopt;
 }
 
-/// Acknowledged batches are damaged. Wherever the power fails while a repair goes on without them, either the next
-/// opening is refused, too, or verify tells of them.
+/// Acknowledged batches are damaged. Wherever the power fails while a repair goes on without them,
+/// either the next opening is refused, too, or verify tells of them.
 inline Wrong a_loss_is_told_whenever_a_repair_ends() {
   bool ended = false;
   for (std::uint64_t at = 1; !ended; ++at) {
@@ -380,14 +409,16 @@ inline Wrong a_loss_is_told_whenever_a_repair_ends() {
     held.disk().plan(Mishap::power, at);
     Status const repaired = held.reopen(true);
     ended = !held.disk().happened();
-    if (ended && !repaired.ok()) return "no repair goes on without what is lost: " + repaired.message();
+    if (ended && !repaired.ok())
+      return "no repair goes on without what is lost: " + repaired.message();
     held.disk().cut_power();
     Status const again = held.reopen();
     if (again.code() == Code::corrupt && !ended) continue;
     if (!again.ok()) return "after a repair: " + again.message();
     auto verified = held.store().verify();
     if (!verified.ok()) return verified.status().message();
-    if (verified->fault_count == 0) return "after request " + std::to_string(at) + " nothing tells what is lost";
+    if (verified->fault_count == 0)
+      return "after request " + std::to_string(at) + " nothing tells what is lost";
     if (!ended) continue;
     if (Status s = held.store().acknowledge_repair(); !s.ok()) return s.message();
     held.disk().cut_power();
@@ -429,7 +460,8 @@ inline Wrong plain_writes_are_synced_and_say_so() {
   if (system_calls.data_syncs != 2) return "sync() syncs nothing";
   system_calls.data_sync_error = EIO;
   Wrong wrong;
-  if ((*file)->write_durably(0, block->span()).code() != Code::io_error) wrong = "a durable write hides that it is not";
+  if ((*file)->write_durably(0, block->span()).code() != Code::io_error)
+    wrong = "a durable write hides that it is not";
   if ((*file)->sync().code() != Code::io_error) wrong = "sync() hides its error";
   system_calls.forget();
   return wrong;
@@ -444,13 +476,15 @@ inline Wrong directories_are_synced() {
   if (!made) return made.status().message();
   if (Status s = (*made)->keep(); !s.ok()) return s.message();
   if (!system_calls.has_synced(folder.path)) return "the name of a new log directory is not synced";
-  if (!system_calls.has_synced(folder.file("log"))) return "the names in a log directory are not synced";
+  if (!system_calls.has_synced(folder.file("log")))
+    return "the names in a log directory are not synced";
   system_calls.forget();
   auto bytes = AlignedBuffer::make(kBlock);
   if (!bytes) return bytes.status().message();
-  if (Status s = write_snapshot(folder.file("snapshot"), {}, {}, bytes->span(), {}); !s.ok()) return s.message();
+  if (Status s = write_snapshot(folder.file("snapshot"), {}, {}, bytes->span(), {}); !s.ok())
+    return s.message();
   if (!system_calls.has_synced(folder.path)) return "the name of a snapshot is not synced";
   return std::nullopt;
 }
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,19 +1,20 @@
-// Faults planted in what makes a store's batches outlast the power, and in what live looks go by: each must be found by
-// a check that `make test` runs on the code without it (disk_store_test.cpp). The engine's sources, compiled with the
-// hooks of base/mutants.hpp alive, run over simulated warps (src/exec/sim_*), a pool in a file, and the disk that
-// forgets.
+// Faults planted in what makes a store's batches outlast the power, and in what live looks go by:
+// each must be found by a check that `make test` runs on the code without it (disk_store_test.cpp).
+// The engine's sources, compiled with the hooks of fault/mutants.hpp alive, run over simulated
+// warps (src/exec/sim_*), a pool in a file, and the disk that forgets.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/mutants.hpp"
 #include "disk_checks.hpp"
+#include "fault/mutants.hpp"
 #include "lifetime/live_checks.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
-/// Power cuts in lives like those of disk_store_test.cpp, the last requests first, until one shows something.
+/// Power cuts in lives like those of disk_store_test.cpp, the last requests first, until one shows
+/// something.
 Wrong power_cuts() {
   for (std::uint64_t seed = 1; seed < 9; seed += 2) {
     Life life(short_script(seed), seed);
@@ -66,46 +67,61 @@ TEST_P(DiskMutants, IsFound) {
 INSTANTIATE_TEST_SUITE_P(
     All, DiskMutants,
     testing::Values(
-        Planted{Mutant::disk_not_synced, "disk_not_synced", plain_writes_are_synced_and_say_so},
-        Planted{Mutant::disk_sync_error_dropped, "disk_sync_error_dropped", plain_writes_are_synced_and_say_so},
-        Planted{Mutant::plain_write_not_synced, "plain_write_not_synced", plain_writes_are_synced_and_say_so},
-        Planted{Mutant::plain_sync_error_dropped, "plain_sync_error_dropped", plain_writes_are_synced_and_say_so},
-        Planted{Mutant::ring_write_without_dsync, "ring_write_without_dsync", io_uring_writes_ask_for_durability},
-        Planted{Mutant::short_write_taken_for_whole, "short_write_taken_for_whole", short_writes},
-        Planted{Mutant::file_name_not_synced, "file_name_not_synced", power_cuts},
-        Planted{Mutant::log_dir_not_synced, "log_dir_not_synced", power_cuts},
-        Planted{Mutant::opened_log_not_synced, "opened_log_not_synced", a_batch_that_an_opening_shows_lasts},
-        Planted{Mutant::opened_names_not_synced, "opened_names_not_synced", kills_in_creations},
-        Planted{Mutant::log_write_not_durable, "log_write_not_durable", power_cuts},
-        Planted{Mutant::log_write_error_dropped, "log_write_error_dropped", a_failed_write_wakes_all_that_wait},
-        Planted{Mutant::log_durable_when_begun, "log_durable_when_begun", power_cuts},
-        Planted{Mutant::log_failure_wakes_nobody, "log_failure_wakes_nobody", a_failed_write_wakes_all_that_wait},
-        Planted{Mutant::log_truncated_to_newest, "log_truncated_to_newest", either_image_serves},
-        Planted{Mutant::torn_group_replayed, "torn_group_replayed", power_cuts},
-        Planted{Mutant::epoch_not_begun, "epoch_not_begun", what_lies_beyond_a_lost_group_never_counts},
-        Planted{Mutant::log_next_epoch_ignored, "log_next_epoch_ignored", the_newest_epoch_needs_no_header},
-        Planted{Mutant::log_damaged_epoch_begun, "log_damaged_epoch_begun", the_newest_epoch_needs_no_header},
-        Planted{Mutant::log_behind_not_known, "log_behind_not_known", damage_is_told_by_what_was_sealed_later},
-        Planted{Mutant::log_behind_too_little, "log_behind_too_little", what_was_under_way_is_no_loss},
-        Planted{Mutant::loss_noted_late, "loss_noted_late", a_loss_is_told_whenever_a_repair_ends},
-        Planted{Mutant::change_not_begun, "change_not_begun", perdure::test::a_transaction_is_one_change},
-        Planted{Mutant::change_word_comes_back, "change_word_comes_back", perdure::test::the_word_moves_on},
-        Planted{Mutant::checkpoint_without_its_log, "checkpoint_without_its_log", a_checkpoint_waits_for_its_log},
-        Planted{Mutant::image_not_synced, "image_not_synced", power_cuts},
-        Planted{Mutant::image_overwrites_what_counts, "image_overwrites_what_counts", power_cuts},
-        Planted{Mutant::snapshot_name_not_synced, "snapshot_name_not_synced", power_cuts},
-        Planted{Mutant::snapshot_without_its_log, "snapshot_without_its_log", a_snapshot_waits_for_the_log},
-        Planted{Mutant::batch_acknowledged_early, "batch_acknowledged_early", a_batch_and_its_readers_wait},
-        Planted{Mutant::transaction_acknowledged_early, "transaction_acknowledged_early", a_commit_waits},
-        Planted{Mutant::reads_do_not_wait, "reads_do_not_wait", a_batch_and_its_readers_wait}),
+        Planted{"disk_not_synced", "disk_not_synced", plain_writes_are_synced_and_say_so},
+        Planted{"disk_sync_error_dropped", "disk_sync_error_dropped",
+                plain_writes_are_synced_and_say_so},
+        Planted{"plain_write_not_synced", "plain_write_not_synced",
+                plain_writes_are_synced_and_say_so},
+        Planted{"plain_sync_error_dropped", "plain_sync_error_dropped",
+                plain_writes_are_synced_and_say_so},
+        Planted{"ring_write_without_dsync", "ring_write_without_dsync",
+                io_uring_writes_ask_for_durability},
+        Planted{"short_write_taken_for_whole", "short_write_taken_for_whole", short_writes},
+        Planted{"file_name_not_synced", "file_name_not_synced", power_cuts},
+        Planted{"log_dir_not_synced", "log_dir_not_synced", power_cuts},
+        Planted{"opened_log_not_synced", "opened_log_not_synced",
+                a_batch_that_an_opening_shows_lasts},
+        Planted{"opened_names_not_synced", "opened_names_not_synced", kills_in_creations},
+        Planted{"log_write_not_durable", "log_write_not_durable", power_cuts},
+        Planted{"log_write_error_dropped", "log_write_error_dropped",
+                a_failed_write_wakes_all_that_wait},
+        Planted{"log_durable_when_begun", "log_durable_when_begun", power_cuts},
+        Planted{"log_failure_wakes_nobody", "log_failure_wakes_nobody",
+                a_failed_write_wakes_all_that_wait},
+        Planted{"log_truncated_to_newest", "log_truncated_to_newest", either_image_serves},
+        Planted{"torn_group_replayed", "torn_group_replayed", power_cuts},
+        Planted{"epoch_not_begun", "epoch_not_begun", what_lies_beyond_a_lost_group_never_counts},
+        Planted{"log_next_epoch_ignored", "log_next_epoch_ignored",
+                the_newest_epoch_needs_no_header},
+        Planted{"log_damaged_epoch_begun", "log_damaged_epoch_begun",
+                the_newest_epoch_needs_no_header},
+        Planted{"log_behind_not_known", "log_behind_not_known",
+                damage_is_told_by_what_was_sealed_later},
+        Planted{"log_behind_too_little", "log_behind_too_little", what_was_under_way_is_no_loss},
+        Planted{"loss_noted_late", "loss_noted_late", a_loss_is_told_whenever_a_repair_ends},
+        Planted{"change_not_begun", "change_not_begun", perdure::test::a_transaction_is_one_change},
+        Planted{"change_word_comes_back", "change_word_comes_back",
+                perdure::test::the_word_moves_on},
+        Planted{"checkpoint_without_its_log", "checkpoint_without_its_log",
+                a_checkpoint_waits_for_its_log},
+        Planted{"image_not_synced", "image_not_synced", power_cuts},
+        Planted{"image_overwrites_what_counts", "image_overwrites_what_counts", power_cuts},
+        Planted{"snapshot_name_not_synced", "snapshot_name_not_synced", power_cuts},
+        Planted{"snapshot_without_its_log", "snapshot_without_its_log",
+                a_snapshot_waits_for_the_log},
+        Planted{"batch_acknowledged_early", "batch_acknowledged_early",
+                a_batch_and_its_readers_wait},
+        Planted{"transaction_acknowledged_early", "transaction_acknowledged_early", a_commit_waits},
+        Planted{"reads_do_not_wait", "reads_do_not_wait", a_batch_and_its_readers_wait}),
     [](auto const& which) { return std::string(which.param.name); });
 
 TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
   for (auto const check :
-       {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log, a_checkpoint_waits_for_its_log,
-        a_failed_write_wakes_all_that_wait, either_image_serves, a_batch_that_an_opening_shows_lasts,
-        what_lies_beyond_a_lost_group_never_counts, damage_is_told_by_what_was_sealed_later,
-        what_was_under_way_is_no_loss, the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
+       {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log,
+        a_checkpoint_waits_for_its_log, a_failed_write_wakes_all_that_wait, either_image_serves,
+        a_batch_that_an_opening_shows_lasts, what_lies_beyond_a_lost_group_never_counts,
+        damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss,
+        the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
         requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
@@ -115,4 +131,4 @@ TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,6 +1,6 @@
-// Ends of requests: a device that fails while transfers are under way, which may still use their memory; ends that come
-// together; requests that the device does not take. A disk in memory keeps what was begun, and does it in the end: to
-// memory that is gone, where nobody waited.
+// Ends of requests: a device that fails while transfers are under way, which may still use their
+// memory; ends that come together; requests that the device does not take. A disk in memory keeps
+// what was begun, and does it in the end: to memory that is gone, where nobody waited.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,10 +13,10 @@
 #include <functional>
 #include <thread>
 
-#include "log/checkpoint.hpp"
 #include "log_on_disk.hpp"
+#include "wal/checkpoint.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 constexpr std::uint64_t kBytes = 6 * kChunkBytes + 3 * kBlock;
@@ -36,8 +36,10 @@ Disk with_image() {
   return disk;
 }
 
-/// Does it with the n-th wait failing, for every n, once and several times: then it fails, with nothing under way.
-void with_each_wait_failing(std::function<Disk()> const& make, std::function<Status(BlockFile&)> const& doing) {
+/// Does it with the n-th wait failing, for every n, once and several times: then it fails, with
+/// nothing under way.
+void with_each_wait_failing(std::function<Disk()> const& make,
+                            std::function<Status(BlockFile&)> const& doing) {
   for (std::uint64_t const times : {1, 3}) {
     for (std::uint64_t n = 1;; ++n) {
       SCOPED_TRACE("wait " + std::to_string(n) + ", " + std::to_string(times) + " times");
@@ -61,13 +63,16 @@ void with_each_wait_failing(std::function<Disk()> const& make, std::function<Sta
 }
 
 TEST(Ends, AreWaitedForWhenAZeroingFails) {
-  with_each_wait_failing([] { return std::make_shared<FaultyDisk>(); }, [](BlockFile& f) { return f.zero(0, kBytes); });
+  with_each_wait_failing([] { return std::make_shared<FaultyDisk>(); },
+                         [](BlockFile& f) { return f.zero(0, kBytes); });
 }
 
 TEST(Ends, AreWaitedForWhenATransferFails) {
   AlignedBuffer const buffer = buffer_of(kBlock, 1);
-  with_each_wait_failing(with_image, [&](BlockFile& f) { return f.write_durably(0, buffer.span()); });
-  with_each_wait_failing(with_image, [&](BlockFile& f) { return f.read(0, buffer.span()).status(); });
+  with_each_wait_failing(with_image,
+                         [&](BlockFile& f) { return f.write_durably(0, buffer.span()); });
+  with_each_wait_failing(with_image,
+                         [&](BlockFile& f) { return f.read(0, buffer.span()).status(); });
 }
 
 TEST(Ends, AreWaitedForWhenWritingAnImageFails) {
@@ -86,7 +91,8 @@ TEST(Ends, AreWaitedForWhenLoadingAnImageFails) {
       [&] {
         // The file of the try before is closed, and what was under way there has been done.
         if (room.data()[0] != std::byte{0} && !loaded) {
-          for (std::uint64_t at = 0; at < kBytes; ++at) EXPECT_EQ(room.data()[at], std::byte{0x55}) << at;
+          for (std::uint64_t at = 0; at < kBytes; ++at)
+            EXPECT_EQ(room.data()[at], std::byte{0x55}) << at;
         }
         loaded = false;
         return with_image();
@@ -133,8 +139,8 @@ TEST(Ends, AfterAFailedWaitNothingIsBegun) {
   EXPECT_EQ(file->read(0, buffer.span()).status().code(), Code::io_error);
 }
 
-// A piece of a short write that the device does not take again is that write's error: the others end as ever, and the
-// file serves on.
+// A piece of a short write that the device does not take again is that write's error: the others
+// end as ever, and the file serves on.
 TEST(Ends, AnEndThatCannotBeContinuedIsAnError) {
   std::uint64_t refused = 0;
   for (std::uint64_t n = 1; n < 40; ++n) {
@@ -146,7 +152,8 @@ TEST(Ends, AnEndThatCannotBeContinuedIsAnError) {
     Status const s = file->zero(0, kBytes);
     EXPECT_EQ(disk->under_way, 0u);
     refused += s.ok() ? 0 : 1;
-    for (int i = 0; i < 40; ++i) EXPECT_TRUE(file->write_durably(0, buffer_of(kBlock, 1).span()).ok());
+    for (int i = 0; i < 40; ++i)
+      EXPECT_TRUE(file->write_durably(0, buffer_of(kBlock, 1).span()).ok());
   }
   EXPECT_GT(refused, 30u);
 }
@@ -158,9 +165,11 @@ TEST(Ends, OfManyFailedReadsEndAReplay) {
     auto const file = file_on(disk);
     auto const identity = read_identity(*file);
     ASSERT_TRUE(identity.ok());
-    disk->asked = [](Asked what, std::uint64_t, std::uint64_t, bool) { return what == Asked::read ? EIO : 0; };
-    auto const report =
-        replay(*file, identity.value(), {}, [](std::uint64_t, std::span<std::byte const>) { return Status{}; });
+    disk->asked = [](Asked what, std::uint64_t, std::uint64_t, bool) {
+      return what == Asked::read ? EIO : 0;
+    };
+    auto const report = replay(*file, identity.value(), {},
+                               [](std::uint64_t, std::span<std::byte const>) { return Status{}; });
     EXPECT_EQ(report.status().code(), Code::io_error);
     EXPECT_EQ(disk->under_way, 0u);
   }
@@ -178,7 +187,8 @@ bool refuse_entering() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog const filter{4, program};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 /// What the child answers; -1: it was killed, by its alarm for one.
@@ -226,7 +236,8 @@ TEST(Ends, ARequestThatWasNotTakenIsNeverDone) {
               std::thread([&] {
                 if (!refuse_entering()) return;
                 for (int i = 0; i < 100; ++i)
-                  refused += (*file)->start({Verb::write, kBlock, ones.data(), kBlock, 0}).ok() ? 0 : 1;
+                  refused +=
+                      (*file)->start({Verb::write, kBlock, ones.data(), kBlock, 0}).ok() ? 0 : 1;
               }).join();
               if (!ring) return 0;
               if (refused != 100) return 4;
@@ -240,4 +251,4 @@ TEST(Ends, ARequestThatWasNotTakenIsNeverDone) {
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -13,15 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "log/block_device.hpp"
+#include "wal/disk/block_device.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 inline constexpr std::uint64_t kSector = 512;
 
 enum class Asked : std::uint8_t { read, write, write_durably, sync };
 
-/// What outlives a power cut, and the cache before it; shared by the devices that open it one after another.
+/// What outlives a power cut, and the cache before it; shared by the devices that open it one after
+/// another.
 class FaultyDisk {
  public:
   explicit FaultyDisk(std::uint64_t seed = 1) : random(seed) {}
@@ -36,13 +37,14 @@ class FaultyDisk {
     ++cuts;
     changed.notify_all();
   }
-  /// The process is killed: what it wrote is there to be read, of the last write perhaps its first part alone, and what
-  /// was not durable may still be lost at a power cut.
+  /// The process is killed: what it wrote is there to be read, of the last write perhaps its first
+  /// part alone, and what was not durable may still be lost at a power cut.
   void kill() {
     std::lock_guard const lock(mutex);
     if (!volatile_writes.empty()) {
       auto& last = volatile_writes.back().bytes;
-      last.resize(random() % 2 == 0 ? last.size() : random() % (last.size() / kSector + 1) * kSector);
+      last.resize(random() % 2 == 0 ? last.size()
+                                    : random() % (last.size() / kSector + 1) * kSector);
     }
     for (Write const& w : volatile_writes) {
       if (cache.size() < w.offset + w.bytes.size()) cache.resize(w.offset + w.bytes.size());
@@ -112,11 +114,12 @@ class FaultyDisk {
   std::uint64_t fail_wait_at = 0;  // this one and ...
   std::uint64_t fail_waits = 0;  // ... so many in all end with ENOMEM, and hand nothing over
   std::uint64_t starts = 0;  // so far
-  std::uint64_t refuse_starts_from = ~std::uint64_t{0};  // from this one on the device takes no request (EBUSY) ...
+  // from this one on the device takes no request (EBUSY) ...
+  std::uint64_t refuse_starts_from = ~std::uint64_t{0};
   std::uint64_t refuse_starts_until = ~std::uint64_t{0};  // ... before this one
   std::uint64_t under_way = 0;  // requests whose memory is the disk's
-  /// Hears of each request (`grows`: it makes the file longer), and says with which errno it ends; 0 = it does not
-  /// fail. It may cut the power.
+  /// Hears of each request (`grows`: it makes the file longer), and says with which errno it ends;
+  /// 0 = it does not fail. It may cut the power.
   std::function<int(Asked, std::uint64_t offset, std::uint64_t bytes, bool grows)> asked;
   std::condition_variable changed;
   std::uint64_t cuts = 0;  // a device that was open at one stays useless
@@ -126,7 +129,8 @@ class FaultyDisk {
 
 class FaultyDevice final : public BlockDevice {
  public:
-  /// `lock` goes with the device: whoever else may not open the file meanwhile sees by it that it is open.
+  /// `lock` goes with the device: whoever else may not open the file meanwhile sees by it that it
+  /// is open.
   explicit FaultyDevice(std::shared_ptr<FaultyDisk> disk, std::shared_ptr<void> lock = {})
       : disk_(std::move(disk)), lock_(std::move(lock)), cuts_(disk_->cuts) {}
 
@@ -136,10 +140,12 @@ class FaultyDevice final : public BlockDevice {
     {
       std::lock_guard const lock(disk_->mutex);
       ++disk_->starts;
-      if (disk_->starts >= disk_->refuse_starts_from && disk_->starts < disk_->refuse_starts_until) return EBUSY;
+      if (disk_->starts >= disk_->refuse_starts_from && disk_->starts < disk_->refuse_starts_until)
+        return EBUSY;
       grows = r.verb != Verb::read && r.offset + r.bytes > disk_->cache.size();
       if (r.verb != Verb::read) b.number = ++disk_->writes;
-      if (r.verb != Verb::read && !gone()) disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
+      if (r.verb != Verb::read && !gone())
+        disk_->volatile_writes.push_back({r.offset, {r.data, r.data + r.bytes}});
     }
     if (disk_->asked) {
       Asked const what = r.verb == Verb::read    ? Asked::read
@@ -158,9 +164,12 @@ class FaultyDevice final : public BlockDevice {
 
   int wait(std::vector<Completion>& done) override {
     std::unique_lock lock(disk_->mutex);
-    disk_->changed.wait(lock, [&] { return woken_ || (!begun_.empty() && (!disk_->hold || gone())); });
+    disk_->changed.wait(lock,
+                        [&] { return woken_ || (!begun_.empty() && (!disk_->hold || gone())); });
     ++disk_->waits;
-    if (disk_->waits >= disk_->fail_wait_at && disk_->waits < disk_->fail_wait_at + disk_->fail_waits) return ENOMEM;
+    if (disk_->waits >= disk_->fail_wait_at &&
+        disk_->waits < disk_->fail_wait_at + disk_->fail_waits)
+      return ENOMEM;
     woken_ = false;
     if (begun_.empty() || (disk_->hold && !gone())) return 0;
     std::size_t const some = 1 + disk_->random() % begun_.size();
@@ -187,7 +196,8 @@ class FaultyDevice final : public BlockDevice {
     if (fails != 0) return fails;
     std::lock_guard const lock(disk_->mutex);
     if (disk_->fail_sync || gone()) return EIO;
-    for (auto const& w : disk_->volatile_writes) disk_->put(w.offset, w.bytes.data(), w.bytes.size());
+    for (auto const& w : disk_->volatile_writes)
+      disk_->put(w.offset, w.bytes.data(), w.bytes.size());
     disk_->volatile_writes.clear();
     return 0;
   }
@@ -248,7 +258,8 @@ class FaultyDevice final : public BlockDevice {
     for (auto& w : disk_->volatile_writes) {
       std::uint64_t const from = std::max(w.offset, r.offset),
                           to = std::min(w.offset + w.bytes.size(), r.offset + bytes);
-      if (from < to) std::memcpy(w.bytes.data() + (from - w.offset), r.data + (from - r.offset), to - from);
+      if (from < to)
+        std::memcpy(w.bytes.data() + (from - w.offset), r.data + (from - r.offset), to - from);
     }
   }
 
@@ -275,4 +286,4 @@ inline std::unique_ptr<BlockDevice> open(std::shared_ptr<FaultyDisk> const& disk
   return std::make_unique<FaultyDevice>(disk);
 }
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

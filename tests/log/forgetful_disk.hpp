@@ -1,20 +1,21 @@
-// A whole disk in memory that misbehaves as disks may: its files are faulty_disk.hpp's, and its directories forget,
-// too. A name that was made, renamed or removed may be as it was before, after a power cut, unless its directory was
-// synced since. Whole stores run on it (src/log/disk.hpp). Requests that change something are counted, and at one of
-// them the power fails, or it ends with an error. Everything follows from one seed.
+// A whole disk in memory that misbehaves as disks may: its files are faulty_disk.hpp's, and its
+// directories forget, too. A name that was made, renamed or removed may be as it was before, after
+// a power cut, unless its directory was synced since. Whole stores run on it
+// (src/wal/disk/disk.hpp). Requests that change something are counted, and at one of them the power
+// fails, or it ends with an error. Everything follows from one seed.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "faulty_disk.hpp"
-#include "log/renaming_disk.hpp"
+#include "wal/disk/renaming_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 enum class Mishap : std::uint8_t { none, power, error, read_error, full, kill };
 
-class ForgetfulDisk final : public log::RenamingDisk {
+class ForgetfulDisk final : public wal::RenamingDisk {
  public:
   /// A request, for tests that look at what was asked.
   struct Event {
@@ -98,13 +99,15 @@ class ForgetfulDisk final : public log::RenamingDisk {
     return node ? node->file : nullptr;
   }
 
-  Result<std::unique_ptr<BlockDevice>> open(std::string const& path, OpenMode mode, IoOptions const&) override {
+  Result<std::unique_ptr<BlockDevice>> open(std::string const& path, OpenMode mode,
+                                            IoOptions const&) override {
     if (mode == OpenMode::create) {
       if (Status s = create(path); !s.ok()) return s;
     }
     std::lock_guard const lock(mutex_);
     auto const node = find(path);
-    if (!node || node->directory) return Status{Code::not_found, "file " + path + ": no such file or directory"};
+    if (!node || node->directory)
+      return Status{Code::not_found, "file " + path + ": no such file or directory"};
     bool const reads = mode == OpenMode::read_only;
     if (!node->writer.expired() || (!reads && !node->reader.expired()))
       return Status{Code::busy, "file " + path + " is open elsewhere; close it there first"};
@@ -134,7 +137,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
   Result<bool> forgets(std::string const& directory) override {
     std::lock_guard const lock(mutex_);
     auto const node = find(directory);
-    if (!node || !node->directory) return Status{Code::not_found, "directory " + directory + ": no such directory"};
+    if (!node || !node->directory)
+      return Status{Code::not_found, "directory " + directory + ": no such directory"};
     return false;
   }
 
@@ -146,7 +150,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
     if (node->directory) return std::optional<Found>{found};
     std::lock_guard const file(node->file->mutex);
     auto const& bytes = node->file->cache;
-    found.head.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), head_bytes)));
+    found.head.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(
+                                                         std::min(bytes.size(), head_bytes)));
     return std::optional<Found>{found};
   }
 
@@ -156,7 +161,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
       if (!find(from)) return {Code::not_found, "file " + from + ": no such file"};
       if (!replace && find(to)) return {Code::already_exists, "file " + to + " is there already"};
     }
-    return change(Event::What::rename, to, [&] { return Change{name_of(to), find(from), name_of(from)}; });
+    return change(Event::What::rename, to,
+                  [&] { return Change{name_of(to), find(from), name_of(from)}; });
   }
 
   Status remove(std::string const& path) override {
@@ -179,7 +185,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
 
  private:
   struct Node;
-  /// Of a directory: a name, and what it leads to (null: nothing). `was`: the name that it had before.
+  /// Of a directory: a name, and what it leads to (null: nothing). `was`: the name that it had
+  /// before.
   struct Change {
     std::string name;
     std::shared_ptr<Node> node;
@@ -194,18 +201,23 @@ class ForgetfulDisk final : public log::RenamingDisk {
     std::vector<Change> pending;  // since `lasting`
   };
 
-  static Status io_error(std::string const& path) { return {Code::io_error, path + ": " + std::strerror(EIO)}; }
+  static Status io_error(std::string const& path) {
+    return {Code::io_error, path + ": " + std::strerror(EIO)};
+  }
   static std::string name_of(std::string const& path) { return path.substr(path.rfind('/') + 1); }
   /// Which a file that is made has once it is kept.
   static std::string lasting_name_of(std::string const& path) {
     std::string const name = name_of(path), partial = pm::partial_name("");
     return name.ends_with(partial) ? name.substr(0, name.size() - partial.size()) : name;
   }
-  static std::string directory_of(std::string const& path) { return path.substr(0, path.rfind('/')); }
+  static std::string directory_of(std::string const& path) {
+    return path.substr(0, path.rfind('/'));
+  }
 
   static void apply(Names& names, Change const& change) {
     if (!change.was.empty()) names.erase(change.was);
-    change.node ? static_cast<void>(names[change.name] = change.node) : static_cast<void>(names.erase(change.name));
+    change.node ? static_cast<void>(names[change.name] = change.node)
+                : static_cast<void>(names.erase(change.name));
   }
 
   /// The root is there, and has no name. The caller holds mutex_.
@@ -223,16 +235,19 @@ class ForgetfulDisk final : public log::RenamingDisk {
   Status create(std::string const& path) {
     {
       std::lock_guard const lock(mutex_);
-      if (find(path)) return {Code::already_exists, "file " + path + ": is there already; remove it, or name another"};
+      if (find(path))
+        return {Code::already_exists,
+                "file " + path + ": is there already; remove it, or name another"};
     }
     return change(Event::What::create, path, [&] {
       auto node = std::make_shared<Node>();
       node->file = std::make_shared<FaultyDisk>(random_());
       node->file->short_writes = short_writes_;
-      node->file->asked = [this, name = lasting_name_of(path)](Asked what, std::uint64_t offset, std::uint64_t bytes,
-                                                               bool grows) {
+      node->file->asked = [this, name = lasting_name_of(path)](Asked what, std::uint64_t offset,
+                                                               std::uint64_t bytes, bool grows) {
         if (what == Asked::read) return asked_to_read();
-        return asked(static_cast<Event::What>(static_cast<int>(what) - 1), name, offset, bytes, grows);
+        return asked(static_cast<Event::What>(static_cast<int>(what) - 1), name, offset, bytes,
+                     grows);
       };
       nodes_.push_back(node);
       return Change{name_of(path), node, {}};
@@ -242,21 +257,24 @@ class ForgetfulDisk final : public log::RenamingDisk {
   /// Under way when the power fails, a change of names may have been made or not.
   template <class Make>
   Status change(Event::What what, std::string const& path, Make const& make) {
-    int const fails = asked(what, path, 0, 0, what == Event::What::create || what == Event::What::make_directory, [&] {
-      auto const directory = find(directory_of(path));
-      if (!directory) return;
-      Change const change = make();
-      directory->pending.push_back(change);
-      apply(directory->now, change);
-    });
+    int const fails = asked(
+        what, path, 0, 0, what == Event::What::create || what == Event::What::make_directory, [&] {
+          auto const directory = find(directory_of(path));
+          if (!directory) return;
+          Change const change = make();
+          directory->pending.push_back(change);
+          apply(directory->now, change);
+        });
     if (fails == 0) return {};
-    return fails == ENOSPC ? Status{Code::no_space, path + ": its file system is full"} : io_error(path);
+    return fails == ENOSPC ? Status{Code::no_space, path + ": its file system is full"}
+                           : io_error(path);
   }
 
-  /// The errno that a request ends with. `doing` is done with the lock held, also where the power then fails.
+  /// The errno that a request ends with. `doing` is done with the lock held, also where the power
+  /// then fails.
   template <class Doing>
-  int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes, bool grows,
-            Doing const& doing) {
+  int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes,
+            bool grows, Doing const& doing) {
     bool ends = false;
     {
       std::lock_guard const lock(mutex_);
@@ -264,8 +282,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
       events_.push_back({what, name_of(path), offset, bytes});
       ++requests_;
       ends = (mishap_ == Mishap::power || mishap_ == Mishap::kill) && requests_ == at_;
-      bool const fails =
-          (mishap_ == Mishap::error && requests_ == at_) || (mishap_ == Mishap::full && requests_ >= at_ && grows);
+      bool const fails = (mishap_ == Mishap::error && requests_ == at_) ||
+                         (mishap_ == Mishap::full && requests_ >= at_ && grows);
       happened_ |= fails;
       if (fails) return mishap_ == Mishap::full ? ENOSPC : error_;
       doing();
@@ -273,7 +291,8 @@ class ForgetfulDisk final : public log::RenamingDisk {
     if (ends) mishap_ == Mishap::kill ? kill() : cut_power();
     return ends ? EIO : 0;
   }
-  int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes, bool grows) {
+  int asked(Event::What what, std::string const& path, std::uint64_t offset, std::uint64_t bytes,
+            bool grows) {
     return asked(what, path, offset, bytes, grows, [] {});
   }
   int asked_to_read() {
@@ -287,9 +306,11 @@ class ForgetfulDisk final : public log::RenamingDisk {
   /// All changes since the last sync, none, the first few, or any.
   void forget_names(Node& directory) {
     std::uint64_t const fate = random_() % 4;
-    std::size_t const first = directory.pending.empty() ? 0 : random_() % (directory.pending.size() + 1);
+    std::size_t const first =
+        directory.pending.empty() ? 0 : random_() % (directory.pending.size() + 1);
     for (std::size_t i = 0; i < directory.pending.size(); ++i) {
-      bool const there = fate == 0 || (fate == 1 && i < first) || (fate == 3 && (random_() & 1) != 0);
+      bool const there =
+          fate == 0 || (fate == 1 && i < first) || (fate == 3 && (random_() & 1) != 0);
       if (there) apply(directory.lasting, directory.pending[i]);
     }
     directory.pending.clear();
@@ -313,4 +334,4 @@ class ForgetfulDisk final : public log::RenamingDisk {
   bool happened_ = false, dead_ = false, short_writes_ = false;
 };
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

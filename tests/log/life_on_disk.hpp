@@ -1,7 +1,7 @@
-// A store's life on a disk that forgets, with one mishap in it, and what must be there afterwards: after the power has
-// failed and the pool's memory is gone, every acknowledged batch, no half of one, nothing that was refused, and
-// whatever a get had returned. The model is a plain map, outside of the store. Everything but the threads' turns
-// follows from (script, mishap, seed).
+// A store's life on a disk that forgets, with one mishap in it, and what must be there afterwards:
+// after the power has failed and the pool's memory is gone, every acknowledged batch, no half of
+// one, nothing that was refused, and whatever a get had returned. The model is a plain map, outside
+// of the store. Everything but the threads' turns follows from (script, mishap, seed).
 #pragma once
 
 #include <malloc.h>
@@ -21,7 +21,7 @@
 #include "support/calls_stores.hpp"
 #include "support/store_driver.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 using perdure::test::CallsStores;
 
@@ -36,7 +36,16 @@ struct Write {
 using Writes = std::vector<Write>;
 
 struct Step {
-  enum class What : std::uint8_t { batch, atomic, transaction, aborted, snapshot, reopen, restore, recreate };
+  enum class What : std::uint8_t {
+    batch,
+    atomic,
+    transaction,
+    aborted,
+    snapshot,
+    reopen,
+    restore,
+    recreate
+  };
   What what = What::batch;
   std::vector<Writes> batches = {};
 };
@@ -53,10 +62,12 @@ struct Trouble {
   bool reader = false;  // a thread reads meanwhile
 };
 
-inline Writes some_writes(std::mt19937_64& random, std::uint64_t batch, std::size_t most, std::uint64_t keys) {
+inline Writes some_writes(std::mt19937_64& random, std::uint64_t batch, std::size_t most,
+                          std::uint64_t keys) {
   Writes writes(1 + random() % most);
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    OpKind const kind = std::array{OpKind::put, OpKind::put, OpKind::put, OpKind::erase, OpKind::update}[random() % 5];
+    OpKind const kind = std::array{OpKind::put, OpKind::put, OpKind::put, OpKind::erase,
+                                   OpKind::update}[random() % 5];
     writes[i] = {kind, random() % keys, batch * 1000 + i};
   }
   return writes;
@@ -77,8 +88,8 @@ inline Script short_script(std::uint64_t seed) {
   Script s;
   s.value_bytes = 1024;  // batches of several sectors, and of several blocks
   std::uint64_t batch = 0;
-  for (What const what : {What::batch, What::atomic, What::transaction, What::aborted, What::snapshot, What::batch,
-                          What::reopen, What::batch, What::snapshot}) {
+  for (What const what : {What::batch, What::atomic, What::transaction, What::aborted,
+                          What::snapshot, What::batch, What::reopen, What::batch, What::snapshot}) {
     bool const writes = what != What::snapshot && what != What::reopen;
     s.steps.push_back(writes ? writing(what, random, ++batch) : Step{what});
   }
@@ -94,8 +105,8 @@ inline Script long_script(std::uint64_t seed) {
   for (std::uint64_t batch = 1; batch <= 12; ++batch) {
     Writes writes;
     for (std::uint64_t i = 0; i < (batch == large ? 560u : 70u); ++i)
-      writes.push_back(
-          {i % 9 == 8 ? OpKind::erase : OpKind::put, random() % (batch == large ? 600 : 90), batch * 1000 + i});
+      writes.push_back({i % 9 == 8 ? OpKind::erase : OpKind::put,
+                        random() % (batch == large ? 600 : 90), batch * 1000 + i});
     s.steps.push_back({Step::What::batch, {writes}});
     if (batch == 6) s.steps.push_back({Step::What::reopen});
   }
@@ -108,8 +119,8 @@ inline Script renewing_script(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Script s;
   std::uint64_t batch = 0;
-  for (What const what :
-       {What::batch, What::snapshot, What::batch, What::restore, What::batch, What::recreate, What::batch}) {
+  for (What const what : {What::batch, What::snapshot, What::batch, What::restore, What::batch,
+                          What::recreate, What::batch}) {
     bool const writes = what == What::batch;
     s.steps.push_back(writes ? writing(what, random, ++batch) : Step{what});
   }
@@ -119,7 +130,8 @@ inline Script renewing_script(std::uint64_t seed) {
 inline void take_effect(Writes const& batch, Contents& contents) {
   for (Write const& w : batch) {
     if (w.kind == OpKind::erase) contents.erase(w.key);
-    if (w.kind == OpKind::put || (w.kind == OpKind::update && contents.contains(w.key))) contents[w.key] = w.value;
+    if (w.kind == OpKind::put || (w.kind == OpKind::update && contents.contains(w.key)))
+      contents[w.key] = w.value;
   }
 }
 
@@ -151,8 +163,8 @@ class Life {
     if (!wrong) wrong = judge();
     disk_ = nullptr;
     if (!wrong) return std::nullopt;
-    return *wrong + " [mishap " + std::to_string(static_cast<int>(trouble.mishap)) + " at request " +
-           std::to_string(trouble.at) + ", seed " + std::to_string(seed_) + "]";
+    return *wrong + " [mishap " + std::to_string(static_cast<int>(trouble.mishap)) +
+           " at request " + std::to_string(trouble.at) + ", seed " + std::to_string(seed_) + "]";
   }
   /// Of the last run, up to its end or its mishap.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
@@ -172,7 +184,8 @@ class Life {
   // The store's calls
 
   struct Columns {
-    Columns(Writes const& batch, std::uint32_t value_bytes) : width(value_bytes), values(batch.size() * value_bytes) {
+    Columns(Writes const& batch, std::uint32_t value_bytes)
+        : width(value_bytes), values(batch.size() * value_bytes) {
       for (std::size_t i = 0; i < batch.size(); ++i) {
         kinds.push_back(batch[i].kind);
         keys.push_back(batch[i].key);
@@ -181,12 +194,13 @@ class Life {
       }
     }
     [[nodiscard]] MixedBatch batch() const {
-      return {{reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host},
-              kinds,
-              {values.data(), nullptr, width, keys.size(), Place::host},
-              Rmw::replace,
-              Element::u64,
-              {}};
+      return {
+          {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host},
+          kinds,
+          {values.data(), nullptr, width, keys.size(), Place::host},
+          Rmw::replace,
+          Element::u64,
+          {}};
     }
     std::uint32_t width;
     std::vector<OpKind> kinds;
@@ -224,7 +238,8 @@ class Life {
         std::byte const* const value = page->values.data.data() + page->values.offsets[i];
         auto const whole = whole_value(value);
         if (!whole) return "key " + std::to_string(key) + " has pieces of two values";
-        if (!found.emplace(key, *whole).second) return "key " + std::to_string(key) + " is there twice";
+        if (!found.emplace(key, *whole).second)
+          return "key " + std::to_string(key) + " is there twice";
       }
       cursor = page->next;
     }
@@ -265,8 +280,10 @@ class Life {
       std::array<KeyStatus, 1> status{};
       for (std::uint64_t key = 0; !stop_; key = (key + 1) % 4) {
         Column const column{reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host};
-        Status const s = store.get(column, {out.data(), life.script_.value_bytes, 1, Place::host}, status);
-        bool const before_the_mishap = !life.disk_->happened();  // after it this process was no more, or the log failed
+        Status const s =
+            store.get(column, {out.data(), life.script_.value_bytes, 1, Place::host}, status);
+        // after it this process was no more, or the log failed
+        bool const before_the_mishap = !life.disk_->happened();
         if (!s.ok() || status[0] != KeyStatus::ok || !before_the_mishap) continue;
         std::uint64_t value = 0;
         std::memcpy(&value, out.data(), 8);
@@ -291,7 +308,8 @@ class Life {
         disk_->cut_power();  // before anything mends what went wrong
     }
     if (killed_ || random_() % 2 == 0) {
-      if (Status const s = store->close(); !s.ok() && !disk_->happened()) return "close: " + s.message();
+      if (Status const s = store->close(); !s.ok() && !disk_->happened())
+        return "close: " + s.message();
     } else {
       disk_->cut_power();  // in use
     }
@@ -321,15 +339,17 @@ class Life {
     Writes all;
     for (Writes const& batch : step.batches) all.insert(all.end(), batch.begin(), batch.end());
     bool const aborted = step.what == Step::What::aborted;
-    Status const s =
-        aborted || step.what == Step::What::transaction ? transact(step, store, !aborted) : write_batch(step, store);
+    Status const s = aborted || step.what == Step::What::transaction
+                         ? transact(step, store, !aborted)
+                         : write_batch(step, store);
     if (s.ok() && aborted) return std::nullopt;
     if (s.ok()) {
       for (State& state : states_) take_effect(all, state.contents), state.last = mine;
       return std::nullopt;
     }
     if (auto wrong = failed("a batch", s)) return wrong;
-    // Refused: it did nothing. Else what its last write left is unknown until the store is opened again.
+    // Refused: it did nothing. Else what its last write left is unknown until the store is opened
+    // again.
     if (s.code() == Code::closed || aborted) return std::nullopt;
     std::vector<State> const without = states_;
     for (State state : without) {
@@ -380,7 +400,8 @@ class Life {
     return std::nullopt;
   }
 
-  /// From here on the store is the snapshot's, with a log of its own; the old one's log stays behind.
+  /// From here on the store is the snapshot's, with a log of its own; the old one's log stays
+  /// behind.
   Wrong restore(std::optional<Store>& store) {
     Status const closed = store->close();
     store.reset();
@@ -423,7 +444,8 @@ class Life {
   Wrong judge() {
     if (!killed_ && random_() % 4 != 0) disk_->cut_power();
     disk_->restore();
-    if (random_() % 4 != 0) ::unlink(pool().c_str());  // what lay in memory; else a kill, or a pool on a disk
+    if (random_() % 4 != 0)
+      ::unlink(pool().c_str());  // what lay in memory; else a kill, or a pool on a disk
     if (random_() % 2 == 0) {
       disk_->plan(Mishap::power, 1 + random_() % 3);
       static_cast<void>(Store::open(pool(), open_options(log_dir_)));
@@ -440,7 +462,8 @@ class Life {
   }
 
   Wrong judge_contents(Store& store) {
-    if (store.recovery().lost_acknowledged) return "acknowledged batches are lost: " + store.recovery().log_report;
+    if (store.recovery().lost_acknowledged)
+      return "acknowledged batches are lost: " + store.recovery().log_report;
     Contents found;
     if (auto wrong = contents_of(store, found)) return wrong;
     for (State const& state : states_) {
@@ -448,8 +471,10 @@ class Life {
       states_ = {state};
       return std::nullopt;
     }
-    std::string text = "none of the " + std::to_string(states_.size()) + " states that may be there is:";
-    for (auto const& [key, value] : found) text += " " + std::to_string(key) + "=" + std::to_string(value);
+    std::string text =
+        "none of the " + std::to_string(states_.size()) + " states that may be there is:";
+    for (auto const& [key, value] : found)
+      text += " " + std::to_string(key) + "=" + std::to_string(value);
     text += "; the first would be";
     for (auto const& [key, value] : states_[0].contents)
       text += " " + std::to_string(key) + "=" + std::to_string(value);
@@ -463,8 +488,8 @@ class Life {
     return true;
   }
 
-  /// It takes further batches, which outlive a further power cut, and so does what it has shown; after a kill the cut
-  /// comes amid so many batches that both images are written over.
+  /// It takes further batches, which outlive a further power cut, and so does what it has shown;
+  /// after a kill the cut comes amid so many batches that both images are written over.
   Wrong go_on(Result<Store>& store) {
     if (killed_) disk_->plan(Mishap::power, 2 + random_() % (random_() % 2 == 0 ? 8 : 150));
     for (std::uint64_t batch = 0; batch < (killed_ ? 25u : 1u) && !disk_->dead(); ++batch) {
@@ -479,13 +504,15 @@ class Life {
     disk_->restore();
     ::unlink(pool().c_str());
     store = Store::open(pool(), open_options(log_dir_));
-    if (!store) return "after a further power cut the pool does not open: " + store.status().message();
+    if (!store)
+      return "after a further power cut the pool does not open: " + store.status().message();
     if (auto wrong = judge_contents(*store)) return "after a further power cut, " + *wrong;
     Status const closed = store->close();
     return closed.ok() ? std::nullopt : Wrong("close: " + closed.message());
   }
 
-  /// There is no log, none that is whole, or one whose pool was to take the place of another's that is still there.
+  /// There is no log, none that is whole, or one whose pool was to take the place of another's that
+  /// is still there.
   static bool half_made(Code code) {
     return code == Code::not_found || code == Code::corrupt || code == Code::invalid_argument;
   }
@@ -500,12 +527,14 @@ class Life {
   }
 
   Wrong judge_snapshot() {
-    bool const may_be_none = std::find(snapshots_.begin(), snapshots_.end(), std::nullopt) != snapshots_.end();
+    bool const may_be_none =
+        std::find(snapshots_.begin(), snapshots_.end(), std::nullopt) != snapshots_.end();
     RestoreOptions o;
     o.durability = Durability::process;
     auto restored = Store::restore(kSnapshot, scratch_.file("restored"), o, open_options(""));
     ::unlink(scratch_.file("restored").c_str());
-    if (!restored && restored.status().code() == Code::not_found && may_be_none) return std::nullopt;
+    if (!restored && restored.status().code() == Code::not_found && may_be_none)
+      return std::nullopt;
     if (!restored) return "a snapshot is not there: " + restored.status().message();
     Contents found;
     if (auto wrong = contents_of(*restored, found)) return "a snapshot: " + *wrong;
@@ -530,4 +559,4 @@ class Life {
   std::uint64_t requests_ = 0;
 };
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

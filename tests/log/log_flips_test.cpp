@@ -1,8 +1,9 @@
-// Log directories and snapshots of small stores of durability power, and one or two bits of them flipped. An opening,
-// or a restoring, gives every acknowledged batch back, or is refused, names file and byte, and changes nothing. A
-// repair gives back what the store held after some batch, and verify tells of it until that is acknowledged. And the
-// store lives on: what is acknowledged then is there after the next kill. The store was closed, or killed with batches
-// in its log; both of its images are checkpoints with batches before and after them. Which bytes: a sample of each
+// Log directories and snapshots of small stores of durability power, and one or two bits of them
+// flipped. An opening, or a restoring, gives every acknowledged batch back, or is refused, names
+// file and byte, and changes nothing. A repair gives back what the store held after some batch, and
+// verify tells of it until that is acknowledged. And the store lives on: what is acknowledged then
+// is there after the next kill. The store was closed, or killed with batches in its log; both of
+// its images are checkpoints with batches before and after them. Which bytes: a sample of each
 // kind; in the tests whose names say InEvery, all but those of gaps.
 #include <gtest/gtest.h>
 
@@ -11,11 +12,11 @@
 #include <random>
 
 #include "../crash/pool_file.hpp"
-#include "log/checkpoint.hpp"
-#include "log/format.hpp"
 #include "support/memory_disk.hpp"
+#include "wal/checkpoint.hpp"
+#include "wal/log_format.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 using namespace perdure::test;  // NOLINT: of files and contents
@@ -58,7 +59,8 @@ OpenOptions alone() {
 
 class LogFlips : public testing::TestWithParam<Kind> {
  protected:
-  /// Three lives, so that each image is a checkpoint with batches before and after it; then batches in the log.
+  /// Three lives, so that each image is a checkpoint with batches before and after it; then batches
+  /// in the log.
   LogFlips() {
     CreateOptions create;
     create.key_bytes = GetParam().variable ? 0 : 8;
@@ -84,7 +86,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
     whole_[kSnapshot] = disk_.bytes_of(kSnapshot);
   }
 
-  // --- What is written -------------------------------------------------------------------------------------------
+  // --- What is written
+  // -------------------------------------------------------------------------------------------
 
   [[nodiscard]] static std::string key(std::uint64_t n) {
     return GetParam().variable ? "key-" + std::to_string(n * n) : u64_text(n);
@@ -103,14 +106,16 @@ class LogFlips : public testing::TestWithParam<Kind> {
       must(store.erase(keys.column()));
     } else {
       Contents some;
-      for (std::uint64_t n = batch * 5; n < batch * 5 + 9; ++n) some[key(n)] = value(n + 1, after_.size());
+      for (std::uint64_t n = batch * 5; n < batch * 5 + 9; ++n)
+        some[key(n)] = value(n + 1, after_.size());
       must(put_all(store, some));
       for (auto const& [k, v] : some) next[k] = v;
     }
     after_.push_back(std::move(next));
   }
 
-  // --- Bytes worth flipping --------------------------------------------------------------------------------------
+  // --- Bytes worth flipping
+  // --------------------------------------------------------------------------------------
 
   static Places range(std::string const& file, std::uint64_t at, std::uint64_t bytes) {
     Places places{file, {}};
@@ -133,17 +138,20 @@ class LogFlips : public testing::TestWithParam<Kind> {
     all.push_back(range(file, 0, sizeof(ImageHeader)));
     all.push_back(range(file, kBlock + header.bytes, header.bytes / header.chunk_bytes * 4));
     all.push_back(range(file, kBlock, sizeof(pm::PoolHeader)));
-    for (std::uint64_t const root : pm::kRootOffset) all.push_back(range(file, kBlock + root, sizeof(pm::Root)));
+    for (std::uint64_t const root : pm::kRootOffset)
+      all.push_back(range(file, kBlock + root, sizeof(pm::Root)));
     Places rest{file, {}};
     for (std::uint64_t at = kBlock; at < kBlock + header.bytes; at += 64) {
       auto const line = std::span(whole_.at(file)).subspan(at, 64);
-      if (std::all_of(line.begin(), line.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
+      if (std::all_of(line.begin(), line.end(), [](std::byte b) { return b == std::byte{0}; }))
+        continue;
       for (std::uint64_t i = 0; i < 64; ++i) rest.bytes.push_back(at + i);
     }
     all.push_back(std::move(rest));
   }
   [[nodiscard]] std::vector<Places> of_directory() const {
-    std::vector<Places> all{range("redo.log", 0, sizeof(LogHeader)), range("redo.log", kBlock, sizeof(LogHeader)),
+    std::vector<Places> all{range("redo.log", 0, sizeof(LogHeader)),
+                            range("redo.log", kBlock, sizeof(LogHeader)),
                             range("checkpoint", 0, sizeof(CheckpointRecord)),
                             range("checkpoint", kBlock, sizeof(CheckpointRecord))};
     for (std::uint64_t const at : groups_of_log()) {
@@ -161,7 +169,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
     return all;
   }
 
-  // --- Looking ---------------------------------------------------------------------------------------------------
+  // --- Looking
+  // -----------------------------------------------------------------------------------------------
 
   static std::string name_in(char const* file) { return std::string(kDirectory) + "/" + file; }
   void lay(Directory const& files) {
@@ -184,17 +193,20 @@ class LogFlips : public testing::TestWithParam<Kind> {
   static std::string text(std::span<Flip const> flips) {
     std::string text;
     for (Flip const& f : flips)
-      text += f.file + ": bit " + std::to_string(f.bit) + " of byte " + std::to_string(f.byte) + "; ";
+      text +=
+          f.file + ": bit " + std::to_string(f.bit) + " of byte " + std::to_string(f.byte) + "; ";
     return text;
   }
   void flip(std::span<Flip const> flips) {
     for (Flip const& f : flips) whole_[f.file][f.byte] ^= static_cast<std::byte>(1u << f.bit);
   }
-  /// Two bits of the last group of a killed store's log: nothing tells them from a write that the kill cut off.
+  /// Two bits of the last group of a killed store's log: nothing tells them from a write that the
+  /// kill cut off.
   [[nodiscard]] bool may_be_a_torn_end(std::span<Flip const> flips) const {
     std::uint64_t const last = groups_of_log().back();
-    return !GetParam().closed &&
-           std::ranges::count_if(flips, [&](Flip const& f) { return f.file == "redo.log" && f.byte >= last; }) > 1;
+    return !GetParam().closed && std::ranges::count_if(flips, [&](Flip const& f) {
+                                   return f.file == "redo.log" && f.byte >= last;
+                                 }) > 1;
   }
   void examine(std::span<Flip const> flips) {
     SCOPED_TRACE(text(flips));
@@ -215,19 +227,23 @@ class LogFlips : public testing::TestWithParam<Kind> {
     RecoveryReport const& found = store->recovery();
     EXPECT_FALSE(found.lost_acknowledged) << found.log_report;
     if (*held == after_.back()) return ++right_ % 3 == 0 ? lives_on(*store) : void();
-    EXPECT_TRUE(torn_end && *held == after_[after_.size() - 2]) << "lost, and nobody says so: " << found.log_report;
+    EXPECT_TRUE(torn_end && *held == after_[after_.size() - 2])
+        << "lost, and nobody says so: " << found.log_report;
   }
-  /// As a repair does, which is refused no more; its loss is told until that is acknowledged, whenever it is killed.
+  /// As a repair does, which is refused no more; its loss is told until that is acknowledged,
+  /// whenever it is killed.
   void goes_on_without(Directory const& laid) {
     EXPECT_EQ(open(kDirectory).status().code(), Code::corrupt) << "refused once only";
     lay(laid);
     auto store = open(kDirectory, true);
     ASSERT_TRUE(store.ok()) << store.status().message();
     RecoveryReport const found = store->recovery();
-    EXPECT_TRUE(found.lost_acknowledged && found.repaired && !found.clean && !found.changes.empty());
+    EXPECT_TRUE(found.lost_acknowledged && found.repaired && !found.clean &&
+                !found.changes.empty());
     auto const held = scan_all(*store);
     ASSERT_TRUE(held.has_value());
-    EXPECT_NE(std::find(after_.begin(), after_.end(), *held), after_.end()) << "a mix: " << found.log_report;
+    EXPECT_NE(std::find(after_.begin(), after_.end(), *held), after_.end())
+        << "a mix: " << found.log_report;
     for (bool const acknowledged : {false, true}) {
       killed(*store);
       store = open(kDirectory);
@@ -258,7 +274,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
     auto again = open(kDirectory);
     ASSERT_TRUE(again.ok()) << again.status().message();
     EXPECT_FALSE(again->recovery().lost_acknowledged) << again->recovery().log_report;
-    EXPECT_TRUE(scan_all(*again) == wanted) << "lost after it was opened: " << again->recovery().log_report;
+    EXPECT_TRUE(scan_all(*again) == wanted)
+        << "lost after it was opened: " << again->recovery().log_report;
   }
   void restore(std::span<Flip const> flips) {
     SCOPED_TRACE(text(flips));
@@ -271,13 +288,15 @@ class LogFlips : public testing::TestWithParam<Kind> {
     auto store = Store::restore(kSnapshot, restored_.str(), options, alone());
     if (!store) {
       EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();
-      EXPECT_NE(store.status().message().find(kSnapshot), std::string::npos) << store.status().message();
+      EXPECT_NE(store.status().message().find(kSnapshot), std::string::npos)
+          << store.status().message();
       return;
     }
     EXPECT_TRUE(scan_all(*store) == after_.back()) << "something else was restored";
   }
 
-  // --- Which bits ------------------------------------------------------------------------------------------------
+  // --- Which bits
+  // -----------------------------------------------------------------------------------------------
 
   using Examine = std::function<void(std::span<Flip const>)>;
   void one_bit(std::vector<Places> const& all, std::size_t each, Examine const& look) {
@@ -301,7 +320,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
       }
   }
   Flip any_of(Places const& places) {
-    return {places.file, places.bytes[draw_() % places.bytes.size()], static_cast<unsigned>(draw_() % 8)};
+    return {places.file, places.bytes[draw_() % places.bytes.size()],
+            static_cast<unsigned>(draw_() % 8)};
   }
 
   static constexpr char const* kDirectory = "/disk/log";
@@ -311,7 +331,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
   Wanted after_;
   Directory whole_;
   std::uint64_t right_ = 0, lost_ = 0;  // so many openings
-  std::mt19937_64 draw_{20261125u + static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed())};
+  std::mt19937_64 draw_{20261125u +
+                        static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed())};
 };
 
 TEST_P(LogFlips, OfOneBitAreTold) {
@@ -338,4 +359,4 @@ INSTANTIATE_TEST_SUITE_P(All, LogFlips, testing::ValuesIn(kKinds),
                          [](auto const& one) { return std::string(one.param.name); });
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,4 +1,5 @@
-// What the log's tests share: batches of recognisable bytes, a log on a faulty disk, and what replay gives.
+// What the log's tests share: batches of recognisable bytes, a log on a faulty disk, and what
+// replay gives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,11 +10,11 @@
 #include <vector>
 
 #include "faulty_disk.hpp"
-#include "log/block_file.hpp"
-#include "log/redo_log.hpp"
-#include "log/replay.hpp"
+#include "wal/disk/block_file.hpp"
+#include "wal/redo_log.hpp"
+#include "wal/replay.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 using Disk = std::shared_ptr<FaultyDisk>;
 using Batch = std::string;
@@ -33,7 +34,8 @@ inline Batch batch_of(std::uint64_t n, std::size_t bytes) {
 inline Result<Lsn> append(RedoLog& log, Batch const& batch) {
   std::size_t const half = batch.size() / 2;  // in pieces, as the store does
   auto const* const data = reinterpret_cast<std::byte const*>(batch.data());
-  std::span<std::byte const> const pieces[] = {{data, half}, {}, {data + half, batch.size() - half}};
+  std::span<std::byte const> const pieces[] = {
+      {data, half}, {}, {data + half, batch.size() - half}};
   return log.append(pieces);
 }
 
@@ -59,17 +61,20 @@ inline Replayed replay_all(BlockFile& file, LogPosition from = {}) {
   EXPECT_TRUE(identity.ok()) << identity.status().message();
   if (!identity.ok()) return out;
   std::uint64_t next = from.next_batch;
-  auto report = replay(file, identity.value(), from, [&](std::uint64_t number, std::span<std::byte const> payload) {
-    EXPECT_EQ(number, next++);
-    out.batches.emplace_back(reinterpret_cast<char const*>(payload.data()), payload.size());
-    return Status{};
-  });
+  auto report = replay(
+      file, identity.value(), from, [&](std::uint64_t number, std::span<std::byte const> payload) {
+        EXPECT_EQ(number, next++);
+        out.batches.emplace_back(reinterpret_cast<char const*>(payload.data()), payload.size());
+        return Status{};
+      });
   EXPECT_TRUE(report.ok()) << report.status().message();
   if (report.ok()) out.report = *report;
   return out;
 }
 
-inline Replayed replay_all(Disk const& disk, LogPosition from = {}) { return replay_all(*file_on(disk), from); }
+inline Replayed replay_all(Disk const& disk, LogPosition from = {}) {
+  return replay_all(*file_on(disk), from);
+}
 
 inline std::unique_ptr<RedoLog> start(Disk const& disk, LogPosition end = {}, Lsn keep_from = 0,
                                       LogOptions const& options = kSmall) {
@@ -88,4 +93,4 @@ inline Lsn commit(RedoLog& log, Batch const& batch) {
   return *lsn;
 }
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

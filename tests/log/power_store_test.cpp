@@ -1,5 +1,6 @@
 // A store of durability power: what a power loss leaves is what lies in its log directory at that
-// moment. So each test copies that directory while the store is open, and opens a store from the copy.
+// moment. So each test copies that directory while the store is open, and opens a store from the
+// copy.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -41,7 +42,8 @@ Store create(Config const& config, std::string const& pool, std::string const& l
   return std::move(*store);
 }
 
-Result<Store> open(Config const& config, std::string const& pool, std::string const& log_dir, bool repair = false) {
+Result<Store> open(Config const& config, std::string const& pool, std::string const& log_dir,
+                   bool repair = false) {
   OpenOptions options = config.open();
   options.repair = repair;
   options.log_dir = log_dir;
@@ -82,7 +84,8 @@ class PowerStore : public testing::TestWithParam<Case> {
     auto restored = open(config_, scratch_.file("restored"), copy_.path);
     ASSERT_TRUE(restored.ok()) << restored.status().message();
     EXPECT_FALSE(restored->recovery().lost_acknowledged);
-    EXPECT_EQ(restored->recovery().records, driver.model.held.size()) << restored->recovery().log_report;
+    EXPECT_EQ(restored->recovery().records, driver.model.held.size())
+        << restored->recovery().log_report;
     Driver other(config_, std::move(*restored));
     other.model = driver.model;
     other.check_all();
@@ -130,16 +133,18 @@ void run_batch(Driver& driver, std::vector<Op> ops, std::optional<OpKind> all, R
     values.push_back(op.value);
     expected.push_back(driver.model.apply(op, rmw, Element::u64).status);
   }
-  Status const s = *all == OpKind::put     ? driver.put(keys, values, statuses)
-                   : *all == OpKind::erase ? driver.erase(keys, statuses)
-                                           : driver.update(keys, values, rmw, Element::u64, statuses);
+  Status const s = *all == OpKind::put ? driver.put(keys, values, statuses)
+                   : *all == OpKind::erase
+                       ? driver.erase(keys, statuses)
+                       : driver.update(keys, values, rmw, Element::u64, statuses);
   ASSERT_TRUE(s.ok()) << s.message();
   EXPECT_EQ(statuses, expected);
 }
 
 // Batches of one kind follow each other, so that replay merges them; some are of a transaction.
 TEST_P(PowerStore, BatchesOfEveryKindAreReplayedToWhatTheyWere) {
-  std::optional<OpKind> const kinds[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update, std::nullopt};
+  std::optional<OpKind> const kinds[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update,
+                                         std::nullopt};
   std::mt19937_64 random(11);
   Driver driver(config_, create(config_, scratch_.file("pool"), log_.path, 16u << 20));
   for (int run = 0; run < 40; ++run) {
@@ -171,7 +176,8 @@ TEST_P(PowerStore, ALogCutInsideABatchIsReplayedToTheBatchBefore) {
   std::vector<Model> models{driver.model};
   std::vector<std::uint64_t> ends{0};
   for (int batch = 0; batch < 40; ++batch) {
-    run_batch(driver, some_ops(random), batch % 10 == 9 ? OpKind::erase : OpKind::put, Rmw::replace);
+    run_batch(driver, some_ops(random), batch % 10 == 9 ? OpKind::erase : OpKind::put,
+              Rmw::replace);
     models.push_back(driver.model);
     ends.push_back(driver.store().stats().log.used_bytes);
   }
@@ -225,8 +231,10 @@ INSTANTIATE_TEST_SUITE_P(All, PowerStore,
                          testing::Values(Case{Layout::word, 8, 16}, Case{Layout::word, 0, 0},
                                          Case{Layout::in_place, 16, 0}),
                          [](auto const& which) {
-                           return std::string(which.param.layout == Layout::word ? "word" : "in_place") + "K" +
-                                  std::to_string(which.param.key_bytes) + "V" + std::to_string(which.param.value_bytes);
+                           return std::string(which.param.layout == Layout::word ? "word"
+                                                                                 : "in_place") +
+                                  "K" + std::to_string(which.param.key_bytes) + "V" +
+                                  std::to_string(which.param.value_bytes);
                          });
 
 class PowerStoreOne : public testing::Test {
@@ -238,7 +246,8 @@ class PowerStoreOne : public testing::Test {
   Driver with_records(std::uint64_t n) {
     Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
     std::vector<Bytes> keys, values;
-    for (std::uint64_t i = 0; i < n; ++i) keys.push_back(config_.key(i)), values.push_back(config_.value(i));
+    for (std::uint64_t i = 0; i < n; ++i)
+      keys.push_back(config_.key(i)), values.push_back(config_.value(i));
     driver.run_put(keys, values);
     return driver;
   }
@@ -262,7 +271,8 @@ TEST_F(PowerStoreOne, ABatchThatOnlyADamagedImageHeldIsSaidToBeLost) {
   flip(copy.file("image-b"), 4096 + 70'000);
   Status const refused = open(config_, scratch_.file("restored"), copy.path).status();
   EXPECT_EQ(refused.code(), Code::corrupt) << refused.message();
-  EXPECT_NE(refused.message().find("a later checkpoint had been written"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("a later checkpoint had been written"), std::string::npos)
+      << refused.message();
   EXPECT_FALSE(fs::exists(scratch_.file("restored"))) << "a refusal leaves a pool";
   auto restored = open(config_, scratch_.file("restored"), copy.path, true);
   ASSERT_TRUE(restored.ok()) << restored.status().message();
@@ -390,8 +400,9 @@ TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
   for (int opening = 0; opening < 2; ++opening) {
     Status const refused = open(config_, pool, log_.path).status();
     EXPECT_EQ(refused.code(), Code::corrupt) << refused.message();
-    for (char const* const part : {"acknowledged batches, number 1 and those after it, are lost",
-                                   "flipped, bit 4 of byte 200", "restore a snapshot", "repair=True"})
+    for (char const* const part :
+         {"acknowledged batches, number 1 and those after it, are lost",
+          "flipped, bit 4 of byte 200", "restore a snapshot", "repair=True"})
       EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
     EXPECT_TRUE(contents_of(log_.path, pool) == before) << "a refusal changed a file";
   }
@@ -401,7 +412,8 @@ TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
     RecoveryReport const& r = repaired->recovery();
     EXPECT_TRUE(r.lost_acknowledged && r.repaired && !r.clean) << r.log_report;
     ASSERT_EQ(r.changes.size(), 2u);
-    EXPECT_NE(r.changes[0].find("lost: acknowledged batches, number 1 and those after it"), std::string::npos)
+    EXPECT_NE(r.changes[0].find("lost: acknowledged batches, number 1 and those after it"),
+              std::string::npos)
         << r.changes[0];
     EXPECT_EQ(r.changes[1], "0 records are left");
     EXPECT_EQ(repaired->stats().records, 0u);
@@ -415,7 +427,8 @@ TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
     ASSERT_TRUE(verified.ok()) << verified.status().message();
     EXPECT_EQ(verified->fault_count, acknowledged ? 0u : 2u);
     if (!acknowledged) {
-      EXPECT_TRUE(verified->faults[0].starts_with("repaired, and not acknowledged: lost: ")) << verified->faults[0];
+      EXPECT_TRUE(verified->faults[0].starts_with("repaired, and not acknowledged: lost: "))
+          << verified->faults[0];
     }
     acknowledged = acknowledged || (acknowledges && again->acknowledge_repair().ok());
   }
@@ -441,7 +454,8 @@ TEST_F(PowerStoreOne, MisuseIsNamed) {
   EXPECT_NE(without.message().find("log_dir"), std::string::npos) << without.message();
   options.durability = Durability::power;
   EXPECT_EQ(Store::create(scratch_.file("a"), options).status().code(), Code::already_exists);
-  EXPECT_EQ(open(config_, scratch_.file("pool"), log_.path + "-none").status().code(), Code::not_found);
+  EXPECT_EQ(open(config_, scratch_.file("pool"), log_.path + "-none").status().code(),
+            Code::not_found);
   auto held = open(config_, scratch_.file("pool"), log_.path);
   ASSERT_TRUE(held.ok()) << held.status().message();
   EXPECT_EQ(open(config_, scratch_.file("elsewhere"), log_.path).status().code(), Code::busy);
@@ -488,7 +502,8 @@ TEST_F(PowerStoreOne, ThreadsWriteAndReadAtOnce) {
         std::vector<KeyStatus> statuses(8);
         EXPECT_TRUE(store.put(packed_keys.column(), packed_values.column(), statuses).ok());
         std::vector<std::byte> out(8 * 16);
-        EXPECT_TRUE(store.get(packed_keys.column(), {out.data(), 16, 8, Place::host}, statuses).ok());
+        EXPECT_TRUE(
+            store.get(packed_keys.column(), {out.data(), 16, 8, Place::host}, statuses).ok());
         EXPECT_EQ(statuses, std::vector<KeyStatus>(8, KeyStatus::ok));
       }
     });

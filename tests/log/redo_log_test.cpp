@@ -3,7 +3,7 @@
 
 #include "log_on_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 constexpr std::uint64_t kRing = 64u << 10;
@@ -69,7 +69,8 @@ TEST(RedoLog, ReplayFromTheMiddle) {
   EXPECT_EQ(replay_all(disk, middle).batches, std::vector<Batch>{"two"});
 }
 
-/// A position that is none: of another batch, or within one, as a damaged record of a checkpoint could give.
+/// A position that is none: of another batch, or within one, as a damaged record of a checkpoint
+/// could give.
 TEST(RedoLog, ReplayDeliversNothingFromWhereNoBatchBegins) {
   Disk const disk = formatted(kRing);
   LogPosition second;
@@ -104,13 +105,16 @@ TEST(RedoLog, AFlippedBitAnywhereInTheLastGroupIsNamed) {
   ThreeBatches const three;
   for (std::uint64_t byte = 0; byte < 8192; ++byte) {
     for (unsigned bit = 0; bit < 8; ++bit) {
-      if (byte >= 64 && byte < 8192 - 600 && bit != byte % 8) continue;  // all bits of header and padding
+      if (byte >= 64 && byte < 8192 - 600 && bit != byte % 8)
+        continue;  // all bits of header and padding
       three.disk->flip(three.offset() + byte, bit);
       Replayed const r = replay_all(three.disk);
       three.disk->flip(three.offset() + byte, bit);
       ASSERT_EQ(r.batches, three.first_two()) << byte << "." << bit;
-      ASSERT_EQ(r.report.reason, StopReason::flipped) << byte << "." << bit << ": " << r.report.describe();
-      ASSERT_EQ(r.report.detail, "bit " + std::to_string(bit) + " of byte " + std::to_string(byte) + " of the group");
+      ASSERT_EQ(r.report.reason, StopReason::flipped)
+          << byte << "." << bit << ": " << r.report.describe();
+      ASSERT_EQ(r.report.detail, "bit " + std::to_string(bit) + " of byte " + std::to_string(byte) +
+                                     " of the group");
       ASSERT_EQ(r.report.stop_offset, three.offset());
     }
   }
@@ -121,8 +125,9 @@ TEST(RedoLog, TornSectorsEndTheLog) {
   ThreeBatches const three;
   for (std::uint64_t sector = 0; sector < 8192 / kSector; ++sector) {
     auto const saved = three.disk->medium;
-    std::fill_n(three.disk->medium.begin() + static_cast<std::ptrdiff_t>(three.offset() + sector * kSector), kSector,
-                std::byte{0x5a});
+    std::fill_n(
+        three.disk->medium.begin() + static_cast<std::ptrdiff_t>(three.offset() + sector * kSector),
+        kSector, std::byte{0x5a});
     three.disk->cache = three.disk->medium;
     Replayed const r = replay_all(three.disk);
     EXPECT_EQ(r.batches, three.first_two());
@@ -173,7 +178,8 @@ TEST(RedoLog, TheRingWrapsAndStaleLapsAreKnown) {
     Replayed const r = replay_all(disk, kept.front().first);
     ASSERT_EQ(r.batches.size(), kept.size()) << r.report.describe();
     for (std::size_t k = 0; k < kept.size(); ++k) ASSERT_EQ(r.batches[k], kept[k].second);
-    bool const lapped = r.report.reason == StopReason::stale_lap || r.report.reason == StopReason::torn;
+    bool const lapped =
+        r.report.reason == StopReason::stale_lap || r.report.reason == StopReason::torn;
     EXPECT_TRUE(lapped || i < 100) << r.report.describe();
     log = start(disk, r.report.end, kept.front().first.lsn);
   }
@@ -187,7 +193,8 @@ TEST(RedoLog, GroupsBeyondTheCutNeverComeBack) {
     auto log = start(disk);
     for (char const* const batch : {"lost", "stale 2", "stale 3"}) commit(*log, batch);
   }
-  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock, std::byte{0});
+  std::fill_n(disk->medium.begin() + static_cast<std::ptrdiff_t>(kRingOffset), kBlock,
+              std::byte{0});
   disk->cache = disk->medium;
   Replayed r = replay_all(disk);
   ASSERT_TRUE(r.batches.empty());
@@ -214,7 +221,8 @@ TEST(RedoLog, DamageBeforeAnEarlierOpeningsEndIsSaidToBeLoss) {
   EXPECT_TRUE(replay_all(disk).report.lost_acknowledged);
 }
 
-/// Two bits, so that no syndrome tells it from a torn write; the group after it does, which was sealed later.
+/// Two bits, so that no syndrome tells it from a torn write; the group after it does, which was
+/// sealed later.
 TEST(RedoLog, DamageBeforeALaterGroupIsSaidToBeLoss) {
   Disk const disk = formatted(kRing);
   start(disk)->truncate(0);
@@ -233,7 +241,8 @@ TEST(RedoLog, DamageBeforeALaterGroupIsSaidToBeLoss) {
   EXPECT_FALSE(replay_all(disk).report.lost_acknowledged);
 }
 
-/// A CRC does not see that one value which ends with its own CRC stands for another: what an earlier lap left there.
+/// A CRC does not see that one value which ends with its own CRC stands for another: what an
+/// earlier lap left there.
 TEST(RedoLog, ATornGroupOfValuesWithChecksumsOfTheirOwnDoesNotCount) {
   auto const with_value = [](std::uint64_t n) {
     Batch batch = batch_of(7, 2000);
@@ -277,7 +286,8 @@ TEST(RedoLog, ADamagedCopyOfTheHeaderCostsNothing) {
   }
 }
 
-/// The copy that is damaged named an epoch of which groups lie beyond a lost one; the next opening's epoch is another.
+/// The copy that is damaged named an epoch of which groups lie beyond a lost one; the next
+/// opening's epoch is another.
 TEST(RedoLog, GroupsBeyondTheCutNeverComeBackWhenTheHeaderIsDamaged) {
   Disk const disk = formatted(kRing);
   {
@@ -321,7 +331,8 @@ TEST(RedoLog, FullUntilTruncated) {
 TEST(RedoLog, NothingIsOverwrittenOnItsWayToTheDisk) {
   Disk const disk = formatted(1u << 20);
   std::vector<Batch> written;
-  for (std::uint64_t i = 0; i < 20; ++i) written.push_back(batch_of(i, kBlock - 100));  // of a block each
+  for (std::uint64_t i = 0; i < 20; ++i)
+    written.push_back(batch_of(i, kBlock - 100));  // of a block each
   auto log = start(disk);
   disk->hold_back(true);
   std::thread writer([&] {
@@ -351,7 +362,8 @@ TEST(RedoLog, AFailedWriteIsFatalAndToldToAll) {
           failure = lsn.ok() ? log->wait_durable(*lsn) : lsn.status();
           if (failure.ok()) acknowledged.push_back(batch);
         }
-        EXPECT_EQ(failure.code(), error == ENOSPC ? Code::no_space : Code::io_error) << failure.message();
+        EXPECT_EQ(failure.code(), error == ENOSPC ? Code::no_space : Code::io_error)
+            << failure.message();
         EXPECT_EQ(append(*log, "later").status().message(), failure.message());
         EXPECT_FALSE(log->wait_durable(log->position().lsn).ok());
         EXPECT_TRUE(log->wait_durable(log->durable_lsn()).ok());
@@ -360,7 +372,8 @@ TEST(RedoLog, AFailedWriteIsFatalAndToldToAll) {
       disk->restore();
       Replayed const r = replay_all(disk);
       ASSERT_GE(r.batches.size(), acknowledged.size());
-      for (std::size_t i = 0; i < acknowledged.size(); ++i) EXPECT_EQ(r.batches[i], acknowledged[i]);
+      for (std::size_t i = 0; i < acknowledged.size(); ++i)
+        EXPECT_EQ(r.batches[i], acknowledged[i]);
     }
   }
 }
@@ -378,7 +391,8 @@ TEST(RedoLog, AFailedReadEndsTheReplayWhileOthersAreUnderWay) {
     disk->asked = [&](Asked what, std::uint64_t, std::uint64_t, bool) {
       return what == Asked::read && ++reads == 1 + seed % kSegments ? EIO : 0;
     };
-    auto const report = replay(*file, identity.value(), {}, [](std::uint64_t, auto const&) { return Status{}; });
+    auto const report =
+        replay(*file, identity.value(), {}, [](std::uint64_t, auto const&) { return Status{}; });
     EXPECT_EQ(report.ok() ? Code::io_error : report.status().code(), Code::io_error);
     EXPECT_EQ(reads, kSegments);
     disk->asked = nullptr;
@@ -449,4 +463,4 @@ TEST(RedoLog, AnotherPoolsGroupsAreForeign) {
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

@@ -1,5 +1,5 @@
 // What lies between the log and the store while it is replayed: batches merged, and the queue.
-#include "store/replaying.hpp"
+#include "store/gphash/replaying.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@ namespace {
 using test::Bytes;
 using test::Packed;
 
-std::vector<std::byte> encoded(OpKind kind, std::vector<Bytes> const& keys, std::vector<Bytes> const& values,
-                               std::uint32_t width) {
+std::vector<std::byte> encoded(OpKind kind, std::vector<Bytes> const& keys,
+                               std::vector<Bytes> const& values, std::uint32_t width) {
   Packed const packed_keys(keys, width), packed_values(values, width);
-  log::BatchOps ops;
+  wal::BatchOps ops;
   ops.kind = kind;
   ops.keys = packed_keys.column();
   if (!values.empty()) ops.values = packed_values.column();
   std::vector<std::byte> bytes;
-  log::EncodedBatch const batch(ops);
+  wal::EncodedBatch const batch(ops);
   for (auto const piece : batch.pieces()) bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;
 }
@@ -29,8 +29,10 @@ std::vector<std::byte> encoded(OpKind kind, std::vector<Bytes> const& keys, std:
 std::vector<Bytes> items(Column const& c) {
   std::vector<Bytes> all;
   for (std::size_t i = 0; i < c.count; ++i) {
-    std::size_t const from = c.offsets == nullptr ? i * c.width : static_cast<std::size_t>(c.offsets[i]);
-    std::size_t const to = c.offsets == nullptr ? from + c.width : static_cast<std::size_t>(c.offsets[i + 1]);
+    std::size_t const from =
+        c.offsets == nullptr ? i * c.width : static_cast<std::size_t>(c.offsets[i]);
+    std::size_t const to =
+        c.offsets == nullptr ? from + c.width : static_cast<std::size_t>(c.offsets[i + 1]);
     all.emplace_back(reinterpret_cast<char const*>(c.data) + from, to - from);
   }
   return all;
@@ -40,7 +42,9 @@ struct Merging : testing::Test {
   exec::Workers workers{2};
   MergedBatches merged{workers};
 
-  static log::DecodedBatch decoded(std::vector<std::byte> const& bytes) { return *log::DecodedBatch::decode(bytes); }
+  static wal::DecodedBatch decoded(std::vector<std::byte> const& bytes) {
+    return *wal::DecodedBatch::decode(bytes);
+  }
 };
 
 TEST_F(Merging, ColumnsOfFixedSizesAreOneBehindTheOther) {
@@ -84,10 +88,13 @@ TEST_F(Merging, ABatchThatDoesNotTakeEffectAgainIsNamed) {
   std::vector<KeyStatus> statuses(6, KeyStatus::ok);
   EXPECT_TRUE(merged.check(0, {}, statuses).ok());
   statuses[3] = KeyStatus::not_found;
-  EXPECT_EQ(merged.check(0, {}, statuses).message(), "batch 41 of its log does not take effect again at operation 1");
+  EXPECT_EQ(merged.check(0, {}, statuses).message(),
+            "batch 41 of its log does not take effect again at operation 1");
   statuses = {KeyStatus::not_found, KeyStatus::ok};
-  EXPECT_EQ(merged.check(2, {}, statuses).message(), "batch 43 of its log does not take effect again at operation 0");
-  EXPECT_EQ(merged.check(1, {Code::io_error, "gone"}, statuses).message(), "from batch 41 of its log on: gone");
+  EXPECT_EQ(merged.check(2, {}, statuses).message(),
+            "batch 43 of its log does not take effect again at operation 0");
+  EXPECT_EQ(merged.check(1, {Code::io_error, "gone"}, statuses).message(),
+            "from batch 41 of its log on: gone");
 }
 
 TEST(LoggedQueue, KeepsOrderAndGivesMemoryBack) {

@@ -1,5 +1,5 @@
-// Snapshots of stores of every durability, and pools made from them: contents against the model, what
-// is refused, and that a failure leaves nothing behind.
+// Snapshots of stores of every durability, and pools made from them: contents against the model,
+// what is refused, and that a failure leaves nothing behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 #include <random>
 #include <thread>
 
-#include "log/checkpoint.hpp"
-#include "log/snapshot_file.hpp"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
+#include "wal/checkpoint.hpp"
+#include "wal/snapshot_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -37,7 +37,8 @@ Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_byt
   return c;
 }
 
-Store create(Config const& config, std::string const& pool, Durability durability, std::string const& log_dir) {
+Store create(Config const& config, std::string const& pool, Durability durability,
+             std::string const& log_dir) {
   CreateOptions options = config.create(64);
   options.durability = durability;
   if (durability == Durability::power) options.log.dir = log_dir;
@@ -88,14 +89,16 @@ TEST_P(Snapshots, HoldTheModelsRecordsAndLiveOnByThemselves) {
   Driver driver(config_, create(config_, scratch_.file("pool"), c.from, log_.path));
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 12; ++i) driver.run_mixed(some_ops(config_, random));
-    Status const taken = driver.store().snapshot(scratch_.file("snapshot"), {.overwrite = round > 0});
+    Status const taken =
+        driver.store().snapshot(scratch_.file("snapshot"), {.overwrite = round > 0});
     ASSERT_TRUE(taken.ok()) << taken.message();
     Model const then = driver.model;
     driver.run_mixed(some_ops(config_, random));  // not in it
 
     RestoreOptions options = as(c.to, other_log_.path);
     options.file.overwrite = round > 0;
-    auto restored = Store::restore(scratch_.file("snapshot"), scratch_.file("other"), options, config_.open());
+    auto restored =
+        Store::restore(scratch_.file("snapshot"), scratch_.file("other"), options, config_.open());
     ASSERT_TRUE(restored.ok()) << restored.status().message();
     EXPECT_TRUE(restored->recovery().clean);
     EXPECT_EQ(restored->recovery().records, then.held.size());
@@ -127,8 +130,10 @@ std::vector<Case> all_cases() {
     Layout layout;
     std::uint32_t key_bytes, value_bytes;
   };
-  for (Sizes const s :
-       {Sizes{Layout::word, 8, 16}, {Layout::word, 0, 0}, {Layout::in_place, 16, 0}, {Layout::in_place, 8, 24}}) {
+  for (Sizes const s : {Sizes{Layout::word, 8, 16},
+                        {Layout::word, 0, 0},
+                        {Layout::in_place, 16, 0},
+                        {Layout::in_place, 8, 24}}) {
     for (Durability const from : {Durability::process, Durability::power}) {
       for (Durability const to : {Durability::none, Durability::process, Durability::power})
         cases.push_back({s.layout, s.key_bytes, s.value_bytes, from, to});
@@ -140,9 +145,9 @@ std::vector<Case> all_cases() {
 std::string name_of(testing::TestParamInfo<Case> const& which) {
   constexpr char const* kNames[] = {"none", "process", "power"};
   Case const& c = which.param;
-  return std::string(c.layout == Layout::word ? "word" : "in_place") + "K" + std::to_string(c.key_bytes) + "V" +
-         std::to_string(c.value_bytes) + "_" + kNames[static_cast<int>(c.from)] + "_to_" +
-         kNames[static_cast<int>(c.to)];
+  return std::string(c.layout == Layout::word ? "word" : "in_place") + "K" +
+         std::to_string(c.key_bytes) + "V" + std::to_string(c.value_bytes) + "_" +
+         kNames[static_cast<int>(c.from)] + "_to_" + kNames[static_cast<int>(c.to)];
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Snapshots, testing::ValuesIn(all_cases()), name_of);
@@ -158,7 +163,8 @@ class SnapshotOne : public testing::Test {
   Driver with_records(std::uint64_t n, Durability durability = Durability::process) {
     Driver driver(config_, create(config_, pool_, durability, log_.path));
     std::vector<Bytes> keys, values;
-    for (std::uint64_t i = 0; i < n; ++i) keys.push_back(config_.key(i)), values.push_back(config_.value(i));
+    for (std::uint64_t i = 0; i < n; ++i)
+      keys.push_back(config_.key(i)), values.push_back(config_.value(i));
     driver.run_put(keys, values);
     return driver;
   }
@@ -183,12 +189,12 @@ class SnapshotOne : public testing::Test {
     EXPECT_FALSE(fs::exists(other_log_.file("redo.log")));
   }
 
-  void edit_header(std::function<void(log::ImageHeader&)> const& edit) {
+  void edit_header(std::function<void(wal::ImageHeader&)> const& edit) {
     std::string bytes = read_file(snapshot_);
-    log::ImageHeader h;
+    wal::ImageHeader h;
     std::memcpy(&h, bytes.data(), sizeof h);
     edit(h);
-    h.crc = log::checksum(h);
+    h.crc = wal::checksum(h);
     std::memcpy(bytes.data(), &h, sizeof h);
     write_file(snapshot_, bytes);
   }
@@ -197,13 +203,15 @@ class SnapshotOne : public testing::Test {
 TEST_F(SnapshotOne, OfEveryMediumIsRestoredToEveryMedium) {
   DiskDir const disk{"media"};
   fs::create_directory(disk.path);
-  for (std::string const& from : {scratch_.file("from"), disk.file("from"), std::string("memfd:from")}) {
+  for (std::string const& from :
+       {scratch_.file("from"), disk.file("from"), std::string("memfd:from")}) {
     Driver driver(config_, create(config_, from, Durability::process, ""));
     std::mt19937_64 random(3);
     for (int i = 0; i < 10; ++i) driver.run_mixed(some_ops(config_, random));
     ASSERT_TRUE(driver.store().snapshot(disk.file("snapshot"), {.overwrite = true}).ok());
     for (std::string const& to : {scratch_.file("to"), disk.file("to"), std::string("memfd:to")}) {
-      auto restored = Store::restore(disk.file("snapshot"), to, {.file = {.overwrite = true}}, config_.open());
+      auto restored =
+          Store::restore(disk.file("snapshot"), to, {.file = {.overwrite = true}}, config_.open());
       ASSERT_TRUE(restored.ok()) << restored.status().message();
       Driver other(config_, std::move(*restored));
       other.model = driver.model;
@@ -225,16 +233,19 @@ TEST_F(SnapshotOne, LiesBetweenTwoBatchesWhileOthersReadAndWrite) {
   ASSERT_TRUE(store.put(packed.column(), values_of(0).column()).ok());
   std::atomic<bool> stop = false;
   std::thread writer([&] {
-    for (std::uint64_t v = 1; !stop; ++v) EXPECT_TRUE(store.put(packed.column(), values_of(v).column()).ok());
+    for (std::uint64_t v = 1; !stop; ++v)
+      EXPECT_TRUE(store.put(packed.column(), values_of(v).column()).ok());
   });
   std::thread reader([&] {
     std::vector<std::byte> out(kKeys * 16);
-    while (!stop) EXPECT_TRUE(store.get(packed.column(), {out.data(), 16, kKeys, Place::host}, {}).ok());
+    while (!stop)
+      EXPECT_TRUE(store.get(packed.column(), {out.data(), 16, kKeys, Place::host}, {}).ok());
   });
   for (int i = 0; i < 10; ++i) {
     Status const s = store.snapshot(snapshot_, {.overwrite = true});
     ASSERT_TRUE(s.ok()) << s.message();
-    auto restored = Store::restore(snapshot_, target_, {.file = {.overwrite = true}}, config_.open());
+    auto restored =
+        Store::restore(snapshot_, target_, {.file = {.overwrite = true}}, config_.open());
     ASSERT_TRUE(restored.ok()) << restored.status().message();
     auto const found = scan_all(*restored, 1000);
     EXPECT_EQ(found.size(), kKeys);
@@ -251,7 +262,8 @@ TEST_F(SnapshotOne, ReadersGoOnWhileOneIsWritten) {
   auto made = Store::create(pool_, create, config_.open());
   ASSERT_TRUE(made.ok()) << made.status().message();
   Store& store = *made;
-  Packed const key({config_.key(1)}, config_.key_bytes), value({config_.value(1)}, config_.value_bytes);
+  Packed const key({config_.key(1)}, config_.key_bytes),
+      value({config_.value(1)}, config_.value_bytes);
   std::atomic<bool> stop = false, inside = false;
   std::atomic<int> reads = 0;
   std::thread writer([&] {
@@ -283,7 +295,8 @@ TEST_F(SnapshotOne, HoldsCommittedTransactionsWholeAndNothingOfAborted) {
   Driver driver = with_records(1000);
   Store& store = driver.store();
   auto const put = [&](Transaction& tx, std::uint64_t n, std::uint64_t version) {
-    Packed const key({config_.key(n)}, config_.key_bytes), value({config_.value(n, version)}, config_.value_bytes);
+    Packed const key({config_.key(n)}, config_.key_bytes),
+        value({config_.value(n, version)}, config_.value_bytes);
     Status const s = store.put(key.column(), value.column(), {}, {.transaction = &tx});
     EXPECT_TRUE(s.ok()) << s.message();
   };
@@ -339,7 +352,8 @@ TEST_F(SnapshotOne, KeepsDurabilityUnlessToldOtherwise) {
   expect_refused(Code::unsupported, "needs a log_dir");
   expect_refused(Code::invalid_argument, "of use with durability power only",
                  {.durability = Durability::process, .log = {.dir = other_log_.path}});
-  auto restored = Store::restore(snapshot_, target_, {.log = {.dir = other_log_.path, .bytes = 1u << 20}});
+  auto restored =
+      Store::restore(snapshot_, target_, {.log = {.dir = other_log_.path, .bytes = 1u << 20}});
   ASSERT_TRUE(restored.ok()) << restored.status().message();
   EXPECT_TRUE(restored->survives().power_loss);
 }
@@ -357,7 +371,8 @@ TEST_F(SnapshotOne, AnotherPoolsLogIsNotTakenForItsOwn) {
   open.log_dir = log_.path;
   Status const s = Store::open(target_, open).status();
   EXPECT_EQ(s.code(), Code::invalid_argument);
-  EXPECT_NE(s.message().find("is not the one whose log lies in " + log_.path), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("is not the one whose log lies in " + log_.path), std::string::npos)
+      << s.message();
   EXPECT_EQ(read_file(target_), before);
 }
 
@@ -379,7 +394,7 @@ TEST_F(SnapshotOne, OfAnotherVersionIsRefusedByName) {
   {
     Driver const driver = with_snapshot(10);
   }
-  edit_header([](log::ImageHeader& h) { h.format_version = 7; });
+  edit_header([](wal::ImageHeader& h) { h.format_version = 7; });
   expect_refused(Code::corrupt, "image format version 7; this build reads version 1");
 }
 
@@ -387,16 +402,16 @@ TEST_F(SnapshotOne, OfAPoolOfAnotherVersionIsRefusedByName) {
   {
     Driver const driver = with_snapshot(10);
   }
-  auto file = log::BlockFile::open(snapshot_, log::OpenMode::read_write);
+  auto file = wal::BlockFile::open(snapshot_, wal::OpenMode::read_write);
   ASSERT_TRUE(file.ok());
-  auto info = log::read_image_info(**file);
+  auto info = wal::read_image_info(**file);
   ASSERT_TRUE(info.ok());
-  auto pool = log::AlignedBuffer::make(info->bytes);
+  auto pool = wal::AlignedBuffer::make(info->bytes);
   ASSERT_TRUE(pool.ok());
-  ASSERT_TRUE(log::load_image(**file, *info, pool->span()).ok());
+  ASSERT_TRUE(wal::load_image(**file, *info, pool->span()).ok());
   std::uint32_t const version = 9;
   std::memcpy(pool->data() + offsetof(pm::PoolHeader, format_version), &version, sizeof version);
-  ASSERT_TRUE(log::write_image(**file, *info, pool->span()).ok());
+  ASSERT_TRUE(wal::write_image(**file, *info, pool->span()).ok());
   file->reset();
   expect_refused(Code::corrupt, "format version 9; this build reads versions 2 and 3");
 }
@@ -446,7 +461,8 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
   std::string const before = read_file(snapshot_);
   EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::already_exists);
   EXPECT_EQ(read_file(snapshot_), before);
-  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::invalid_argument) << "its own pool";
+  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::invalid_argument)
+      << "its own pool";
   std::string const other = scratch_.file("other");
   fs::copy_file(pool_, other);
   EXPECT_EQ(driver.store().snapshot(other, {.overwrite = true}).code(), Code::already_exists)
@@ -464,19 +480,21 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
 TEST_F(SnapshotOne, NeitherTakesNorReplacesACheckpoint) {
   Driver driver = with_records(10, Durability::power);
   std::string const before = read_file(log_.file("image-a"));
-  EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), {.overwrite = true}).code(), Code::already_exists);
+  EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), {.overwrite = true}).code(),
+            Code::already_exists);
   EXPECT_EQ(read_file(log_.file("image-a")), before);
   ASSERT_TRUE(driver.store().close().ok());
   Status const s = Store::restore(log_.file("image-a"), target_).status();
   EXPECT_EQ(s.code(), Code::invalid_argument);
-  EXPECT_NE(s.message().find("is a checkpoint of a log directory"), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("is a checkpoint of a log directory"), std::string::npos)
+      << s.message();
 }
 
 TEST_F(SnapshotOne, WhatACrashLeftHalfWrittenGivesWay) {
   Driver driver = with_records(10);
   write_file(pm::partial_name(snapshot_), "half a snapshot");
   {
-    auto const held = log::BlockFile::open(pm::partial_name(snapshot_), log::OpenMode::read_write);
+    auto const held = wal::BlockFile::open(pm::partial_name(snapshot_), wal::OpenMode::read_write);
     EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::busy);
   }
   EXPECT_TRUE(driver.store().snapshot(snapshot_).ok());
@@ -487,7 +505,8 @@ TEST_F(SnapshotOne, WhatACrashLeftHalfWrittenGivesWay) {
 TEST_F(SnapshotOne, MisuseIsNamed) {
   Driver driver = with_snapshot(10);
   EXPECT_EQ(driver.store().snapshot(scratch_.file("nowhere/snapshot")).code(), Code::not_found);
-  EXPECT_EQ(driver.store().snapshot(scratch_.path(), {.overwrite = true}).code(), Code::invalid_argument);
+  EXPECT_EQ(driver.store().snapshot(scratch_.path(), {.overwrite = true}).code(),
+            Code::invalid_argument);
   OpenOptions open = config_.open();
   open.expect.value_bytes = 99;
   EXPECT_EQ(Store::restore(snapshot_, target_, {}, open).status().code(), Code::invalid_argument);

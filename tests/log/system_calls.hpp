@@ -1,5 +1,6 @@
-// The calls by which files and directories are synced, watched: a program that includes this has fdatasync and fsync of
-// its own, which count, fail where they are told to, and pass the others on. So include it in one source of a program.
+// The calls by which files and directories are synced, watched: a program that includes this has
+// fdatasync and fsync of its own, which count, fail where they are told to, and pass the others on.
+// So include it in one source of a program.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,7 +12,7 @@
 #include <mutex>
 #include <set>
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 
 struct SystemCalls {
   std::atomic<std::uint64_t> data_syncs = 0;
@@ -33,10 +34,10 @@ struct SystemCalls {
 };
 inline SystemCalls system_calls;
 
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test
 
 extern "C" int fdatasync(int fd) {
-  auto& calls = perdure::log::test::system_calls;
+  auto& calls = perdure::wal::test::system_calls;
   ++calls.data_syncs;
   if (int const error = calls.data_sync_error; error != 0) {
     errno = error;
@@ -46,7 +47,7 @@ extern "C" int fdatasync(int fd) {
 }
 
 extern "C" int fsync(int fd) {
-  auto& calls = perdure::log::test::system_calls;
+  auto& calls = perdure::wal::test::system_calls;
   struct stat st{};
   if (::fstat(fd, &st) == 0) {
     std::lock_guard const lock(calls.mutex);

@@ -7,7 +7,7 @@
 
 #include "log_on_disk.hpp"
 
-namespace perdure::log::test {
+namespace perdure::wal::test {
 namespace {
 
 constexpr std::uint64_t kThreads = 4;
@@ -73,11 +73,12 @@ TEST(RedoLogThreads, AFailureReachesEveryWaiter) {
   for (std::uint64_t i = 0; i < kThreads; ++i) ends.push_back(*append(*log, batch_of(i, 100)));
   std::vector<Status> said(kThreads);
   std::vector<std::thread> waiters;
-  for (std::uint64_t i = 0; i < kThreads; ++i) waiters.emplace_back([&, i] { said[i] = log->wait_durable(ends[i]); });
+  for (std::uint64_t i = 0; i < kThreads; ++i)
+    waiters.emplace_back([&, i] { said[i] = log->wait_durable(ends[i]); });
   disk->cut_power();
   for (auto& waiter : waiters) waiter.join();
   for (Status const& s : said) EXPECT_EQ(s.code(), Code::io_error);
 }
 
 }  // namespace
-}  // namespace perdure::log::test
+}  // namespace perdure::wal::test

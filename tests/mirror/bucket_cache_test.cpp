@@ -1,4 +1,5 @@
-// The bucket cache of layout `in_place`: what a load takes, what it saves, and that copies say what their buckets say.
+// The bucket cache of layout `in_place`: what a load takes, what it saves, and that copies say what
+// their buckets say.
 #include <algorithm>
 #include <random>
 
@@ -8,7 +9,8 @@ namespace perdure::test {
 namespace {
 
 constexpr std::uint64_t kRecords = 4000;
-constexpr std::uint64_t kBucket = 8 * (8 + 8 + 8) + 4;  // states, keys, places; and where it came from
+// states, keys, places; and where it came from
+constexpr std::uint64_t kBucket = 8 * (8 + 8 + 8) + 4;
 
 class BucketCache : public MirroredStore {
  protected:
@@ -17,7 +19,8 @@ class BucketCache : public MirroredStore {
     config_.layout = Layout::in_place;
     config_.residency = Residency::pm;
   }
-  void make_cached(std::uint64_t buckets, CachePolicy policy = CachePolicy::lfu, std::uint64_t expected = kRecords) {
+  void make_cached(std::uint64_t buckets, CachePolicy policy = CachePolicy::lfu,
+                   std::uint64_t expected = kRecords) {
     options_.memory.cache_bytes = buckets * kBucket;
     options_.memory.cache_policy = policy;
     make(expected, options_);
@@ -35,8 +38,10 @@ class BucketCache : public MirroredStore {
   /// Of what it costs to get these, how many were in the cache; and that the accesses say the same.
   std::uint64_t hits(std::vector<Bytes> const& wanted) {
     AccessCounts const cost = get(wanted);
-    EXPECT_GE(cost.pm_reads, cost.cache_hits + 4 * (wanted.size() - cost.cache_hits)) << "a row, key, place, record";
-    EXPECT_LE(cost.pm_reads, cost.cache_hits + 7 * (wanted.size() - cost.cache_hits)) << "rows, key, place, record";
+    EXPECT_GE(cost.pm_reads, cost.cache_hits + 4 * (wanted.size() - cost.cache_hits))
+        << "a row, key, place, record";
+    EXPECT_LE(cost.pm_reads, cost.cache_hits + 7 * (wanted.size() - cost.cache_hits))
+        << "rows, key, place, record";
     return cost.cache_hits;
   }
   void gets(std::uint64_t times, std::uint64_t from, std::uint64_t to) {
@@ -94,7 +99,8 @@ TEST_P(BucketCache, TakesAnyBucketsAndCountsNothing) {
   make_cached(1, CachePolicy::random);
   make_cached(all_buckets() / 2, CachePolicy::random);
   put(0, kRecords);
-  EXPECT_EQ(driver_->store().stats().memory.cache_bytes, all_buckets() * 4) << "its map, and no counters";
+  EXPECT_EQ(driver_->store().stats().memory.cache_bytes, all_buckets() * 4)
+      << "its map, and no counters";
   std::uint64_t const records = load().records;
   EXPECT_EQ(hits(keys(0, kRecords)), records);
   EXPECT_NEAR(static_cast<double>(records), kRecords / 2.0, kRecords / 10.0);
@@ -186,8 +192,10 @@ TEST_P(BucketCache, WithAnyShapeAndSizesGivesTheModelsAnswers) {
           auto op = static_cast<OpKind>(random() % 4);
           if (config_.value_bytes == 0 && op == OpKind::get) op = OpKind::put;
           std::uint64_t const n = random() % 300;
-          ops.push_back({op, config_.key(n), op == OpKind::put || op == OpKind::update ? config_.value(n, round) : ""});
-          if (config_.value_bytes != 0 && ops.back().value.empty()) ops.back().value = config_.value(n);
+          ops.push_back({op, config_.key(n),
+                         op == OpKind::put || op == OpKind::update ? config_.value(n, round) : ""});
+          if (config_.value_bytes != 0 && ops.back().value.empty())
+            ops.back().value = config_.value(n);
         }
         driver_->run_mixed(ops, round % 2 == 0 ? Rmw::replace : Rmw::add, Element::u8);
         get(keys(round % 2 * 100, 200));

@@ -1,4 +1,5 @@
-// A memory budget that the mirror does not fit: it holds less, says what is missing, and answers the same.
+// A memory budget that the mirror does not fit: it holds less, says what is missing, and answers
+// the same.
 #include "mirror/mirrored_store.hpp"
 
 namespace perdure::test {

@@ -1,4 +1,5 @@
-// The record cache: what a load takes, what it saves, and that no answer comes from what has changed since.
+// The record cache: what a load takes, what it saves, and that no answer comes from what has
+// changed since.
 #include <fstream>
 
 #include "mirror/mirrored_store.hpp"
@@ -11,7 +12,8 @@ constexpr std::uint64_t kEntry = 160 + 8;  // header, key and value; and where i
 
 class Cache : public MirroredStore {
  protected:
-  void make_cached(std::uint64_t records, CachePolicy policy = CachePolicy::lfu, std::uint64_t expected = kRecords) {
+  void make_cached(std::uint64_t records, CachePolicy policy = CachePolicy::lfu,
+                   std::uint64_t expected = kRecords) {
     options_.memory.cache_bytes = records * kEntry;
     options_.memory.cache_policy = policy;
     make(expected, options_);

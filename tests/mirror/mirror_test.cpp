@@ -56,7 +56,8 @@ TEST_P(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
 TEST_P(Mirrored, LargeBatchesAnswerTheSameHoweverTheyAreGathered) {
   constexpr std::uint64_t kMany = 20000;
   config_.count_accesses = false;
-  for (Gather const gather : {Gather::at_once, Gather::in_order, Gather::by_host, Gather::shared, Gather::automatic}) {
+  for (Gather const gather :
+       {Gather::at_once, Gather::in_order, Gather::by_host, Gather::shared, Gather::automatic}) {
     config_.gather = gather;
     make(kMany);
     put(0, kMany);
@@ -128,7 +129,8 @@ TEST_P(Mirrored, ABatchWithoutRoomIsRefusedAndNothingIsLost) {
   put(0, 1000);
   std::vector<KeyStatus> statuses;
   Model const before = driver_->model;
-  EXPECT_EQ(driver_->put(keys(1000, 100'000), values(1000, 100'000), statuses).code(), Code::no_space);
+  EXPECT_EQ(driver_->put(keys(1000, 100'000), values(1000, 100'000), statuses).code(),
+            Code::no_space);
   driver_->model = before;
   put(0, 500, 1);
   driver_->run_erase(keys(500, 600));
@@ -154,7 +156,8 @@ TEST_P(Mirrored, ADamagedValueIsCorruptThoughItsKeyIsKnown) {
     }
     std::vector<Answer> answers;
     ASSERT_TRUE(driver_->get(keys(40, 45), answers).ok());
-    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(answers[i].status, i == 2 ? KeyStatus::corrupt : KeyStatus::ok);
+    for (std::size_t i = 0; i < 5; ++i)
+      EXPECT_EQ(answers[i].status, i == 2 ? KeyStatus::corrupt : KeyStatus::ok);
   }
 }
 
@@ -162,7 +165,8 @@ TEST_P(Mirrored, LayoutInPlaceIsNeverMirrored) {
   config_.layout = Layout::in_place;
   auto const store = Store::create(path(), config_.create(100), config_.open());
   EXPECT_EQ(store.status().code(), Code::invalid_argument);
-  EXPECT_NE(store.status().message().find("residency pm"), std::string::npos) << store.status().message();
+  EXPECT_NE(store.status().message().find("residency pm"), std::string::npos)
+      << store.status().message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Mirrored, testing::ValuesIn(kMachines), machine_name);

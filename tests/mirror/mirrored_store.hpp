@@ -49,7 +49,8 @@ class MirroredStore : public testing::TestWithParam<Device> {
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config_.key(n));
     return out;
   }
-  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to, std::uint64_t version = 0) const {
+  [[nodiscard]] std::vector<Bytes> values(std::uint64_t from, std::uint64_t to,
+                                          std::uint64_t version = 0) const {
     std::vector<Bytes> out;
     for (std::uint64_t n = from; n < to; ++n) out.push_back(config_.value(n, version));
     return out;
@@ -60,7 +61,8 @@ class MirroredStore : public testing::TestWithParam<Device> {
   /// Adds to each byte of their values.
   void add(std::uint64_t from, std::uint64_t to) {
     std::vector<Op> ops;
-    for (std::uint64_t n = from; n < to; ++n) ops.push_back({OpKind::update, config_.key(n), config_.value(n, 5)});
+    for (std::uint64_t n = from; n < to; ++n)
+      ops.push_back({OpKind::update, config_.key(n), config_.value(n, 5)});
     driver_->run_mixed(ops, Rmw::add, Element::u8);
   }
   /// Gets them, checks each answer against the model, and tells what it cost.
@@ -77,8 +79,8 @@ class MirroredStore : public testing::TestWithParam<Device> {
     }
     return driver_->store().stats().accesses;
   }
-  /// Runs it while threads get keys 0 to 999 and one puts keys 1000 to 1999, of 2000 that are there. What is wanted
-  /// moves on, so that loads of a small cache evict.
+  /// Runs it while threads get keys 0 to 999 and one puts keys 1000 to 1999, of 2000 that are
+  /// there. What is wanted moves on, so that loads of a small cache evict.
   void use_while(std::function<void()> const& f) {
     constexpr std::uint64_t kWanted = 200, kPuts = 40;
     std::atomic<bool> stop{false};
@@ -91,11 +93,13 @@ class MirroredStore : public testing::TestWithParam<Device> {
         for (std::uint64_t i = 0; (i < 300 || !stop) && i < 4000; ++i) {
           std::uint64_t const first = (i / 16 * 100 + t * 300) % (1000 - kWanted + 1);
           Packed const packed(keys(first, first + kWanted), 8);
-          Status const s =
-              driver_->store().get(packed.column(), {out.data(), config_.value_bytes, kWanted, Place::host}, statuses);
+          Status const s = driver_->store().get(
+              packed.column(), {out.data(), config_.value_bytes, kWanted, Place::host}, statuses);
           auto const got = unpack(out, config_.value_bytes);
           for (std::size_t k = 0; k < kWanted; ++k)
-            wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(first + k) ? 1 : 0;
+            wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(first + k)
+                         ? 1
+                         : 0;
         }
       });
     }
@@ -110,7 +114,8 @@ class MirroredStore : public testing::TestWithParam<Device> {
     f();
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(wrong.load(), 0u);
-    for (std::uint64_t n = 1000; n < 2000; ++n) driver_->model.held[config_.key(n)] = config_.value(n, kPuts);
+    for (std::uint64_t n = 1000; n < 2000; ++n)
+      driver_->model.held[config_.key(n)] = config_.value(n, kPuts);
     driver_->check_all();
   }
   template <class F>

@@ -1,5 +1,6 @@
-// Batches of a Dash index as a whole: large ones, which are split over workers, keep the order of operations on one
-// key; records that a batch took and did not use serve the next one; a count that is wrong is told.
+// Batches of a Dash index as a whole: large ones, which are split over workers, keep the order of
+// operations on one key; records that a batch took and did not use serve the next one; a count that
+// is wrong is told.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <fstream>
 
 #include "index/dash/layout.hpp"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -62,7 +63,8 @@ void note_another_count(std::string const& path, std::uint64_t was, std::uint64_
     file.seekg(static_cast<std::streamoff>(at)).read(reinterpret_cast<char*>(&root), sizeof root);
     if (root.sequence > newest.sequence) newest = root;
   }
-  auto const at = static_cast<std::streamoff>(newest.level[0].offset + offsetof(dash::IndexRoot, counted));
+  auto const at =
+      static_cast<std::streamoff>(newest.level[0].offset + offsetof(dash::IndexRoot, counted));
   std::uint64_t found = 0;
   file.seekg(at).read(reinterpret_cast<char*>(&found), sizeof found);
   ASSERT_EQ(found, was);
@@ -79,7 +81,8 @@ TEST_P(DashBatches, VerifyCountsWhatAnOrderlyCloseHasNoted) {
     auto store = Store::create(path, config.create(), config.open());
     ASSERT_TRUE(store.ok()) << store.status().message();
     Driver d(config, std::move(*store));
-    ASSERT_NO_FATAL_FAILURE(d.run_put({config.key(1), config.key(2)}, {config.value(1), config.value(2)}));
+    ASSERT_NO_FATAL_FAILURE(
+        d.run_put({config.key(1), config.key(2)}, {config.value(1), config.value(2)}));
     ASSERT_TRUE(d.store().close().ok());
   }
   ASSERT_NO_FATAL_FAILURE(note_another_count(path, 2, 3));
@@ -91,7 +94,9 @@ TEST_P(DashBatches, VerifyCountsWhatAnOrderlyCloseHasNoted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, DashBatches, ::testing::Values(Index::dash_eh, Index::dash_lh),
-                         [](auto const& of) { return of.param == Index::dash_eh ? "dash_eh" : "dash_lh"; });
+                         [](auto const& of) {
+                           return of.param == Index::dash_eh ? "dash_eh" : "dash_lh";
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,5 +1,6 @@
-// Threads of the host beside each other on one Dash index: each operation by itself, none lost, none torn; while the
-// table splits and merges, is scanned and verified, and, after an opening, swept.
+// Threads of the host beside each other on one Dash index: each operation by itself, none lost,
+// none torn; while the table splits and merges, is scanned and verified, and, after an opening,
+// swept.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +45,8 @@ class Together {
   [[nodiscard]] Bytes value(std::uint64_t version) const {
     std::size_t const bytes = config_.value_bytes != 0 ? config_.value_bytes : 8 + version % 5 * 8;
     Bytes out(bytes, '\0');
-    for (std::size_t at = 0; at < bytes; ++at) out[at] = static_cast<char>(version >> (at % 8 * 8) & 0xff);
+    for (std::size_t at = 0; at < bytes; ++at)
+      out[at] = static_cast<char>(version >> (at % 8 * 8) & 0xff);
     return out;
   }
   static std::uint64_t version_of(Bytes const& value) {
@@ -67,7 +69,8 @@ class Together {
     expect(store_->put(k.column(), v.column(), statuses), "put");
   }
 
-  /// One writer: puts, erases and updates of its own keys in batches of any size, and one to some counter a round.
+  /// One writer: puts, erases and updates of its own keys in batches of any size, and one to some
+  /// counter a round.
   void write(std::uint64_t writer, std::uint64_t rounds) {
     std::mt19937_64 random(writer);
     std::map<std::uint64_t, std::uint64_t> mine;  // key, version
@@ -77,7 +80,8 @@ class Together {
       std::vector<Bytes> keys, values;
       std::vector<OpKind> kinds;
       std::vector<KeyStatus> expected;
-      OpKind const kind = std::array{OpKind::put, OpKind::put, OpKind::erase, OpKind::update}[random() % 4];
+      OpKind const kind =
+          std::array{OpKind::put, OpKind::put, OpKind::erase, OpKind::update}[random() % 4];
       for (std::uint64_t i = 0; i < n; ++i) {
         std::uint64_t const k = (from + i) % kKeys;
         keys.push_back(config_.key(writer * kKeys + k));
@@ -95,7 +99,8 @@ class Together {
       batch.values = v.column();
       batch.kinds = kinds;
       expect(store_->apply(batch, statuses), "a batch");
-      if (statuses != expected) complain("writer " + std::to_string(writer) + " does not find its own keys");
+      if (statuses != expected)
+        complain("writer " + std::to_string(writer) + " does not find its own keys");
       add_one(random() % kCounters);
     }
     std::lock_guard const lock(mutex_);
@@ -147,7 +152,8 @@ class Together {
       cursor = page.value().next;
     }
     for (std::uint64_t c = 0; c < kCounters; ++c)
-      if (!all.contains(config_.key(kFirstCounter + c))) complain("a scan misses a key that was there all along");
+      if (!all.contains(config_.key(kFirstCounter + c)))
+        complain("a scan misses a key that was there all along");
   }
   void verify() {
     auto const report = store_->verify();
@@ -183,7 +189,8 @@ class Together {
   }
 
   void check_in_the_end() {
-    ASSERT_TRUE(complaints_.empty()) << complaints_.size() << " complaints; the first: " << complaints_[0];
+    ASSERT_TRUE(complaints_.empty())
+        << complaints_.size() << " complaints; the first: " << complaints_[0];
     std::uint64_t sum = 0;
     auto all = scan_all(*store_, 500);
     for (std::uint64_t c = 0; c < kCounters; ++c) {
@@ -264,7 +271,8 @@ TEST_P(DashThreads, AnOpenedTableIsUsedWhileItIsSwept) {
     EXPECT_EQ(together.store().stats().records, n + kCounters);
     auto const report = together.store().verify();
     ASSERT_TRUE(report.ok());
-    EXPECT_EQ(report.value().fault_count, 0u) << (report.value().faults.empty() ? "" : report.value().faults[0]);
+    EXPECT_EQ(report.value().fault_count, 0u)
+        << (report.value().faults.empty() ? "" : report.value().faults[0]);
     EXPECT_EQ(report.value().records, n + kCounters);
     std::uint64_t const settled = together.store().stats().space.used_bytes;
     for (int round = 0; round < 3; ++round) {  // what the sweep found free serves
@@ -285,10 +293,18 @@ std::vector<Config> configs() {
     std::uint32_t key_bytes, value_bytes;
   };
   std::vector<Config> all;
-  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
-    for (Sizes const& sizes : {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
-      Config config{
-          table + std::string(sizes.name), Device::cpu, Layout::word, {}, sizes.key_bytes, sizes.value_bytes, false, 2};
+  for (auto const& [index, table] :
+       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+    for (Sizes const& sizes :
+         {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
+      Config config{table + std::string(sizes.name),
+                    Device::cpu,
+                    Layout::word,
+                    {},
+                    sizes.key_bytes,
+                    sizes.value_bytes,
+                    false,
+                    2};
       config.index = index;
       all.push_back(config);
     }
@@ -296,7 +312,9 @@ std::vector<Config> configs() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Store, DashThreads, testing::ValuesIn(configs()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

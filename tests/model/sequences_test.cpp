@@ -1,6 +1,6 @@
-// Generated sequences of operations against std::map: whatever is done to a store, it answers as a map
-// does. A sequence that fails is shrunk; what is left is printed one step a line, keys as k0, k1, ...
-// and values as v0, v1, ...
+// Generated sequences of operations against std::map: whatever is done to a store, it answers as a
+// map does. A sequence that fails is shrunk; what is left is printed one step a line, keys as k0,
+// k1, ... and values as v0, v1, ...
 //
 // PERDURE_MODEL_CASES=N runs N sequences for each store; RC_PARAMS="seed=..." repeats a run.
 #include <gtest/gtest-spi.h>
@@ -29,7 +29,19 @@ struct SmallOp {
   std::uint32_t value = 0;
 };
 
-enum class Act { put, get, update, erase, mixed, put_many, erase_many, churn, scan, verify, reopen };
+enum class Act {
+  put,
+  get,
+  update,
+  erase,
+  mixed,
+  put_many,
+  erase_many,
+  churn,
+  scan,
+  verify,
+  reopen
+};
 
 struct Step {
   Act act = Act::get;
@@ -49,35 +61,47 @@ constexpr char const* kElementNames[] = {"u8", "i32", "u32", "i64", "u64", "f32"
 void show_ops(std::vector<SmallOp> const& ops, bool kinds, bool values, std::ostream& out) {
   constexpr char const* kKinds[] = {"get ", "put ", "erase ", "update "};
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    bool const has_value = values && (!kinds || ops[i].kind == OpKind::put || ops[i].kind == OpKind::update);
-    out << (i == 0 ? " " : ", ") << (kinds ? kKinds[static_cast<int>(ops[i].kind)] : "") << 'k' << ops[i].key;
+    bool const has_value =
+        values && (!kinds || ops[i].kind == OpKind::put || ops[i].kind == OpKind::update);
+    out << (i == 0 ? " " : ", ") << (kinds ? kKinds[static_cast<int>(ops[i].kind)] : "") << 'k'
+        << ops[i].key;
     if (has_value) out << "=v" << ops[i].value;
   }
 }
 
 void showValue(Step const& s, std::ostream& out) {
-  std::string const arithmetic =
-      std::string(kRmwNames[static_cast<int>(s.rmw)]) + ' ' + kElementNames[static_cast<int>(s.element)];
+  std::string const arithmetic = std::string(kRmwNames[static_cast<int>(s.rmw)]) + ' ' +
+                                 kElementNames[static_cast<int>(s.element)];
   out << "\n  ";
   switch (s.act) {
     case Act::put: show_ops(s.ops, false, true, out << "put"); break;
     case Act::get: show_ops(s.ops, false, false, out << "get"); break;
     case Act::update: show_ops(s.ops, false, true, out << "update " << arithmetic); break;
     case Act::erase: show_ops(s.ops, false, false, out << "erase"); break;
-    case Act::mixed: show_ops(s.ops, true, true, out << "mixed, updates " << arithmetic << ':'); break;
-    case Act::put_many: out << "put k" << s.from << "..k" << s.from + s.count << " (excl.) =v" << s.value; break;
-    case Act::erase_many: out << "erase k" << s.from << "..k" << s.from + s.count << " (excl.)"; break;
-    case Act::churn: out << "churn " << s.count << " operations from k" << s.from << ", " << arithmetic; break;
+    case Act::mixed:
+      show_ops(s.ops, true, true, out << "mixed, updates " << arithmetic << ':');
+      break;
+    case Act::put_many:
+      out << "put k" << s.from << "..k" << s.from + s.count << " (excl.) =v" << s.value;
+      break;
+    case Act::erase_many:
+      out << "erase k" << s.from << "..k" << s.from + s.count << " (excl.)";
+      break;
+    case Act::churn:
+      out << "churn " << s.count << " operations from k" << s.from << ", " << arithmetic;
+      break;
     case Act::scan: out << "scan, pages of " << s.count; break;
     case Act::verify: out << "verify"; break;
     case Act::reopen:
-      out << (s.killed ? "kill and reopen" : "close and reopen") << (s.grow ? "" : ", growth refused");
+      out << (s.killed ? "kill and reopen" : "close and reopen")
+          << (s.grow ? "" : ", growth refused");
       break;
   }
 }
 
 rc::Gen<std::vector<SmallOp>> small_ops() {
-  auto const kind = rc::gen::element(OpKind::get, OpKind::put, OpKind::put, OpKind::erase, OpKind::update);
+  auto const kind =
+      rc::gen::element(OpKind::get, OpKind::put, OpKind::put, OpKind::erase, OpKind::update);
   auto const op = rc::gen::build<SmallOp>(rc::gen::set(&SmallOp::kind, kind),
                                           rc::gen::set(&SmallOp::key, rc::gen::inRange(0u, 12u)),
                                           rc::gen::set(&SmallOp::value, rc::gen::inRange(0u, 9u)));
@@ -99,10 +123,13 @@ rc::Gen<Step> step() {
   auto const any = rc::gen::build<Step>(
       rc::gen::set(&Step::act, act), rc::gen::set(&Step::ops, small_ops()),
       rc::gen::set(&Step::rmw, rc::gen::element(Rmw::replace, Rmw::add, Rmw::min, Rmw::max)),
-      rc::gen::set(&Step::element, rc::gen::element(Element::u8, Element::i32, Element::u32, Element::i64, Element::u64,
-                                                    Element::f32, Element::f64)),
-      rc::gen::set(&Step::from, rc::gen::inRange(0u, 1500u)), rc::gen::set(&Step::count, rc::gen::inRange(1u, 1200u)),
-      rc::gen::set(&Step::value, rc::gen::inRange(0u, 9u)), rc::gen::set(&Step::killed, rc::gen::arbitrary<bool>()),
+      rc::gen::set(&Step::element,
+                   rc::gen::element(Element::u8, Element::i32, Element::u32, Element::i64,
+                                    Element::u64, Element::f32, Element::f64)),
+      rc::gen::set(&Step::from, rc::gen::inRange(0u, 1500u)),
+      rc::gen::set(&Step::count, rc::gen::inRange(1u, 1200u)),
+      rc::gen::set(&Step::value, rc::gen::inRange(0u, 9u)),
+      rc::gen::set(&Step::killed, rc::gen::arbitrary<bool>()),
       rc::gen::set(&Step::grow, rc::gen::weightedElement<bool>({{2, true}, {1, false}})));
   return rc::gen::map(any, [](Step s) {
     // Which NaN a sum of NaNs is, nobody promises; conformance/arithmetic_test.cpp adds floats.
@@ -133,7 +160,9 @@ class Subject {
       case Act::erase_many: return write(many(s, OpKind::erase), s, OpKind::erase);
       case Act::churn: return write(churn(s), s, std::nullopt);
       case Act::get: return get(s);
-      case Act::scan: EXPECT_TRUE(scan_all(driver_->store(), s.count) == driver_->model.held); return;
+      case Act::scan:
+        EXPECT_TRUE(scan_all(driver_->store(), s.count) == driver_->model.held);
+        return;
       case Act::verify: return verify();
       case Act::reopen: return reopen(s);
     }
@@ -160,7 +189,8 @@ class Subject {
 
   [[nodiscard]] std::vector<Op> ops_of(Step const& s, OpKind kind) const {
     std::vector<Op> ops;
-    for (SmallOp const& op : s.ops) ops.push_back({kind, config_.key(op.key), value(op.key, op.value)});
+    for (SmallOp const& op : s.ops)
+      ops.push_back({kind, config_.key(op.key), value(op.key, op.value)});
     return ops;
   }
 
@@ -176,7 +206,8 @@ class Subject {
 
   [[nodiscard]] std::vector<Op> many(Step const& s, OpKind kind) const {
     std::vector<Op> ops;
-    for (std::uint32_t k = s.from; k < s.from + s.count; ++k) ops.push_back({kind, config_.key(k), value(k, s.value)});
+    for (std::uint32_t k = s.from; k < s.from + s.count; ++k)
+      ops.push_back({kind, config_.key(k), value(k, s.value)});
     return ops;
   }
 
@@ -212,7 +243,8 @@ class Subject {
     compare(ops, s, answers, !done.ok());
   }
 
-  void compare(std::vector<Op> const& ops, Step const& s, std::vector<Answer> const& answers, bool full) {
+  void compare(std::vector<Op> const& ops, Step const& s, std::vector<Answer> const& answers,
+               bool full) {
     Model& model = driver_->model;
     std::set<Bytes> refused;
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -228,12 +260,15 @@ class Subject {
       // A name is looked for among all keys, so only where it is needed.
       if (took_effect ? answers[i] == expected : answers[i].status == KeyStatus::no_space) continue;
       FAIL() << "operation " << i << " on key " << name_of(ops[i].key) << ": status "
-             << static_cast<int>(answers[i].status) << ", value " << to_hex(answers[i].value) << "; expected "
-             << (took_effect ? static_cast<int>(expected.status) : static_cast<int>(KeyStatus::no_space)) << ", value "
-             << to_hex(expected.value);
+             << static_cast<int>(answers[i].status) << ", value " << to_hex(answers[i].value)
+             << "; expected "
+             << (took_effect ? static_cast<int>(expected.status)
+                             : static_cast<int>(KeyStatus::no_space))
+             << ", value " << to_hex(expected.value);
     }
     for (Bytes const& key : refused) {
-      ASSERT_TRUE(would_be.held.contains(key)) << name_of(key) << " would not have stayed, and needs no room";
+      ASSERT_TRUE(would_be.held.contains(key))
+          << name_of(key) << " would not have stayed, and needs no room";
     }
   }
 
@@ -251,9 +286,10 @@ class Subject {
     Status const done = driver_->get(keys, answers);
     ASSERT_TRUE(done.ok()) << done.message();
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      Answer const expected = driver_->model.apply({OpKind::get, keys[i], {}}, Rmw::replace, Element::u8);
-      ASSERT_TRUE(answers[i] == expected)
-          << 'k' << s.ops[i].key << ": " << to_hex(answers[i].value) << " instead of " << to_hex(expected.value);
+      Answer const expected =
+          driver_->model.apply({OpKind::get, keys[i], {}}, Rmw::replace, Element::u8);
+      ASSERT_TRUE(answers[i] == expected) << 'k' << s.ops[i].key << ": " << to_hex(answers[i].value)
+                                          << " instead of " << to_hex(expected.value);
     }
   }
 
@@ -300,7 +336,8 @@ class Complaints {
  public:
   [[nodiscard]] std::string text() const {
     std::string all;
-    for (int i = 0; i < caught_.size(); ++i) all += std::string(caught_.GetTestPartResult(i).message()) + '\n';
+    for (int i = 0; i < caught_.size(); ++i)
+      all += std::string(caught_.GetTestPartResult(i).message()) + '\n';
     return all;
   }
 
@@ -315,7 +352,8 @@ std::string complaint_of(Config const& config, std::vector<Step> const& steps) {
   Subject subject(config);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     subject.take(steps[i]);
-    if (std::string text = complaints.text(); !text.empty()) return "step " + std::to_string(i + 1) + ": " + text;
+    if (std::string text = complaints.text(); !text.empty())
+      return "step " + std::to_string(i + 1) + ": " + text;
   }
   subject.check_all();
   std::string const text = complaints.text();
@@ -352,21 +390,26 @@ std::vector<Config> configs() {
   };
   std::vector<Config> all;
   for (Layout const layout : {Layout::word, Layout::in_place}) {
-    for (Sizes const& sizes : {Sizes{"key8", 8, 24}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
-      // The small ones fill up and displace all the time; one slot a bucket even finds no room for a resize.
+    for (Sizes const& sizes :
+         {Sizes{"key8", 8, 24}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
+      // The small ones fill up and displace all the time; one slot a bucket even finds no room for
+      // a resize.
       for (Shape const shape : {Shape{2, 2, 8}, Shape{1, 2, 2}, Shape{1, 2, 1}}) {
         for (std::uint32_t const threads : {1u, 2u}) {
           if (shape.slots == 1 && (layout == Layout::in_place || threads == 2)) continue;
           std::ostringstream name;
-          name << (layout == Layout::word ? "word_" : "in_place_") << sizes.name << '_' << shape.levels << 'L'
-               << shape.hashes << 'H' << shape.slots << "S_x" << threads;
-          all.push_back({name.str(), Device::cpu, layout, shape, sizes.key_bytes, sizes.value_bytes, false, threads});
+          name << (layout == Layout::word ? "word_" : "in_place_") << sizes.name << '_'
+               << shape.levels << 'L' << shape.hashes << 'H' << shape.slots << "S_x" << threads;
+          all.push_back({name.str(), Device::cpu, layout, shape, sizes.key_bytes, sizes.value_bytes,
+                         false, threads});
         }
       }
     }
   }
-  for (auto const& [index, table] : {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
-    for (Sizes const& sizes : {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
+  for (auto const& [index, table] :
+       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+    for (Sizes const& sizes :
+         {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
       for (std::uint32_t const threads : {1u, 2u}) {
         Config config{std::string(table) + sizes.name + "_x" + std::to_string(threads),
                       Device::cpu,
@@ -384,7 +427,9 @@ std::vector<Config> configs() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Store, Sequences, testing::ValuesIn(configs()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 /// Were a record lost, the test would fail, and name the one step that it takes to see it.
 TEST(SequencesHarness, ALostRecordIsNoticedAndItsSequenceShrunkToOnePut) {
@@ -406,8 +451,9 @@ TEST(SequencesHarness, ALostRecordIsNoticedAndItsSequenceShrunkToOnePut) {
       rc::detail::TestMetadata{}, params);
   ASSERT_TRUE(result.template is<rc::detail::FailureResult>());
   ASSERT_EQ(last.size(), 1u) << "the last sequence that failed is the shortest";
-  bool const puts_k3 = last[0].act == Act::put_many ? last[0].from <= 3 && last[0].from + last[0].count == 4
-                                                    : last[0].ops.size() == 1 && last[0].ops[0].key == 3;
+  bool const puts_k3 = last[0].act == Act::put_many
+                           ? last[0].from <= 3 && last[0].from + last[0].count == 4
+                           : last[0].ops.size() == 1 && last[0].ops[0].key == 3;
   std::ostringstream shown;
   showValue(last[0], shown);
   EXPECT_TRUE(puts_k3) << shown.str();

@@ -1,7 +1,7 @@
-// Several host threads on one store: writers that each own a range of keys, beside readers, scans and
-// checks. A writer takes its keys from one version to the next, all of them in one batch, so a reader
-// must find them all at one version: none older than the last acknowledged before it began, none newer
-// than the last begun before it ended, and none older than what it saw before.
+// Several host threads on one store: writers that each own a range of keys, beside readers, scans
+// and checks. A writer takes its keys from one version to the next, all of them in one batch, so a
+// reader must find them all at one version: none older than the last acknowledged before it began,
+// none newer than the last begun before it ended, and none older than what it saw before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,8 +59,12 @@ class Stage {
         while (writing > 0);
       });
     };
-    meanwhile([this, random = std::mt19937_64(1), seen = Seen{}]() mutable { read_owners(random, seen); });
-    meanwhile([this, random = std::mt19937_64(2), seen = Seen{}]() mutable { read_owners(random, seen); });
+    meanwhile([this, random = std::mt19937_64(1), seen = Seen{}]() mutable {
+      read_owners(random, seen);
+    });
+    meanwhile([this, random = std::mt19937_64(2), seen = Seen{}]() mutable {
+      read_owners(random, seen);
+    });
     meanwhile([this, seen = Seen{}]() mutable { scan_at_once(seen); });
     meanwhile([this] {
       scan_in_pages();
@@ -71,7 +75,8 @@ class Stage {
 
   /// All has come to rest: the store holds what the writers' models hold.
   void check_in_the_end() {
-    ASSERT_TRUE(complaints_.empty()) << complaints_.size() << " complaints; the first: " << complaints_[0];
+    ASSERT_TRUE(complaints_.empty())
+        << complaints_.size() << " complaints; the first: " << complaints_[0];
     for (Owner const& o : owners_) driver_->model.held.insert(o.model.begin(), o.model.end());
     ASSERT_GT(driver_->model.held.size(), kStable);
     ASSERT_NO_FATAL_FAILURE(driver_->check_all());
@@ -90,24 +95,30 @@ class Stage {
     std::map<Bytes, Bytes> model;  // touched by its writer alone
     std::mt19937_64 random{20261121};
   };
-  using Seen = std::array<std::uint64_t, kOwners>;  // newest version this thread has seen of each owner
+  // newest version this thread has seen of each owner
+  using Seen = std::array<std::uint64_t, kOwners>;
   using Found = std::vector<std::optional<Bytes>>;  // by key of one owner
 
-  [[nodiscard]] Bytes key(std::uint64_t owner, std::uint64_t i) const { return config_.key((owner + 1) * 1000 + i); }
+  [[nodiscard]] Bytes key(std::uint64_t owner, std::uint64_t i) const {
+    return config_.key((owner + 1) * 1000 + i);
+  }
   [[nodiscard]] Bytes stable_key(std::uint64_t n) const { return config_.key(500'000 + n); }
   [[nodiscard]] Bytes fresh_key(std::uint64_t owner, std::uint64_t n) const {
     return config_.key((owner + 1) * 1'000'000 + n);
   }
 
-  /// The version, then which key it is for; in pools of variable values a tail that grows and shrinks.
+  /// The version, then which key it is for; in pools of variable values a tail that grows and
+  /// shrinks.
   [[nodiscard]] Bytes value(std::uint64_t which, std::uint64_t version) const {
     Bytes bytes(16, '\0');
     std::memcpy(bytes.data(), &version, 8);
     std::memcpy(bytes.data() + 8, &which, 8);
-    if (config_.value_bytes == 0) bytes.append(version * 7 % 40, static_cast<char>('a' + version % 26));
+    if (config_.value_bytes == 0)
+      bytes.append(version * 7 % 40, static_cast<char>('a' + version % 26));
     return bytes;
   }
-  [[nodiscard]] Bytes owned_value(std::uint64_t owner, std::uint64_t i, std::uint64_t version) const {
+  [[nodiscard]] Bytes owned_value(std::uint64_t owner, std::uint64_t i,
+                                  std::uint64_t version) const {
     return value((owner + 1) * 1000 + i, version);
   }
 
@@ -150,7 +161,9 @@ class Stage {
     if (version % 10 == 0) grow(o, version);
   }
 
-  void put(std::uint64_t o, std::uint64_t version) { done(driver_->put(keys(o), values(o, version), statuses(o)), o); }
+  void put(std::uint64_t o, std::uint64_t version) {
+    done(driver_->put(keys(o), values(o, version), statuses(o)), o);
+  }
 
   void replace(std::uint64_t o, std::uint64_t version) {
     done(driver_->update(keys(o), values(o, version), Rmw::replace, Element::u8, statuses(o)), o);
@@ -159,13 +172,16 @@ class Stage {
   void add_one(std::uint64_t o) {
     Bytes one(16, '\0');
     one[0] = 1;
-    done(driver_->update(keys(o), std::vector<Bytes>(kKeys, one), Rmw::add, Element::u64, statuses(o)), o);
+    done(driver_->update(keys(o), std::vector<Bytes>(kKeys, one), Rmw::add, Element::u64,
+                         statuses(o)),
+         o);
   }
 
   void vanish(std::uint64_t o, bool by_way_of_garbage) {
     if (!by_way_of_garbage) return done(driver_->erase(keys(o), statuses(o)), o);
     std::vector<Op> ops;
-    for (std::uint64_t i = 0; i < kKeys; ++i) ops.push_back({OpKind::put, key(o, i), owned_value(o, i, kGarbage)});
+    for (std::uint64_t i = 0; i < kKeys; ++i)
+      ops.push_back({OpKind::put, key(o, i), owned_value(o, i, kGarbage)});
     for (std::uint64_t i = 0; i < kKeys; ++i) ops.push_back({OpKind::erase, key(o, i), {}});
     mixed(o, ops);
   }
@@ -175,12 +191,14 @@ class Stage {
     std::vector<Op> ops;
     for (std::uint64_t i = 0; i < kKeys; ++i) {
       ops.push_back({OpKind::put, key(o, i), owned_value(o, i, kGarbage)});
-      if (config_.value_bytes != 0) ops.push_back({OpKind::get, key(o, i), owned_value(o, i, kGarbage)});
+      if (config_.value_bytes != 0)
+        ops.push_back({OpKind::get, key(o, i), owned_value(o, i, kGarbage)});
       ops.push_back({OpKind::erase, key(o, i), {}});
     }
     for (std::uint64_t i = 0; i < kKeys; ++i) {
       ops.push_back({OpKind::put, key(o, i), owned_value(o, i, version)});
-      if (config_.value_bytes != 0) ops.push_back({OpKind::get, key(o, i), owned_value(o, i, version)});
+      if (config_.value_bytes != 0)
+        ops.push_back({OpKind::get, key(o, i), owned_value(o, i, version)});
     }
     mixed(o, ops);
   }
@@ -224,16 +242,18 @@ class Stage {
   void done(Status const& s, std::uint64_t o) {
     if (!s.ok()) return complain("a batch of owner " + std::to_string(o) + ": " + s.message());
     for (KeyStatus const status : statuses_[o]) {
-      if (status != KeyStatus::ok) complain("owner " + std::to_string(o) + " does not find its own key");
+      if (status != KeyStatus::ok)
+        complain("owner " + std::to_string(o) + " does not find its own key");
     }
   }
 
   // ---------------------------------------------------------------------------------------------
   // Those who look
 
-  /// One version for all, not older than `oldest` and what was seen before, not newer than `newest`.
-  void judge(std::uint64_t o, Found const& found, std::uint64_t oldest, std::uint64_t newest, Seen& seen,
-             std::string const& who) {
+  /// One version for all, not older than `oldest` and what was seen before, not newer than
+  /// `newest`.
+  void judge(std::uint64_t o, Found const& found, std::uint64_t oldest, std::uint64_t newest,
+             Seen& seen, std::string const& who) {
     std::string const whose = who + ", owner " + std::to_string(o) + ": ";
     oldest = std::max(oldest, seen[o]);
     if (!found[0]) {
@@ -241,7 +261,8 @@ class Stage {
         if (f) return complain(whose + "some keys are there and some are not");
       }
       while (oldest <= newest && !absent_in(oldest)) ++oldest;
-      if (oldest > newest) return complain(whose + "the keys are absent in no version of that time");
+      if (oldest > newest)
+        return complain(whose + "the keys are absent in no version of that time");
       seen[o] = oldest;
       return;
     }
@@ -249,11 +270,12 @@ class Stage {
     std::memcpy(&version, found[0]->data(), std::min<std::size_t>(8, found[0]->size()));
     for (std::uint64_t i = 0; i < kKeys; ++i) {
       if (!found[i] || *found[i] != owned_value(o, i, version))
-        return complain(whose + "key " + std::to_string(i) + " is not at version " + std::to_string(version));
+        return complain(whose + "key " + std::to_string(i) + " is not at version " +
+                        std::to_string(version));
     }
     if (version < oldest || version > newest || absent_in(version)) {
-      return complain(whose + "version " + std::to_string(version) + " is not among " + std::to_string(oldest) +
-                      " to " + std::to_string(newest));
+      return complain(whose + "version " + std::to_string(version) + " is not among " +
+                      std::to_string(oldest) + " to " + std::to_string(newest));
     }
     seen[o] = version;
   }
@@ -275,9 +297,11 @@ class Stage {
     if (!s.ok()) return complain("a get: " + s.message());
     std::vector<Found> found(kOwners, Found(kKeys));
     for (std::size_t n = 0; n < which.size(); ++n) {
-      if (answers[n].status == KeyStatus::ok) found[which[n].first][which[n].second] = answers[n].value;
+      if (answers[n].status == KeyStatus::ok)
+        found[which[n].first][which[n].second] = answers[n].value;
     }
-    for (std::uint64_t o = 0; o < kOwners; ++o) judge(o, found[o], oldest[o], newest[o], seen, "a reader");
+    for (std::uint64_t o = 0; o < kOwners; ++o)
+      judge(o, found[o], oldest[o], newest[o], seen, "a reader");
   }
 
   /// A scan of a single page sees all at one time, as a batch does.
@@ -313,7 +337,8 @@ class Stage {
       cursor = page->next;
     }
     for (std::uint64_t n = 0; n < kStable; ++n) {
-      if (!seen.contains(stable_key(n))) return complain("a scan in pages misses a key that was there all along");
+      if (!seen.contains(stable_key(n)))
+        return complain("a scan in pages misses a key that was there all along");
     }
   }
 
@@ -321,7 +346,8 @@ class Stage {
     auto report = driver_->store().verify();
     if (!report) return complain("verify: " + report.status().message());
     if (report->fault_count != 0) complain("verify: " + report->faults[0]);
-    if (report->records < kStable) complain("verify counts fewer records than were there all along");
+    if (report->records < kStable)
+      complain("verify counts fewer records than were there all along");
   }
 
   ScratchDir scratch_;
@@ -329,7 +355,7 @@ class Stage {
   std::unique_ptr<Driver> driver_;
   std::array<Owner, kOwners> owners_;
   std::array<std::vector<KeyStatus>, kOwners> statuses_;  // each touched by its writer alone
-  std::mutex mutex_;                                      // guards the rest
+  std::mutex mutex_;  // guards the rest
   std::vector<std::string> complaints_;
 };
 
@@ -349,14 +375,17 @@ std::vector<Config> configs() {
         std::string const name = std::string(layout == Layout::word ? "word_" : "in_place_") +
                                  (variable ? "variable" : "key8") + "_x" + std::to_string(workers);
         std::uint32_t const key_bytes = variable ? 0 : 8, value_bytes = variable ? 0 : 16;
-        all.push_back({name, Device::cpu, layout, {2, 2, 8}, key_bytes, value_bytes, false, workers});
+        all.push_back(
+            {name, Device::cpu, layout, {2, 2, 8}, key_bytes, value_bytes, false, workers});
       }
     }
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Store, Threads, testing::ValuesIn(configs()),
-                         [](testing::TestParamInfo<Config> const& config) { return config.param.name; });
+                         [](testing::TestParamInfo<Config> const& config) {
+                           return config.param.name;
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,4 +1,5 @@
-// An installed package's libGPM on the host's threads: counters that are logged before they change, and undone.
+// An installed package's libGPM on the host's threads: counters that are logged before they change,
+// and undone.
 #include <perdure/gpm.hpp>
 
 #include <cstdio>
@@ -35,7 +36,8 @@ int main(int argc, char** argv) {
   gpm::GridShape const shape{4, 64};
   gpm::Cpu grid(2);
   auto counters = gpm::Memory<gpm::Cpu>::open(grid, name + ".counters", 4 * 64 * 8, {});
-  auto log = gpm::Log<gpm::Cpu>::create(grid, name + ".log", 1 << 16, {gpm::LogKind::hcl, shape.blocks, shape.threads});
+  auto log = gpm::Log<gpm::Cpu>::create(grid, name + ".log", 1 << 16,
+                                        {gpm::LogKind::hcl, shape.blocks, shape.threads});
   if (!counters.ok() || !log.ok()) return 1;
   auto* const words = reinterpret_cast<std::uint64_t*>(counters->data());
   std::uint64_t sum = 0;

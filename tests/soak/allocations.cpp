@@ -17,8 +17,9 @@ void* allocate(std::size_t bytes, std::size_t align) {
     throw std::bad_alloc();
   }
   bytes = std::max<std::size_t>(bytes, 1);
-  void* const at = align <= alignof(std::max_align_t) ? std::malloc(bytes)
-                                                      : std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  void* const at = align <= alignof(std::max_align_t)
+                       ? std::malloc(bytes)
+                       : std::aligned_alloc(align, (bytes + align - 1) / align * align);
   if (at == nullptr) throw std::bad_alloc();
   return at;
 }
@@ -41,7 +42,9 @@ void* allocate(std::size_t bytes, std::size_t align) {
 [[gnu::noinline]] void operator delete(void* at, std::nothrow_t const&) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 [[gnu::noinline]] void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept {
+  std::free(at);
+}
 
 namespace perdure::test {
 

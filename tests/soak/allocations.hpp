@@ -1,6 +1,6 @@
-// Memory of the host that is not to be had: `operator new` of this program, which fails now and then while a call of a
-// store is under way, in whatever thread. Invariant: outside of InCall nothing fails; the same seed and the same
-// allocations fail again.
+// Memory of the host that is not to be had: `operator new` of this program, which fails now and
+// then while a call of a store is under way, in whatever thread. Invariant: outside of InCall
+// nothing fails; the same seed and the same allocations fail again.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,8 @@ int call_all(Store& store) {
 }
 
 void sleep_for(std::chrono::milliseconds time) {
-  for (auto const end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;)
+  for (auto const end = std::chrono::steady_clock::now() + time;
+       std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
@@ -51,7 +52,8 @@ void spoil(std::string const& path) {
   int const fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   struct stat st{};
   std::vector<char> const zeros(1u << 16);
-  if (fd >= 0 && ::fstat(fd, &st) == 0) static_cast<void>(!::pwrite(fd, zeros.data(), zeros.size(), st.st_size / 2));
+  if (fd >= 0 && ::fstat(fd, &st) == 0)
+    static_cast<void>(!::pwrite(fd, zeros.data(), zeros.size(), st.st_size / 2));
   ::close(fd);
 }
 
@@ -78,7 +80,9 @@ void Children::go_on_forking() {
     if (!store_) continue;
     ++page_.forked_off;
     auto const child =
-        by_itself ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)) : ::fork();
+        by_itself
+            ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr))
+            : ::fork();
     if (child == 0) be(does, by_itself);
     lock.unlock();
     if (child > 0 && does != Does::stays) await(child, does);
@@ -110,7 +114,8 @@ void Children::within(Transaction& transaction) {
   if (child > 0) return await(child, Does::calls);
   if (child < 0) return;
   ::alarm(kHangs);
-  bool const refused = transaction.commit().code() == Code::closed && transaction.abort().code() == Code::closed;
+  bool const refused =
+      transaction.commit().code() == Code::closed && transaction.abort().code() == Code::closed;
   {
     Transaction const gone = std::move(transaction);
   }
@@ -128,11 +133,13 @@ void Children::await(pid_t child, Does does) {
 }
 
 bool left_in_order(int status) {
-  return (WIFEXITED(status) && WEXITSTATUS(status) == 0) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+         (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 std::string why_not_in_order(int status) {
-  if (WIFSIGNALED(status)) return "a forked child ended with signal " + std::to_string(WTERMSIG(status));
+  if (WIFSIGNALED(status))
+    return "a forked child ended with signal " + std::to_string(WTERMSIG(status));
   return "a forked child was served by call " + std::to_string(WEXITSTATUS(status)) +
          " (tests/soak/children.cpp numbers them)";
 }

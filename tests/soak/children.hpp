@@ -1,6 +1,7 @@
-// Children that a victim forks while it loads: they leave in every way a process can, call the store that is not
-// theirs, are killed, or outlive their parent by some seconds. Invariant judged here: every call in a child is refused
-// (closed). That none of them changes the pool or keeps its lock, the judge and the next opening find.
+// Children that a victim forks while it loads: they leave in every way a process can, call the
+// store that is not theirs, are killed, or outlive their parent by some seconds. Invariant judged
+// here: every call in a child is refused (closed). That none of them changes the pool or keeps its
+// lock, the judge and the next opening find.
 #pragma once
 
 #include <atomic>
@@ -16,8 +17,8 @@
 
 namespace perdure::test {
 
-/// How long a child outlives its parent, and how long the parent's lock may be seen after that died: children let go of
-/// it as they begin to run.
+/// How long a child outlives its parent, and how long the parent's lock may be seen after that
+/// died: children let go of it as they begin to run.
 inline constexpr std::chrono::milliseconds kOrphanLives{1500};
 inline constexpr std::chrono::milliseconds kLockLingers{1000};
 
@@ -27,7 +28,8 @@ Result<Store> open_soon(Open const& open) {
   auto const until = std::chrono::steady_clock::now() + kLockLingers;
   for (;;) {
     auto opened = open();
-    if (opened.status().code() != Code::busy || std::chrono::steady_clock::now() > until) return opened;
+    if (opened.status().code() != Code::busy || std::chrono::steady_clock::now() > until)
+      return opened;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -48,7 +48,9 @@ class File {
   void write(std::uint64_t at, std::byte const* data, std::size_t bytes) const {
     for (std::size_t done = 0; done < bytes;) {
       ssize_t const n = ::pwrite(fd_, data + done, bytes - done, static_cast<off_t>(at + done));
-      if (n <= 0) throw std::runtime_error(std::string("soak: writing what is durable: ") + std::strerror(errno));
+      if (n <= 0)
+        throw std::runtime_error(std::string("soak: writing what is durable: ") +
+                                 std::strerror(errno));
       done += static_cast<std::size_t>(n);
     }
   }
@@ -67,7 +69,8 @@ class File {
   int const fd_;
 };
 
-/// Calls `with(offset, old sector, new sector)` for each that differs, and answers whether lengths do.
+/// Calls `with(offset, old sector, new sector)` for each that differs, and answers whether lengths
+/// do.
 template <class With>
 void for_each_difference(File const& medium, File const& seen, With const& with) {
   std::vector<std::byte> was(kPiece), is(kPiece);
@@ -81,18 +84,19 @@ void for_each_difference(File const& medium, File const& seen, With const& with)
   }
 }
 
-class ForgettingDevice final : public log::BlockDevice {
+class ForgettingDevice final : public wal::BlockDevice {
  public:
-  ForgettingDevice(ForgettingFiles& disk, std::unique_ptr<log::BlockDevice> inner, std::string const& path, bool made)
+  ForgettingDevice(ForgettingFiles& disk, std::unique_ptr<wal::BlockDevice> inner,
+                   std::string const& path, bool made)
       : disk_(disk),
         inner_(std::move(inner)),
         medium_(medium_of(path), made ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR | O_CREAT),
         seen_(path, O_RDONLY) {}
 
-  int start(log::Request const& r) override {
+  int start(wal::Request const& r) override {
     std::unique_lock lock(mutex_);
     if (int const error = disk_.next_failure(); error != 0) {
-      if (r.verb != log::Verb::read) leave_some(r);
+      if (r.verb != wal::Verb::read) leave_some(r);
       failed_.push_back({r.tag, -error});
       lock.unlock();
       inner_->wake();
@@ -108,15 +112,15 @@ class ForgettingDevice final : public log::BlockDevice {
     return error;
   }
 
-  int wait(std::vector<log::Completion>& done) override {
+  int wait(std::vector<wal::Completion>& done) override {
     std::size_t const first = done.size();
     if (int const error = inner_->wait(done); error != 0) return error;
     std::lock_guard const lock(mutex_);
     for (std::size_t i = first; i < done.size(); ++i) {
       auto const it = begun_.find(done[i].tag);
-      log::Request const r = it->second;
+      wal::Request const r = it->second;
       begun_.erase(it);
-      if (r.verb == log::Verb::write_durably && done[i].result > 0 && !disk_.lies())
+      if (r.verb == wal::Verb::write_durably && done[i].result > 0 && !disk_.lies())
         medium_.write(r.offset, r.data, static_cast<std::size_t>(done[i].result));
     }
     done.insert(done.end(), failed_.begin(), failed_.end());
@@ -130,34 +134,36 @@ class ForgettingDevice final : public log::BlockDevice {
     if (int const error = disk_.next_failure(); error != 0) return error;
     if (int const error = inner_->sync(); error != 0) return error;
     std::lock_guard const lock(mutex_);
-    for_each_difference(medium_, seen_,
-                        [&](std::uint64_t at, std::byte const* sector) { medium_.write(at, sector, kSector); });
+    for_each_difference(medium_, seen_, [&](std::uint64_t at, std::byte const* sector) {
+      medium_.write(at, sector, kSector);
+    });
     return 0;
   }
 
   void register_buffer(std::span<std::byte> buffer) override { inner_->register_buffer(buffer); }
   [[nodiscard]] std::uint64_t bytes() const override { return inner_->bytes(); }
-  [[nodiscard]] log::IoMethod const& method() const override { return inner_->method(); }
+  [[nodiscard]] wal::IoMethod const& method() const override { return inner_->method(); }
 
  private:
   /// Of a write that fails any sectors may be durable.
-  void leave_some(log::Request const& r) {
+  void leave_some(wal::Request const& r) {
     for (std::uint64_t s = 0; s < r.bytes; s += kSector)
       if (fails(r.offset, s, 3)) medium_.write(r.offset + s, r.data + s, kSector);
   }
 
   ForgettingFiles& disk_;
-  std::unique_ptr<log::BlockDevice> inner_;
+  std::unique_ptr<wal::BlockDevice> inner_;
   std::mutex mutex_;  // guards the rest
   File const medium_, seen_;
-  std::map<std::uint64_t, log::Request> begun_;
-  std::vector<log::Completion> failed_;
+  std::map<std::uint64_t, wal::Request> begun_;
+  std::vector<wal::Completion> failed_;
 };
 
 std::set<std::string> names_in(std::string const& directory) {
   std::set<std::string> names;
   std::error_code none;
-  for (auto const& entry : fs::directory_iterator(directory, none)) names.insert(entry.path().filename());
+  for (auto const& entry : fs::directory_iterator(directory, none))
+    names.insert(entry.path().filename());
   return names;
 }
 
@@ -193,21 +199,25 @@ int ForgettingFiles::next_failure() {
 
 bool ForgettingFiles::lies() { return lies_ && told_++ % kLieOneIn == kLieOneIn - 1; }
 
-Result<std::unique_ptr<log::BlockDevice>> ForgettingFiles::open(std::string const& path, log::OpenMode mode,
-                                                                log::IoOptions const& options) {
-  if (int const error = next_failure(); error != 0) return Status{Code::io_error, path + ": " + std::strerror(error)};
-  auto inner = log::open_device(path, mode, options);
+Result<std::unique_ptr<wal::BlockDevice>> ForgettingFiles::open(std::string const& path,
+                                                                wal::OpenMode mode,
+                                                                wal::IoOptions const& options) {
+  if (int const error = next_failure(); error != 0)
+    return Status{Code::io_error, path + ": " + std::strerror(error)};
+  auto inner = wal::open_device(path, mode, options);
   if (!inner) return inner.status();
-  return std::unique_ptr<log::BlockDevice>(
-      std::make_unique<ForgettingDevice>(*this, std::move(*inner), path, mode == log::OpenMode::create));
+  return std::unique_ptr<wal::BlockDevice>(std::make_unique<ForgettingDevice>(
+      *this, std::move(*inner), path, mode == wal::OpenMode::create));
 }
 
-Result<log::NewDevice> ForgettingFiles::make(std::string const& path, pm::MakeOptions const& make,
-                                             log::IoOptions const& options) {
-  if (int const error = next_failure(); error != 0) return Status{Code::no_space, path + ": " + std::strerror(error)};
-  auto made = log::make_device(path, make, options);
+Result<wal::NewDevice> ForgettingFiles::make(std::string const& path, pm::MakeOptions const& make,
+                                             wal::IoOptions const& options) {
+  if (int const error = next_failure(); error != 0)
+    return Status{Code::no_space, path + ": " + std::strerror(error)};
+  auto made = wal::make_device(path, make, options);
   if (!made) return made.status();
-  made->device = std::make_unique<ForgettingDevice>(*this, std::move(made->device), pm::partial_name(path), true);
+  made->device = std::make_unique<ForgettingDevice>(*this, std::move(made->device),
+                                                    pm::partial_name(path), true);
   return made;
 }
 
@@ -223,7 +233,7 @@ Status ForgettingFiles::sync_directory_of(std::string const& path) {
   std::string const directory = directory_of(path);
   if (int const error = next_failure(); error != 0)
     return Status{Code::io_error, directory + ": " + std::strerror(error)};
-  if (Status s = log::sync_directory_of(path); !s.ok()) return s;
+  if (Status s = wal::sync_directory_of(path); !s.ok()) return s;
   std::string const names = names_of(directory);
   if (!fs::exists(names)) return {};
   auto const now = names_in(directory);
@@ -232,7 +242,8 @@ Status ForgettingFiles::sync_directory_of(std::string const& path) {
     ::unlink(link.c_str());
     if (::link(medium_of(directory + "/" + name).c_str(), link.c_str()) != 0 ||
         ::rename(link.c_str(), (names + "/" + name).c_str()) != 0)
-      throw std::runtime_error("soak: naming what is durable: " + link + ": " + std::strerror(errno));
+      throw std::runtime_error("soak: naming what is durable: " + link + ": " +
+                               std::strerror(errno));
     ::unlink(link.c_str());  // two names of one file: rename() left it
   }
   for (std::string const& name : names_in(names))
@@ -243,7 +254,8 @@ Status ForgettingFiles::sync_directory_of(std::string const& path) {
 std::uint64_t ForgettingFiles::cut_power(std::string const& directory, std::mt19937_64& random) {
   if (!fs::exists(directory)) return 0;
   std::string const names = names_of(directory), after = directory + "-after";
-  bool const by_new_names = random() % 2 == 0;  // names that were not synced are there all, or none of them is
+  // names that were not synced are there all, or none of them is
+  bool const by_new_names = random() % 2 == 0;
   fs::remove_all(after);
   fs::create_directory(after);
   fs::permissions(after, fs::perms::owner_all);
@@ -252,8 +264,8 @@ std::uint64_t ForgettingFiles::cut_power(std::string const& directory, std::mt19
     std::string const seen = directory + "/" + name, durable = names + "/" + name;
     std::string const medium = by_new_names ? medium_of(seen) : durable;
     if (!fs::exists(medium)) continue;  // killed while it was made
-    bool const same =
-        by_new_names || (fs::exists(seen) && fs::exists(medium_of(seen)) && fs::equivalent(medium_of(seen), durable));
+    bool const same = by_new_names || (fs::exists(seen) && fs::exists(medium_of(seen)) &&
+                                       fs::equivalent(medium_of(seen), durable));
     forgotten += compose(after + "/" + name, medium, same ? seen : "", random);
   }
   for (std::string const& d : {directory, directory + "-medium", names}) fs::remove_all(d);
@@ -270,7 +282,8 @@ std::uint64_t ForgettingFiles::cut_power(std::string const& directory, std::mt19
 
 void ForgettingFiles::remove(std::string const& directory) {
   std::error_code none;
-  for (std::string const& d : {directory, directory + "-medium", names_of(directory), directory + "-after"})
+  for (std::string const& d :
+       {directory, directory + "-medium", names_of(directory), directory + "-after"})
     fs::remove_all(d, none);
 }
 

@@ -3,9 +3,10 @@
 
 namespace perdure::test {
 
-Status arm_trap(exec::TrapPoint, std::uint64_t) {
+Status arm_trap(fault::TrapPoint, std::uint64_t) {
   return {Code::unsupported,
-          "this soak was built without its GPU engine (configure with -DPERDURE_CUDA=ON -DPERDURE_SOAK_CUDA=ON)"};
+          "this soak was built without its GPU engine (configure with -DPERDURE_CUDA=ON "
+          "-DPERDURE_SOAK_CUDA=ON)"};
 }
 
 bool context_is_dead() { return false; }

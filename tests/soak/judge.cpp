@@ -34,7 +34,8 @@ std::string scan_into(Model& found, Store& store) {
     if (!page) return "a scan fails: " + page.status().message();
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
       std::string const key = text_at(page->keys, i);
-      if (!found.emplace(key, text_at(page->values, i)).second) return "a scan finds key " + to_hex(key) + " twice";
+      if (!found.emplace(key, text_at(page->values, i)).second)
+        return "a scan finds key " + to_hex(key) + " twice";
     }
     cursor = page->next;
   }
@@ -44,8 +45,14 @@ std::string scan_into(Model& found, Store& store) {
 /// Compares keys one by one.
 class Comparison {
  public:
-  Comparison(Model const& before, Step const& in_flight, Model const& found, bool whole, bool one_by_one)
-      : before_(before), in_flight_(in_flight), found_(found), whole_(whole), one_by_one_(one_by_one), after_(before) {
+  Comparison(Model const& before, Step const& in_flight, Model const& found, bool whole,
+             bool one_by_one)
+      : before_(before),
+        in_flight_(in_flight),
+        found_(found),
+        whole_(whole),
+        one_by_one_(one_by_one),
+        after_(before) {
     apply_to(after_, in_flight);
   }
 
@@ -74,7 +81,8 @@ class Comparison {
     Value const is = value_in(found_, key);
     Value const next = touched_.contains(key) ? value_in(after_, key) : was;
     if (is != was && is != next && !(one_by_one_ && is_on_the_way(key, is)))
-      return (is ? "a key has a value that nobody gave it" : "an acknowledged key is gone") + describe(key);
+      return (is ? "a key has a value that nobody gave it" : "an acknowledged key is gone") +
+             describe(key);
     if (was != next) (is == was ? old_ : new_) = key;
     return "";
   }
@@ -85,12 +93,13 @@ class Comparison {
   }
 
   [[nodiscard]] std::string describe(std::string const& key) const {
-    static constexpr char const* kHow[] = {"plain", "atomic", "a transaction to commit", "a transaction to abort"};
+    static constexpr char const* kHow[] = {"plain", "atomic", "a transaction to commit",
+                                           "a transaction to abort"};
     std::ostringstream text;
     text << ": key " << to_hex(key) << ", before " << text_of(value_in(before_, key)) << ", found "
-         << text_of(value_in(found_, key)) << ", after " << text_of(value_in(after_, key)) << "; what was in flight ("
-         << kHow[static_cast<std::size_t>(in_flight_.how)] << ", " << in_flight_.operations()
-         << " operations) has for it";
+         << text_of(value_in(found_, key)) << ", after " << text_of(value_in(after_, key))
+         << "; what was in flight (" << kHow[static_cast<std::size_t>(in_flight_.how)] << ", "
+         << in_flight_.operations() << " operations) has for it";
     for (Batch const& batch : in_flight_.batches)
       for (auto const& op : batch.operations)
         if (op.key == key) text << ' ' << static_cast<int>(op.kind) << ':' << to_hex(op.value);
@@ -102,7 +111,8 @@ class Comparison {
   Model const& found_;
   bool const whole_, one_by_one_;
   Model after_, touched_;
-  std::string old_, new_;  // a key that what was in flight has not changed, one that it has; empty = none
+  std::string old_,
+      new_;  // a key that what was in flight has not changed, one that it has; empty = none
 };
 
 std::string answers(Store& store, Model const& found) {
@@ -116,22 +126,27 @@ std::string answers(Store& store, Model const& found) {
   return "";
 }
 
-std::string check_report(RecoveryReport const& r, Kind const& kind, Expected const& expected, std::size_t found) {
-  if (r.clean && expected.unclean && !kind.power) return "the pool says that it was closed in order";
+std::string check_report(RecoveryReport const& r, Kind const& kind, Expected const& expected,
+                         std::size_t found) {
+  if (r.clean && expected.unclean && !kind.power)
+    return "the pool says that it was closed in order";
   if (r.lost_acknowledged) return "the log is damaged: " + r.log_report;
   if (r.why_dropped.find("lead to no record") != std::string::npos) return r.why_dropped;
   if (r.counted && found != r.records)
-    return "recovery counts " + std::to_string(r.records) + " records, a scan finds " + std::to_string(found);
+    return "recovery counts " + std::to_string(r.records) + " records, a scan finds " +
+           std::to_string(found);
   return "";
 }
 
 std::string examine(Store& store, Kind const& kind, Expected const& expected, Verdict& v) {
   if (std::string wrong = scan_into(v.found, store); !wrong.empty()) return wrong;
-  if (std::string wrong = check_report(v.recovery, kind, expected, v.found.size()); !wrong.empty()) return wrong;
+  if (std::string wrong = check_report(v.recovery, kind, expected, v.found.size()); !wrong.empty())
+    return wrong;
   Step const in_flight = expected.in_flight.value_or(Step{});
   bool const whole = kind.power || in_flight.how != Step::How::plain;
   bool const one_by_one = kind.index != Index::gphash;
-  if (std::string wrong = Comparison(expected.before, in_flight, v.found, whole, one_by_one).run(v.keys);
+  if (std::string wrong =
+          Comparison(expected.before, in_flight, v.found, whole, one_by_one).run(v.keys);
       !wrong.empty())
     return wrong;
   if (std::string wrong = answers(store, v.found); !wrong.empty()) return wrong;

@@ -1,6 +1,7 @@
-// Opens what a kill has left and compares every key with the reference. Invariant judged: every acknowledged
-// step is there in full; of the one in flight each key has its old value or its new one (of an atomic batch, of
-// a transaction, and with durability power: all of them the old or all the new); nothing else is there.
+// Opens what a kill has left and compares every key with the reference. Invariant judged: every
+// acknowledged step is there in full; of the one in flight each key has its old value or its new
+// one (of an atomic batch, of a transaction, and with durability power: all of them the old or all
+// the new); nothing else is there.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct Verdict {
   std::uint64_t keys = 0;  // compared
 };
 
-[[nodiscard]] Verdict judge(PoolFiles const& files, Kind const& kind, Device device, Expected const& expected);
+[[nodiscard]] Verdict judge(PoolFiles const& files, Kind const& kind, Device device,
+                            Expected const& expected);
 
 }  // namespace perdure::test

@@ -1,11 +1,12 @@
 // perdure_soak: kills a loading process again and again, and judges what the next open finds.
 //
-// The victim (victim.hpp) loads a pool; this process kills it with SIGKILL at a chosen moment, or a kernel of
-// it aborts itself (--traps). What is left is copied, the copy is opened and judged (judge.hpp), and the next
-// victim goes on with the original, so that recovery works on what recovery made. Now and then the original
-// is closed in order in between, and a full pool gives way to a new one. Invariant: steps follow from
-// (seed, kill, number) alone; of what failed, the files as the kill left them are kept.
-// Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77 skipped, for the device is not here.
+// The victim (victim.hpp) loads a pool; this process kills it with SIGKILL at a chosen moment, or a
+// kernel of it aborts itself (--traps). What is left is copied, the copy is opened and judged
+// (judge.hpp), and the next victim goes on with the original, so that recovery works on what
+// recovery made. Now and then the original is closed in order in between, and a full pool gives way
+// to a new one. Invariant: steps follow from (seed, kill, number) alone; of what failed, the files
+// as the kill left them are kept. Exit status: 0 nothing lost, 1 something was, 2 wrong usage, 77
+// skipped, for the device is not here.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -54,10 +55,11 @@ struct Arguments {
 };
 
 struct Tally {
-  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0, in_open_transaction = 0,
-                in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0, in_close = 0, in_kernel = 0, with_forks = 0,
-                children = 0, with_allocations = 0, with_disk = 0, failures = 0, power_cuts = 0, forgotten = 0,
-                only_in_a_copy = 0, refused = 0, failed_for_good = 0, pools = 0, steps = 0, operations = 0, keys = 0,
+  std::uint64_t kills = 0, traps = 0, in_step = 0, in_atomic = 0, in_transaction = 0,
+                in_open_transaction = 0, in_resize = 0, in_recovery = 0, in_open = 0, in_create = 0,
+                in_close = 0, in_kernel = 0, with_forks = 0, children = 0, with_allocations = 0,
+                with_disk = 0, failures = 0, power_cuts = 0, forgotten = 0, only_in_a_copy = 0,
+                refused = 0, failed_for_good = 0, pools = 0, steps = 0, operations = 0, keys = 0,
                 duplicates = 0, half_inserted = 0, undone = 0, replayed = 0, lost = 0;
   double seconds = 0;
 };
@@ -109,8 +111,11 @@ constexpr PlantName kPlants[] = {{"early", Plant::early},     {"transactions", P
 /// The page that a victim writes and its killer reads.
 class SharedPage {
  public:
-  SharedPage() : at_(::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    if (at_ == MAP_FAILED) throw std::runtime_error("soak: no page to share with the loading process");
+  SharedPage()
+      : at_(::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                   0)) {
+    if (at_ == MAP_FAILED)
+      throw std::runtime_error("soak: no page to share with the loading process");
     clear();
   }
   SharedPage(SharedPage const&) = delete;
@@ -124,7 +129,8 @@ class SharedPage {
   void* at_;
 };
 
-/// Pool and log directory in places of this process's own. Removed at the end, unless they are kept.
+/// Pool and log directory in places of this process's own. Removed at the end, unless they are
+/// kept.
 class Site {
  public:
   /// `forgets`: the log lies on a disk that forgets, which is made of files in memory.
@@ -140,7 +146,9 @@ class Site {
     if (!kept_) clear();
   }
 
-  [[nodiscard]] PoolFiles original(bool power) const { return {original_.path, power ? original_.log_dir : ""}; }
+  [[nodiscard]] PoolFiles original(bool power) const {
+    return {original_.path, power ? original_.log_dir : ""};
+  }
 
   /// What a power loss leaves of a pool of durability power is its log directory alone.
   PoolFiles copy(bool power) {
@@ -175,14 +183,16 @@ class Site {
   bool kept_ = false;
 };
 
-/// Whether the pool at `path` is in a resize to at least 2^log2_buckets; a glance, which may be torn.
+/// Whether the pool at `path` is in a resize to at least 2^log2_buckets; a glance, which may be
+/// torn.
 bool resizing(std::string const& path, std::uint32_t log2_buckets) {
   int const fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   pm::Root copies[2]{};
   bool ok = true;
   for (int i = 0; i < 2; ++i)
-    ok &= ::pread(fd, &copies[i], sizeof copies[i], static_cast<off_t>(pm::kRootOffset[i])) == sizeof copies[i];
+    ok &= ::pread(fd, &copies[i], sizeof copies[i], static_cast<off_t>(pm::kRootOffset[i])) ==
+          sizeof copies[i];
   ::close(fd);
   pm::Root const& newest = copies[copies[0].sequence > copies[1].sequence ? 0 : 1];
   return ok && newest.retiring == 1 && newest.level[0].log2_buckets >= log2_buckets;
@@ -259,7 +269,8 @@ class Soak {
   }
 
   [[nodiscard]] bool on_forgetting_disk() const {
-    return std::find(arguments_.with.begin(), arguments_.with.end(), "disk") != arguments_.with.end();
+    return std::find(arguments_.with.begin(), arguments_.with.end(), "disk") !=
+           arguments_.with.end();
   }
 
   /// Memory is gone, and of the disk what was not synced.
@@ -271,18 +282,22 @@ class Soak {
     fs::remove(files.path, none);
   }
 
-  /// Children of victims that are no more end as this process's. `all`: waits for those that still live.
+  /// Children of victims that are no more end as this process's. `all`: waits for those that still
+  /// live.
   bool reap(std::uint64_t kill, bool all) {
     int status = 0;
     for (pid_t child = 0; (child = ::waitpid(-1, &status, all ? 0 : WNOHANG)) > 0;)
-      if (!left_in_order(status)) return wrong(kill, "with its parent gone, " + why_not_in_order(status));
+      if (!left_in_order(status))
+        return wrong(kill, "with its parent gone, " + why_not_in_order(status));
     return true;
   }
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
-    bool const in_place = arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
-    if (arguments_.index != "gphash") kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
+    bool const in_place =
+        arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
+    if (arguments_.index != "gphash")
+      kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
     kind_.layout = in_place ? Layout::in_place : Layout::word;
     kind_.variable = born_ / 2 % 2 == 1;
     kind_.shape = kShapes[random_() % 4];
@@ -298,13 +313,14 @@ class Soak {
     ++tally.pools;
   }
 
-  // -------------------------------------------------------------------------------------------- the crash
+  // --------------------------------------------------------------------------------------------
+  // the crash
 
   Trap choose_trap() {
-    using exec::TrapPoint;
+    using fault::TrapPoint;
     // Layout word orders between kernels only.
-    static constexpr TrapPoint kPoints[] = {TrapPoint::record, TrapPoint::word, TrapPoint::host_ordering,
-                                            TrapPoint::ordering};
+    static constexpr TrapPoint kPoints[] = {TrapPoint::record, TrapPoint::word,
+                                            TrapPoint::host_ordering, TrapPoint::ordering};
     TrapPoint const point = kPoints[random_() % (kind_.layout == Layout::word ? 3 : 4)];
     return {point, spread(1, point == TrapPoint::host_ordering ? 100 : 20'000)};
   }
@@ -330,7 +346,8 @@ class Soak {
     int status = 0;
     ::waitpid(victim, &status, 0);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
-    return wrong(kill, "the loading process ended by itself, with status " + std::to_string(status));
+    return wrong(kill,
+                 "the loading process ended by itself, with status " + std::to_string(status));
   }
 
   Moment choose_moment() {
@@ -340,11 +357,14 @@ class Soak {
     static constexpr Moment kCuda[] = {any, opening, kernel, resize, kernel, transaction};
     Moment const moment = (kind_.device == Device::cuda ? kCuda : kCpu)[random_() % 6];
     bool const gphash = kind_.index == Index::gphash;
-    bool const never = (moment == resize && !gphash) || (moment == transaction && !has_transactions());
+    bool const never =
+        (moment == resize && !gphash) || (moment == transaction && !has_transactions());
     return never ? step : moment;
   }
 
-  [[nodiscard]] bool has_transactions() const { return kind_.index == Index::gphash && kind_.layout == Layout::word; }
+  [[nodiscard]] bool has_transactions() const {
+    return kind_.index == Index::gphash && kind_.layout == Layout::word;
+  }
 
   void wait_for(Moment moment, pid_t victim) {
     using std::chrono::microseconds;
@@ -353,10 +373,13 @@ class Soak {
     auto const loading = [&] { return page_->opened_in_us != 0; };
     switch (moment) {
       case Moment::any:
-        if (kind_.device == Device::cuda) wait_until(victim, loading);  // making a context takes longer than all else
+        if (kind_.device == Device::cuda)
+          wait_until(victim, loading);  // making a context takes longer than all else
         wait_until(victim, begun);
         return sleep(spread(1, 200'000));
-      case Moment::opening: wait_until(victim, begun); return sleep(random_() % (opening_us_ * 5 / 4 + 200));
+      case Moment::opening:
+        wait_until(victim, begun);
+        return sleep(random_() % (opening_us_ * 5 / 4 + 200));
       case Moment::step: {
         std::uint64_t const goal = random_() % 30;
         wait_until(victim, [&] { return page_->started > goal; });
@@ -364,7 +387,9 @@ class Soak {
       }
       case Moment::transaction: {
         std::uint64_t const goal = random_() % 20;
-        wait_until(victim, [&] { return page_->started > goal && page_->open_transaction == 1; }, 5000, false);
+        wait_until(
+            victim, [&] { return page_->started > goal && page_->open_transaction == 1; }, 5000,
+            false);
         return spin(spread(1, 10'000));
       }
       case Moment::resize: {
@@ -394,7 +419,8 @@ class Soak {
   }
   static bool has_ended(pid_t victim) {
     siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(victim), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+    return ::waitid(P_PID, static_cast<id_t>(victim), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
   }
 
   /// Where the crash hit, by what the victim had said and by the pool's root.
@@ -419,7 +445,8 @@ class Soak {
     if (page.opened_in_us != 0) opening_us_ = page.opened_in_us;
   }
 
-  // ------------------------------------------------------------------------------------------ the judgement
+  // ------------------------------------------------------------------------------------------ the
+  // judgement
 
   /// Whether the power was `cut` after the kill.
   bool examine(std::uint64_t kill, bool cut) {
@@ -428,7 +455,8 @@ class Soak {
     for (std::uint64_t n = 0; n < acknowledged; ++n)
       if (!was_refused(n)) apply_to(model_, make_step(kind_, arguments_.seed, kill, n));
     Expected expected{model_, std::nullopt, acknowledged > page.closed_at};
-    if (page.started > acknowledged) expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
+    if (page.started > acknowledged)
+      expected.in_flight = make_step(kind_, arguments_.seed, kill, acknowledged);
     if (expected.in_flight) {
       bool const open = expected.in_flight->is_transaction() && page.ending != page.started;
       if (open) expected.in_flight->how = Step::How::aborted;  // nothing of it may show
@@ -436,7 +464,8 @@ class Soak {
       tally.in_atomic += expected.in_flight->how == Step::How::atomic;
       tally.in_transaction += expected.in_flight->is_transaction();
     }
-    // What the last kill left was shown by a copy alone, until an opening of the original has ended.
+    // What the last kill left was shown by a copy alone, until an opening of the original has
+    // ended.
     bool const shown = page.opened_in_us != 0;
     if (shown) unsettled_.reset();
     if (cut && unsettled_) expected = unsettled_->expected;
@@ -451,9 +480,10 @@ class Soak {
     }
     if (!v.wrong.empty()) {
       return wrong(kill, v.wrong + " (" + std::to_string(acknowledged) + " steps acknowledged, " +
-                             std::to_string(page.started) + " started, " + std::to_string(page.opens) + " opens, " +
-                             (shown ? "" : "the first of them under way, ") + "the power " + (cut ? "" : "not ") +
-                             "cut)");
+                             std::to_string(page.started) + " started, " +
+                             std::to_string(page.opens) + " opens, " +
+                             (shown ? "" : "the first of them under way, ") + "the power " +
+                             (cut ? "" : "not ") + "cut)");
     }
     if (kind_.device == Device::cuda && !judge_on_gpu(kill, v.found)) return false;
     site_.remove_copy();
@@ -481,7 +511,8 @@ class Soak {
     return std::find(begin, begin + page_->refused, number) != begin + page_->refused;
   }
 
-  /// In a new process, for this one must not touch CUDA before it forks; all keys as the CPU found them.
+  /// In a new process, for this one must not touch CUDA before it forks; all keys as the CPU found
+  /// them.
   bool judge_on_gpu(std::uint64_t kill, Model const& found) {
     PoolFiles const files = site_.copy(kind_.power);
     pid_t const judging = ::fork();
@@ -513,9 +544,10 @@ class Soak {
     PoolFiles const files = site_.original(kind_.power);
     if (shown_) std::fputc('\n', stderr);
     std::fprintf(stderr, "soak: seed %llu, kill %llu, %s: %s\n  %s: %s%s%s\n",
-                 static_cast<unsigned long long>(arguments_.seed), static_cast<unsigned long long>(kill),
-                 kind_.describe().c_str(), what.c_str(), plant_ != Plant::none ? "a planted fault, not kept" : "kept",
-                 files.path.c_str(), files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
+                 static_cast<unsigned long long>(arguments_.seed),
+                 static_cast<unsigned long long>(kill), kind_.describe().c_str(), what.c_str(),
+                 plant_ != Plant::none ? "a planted fault, not kept" : "kept", files.path.c_str(),
+                 files.log_dir.empty() ? "" : " and ", files.log_dir.c_str());
     shown_ = false;
     return false;
   }
@@ -526,11 +558,12 @@ class Soak {
     if (tally.seconds - said_at_ < (terminal ? 0.2 : 30) && !(terminal && done == all)) return;
     said_at_ = tally.seconds;
     shown_ = terminal;
-    std::fprintf(stderr, "%s%llu of %llu kills, %llu inside a step, %llu steps, %llu keys checked, %.0f s%s",
-                 terminal ? "\r" : "soak: ", static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(all), static_cast<unsigned long long>(tally.in_step),
-                 static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(tally.keys),
-                 tally.seconds, terminal ? "  " : "\n");
+    std::fprintf(
+        stderr, "%s%llu of %llu kills, %llu inside a step, %llu steps, %llu keys checked, %.0f s%s",
+        terminal ? "\r" : "soak: ", static_cast<unsigned long long>(done),
+        static_cast<unsigned long long>(all), static_cast<unsigned long long>(tally.in_step),
+        static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(tally.keys),
+        tally.seconds, terminal ? "  " : "\n");
     std::fflush(stderr);
   }
 
@@ -552,7 +585,8 @@ class Soak {
     Expected expected;
     bool fresh;  // or no pool
   };
-  std::optional<Unsettled> unsettled_;  // what it might have found, where a power cut may still bring that about
+  std::optional<Unsettled>
+      unsettled_;  // what it might have found, where a power cut may still bring that about
   std::uint64_t born_ = 0;  // pools that outlived their making; what did not is made again
   bool fresh_ = true;  // the next victim makes the pool
   bool crashed_ = false;  // the original was not closed in order
@@ -562,15 +596,16 @@ class Soak {
   bool shown_ = false;
 };
 
-/// Why the device cannot be used, or an empty string; asked in a process of its own, for CUDA does not
-/// outlive a fork.
+/// Why the device cannot be used, or an empty string; asked in a process of its own, for CUDA does
+/// not outlive a fork.
 std::string obstacle(Device device) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";
   pid_t const asking = ::fork();
   if (asking == 0) {
     std::vector<DeviceInfo> const all = devices();
-    auto const it = std::find_if(all.begin(), all.end(), [&](DeviceInfo const& d) { return d.device == device; });
+    auto const it = std::find_if(all.begin(), all.end(),
+                                 [&](DeviceInfo const& d) { return d.device == device; });
     bool const here = it != all.end() && it->available;
     std::string const why_not = it == all.end() ? "this build knows no such device" : it->why_not;
     if (!here && ::write(ends[1], why_not.data(), why_not.size()) < 0) ::_exit(2);
@@ -597,8 +632,9 @@ nlohmann::json as_json(Arguments const& a, Tally const& t) {
 void print(Arguments const& a, Tally const& t) {
   std::string with;
   for (std::string const& trouble : a.with) with += "with " + trouble + ", ";
-  std::printf("%s, %s, %s, %s, %sseed %llu: ", a.index.c_str(), a.layout.c_str(), a.durability.c_str(),
-              a.device.c_str(), with.c_str(), static_cast<unsigned long long>(a.seed));
+  std::printf("%s, %s, %s, %s, %sseed %llu: ", a.index.c_str(), a.layout.c_str(),
+              a.durability.c_str(), a.device.c_str(), with.c_str(),
+              static_cast<unsigned long long>(a.seed));
   for (Counter const& c : kCounters) {
     std::string name = c.name;
     std::replace(name.begin(), name.end(), '_', ' ');
@@ -611,37 +647,53 @@ int soak(int argc, char** argv) {
   Arguments a;
   CLI::App app("Kills a loading store at random moments, and checks what the next open finds.");
   app.add_option("--kills", a.kills, "how often the process is killed");
-  app.add_option("--traps", a.traps, "with --device cuda: how often, after the kills, a kernel aborts itself");
+  app.add_option("--traps", a.traps,
+                 "with --device cuda: how often, after the kills, a kernel aborts itself");
   app.add_option("--seed", a.seed)->capture_default_str();
-  app.add_option("--layout", a.layout)->check(CLI::IsMember({"word", "in_place", "both"}))->capture_default_str();
-  app.add_option("--durability", a.durability)->check(CLI::IsMember({"process", "power"}))->capture_default_str();
-  app.add_option("--log-dir", a.log_dir, "with --durability power: a directory on a disk, for one of the soak's own")
+  app.add_option("--layout", a.layout)
+      ->check(CLI::IsMember({"word", "in_place", "both"}))
+      ->capture_default_str();
+  app.add_option("--durability", a.durability)
+      ->check(CLI::IsMember({"process", "power"}))
+      ->capture_default_str();
+  app.add_option("--log-dir", a.log_dir,
+                 "with --durability power: a directory on a disk, for one of the soak's own")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
-  app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  app.add_option("--index", a.index)->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))->capture_default_str();
+  app.add_option("--device", a.device)
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--index", a.index)
+      ->check(CLI::IsMember({"gphash", "dash-eh", "dash-lh"}))
+      ->capture_default_str();
   app.add_option("--with", a.with, "what goes wrong beside the kills")
       ->check(CLI::IsMember({"forks", "allocations", "disk"}))
       ->delimiter(',');
   std::vector<std::string> plants;
   for (PlantName const& p : kPlants) plants.emplace_back(p.name);
-  app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")->check(CLI::IsMember(plants));
+  app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")
+      ->check(CLI::IsMember(plants));
   app.add_flag("--json", a.json, "print the summary as JSON");
   try {
     app.parse(argc, argv);
-    if (a.kills + a.traps == 0) throw CLI::ValidationError("--kills or --traps", "give at least one of them");
+    if (a.kills + a.traps == 0)
+      throw CLI::ValidationError("--kills or --traps", "give at least one of them");
     if (a.traps != 0 && a.device != "cuda")
       throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
     if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
       throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
     bool const disk = std::find(a.with.begin(), a.with.end(), "disk") != a.with.end();
-    if (disk && a.durability != "power") throw CLI::ValidationError("--with", "a disk comes with --durability power");
-    if (a.plant == "disks" && !disk) throw CLI::ValidationError("--plant", "disks comes with --with disk");
-    if (!a.with.empty() && a.device != "cpu") throw CLI::ValidationError("--with", "on the CPU only");
+    if (disk && a.durability != "power")
+      throw CLI::ValidationError("--with", "a disk comes with --durability power");
+    if (a.plant == "disks" && !disk)
+      throw CLI::ValidationError("--plant", "disks comes with --with disk");
+    if (!a.with.empty() && a.device != "cpu")
+      throw CLI::ValidationError("--with", "on the CPU only");
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (std::string const why_not = obstacle(a.device == "cuda" ? Device::cuda : Device::cpu); !why_not.empty()) {
+  if (std::string const why_not = obstacle(a.device == "cuda" ? Device::cuda : Device::cpu);
+      !why_not.empty()) {
     std::printf("skipped: device %s: %s\n", a.device.c_str(), why_not.c_str());
     return kSkipped;
   }

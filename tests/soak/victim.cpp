@@ -18,8 +18,8 @@ constexpr std::uint64_t kMostStepsToTrap = 3000;
 constexpr int kMostOpenings = 12;  // that may fail on purpose
 
 [[noreturn]] void give_up(char const* doing, std::uint64_t number, Status const& status) {
-  std::fprintf(stderr, "soak: the loading process, %s %llu: %s\n", doing, static_cast<unsigned long long>(number),
-               status.message().c_str());
+  std::fprintf(stderr, "soak: the loading process, %s %llu: %s\n", doing,
+               static_cast<unsigned long long>(number), status.message().c_str());
   ::_exit(1);
 }
 
@@ -29,14 +29,16 @@ std::optional<Store> store;
 /// A victim's life.
 class Loader {
  public:
-  Loader(Assignment const& assignment, Page& page) : a_(assignment), page_(page), children_(a_, page, store) {}
+  Loader(Assignment const& assignment, Page& page)
+      : a_(assignment), page_(page), children_(a_, page, store) {}
 
   [[noreturn]] void load() {
     if (a_.kind.device == Device::cuda) show_kernels(&page_.kernel);
     if (a_.kind.disk) disk_.emplace();
     if (a_.plant == Plant::disks) disk_->lie();
     if (a_.trap) {
-      if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok()) give_up("arming trap", a_.trap->nth, s);
+      if (Status s = arm_trap(a_.trap->point, a_.trap->nth); !s.ok())
+        give_up("arming trap", a_.trap->nth, s);
     }
     if (Status s = open(a_.fresh); !s.ok()) die_trapped(0, s);
     fail(true);
@@ -45,7 +47,8 @@ class Loader {
       take(number);
       if (!a_.trap && number % kStepsBetweenCloses == kStepsBetweenCloses - 1) reopen(number);
     }
-    give_up("waiting for the trap at pass", a_.trap->nth, {Code::invalid_argument, "it never came"});
+    give_up("waiting for the trap at pass", a_.trap->nth,
+            {Code::invalid_argument, "it never came"});
   }
 
  private:
@@ -69,14 +72,15 @@ class Loader {
     page_.failures = failed_allocations() + (disk_ ? disk_->failures() : 0);
   }
 
-  /// Either the store goes on, and nothing of the step is there; or it refuses everything until it is opened anew, and
-  /// of the step there may be what a kill would have left.
+  /// Either the store goes on, and nothing of the step is there; or it refuses everything until it
+  /// is opened anew, and of the step there may be what a kill would have left.
   void refused(std::uint64_t number) {
     fail(false);
     std::size_t const before = page_.refused;
     if (a_.plant == Plant::refused) page_.acknowledged = number + 1;
     if (!write_nothing(*store, a_.kind).ok()) give_way(number);
-    if (a_.disk_fails != 0) give_up("a write after a failed one", number, {Code::ok, "it was taken"});
+    if (a_.disk_fails != 0)
+      give_up("a write after a failed one", number, {Code::ok, "it was taken"});
     if (before == kMostRefused) rest();
     if (a_.plant != Plant::refused) {
       page_.refused_step[before] = number;
@@ -109,7 +113,8 @@ class Loader {
     };
     how.ending = [&, number] { page_.ending = number + 1; };
     how.without_transaction = a_.plant == Plant::transactions;
-    if (how.without_transaction && step.how == Step::How::committed) page_.open_transaction = 1;  // so it should be
+    if (how.without_transaction && step.how == Step::How::committed)
+      page_.open_transaction = 1;  // so it should be
     Status s = run(*store, a_.kind, step, how);
     page_.open_transaction = 0;
     return s;
@@ -119,7 +124,9 @@ class Loader {
     auto const begin = std::chrono::steady_clock::now();
     ++page_.opens;
     page_.phase = Phase::opening;
-    auto const try_to = [&] { return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device); };
+    auto const try_to = [&] {
+      return fresh ? create_pool(a_.files, a_.kind) : open_pool(a_.files, a_.kind.device);
+    };
     fail(true);
     auto opened = open_soon(try_to);
     for (int tries = 1; injecting() && !opened.ok() && tries <= kMostOpenings; ++tries) {
@@ -135,7 +142,8 @@ class Loader {
     }
     if (page_.opened_in_us == 0)
       page_.opened_in_us =
-          1 + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+          1 + static_cast<std::uint64_t>(
+                  std::chrono::duration_cast<std::chrono::microseconds>(took).count());
     page_.phase = Phase::loading;
     return {};
   }
@@ -143,7 +151,8 @@ class Loader {
   void reopen(std::uint64_t number) {
     page_.closed_at = number + 1;
     page_.phase = Phase::closing;
-    if (Status s = close_pool(*store); !s.ok() && !injecting()) give_up("closing after step", number, s);
+    if (Status s = close_pool(*store); !s.ok() && !injecting())
+      give_up("closing after step", number, s);
     put_away();
     if (Status s = open(false); !s.ok()) give_up("opening after step", number, s);
     fail(true);
@@ -156,7 +165,8 @@ class Loader {
 
   /// The kernel has trapped, and with it went the CUDA context: the store must refuse to go on.
   [[noreturn]] void die_trapped(std::uint64_t number, Status const& status) {
-    if (!a_.trap || status.code() != Code::device_error || !context_is_dead()) give_up("step", number, status);
+    if (!a_.trap || status.code() != Code::device_error || !context_is_dead())
+      give_up("step", number, status);
     if (store) {
       Status const after = run(*store, a_.kind, make_step(a_.kind, a_.seed, a_.kill, number));
       if (after.code() != Code::closed) give_up("a write after the trap in step", number, after);

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
+#include "base/sanitizer.hpp"
 #include "crash/pool_file.hpp"
-#include "exec/sanitizer.hpp"
 #include "soak/allocations.hpp"
 
 namespace perdure::test {
@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kSmaller = kThreadSanitizer || kAddressSanitizer ? 8 : 1;
 constexpr std::uint64_t kKeySpace = 150'000 / kSmaller;
 constexpr std::size_t kLargestBatch = 6'000 / kSmaller;
-constexpr std::uint64_t kLogBytes = 4u << 20;  // small, so that checkpoints come often and logs run full
+// small, so that checkpoints come often and logs run full
+constexpr std::uint64_t kLogBytes = 4u << 20;
 
 std::string random_value(Kind const& kind, std::mt19937_64& random) {
   std::string value = u64_text(random()) + u64_text(random());
@@ -44,7 +45,9 @@ Batch random_batch(Kind const& kind, std::mt19937_64& random, std::size_t larges
   Batch batch;
   std::uint64_t const dice = random() % 20;
   batch.mixed = !kind.variable && dice < 4;
-  OpKind const all = dice < 6 ? OpKind::erase : dice < 8 && !kind.variable ? OpKind::update : OpKind::put;
+  OpKind const all = dice < 6                     ? OpKind::erase
+                     : dice < 8 && !kind.variable ? OpKind::update
+                                                  : OpKind::put;
   std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : largest);
   batch.operations.reserve(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -88,7 +91,8 @@ auto in_call(F const& call) {
   return call();
 }
 
-Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room, Running const& running) {
+Status run_transaction(Store& store, Kind const& kind, Step const& step, std::uint64_t room,
+                       Running const& running) {
   auto transaction = in_call([&] { return store.begin({room}); });
   if (!transaction) return transaction.status();
   running.begun(*transaction);
@@ -110,10 +114,11 @@ Status run_transaction(Store& store, Kind const& kind, Step const& step, std::ui
 
 std::string Kind::describe() const {
   if (index != Index::gphash)
-    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") + (variable ? ", variable" : "");
-  return std::string(layout == Layout::word ? "word" : "in_place") + (variable ? ", variable" : "") + ", " +
-         std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) +
-         "S, " +
+    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") +
+           (variable ? ", variable" : "");
+  return std::string(layout == Layout::word ? "word" : "in_place") +
+         (variable ? ", variable" : "") + ", " + std::to_string(shape.levels) + "L-" +
+         std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S, " +
          (disk    ? "power on a disk that forgets"
           : power ? "power"
                   : "process") +
@@ -134,10 +139,12 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
   std::mt19937_64 random(sequence);
   constexpr How kHow[] = {How::atomic, How::atomic, How::committed, How::committed, How::aborted};
   Step step;
-  if (std::uint64_t const dice = random() % 10; kind.index == Index::gphash && kind.layout == Layout::word && dice < 5)
+  if (std::uint64_t const dice = random() % 10;
+      kind.index == Index::gphash && kind.layout == Layout::word && dice < 5)
     step.how = kHow[dice];
   std::size_t const batches = step.is_transaction() ? 1 + random() % 4 : 1;
-  for (std::size_t i = 0; i < batches; ++i) step.batches.push_back(random_batch(kind, random, kLargestBatch / batches));
+  for (std::size_t i = 0; i < batches; ++i)
+    step.batches.push_back(random_batch(kind, random, kLargestBatch / batches));
   return step;
 }
 
@@ -147,7 +154,8 @@ void apply_to(Model& model, Step const& step) {
     for (Operation const& op : batch.operations) apply_to(model, op);
 }
 
-std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step, std::string const& key) {
+std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step,
+                                                   std::string const& key) {
   Model one;
   if (auto const it = before.find(key); it != before.end()) one.emplace(*it);
   std::vector<std::optional<std::string>> values;
@@ -161,7 +169,8 @@ std::vector<std::optional<std::string>> on_the_way(Model const& before, Step con
   return values;
 }
 
-/// A transaction whose batches turn out not to fit is begun again with more room, which grows the table.
+/// A transaction whose batches turn out not to fit is begun again with more room, which grows the
+/// table.
 Status run(Store& store, Kind const& kind, Step const& step, Running const& running) {
   CallOptions how;
   how.atomic = step.how == Step::How::atomic;

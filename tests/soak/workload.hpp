@@ -1,6 +1,6 @@
-// What the soak writes: pools of several kinds, steps (a batch, or a transaction of several) that follow from
-// (seed, kill, number) alone, so that the killed process and its judge agree on them without talking, and the
-// reference they are applied to.
+// What the soak writes: pools of several kinds, steps (a batch, or a transaction of several) that
+// follow from (seed, kill, number) alone, so that the killed process and its judge agree on them
+// without talking, and the reference they are applied to.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,12 @@ struct Batch {
 
 /// What is acknowledged as one.
 struct Step {
-  enum class How : std::uint8_t { plain, atomic, committed, aborted };  // the last two: a transaction
+  enum class How : std::uint8_t {
+    plain,
+    atomic,
+    committed,
+    aborted
+  };  // the last two: a transaction
   How how = How::plain;
   std::vector<Batch> batches;  // one, but of a transaction
 
@@ -57,19 +62,23 @@ struct Step {
 /// A pool this full is done; the next one begins tiny again.
 [[nodiscard]] std::size_t life_records();
 
-[[nodiscard]] Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::uint64_t number);
+[[nodiscard]] Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill,
+                             std::uint64_t number);
 /// Of an aborted transaction nothing.
 void apply_to(Model& model, Step const& step);
-/// What a key may be while a step runs of which each operation takes effect by itself (a Dash index): its value, or
-/// none, after each of the step's operations on it.
-[[nodiscard]] std::vector<std::optional<std::string>> on_the_way(Model const& before, Step const& step,
+/// What a key may be while a step runs of which each operation takes effect by itself (a Dash
+/// index): its value, or none, after each of the step's operations on it.
+[[nodiscard]] std::vector<std::optional<std::string>> on_the_way(Model const& before,
+                                                                 Step const& step,
                                                                  std::string const& key);
 
 /// How a step is run.
 struct Running {
   std::function<void(Transaction&)> begun = [](Transaction&) {};  // its transaction is open
-  std::function<void()> ending = [] {};  // the commit or abort is about to be called: until here nothing of it counts
-  bool without_transaction = false;  // a planted fault: one to commit has its batches run by themselves
+  std::function<void()> ending = [] {
+  };  // the commit or abort is about to be called: until here nothing of it counts
+  // a planted fault: one to commit has its batches run by themselves
+  bool without_transaction = false;
 };
 Status run(Store& store, Kind const& kind, Step const& step, Running const& how = {});
 

@@ -1,5 +1,6 @@
-// Steps: a transaction's batches, dense buffers and a step number, all or nothing. What a kill leaves is a copy of the
-// pool's file, opened. Invariant checked throughout: table, buffers and number are of one step, whichever it is.
+// Steps: a transaction's batches, dense buffers and a step number, all or nothing. What a kill
+// leaves is a copy of the pool's file, opened. Invariant checked throughout: table, buffers and
+// number are of one step, whichever it is.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -19,7 +20,8 @@ struct Trained {
   std::array<double, 3> bias{};
 
   void train_to(std::uint64_t step) {
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<std::byte>(step * 31 + i * 7);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = static_cast<std::byte>(step * 31 + i * 7);
     for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<double>(step * 10 + i);
   }
   [[nodiscard]] std::vector<DenseBuffer> buffers() {
@@ -39,7 +41,8 @@ Contents table_of(std::uint64_t step) {
   Contents contents;
   for (std::uint64_t k = 0; k < kKeys; ++k)
     contents[u64_text(k)] =
-        (std::to_string(k) + " of step " + std::to_string(step) + std::string(24, '.')).substr(0, 24);
+        (std::to_string(k) + " of step " + std::to_string(step) + std::string(24, '.'))
+            .substr(0, 24);
   return contents;
 }
 
@@ -98,7 +101,8 @@ class Steps : public ::testing::TestWithParam<Residency> {
   /// Up to, and without, its commit.
   Transaction half_step(std::uint64_t number) {
     Transaction t = begin();
-    if (Status s = put(*store_, t, table_of(number)); !s.ok()) throw std::runtime_error(s.message());
+    if (Status s = put(*store_, t, table_of(number)); !s.ok())
+      throw std::runtime_error(s.message());
     model_.train_to(number);
     if (Status s = t.write_step(number); !s.ok()) throw std::runtime_error(s.message());
     return t;
@@ -308,7 +312,8 @@ TEST_P(Steps, BuffersOfManySuperblocksAreCountedAndKept) {
   EXPECT_EQ(after.space.used_bytes, before.space.used_bytes + after.space.dense_bytes);
   EXPECT_LE(after.space.used_bytes, after.space.pool_bytes);
   for (std::uint64_t step = 1; step < 4; ++step) {
-    for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(step + i * 13 + i / 4096);
+    for (std::size_t i = 0; i < large.size(); ++i)
+      large[i] = static_cast<std::byte>(step + i * 13 + i / 4096);
     Transaction t = begin(1);
     ASSERT_TRUE(t.write_step(step).ok());
     ASSERT_TRUE(t.commit().ok());
@@ -370,13 +375,15 @@ TEST_P(Steps, WhatIsRegisteredOtherwiseIsNamed) {
   auto const good = model_.buffers();
   auto buffers = good;
   buffers.pop_back();
-  refuse(buffers, Code::invalid_argument, "holds dense buffer \"bias\" of 24 bytes, which was left out");
+  refuse(buffers, Code::invalid_argument,
+         "holds dense buffer \"bias\" of 24 bytes, which was left out");
   buffers = good;
   buffers[0].bytes -= 1;
   refuse(buffers, Code::invalid_argument, "dense buffer \"weights\" has 4006 bytes");
   buffers = good;
   buffers[1].name = "biases";
-  refuse(buffers, Code::invalid_argument, "holds no dense buffer \"biases\"; it holds weights, bias");
+  refuse(buffers, Code::invalid_argument,
+         "holds no dense buffer \"biases\"; it holds weights, bias");
   buffers = good;
   buffers.push_back(good[0]);
   refuse(buffers, Code::invalid_argument, "\"weights\" is given twice");
@@ -394,13 +401,18 @@ TEST_P(Steps, BuffersThatNoPoolTakesAreRefused) {
     change(buffers[1]);
     return buffers;
   };
-  refuse(with([](DenseBuffer& b) { b.name = ""; }), Code::invalid_argument, "a name has 1 to 111 bytes");
-  refuse(with([](DenseBuffer& b) { b.name = std::string(112, 'n'); }), Code::invalid_argument, "1 to 111 bytes");
-  refuse(with([](DenseBuffer& b) { b.name = std::string("a\0b", 3); }), Code::invalid_argument, "none of them zero");
+  refuse(with([](DenseBuffer& b) { b.name = ""; }), Code::invalid_argument,
+         "a name has 1 to 111 bytes");
+  refuse(with([](DenseBuffer& b) { b.name = std::string(112, 'n'); }), Code::invalid_argument,
+         "1 to 111 bytes");
+  refuse(with([](DenseBuffer& b) { b.name = std::string("a\0b", 3); }), Code::invalid_argument,
+         "none of them zero");
   refuse(with([](DenseBuffer& b) { b.bytes = 0; }), Code::invalid_argument, "has no bytes");
   refuse(with([](DenseBuffer& b) { b.data = nullptr; }), Code::invalid_argument, "is null");
-  refuse(with([](DenseBuffer& b) { b.place = Place::device; }), Code::invalid_argument, "lies in device memory");
-  refuse(with([](DenseBuffer& b) { b.bytes = ~std::uint64_t{0} - 3; }), Code::no_space, "more than a pool holds");
+  refuse(with([](DenseBuffer& b) { b.place = Place::device; }), Code::invalid_argument,
+         "lies in device memory");
+  refuse(with([](DenseBuffer& b) { b.bytes = ~std::uint64_t{0} - 3; }), Code::no_space,
+         "more than a pool holds");
   ASSERT_NO_FATAL_FAILURE(register_model()) << "none of them left anything behind";
 }
 
@@ -411,7 +423,8 @@ TEST_P(Steps, WithoutRoomForTheBuffersThePoolStaysAsItWas) {
   store_.emplace(make(create));
   ASSERT_TRUE(put_all(*store_, table_of(1)).ok());
   std::vector<std::byte> large(4u << 20);
-  refuse({{"large", large.data(), large.size(), Place::host}}, Code::no_space, "no room for two copies");
+  refuse({{"large", large.data(), large.size(), Place::host}}, Code::no_space,
+         "no room for two copies");
   EXPECT_EQ(scan_all(*store_), table_of(1));
   ASSERT_NO_FATAL_FAILURE(register_model());
   ASSERT_NO_FATAL_FAILURE(write_step(2));
@@ -421,16 +434,20 @@ TEST_P(Steps, WithoutRoomForTheBuffersThePoolStaysAsItWas) {
 TEST_P(Steps, OneIsWrittenOnceByATransactionThatIsOpen) {
   {
     Transaction t = begin();
-    EXPECT_NE(t.write_step(1).message().find("call register_dense before begin"), std::string::npos);
+    EXPECT_NE(t.write_step(1).message().find("call register_dense before begin"),
+              std::string::npos);
     EXPECT_EQ(store_->register_dense(model_.buffers()).code(), Code::busy);
   }
   EXPECT_EQ(store_->restore_step().status().code(), Code::invalid_argument);
   ASSERT_NO_FATAL_FAILURE(register_model());
   Transaction t = begin();
   EXPECT_EQ(t.write_step((std::uint64_t{1} << 63) - 1).code(), Code::invalid_argument);
-  std::thread([&] { EXPECT_TRUE(t.write_step((std::uint64_t{1} << 63) - 2).ok()); }).join();  // whoever has it
+  std::thread([&] {
+    EXPECT_TRUE(t.write_step((std::uint64_t{1} << 63) - 2).ok());
+  }).join();  // whoever has it
   Status const again = t.write_step(2);
-  EXPECT_NE(again.message().find("has written step 9223372036854775806 already"), std::string::npos) << again.message();
+  EXPECT_NE(again.message().find("has written step 9223372036854775806 already"), std::string::npos)
+      << again.message();
   ASSERT_TRUE(t.commit().ok());
   EXPECT_EQ(t.write_step(3).code(), Code::closed);
   EXPECT_EQ(store_->restore_step().value(), (std::uint64_t{1} << 63) - 2);
@@ -441,7 +458,8 @@ TEST_P(Steps, ADamagedHeaderCostsTheStepsAndNotTheTable) {
   ASSERT_NO_FATAL_FAILURE(write_step(1));
   ASSERT_TRUE(store_->close().ok());
   Image image(read_file(path_.str()));
-  image.flip(image.root().dense_first * image.header().superblock_bytes + 256);  // of the first name
+  image.flip(image.root().dense_first * image.header().superblock_bytes +
+             256);  // of the first name
   write_file(killed_.str(), image.bytes);
   store_.emplace(open(killed_.str()));
   EXPECT_EQ(scan_all(*store_), table_of(1));
@@ -464,13 +482,14 @@ TEST_P(Steps, ARootThatNamesNoSuchRoomIsRefused) {
     write_file(killed_.str(), image.bytes);
     return Store::open(killed_.str(), options()).status();
   };
-  for (Status const& s :
-       {damaged([](pm::Root& r) { r.dense_first = 1; }), damaged([](pm::Root& r) { r.dense_first = 0; }),
-        damaged([](pm::Root& r) { r.dense_superblocks = 0; }),
-        damaged([](pm::Root& r) { r.dense_superblocks = 1u << 31; }),
-        damaged([](pm::Root& r) { r.dense_first = 1u << 31; })}) {
+  for (Status const& s : {damaged([](pm::Root& r) { r.dense_first = 1; }),
+                          damaged([](pm::Root& r) { r.dense_first = 0; }),
+                          damaged([](pm::Root& r) { r.dense_superblocks = 0; }),
+                          damaged([](pm::Root& r) { r.dense_superblocks = 1u << 31; }),
+                          damaged([](pm::Root& r) { r.dense_first = 1u << 31; })}) {
     EXPECT_EQ(s.code(), Code::corrupt);
-    EXPECT_NE(s.message().find("room for dense buffers that cannot be there"), std::string::npos) << s.message();
+    EXPECT_NE(s.message().find("room for dense buffers that cannot be there"), std::string::npos)
+        << s.message();
   }
 }
 
@@ -486,7 +505,8 @@ TEST_P(Steps, BytesStandWhereTheDocumentSays) {
   EXPECT_EQ(image.text(room, 4), "PRDN");
   EXPECT_EQ(image.at<std::uint32_t>(room + 4), 2u);
   std::uint32_t const front = crc32c(0, image.bytes.data() + room, 60);
-  EXPECT_EQ(image.at<std::uint32_t>(room + 60), crc32c(front, image.bytes.data() + room + 256, 256));
+  EXPECT_EQ(image.at<std::uint32_t>(room + 60),
+            crc32c(front, image.bytes.data() + room + 256, 256));
   EXPECT_EQ(image.text(room + 256, 8), std::string("weights\0", 8));
   EXPECT_EQ(image.at<std::uint64_t>(room + 256 + 112), 4007u);
   EXPECT_EQ(image.text(room + 384, 5), std::string("bias\0", 5));
@@ -521,7 +541,9 @@ TEST_P(Steps, LayoutInPlaceAndDurabilityPowerSayThatTheyCannot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, Steps, ::testing::Values(Residency::pm, Residency::mirrored),
-                         [](auto const& tested) { return tested.param == Residency::pm ? "pm" : "mirrored"; });
+                         [](auto const& tested) {
+                           return tested.param == Residency::pm ? "pm" : "mirrored";
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,9 +1,9 @@
-// Stores that simulate their warps (src/exec/sim_*) need a scheduler in each thread that calls them. Of other builds
-// this is nothing.
+// Stores that simulate their warps (src/exec/sim_*) need a scheduler in each thread that calls
+// them. Of other builds this is nothing.
 #pragma once
 
 #if defined(PERDURE_EXPLORE)
-#include "exec/sim_scheduler.hpp"
+#include "exec/sim/sim_scheduler.hpp"
 #endif
 
 namespace perdure::test {

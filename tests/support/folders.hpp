@@ -13,7 +13,8 @@ namespace perdure::test {
 /// On a disk: /tmp may lie in memory. Not there until somebody makes it; removed with all it holds.
 class DiskDir {
  public:
-  explicit DiskDir(char const* name) : path("/var/tmp/perdure-" + std::to_string(::getpid()) + "-" + name) {
+  explicit DiskDir(char const* name)
+      : path("/var/tmp/perdure-" + std::to_string(::getpid()) + "-" + name) {
     std::filesystem::remove_all(path);
   }
   ~DiskDir() { std::filesystem::remove_all(path); }

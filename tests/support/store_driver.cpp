@@ -73,16 +73,20 @@ Bytes combine_as(Rmw rmw, Bytes const& stored, Bytes const& operand) {
   return out;
 }
 
-std::vector<KeyStatus> unset(std::size_t n) { return std::vector<KeyStatus>(n, static_cast<KeyStatus>(0xdd)); }
+std::vector<KeyStatus> unset(std::size_t n) {
+  return std::vector<KeyStatus>(n, static_cast<KeyStatus>(0xdd));
+}
 
 }  // namespace
 
 ScratchDir::ScratchDir() {
   std::string base = "/dev/shm";
   std::error_code error;
-  if (!fs::is_directory(base, error) || ::access(base.c_str(), W_OK) != 0) base = fs::temp_directory_path();
+  if (!fs::is_directory(base, error) || ::access(base.c_str(), W_OK) != 0)
+    base = fs::temp_directory_path();
   std::string pattern = base + "/perdure-test-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no scratch directory under " + base);
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw std::runtime_error("no scratch directory under " + base);
   path_ = pattern;
 }
 
@@ -91,13 +95,17 @@ ScratchDir::~ScratchDir() {
   fs::remove_all(path_, error);
 }
 
-std::string ScratchDir::file(std::string_view name) const { return path_ + "/" + std::string(name); }
+std::string ScratchDir::file(std::string_view name) const {
+  return path_ + "/" + std::string(name);
+}
 
-Packed::Packed(std::vector<Bytes> const& items, std::uint32_t width) : width_(width), count_(items.size()) {
+Packed::Packed(std::vector<Bytes> const& items, std::uint32_t width)
+    : width_(width), count_(items.size()) {
   data_.reserve(1);  // never null, so that an empty batch still names an array
   offsets_.push_back(0);
   for (Bytes const& item : items) {
-    if (width != 0 && item.size() != width) throw std::logic_error("an item has another length than its column");
+    if (width != 0 && item.size() != width)
+      throw std::logic_error("an item has another length than its column");
     auto const bytes = std::as_bytes(std::span(item));
     data_.insert(data_.end(), bytes.begin(), bytes.end());
     offsets_.push_back(static_cast<std::int64_t>(data_.size()));
@@ -112,7 +120,8 @@ std::vector<Bytes> unpack(VariableValues const& values) {
   std::vector<Bytes> out;
   for (std::size_t i = 0; i + 1 < values.offsets.size(); ++i) {
     auto const* const data = reinterpret_cast<char const*>(values.data.data());
-    out.emplace_back(data + values.offsets[i], static_cast<std::size_t>(values.offsets[i + 1] - values.offsets[i]));
+    out.emplace_back(data + values.offsets[i],
+                     static_cast<std::size_t>(values.offsets[i + 1] - values.offsets[i]));
   }
   return out;
 }
@@ -151,7 +160,8 @@ Answer Model::apply(Op const& op, Rmw rmw, Element element) {
     case OpKind::erase: held.erase(there); return {};
     default: break;
   }
-  if (rmw != Rmw::replace && op.value.size() != there->second.size()) return {KeyStatus::size_mismatch, {}};
+  if (rmw != Rmw::replace && op.value.size() != there->second.size())
+    return {KeyStatus::size_mismatch, {}};
   there->second = combine_plainly(rmw, element, there->second, op.value);
   return {};
 }
@@ -189,7 +199,8 @@ Bytes Config::value(std::uint64_t n, std::uint64_t version) const {
 
 void PrintTo(Config const& config, std::ostream* out) { *out << config.name; }
 
-Status Driver::put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values, std::vector<KeyStatus>& statuses) {
+Status Driver::put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values,
+                   std::vector<KeyStatus>& statuses) {
   statuses = unset(keys.size());
   Packed const k(keys, config_.key_bytes), v(values, config_.value_bytes);
   return store_.put(k.column(), v.column(), statuses, how);
@@ -201,8 +212,8 @@ Status Driver::erase(std::vector<Bytes> const& keys, std::vector<KeyStatus>& sta
   return store_.erase(k.column(), statuses, how);
 }
 
-Status Driver::update(std::vector<Bytes> const& keys, std::vector<Bytes> const& operands, Rmw rmw, Element element,
-                      std::vector<KeyStatus>& statuses) {
+Status Driver::update(std::vector<Bytes> const& keys, std::vector<Bytes> const& operands, Rmw rmw,
+                      Element element, std::vector<KeyStatus>& statuses) {
   statuses = unset(keys.size());
   Packed const k(keys, config_.key_bytes), v(operands, config_.value_bytes);
   return store_.update(k.column(), v.column(), rmw, element, statuses, how);
@@ -214,14 +225,17 @@ Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers)
   std::vector<Bytes> values;
   if (config_.value_bytes != 0) {
     std::vector<std::byte> out(keys.size() * config_.value_bytes + 1, kUntouched);
-    Status const s = store_.get(k.column(), {out.data(), config_.value_bytes, keys.size(), Place::host}, statuses);
+    Status const s = store_.get(
+        k.column(), {out.data(), config_.value_bytes, keys.size(), Place::host}, statuses);
     if (!s.ok()) return s;
     values = unpack({out.data(), keys.size() * config_.value_bytes}, config_.value_bytes);
     EXPECT_EQ(out.back(), kUntouched) << "a get wrote past its output";
-    // With a mirror a value is copied and its checksum made of it at once: what is corrupt got there.
+    // With a mirror a value is copied and its checksum made of it at once: what is corrupt got
+    // there.
     bool const copied_first = config_.residency == Residency::mirrored;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (statuses[i] == KeyStatus::ok || (copied_first && statuses[i] == KeyStatus::corrupt)) continue;
+      if (statuses[i] == KeyStatus::ok || (copied_first && statuses[i] == KeyStatus::corrupt))
+        continue;
       EXPECT_EQ(values[i], Bytes(config_.value_bytes, static_cast<char>(kUntouched)))
           << "a get without an answer touched its output";
     }
@@ -237,12 +251,14 @@ Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers)
   return {};
 }
 
-Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element, std::vector<Answer>& answers) {
+Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element,
+                     std::vector<Answer>& answers) {
   std::vector<Bytes> keys, values;
   std::vector<OpKind> kinds;
   for (Op const& op : ops) {
     keys.push_back(op.key);
-    bool const filler = config_.value_bytes != 0 && (op.kind == OpKind::get || op.kind == OpKind::erase);
+    bool const filler =
+        config_.value_bytes != 0 && (op.kind == OpKind::get || op.kind == OpKind::erase);
     values.push_back(filler ? Bytes(config_.value_bytes, '\x5a') : op.value);
     kinds.push_back(op.kind);
   }
@@ -255,7 +271,8 @@ Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element, std::
   batch.values = v.column();
   batch.rmw = rmw;
   batch.element = element;
-  if (config_.value_bytes != 0) batch.out = {out.data(), config_.value_bytes, ops.size(), Place::host};
+  if (config_.value_bytes != 0)
+    batch.out = {out.data(), config_.value_bytes, ops.size(), Place::host};
   Status const s = store_.apply(batch, statuses, how);
   answers.clear();
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -263,7 +280,8 @@ Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element, std::
     auto const* const at = reinterpret_cast<char const*>(out.data()) + i * config_.value_bytes;
     answers.push_back({statuses[i], got ? Bytes(at, config_.value_bytes) : Bytes{}});
     if (got || config_.value_bytes == 0) continue;
-    EXPECT_EQ(Bytes(at, config_.value_bytes), Bytes(config_.value_bytes, static_cast<char>(kUntouched)))
+    EXPECT_EQ(Bytes(at, config_.value_bytes),
+              Bytes(config_.value_bytes, static_cast<char>(kUntouched)))
         << "operation " << i << " is no get that found something, yet its output changed";
   }
   return s;
@@ -275,11 +293,12 @@ void Driver::run_mixed(std::vector<Op> const& ops, Rmw rmw, Element element) {
   ASSERT_TRUE(s.ok()) << s.message();
   for (std::size_t i = 0; i < ops.size(); ++i) {
     Answer const expected = model.apply(ops[i], rmw, element);
-    ASSERT_EQ(answers[i].status, expected.status) << "operation " << i << " of " << ops.size() << ", kind "
-                                                  << static_cast<int>(ops[i].kind) << ", key " << to_hex(ops[i].key);
+    ASSERT_EQ(answers[i].status, expected.status)
+        << "operation " << i << " of " << ops.size() << ", kind " << static_cast<int>(ops[i].kind)
+        << ", key " << to_hex(ops[i].key);
     ASSERT_TRUE(answers[i].value == expected.value)
-        << "operation " << i << ", key " << to_hex(ops[i].key) << ": " << to_hex(answers[i].value) << " instead of "
-        << to_hex(expected.value);
+        << "operation " << i << ", key " << to_hex(ops[i].key) << ": " << to_hex(answers[i].value)
+        << " instead of " << to_hex(expected.value);
   }
 }
 
@@ -299,7 +318,8 @@ void Driver::run_erase(std::vector<Bytes> const& keys) {
   ASSERT_TRUE(s.ok()) << s.message();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     bool const was_there = model.held.erase(keys[i]) == 1;
-    ASSERT_EQ(statuses[i], was_there ? KeyStatus::ok : KeyStatus::not_found) << "key " << to_hex(keys[i]);
+    ASSERT_EQ(statuses[i], was_there ? KeyStatus::ok : KeyStatus::not_found)
+        << "key " << to_hex(keys[i]);
   }
 }
 
@@ -313,7 +333,8 @@ void Driver::check_held() {
     ASSERT_EQ(answers[i].status, KeyStatus::ok) << "key " << to_hex(keys[i]) << " is lost";
     Bytes const& held = model.held[keys[i]];
     ASSERT_TRUE(answers[i].value == held)
-        << "key " << to_hex(keys[i]) << ": " << to_hex(answers[i].value) << " instead of " << to_hex(held);
+        << "key " << to_hex(keys[i]) << ": " << to_hex(answers[i].value) << " instead of "
+        << to_hex(held);
   }
 }
 
@@ -326,7 +347,8 @@ void Driver::check_all() {
   auto const verified = store_.verify();
   ASSERT_TRUE(verified.ok()) << verified.status().message();
   EXPECT_EQ(verified.value().records, model.held.size());
-  EXPECT_EQ(verified.value().fault_count, 0u) << (verified.value().faults.empty() ? "" : verified.value().faults[0]);
+  EXPECT_EQ(verified.value().fault_count, 0u)
+      << (verified.value().faults.empty() ? "" : verified.value().faults[0]);
 }
 
 std::map<Bytes, Bytes> scan_all(Store& store, std::size_t page) {
@@ -343,7 +365,8 @@ std::map<Bytes, Bytes> scan_all(Store& store, std::size_t page) {
     EXPECT_EQ(keys.size(), values.size());
     EXPECT_LE(keys.size(), page);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      EXPECT_TRUE(found.emplace(keys[i], values[i]).second) << "key " << to_hex(keys[i]) << " comes twice in a scan";
+      EXPECT_TRUE(found.emplace(keys[i], values[i]).second)
+          << "key " << to_hex(keys[i]) << " comes twice in a scan";
     }
     cursor = got.value().next;
   }
@@ -368,7 +391,8 @@ std::string to_hex(std::string_view bytes) {
 Bytes from_hex(std::string_view hex) {
   auto const digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   Bytes out;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) out += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    out += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
   return out;
 }
 

@@ -60,7 +60,8 @@ struct Answer {
 };
 
 /// Element arithmetic written down once more, as plainly as C++ allows.
-[[nodiscard]] Bytes combine_plainly(Rmw rmw, Element element, Bytes const& stored, Bytes const& operand);
+[[nodiscard]] Bytes combine_plainly(Rmw rmw, Element element, Bytes const& stored,
+                                    Bytes const& operand);
 
 /// What a store must hold and answer, one operation after the other.
 class Model {
@@ -75,7 +76,7 @@ struct Config {
   Device device = Device::cpu;
   Layout layout = Layout::word;
   Shape shape;
-  std::uint32_t key_bytes = 8;    // 0 = variable
+  std::uint32_t key_bytes = 8;  // 0 = variable
   std::uint32_t value_bytes = 0;  // 0 = variable
   bool count_accesses = false;
   std::uint32_t threads = 1;
@@ -97,11 +98,12 @@ class Driver {
  public:
   Driver(Config config, Store store) : config_(std::move(config)), store_(std::move(store)) {}
 
-  Status put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values, std::vector<KeyStatus>& statuses);
+  Status put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values,
+             std::vector<KeyStatus>& statuses);
   Status get(std::vector<Bytes> const& keys, std::vector<Answer>& answers);
   Status erase(std::vector<Bytes> const& keys, std::vector<KeyStatus>& statuses);
-  Status update(std::vector<Bytes> const& keys, std::vector<Bytes> const& operands, Rmw rmw, Element element,
-                std::vector<KeyStatus>& statuses);
+  Status update(std::vector<Bytes> const& keys, std::vector<Bytes> const& operands, Rmw rmw,
+                Element element, std::vector<KeyStatus>& statuses);
   Status mixed(std::vector<Op> const& ops, Rmw rmw, Element element, std::vector<Answer>& answers);
 
   /// Runs `ops` as one mixed batch and compares every answer with the model's.
@@ -109,7 +111,8 @@ class Driver {
   void run_put(std::vector<Bytes> const& keys, std::vector<Bytes> const& values);
   void run_erase(std::vector<Bytes> const& keys);
 
-  /// Everything the model holds is there, and nothing else: by get, by scan, by stats and by verify.
+  /// Everything the model holds is there, and nothing else: by get, by scan, by stats and by
+  /// verify.
   void check_all();
   /// Those keys of the model are there with their values.
   void check_held();

@@ -1,4 +1,5 @@
-// Blocks against a plain set, over an opening and the sweep after it: none handed out twice, none lost.
+// Blocks against a plain set, over an opening and the sweep after it: none handed out twice, none
+// lost.
 #include "pm/blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -18,13 +19,15 @@ constexpr std::uint64_t kEach = (kMinSuperblock - kBlockAlign) / kBlock;  // blo
 
 /// As the next opening finds the pool.
 void forget_owners(Pool& pool) {
-  for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
+  for (std::uint64_t i = 1; i < pool.superblocks(); ++i)
+    pool.give_run(Offset{i * kMinSuperblock}, 1);
 }
 
 /// Blocks and who holds which.
 class Driven {
  public:
-  Driven(Pool& pool, std::mutex& memory, std::set<std::uint64_t>& held) : blocks(pool, memory, kBlock), held_(held) {}
+  Driven(Pool& pool, std::mutex& memory, std::set<std::uint64_t>& held)
+      : blocks(pool, memory, kBlock), held_(held) {}
   void take() {
     auto block = blocks.take();
     if (!block) return;
@@ -33,18 +36,21 @@ class Driven {
   }
   void give() {
     if (held_.empty()) return;
-    auto const it = std::next(held_.begin(), *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(held_)));
+    auto const it =
+        std::next(held_.begin(), *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(held_)));
     blocks.give(Offset{*it});
     held_.erase(it);
   }
   void some() {
-    for (auto left = *rc::gen::inRange(0, 60); left > 0; --left) *rc::gen::inRange(0, 3) == 0 ? give() : take();
+    for (auto left = *rc::gen::inRange(0, 60); left > 0; --left)
+      *rc::gen::inRange(0, 3) == 0 ? give() : take();
   }
   void sweep() {
     blocks.begin_sweep();
     std::set<std::uint64_t> const there = held_;
     for (std::uint64_t const block : there) {
-      // What is unlinked before it is reached is not marked, and what is taken meanwhile need not be.
+      // What is unlinked before it is reached is not marked, and what is taken meanwhile need not
+      // be.
       if (held_.contains(block)) blocks.mark(Offset{block});
       if (*rc::gen::inRange(0, 4) == 0) give();
       if (*rc::gen::inRange(0, 4) == 0) take();

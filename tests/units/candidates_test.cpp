@@ -14,7 +14,8 @@
 namespace perdure::gphash {
 namespace {
 
-TableView view_of(std::uint32_t levels, std::uint32_t hashes, std::uint32_t slots, std::uint32_t top) {
+TableView view_of(std::uint32_t levels, std::uint32_t hashes, std::uint32_t slots,
+                  std::uint32_t top) {
   TableView t;
   t.levels = levels;
   t.hashes = hashes;
@@ -28,19 +29,20 @@ TableView view_of(std::uint32_t levels, std::uint32_t hashes, std::uint32_t slot
 }
 
 rc::Gen<TableView> any_view() {
-  return rc::gen::map(rc::gen::tuple(rc::gen::inRange(1u, 9u), rc::gen::inRange(1u, 9u), rc::gen::inRange(0u, 6u),
-                                     rc::gen::inRange(0u, 20u)),
-                      [](std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t> const& p) {
-                        auto [levels, hashes, log2_slots, above] = p;
-                        while (levels * hashes << log2_slots > 32) {
-                          if (log2_slots > 0) {
-                            --log2_slots;
-                          } else {
-                            levels > hashes ? --levels : --hashes;
-                          }
-                        }
-                        return view_of(levels, hashes, 1u << log2_slots, levels - 1 + above);
-                      });
+  return rc::gen::map(
+      rc::gen::tuple(rc::gen::inRange(1u, 9u), rc::gen::inRange(1u, 9u), rc::gen::inRange(0u, 6u),
+                     rc::gen::inRange(0u, 20u)),
+      [](std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t> const& p) {
+        auto [levels, hashes, log2_slots, above] = p;
+        while (levels * hashes << log2_slots > 32) {
+          if (log2_slots > 0) {
+            --log2_slots;
+          } else {
+            levels > hashes ? --levels : --hashes;
+          }
+        }
+        return view_of(levels, hashes, 1u << log2_slots, levels - 1 + above);
+      });
 }
 
 RC_GTEST_PROP(Candidates, EveryCandidateLiesInItsLevel, (std::uint64_t hash)) {
@@ -77,7 +79,8 @@ TEST(Candidates, OtherHashesReachAllOfTheWindow) {
   std::uint64_t lowest = ~std::uint64_t{0}, highest = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     std::uint64_t const hash = hash_bytes(reinterpret_cast<std::byte const*>(&i), sizeof i);
-    std::uint64_t const in_window = Candidates<ShapeAny>(t, hash).bucket(t, 1) % (1u << kWindowBits);
+    std::uint64_t const in_window =
+        Candidates<ShapeAny>(t, hash).bucket(t, 1) % (1u << kWindowBits);
     lowest = std::min(lowest, in_window);
     highest = std::max(highest, in_window);
   }
@@ -104,7 +107,8 @@ RC_GTEST_PROP(Candidates, TheDefaultShapeIsTheSameCompiledIn, (std::uint64_t has
   Candidates<ShapeAny> const any(t, hash);
   Candidates<Shape228> const known(t, hash);
   RC_ASSERT(any.distinct_lanes(t) == known.distinct_lanes(t));
-  for (std::uint32_t lane = 0; lane < 32; ++lane) RC_ASSERT(any.slot(t, lane) == known.slot(t, lane));
+  for (std::uint32_t lane = 0; lane < 32; ++lane)
+    RC_ASSERT(any.slot(t, lane) == known.slot(t, lane));
 }
 
 RC_GTEST_PROP(Candidates, AllButTheTopLevelShareBuckets, (std::uint64_t hash)) {
@@ -112,8 +116,10 @@ RC_GTEST_PROP(Candidates, AllButTheTopLevelShareBuckets, (std::uint64_t hash)) {
   TableView const t = *any_view();
   Candidates<ShapeAny> const where(t, hash);
   for (std::uint32_t g = t.hashes; g < where.groups(t); ++g) {
-    bool const whole = t.level[g / t.hashes - 1].log2_buckets <= kWindowBits;  // windows have a size of their own
-    if (g % t.hashes == 0 || whole) RC_ASSERT(where.bucket(t, g) == where.bucket(t, g - t.hashes) / 2);
+    // windows have a size of their own
+    bool const whole = t.level[g / t.hashes - 1].log2_buckets <= kWindowBits;
+    if (g % t.hashes == 0 || whole)
+      RC_ASSERT(where.bucket(t, g) == where.bucket(t, g - t.hashes) / 2);
   }
 }
 
@@ -155,7 +161,8 @@ TEST(Levels, TopLevelIsTheSmallestThatHoldsTheRecords) {
       std::uint32_t const top = top_level_for(shape, records, 0.9);
       EXPECT_GE(static_cast<double>(slots_under(shape, top)) * 0.9, static_cast<double>(records));
       if (top + 1 == shape.levels) continue;  // the smallest there is
-      EXPECT_LT(static_cast<double>(slots_under(shape, top - 1)) * 0.9, static_cast<double>(records));
+      EXPECT_LT(static_cast<double>(slots_under(shape, top - 1)) * 0.9,
+                static_cast<double>(records));
     }
   }
 }

@@ -1,5 +1,5 @@
-// Columns made of a program's own arrays: which types and ranges there are columns of, what a store answers where sizes
-// do not fit, and the contracts of perdure/batch.h on alignment and overlap.
+// Columns made of a program's own arrays: which types and ranges there are columns of, what a store
+// answers where sizes do not fit, and the contracts of perdure/batch.h on alignment and overlap.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,27 +26,34 @@ struct Padded {
 };
 using Row = std::array<float, 32>;
 
-static_assert(FixedBytes<std::uint64_t> && FixedBytes<double> && FixedBytes<std::byte> && FixedBytes<Pair>);
+static_assert(FixedBytes<std::uint64_t> && FixedBytes<double> && FixedBytes<std::byte> &&
+              FixedBytes<Pair>);
 static_assert(FixedBytes<Row> && FixedBytes<float[32]> && FixedBytes<float[4][8]>);
 static_assert(!FixedBytes<Padded> && !FixedBytes<std::array<Padded, 2>>, "padding holds anything");
 static_assert(!FixedBytes<long double> && !FixedBytes<long double[2]>, "six bytes of padding");
 static_assert(!FixedBytes<char const*>, "an address says nothing to whoever opens the pool");
-static_assert(!FixedBytes<std::string> && !FixedBytes<std::vector<int>> && !FixedBytes<std::array<int, 0>>);
+static_assert(!FixedBytes<std::string> && !FixedBytes<std::vector<int>> &&
+              !FixedBytes<std::array<int, 0>>);
 
 template <class R>
 concept ColumnOf = requires(R&& range) { Column::of(std::forward<R>(range)); };
 template <class R>
 concept MutableColumnOf = requires(R&& range) { MutableColumn::of(std::forward<R>(range)); };
 
-static_assert(ColumnOf<std::vector<int>&> && ColumnOf<std::vector<int> const&> && ColumnOf<int (&)[3]>);
-static_assert(ColumnOf<std::span<int const>> && ColumnOf<std::span<int>> && ColumnOf<std::span<int const, 4>&>);
+static_assert(ColumnOf<std::vector<int>&> && ColumnOf<std::vector<int> const&> &&
+              ColumnOf<int (&)[3]>);
+static_assert(ColumnOf<std::span<int const>> && ColumnOf<std::span<int>> &&
+              ColumnOf<std::span<int const, 4>&>);
 static_assert(!ColumnOf<std::vector<int>>, "it is gone before the column");
 static_assert(!ColumnOf<std::vector<bool>&> && !ColumnOf<std::vector<Padded>&>);
-static_assert(MutableColumnOf<std::vector<int>&> && MutableColumnOf<std::span<int>> && MutableColumnOf<Row (&)[2]>);
+static_assert(MutableColumnOf<std::vector<int>&> && MutableColumnOf<std::span<int>> &&
+              MutableColumnOf<Row (&)[2]>);
 static_assert(!MutableColumnOf<std::vector<int> const&> && !MutableColumnOf<std::span<int const>>);
 
 static_assert(std::is_assignable_v<decltype((std::declval<CallOptions&>().stream)), CUstream_st*>);
-static_assert(!std::is_assignable_v<decltype((std::declval<CallOptions&>().stream)), std::uint64_t*>, "no stream");
+static_assert(
+    !std::is_assignable_v<decltype((std::declval<CallOptions&>().stream)), std::uint64_t*>,
+    "no stream");
 
 TEST(ColumnOf, HasTheBytesWidthAndCountOfItsElements) {
   std::vector<std::uint16_t> const numbers = {1, 2, 3};
@@ -65,7 +72,8 @@ TEST(ColumnOf, HasTheBytesWidthAndCountOfItsElements) {
 }
 
 Store small_store(std::uint32_t value_bytes) {
-  auto made = Store::create("memfd:columns", {.key_bytes = 8, .value_bytes = value_bytes}, {.threads = 1});
+  auto made =
+      Store::create("memfd:columns", {.key_bytes = 8, .value_bytes = value_bytes}, {.threads = 1});
   EXPECT_TRUE(made.ok()) << made.status().message();
   return std::move(made).value();
 }
@@ -77,10 +85,12 @@ TEST(ColumnOf, IsRefusedByNameWhereItsElementsHaveAnotherSizeThanThePools) {
   std::vector<Row> rows(3);
   Status const keys_refused = store.put(Column::of(narrow), Column::of(rows));
   EXPECT_EQ(keys_refused.code(), Code::invalid_argument);
-  EXPECT_NE(keys_refused.message().find("keys are 4 bytes wide"), std::string::npos) << keys_refused.message();
+  EXPECT_NE(keys_refused.message().find("keys are 4 bytes wide"), std::string::npos)
+      << keys_refused.message();
   Status const values_refused = store.put(Column::of(keys), Column::of(keys));
   EXPECT_EQ(values_refused.code(), Code::invalid_argument);
-  EXPECT_NE(values_refused.message().find("values are 8 bytes wide"), std::string::npos) << values_refused.message();
+  EXPECT_NE(values_refused.message().find("values are 8 bytes wide"), std::string::npos)
+      << values_refused.message();
 
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].fill(static_cast<float>(i) + 0.5f);
   ASSERT_TRUE(store.put(Column::of(keys), Column::of(rows)).ok());
@@ -96,13 +106,15 @@ TEST(ColumnContracts, ColumnsMayBeginAtAnyAddress) {
   std::iota(numbers.begin(), numbers.end(), 0u);
   for (std::size_t at = 0; at < 16; ++at) {
     Store store = small_store(8);
-    std::vector<std::byte> keys(8 * kRecords + 16), values(8 * kRecords + 16), found(8 * kRecords + 16);
+    std::vector<std::byte> keys(8 * kRecords + 16), values(8 * kRecords + 16),
+        found(8 * kRecords + 16);
     std::memcpy(keys.data() + at, numbers.data(), 8 * kRecords);
     std::memcpy(values.data() + (15 - at), numbers.data(), 8 * kRecords);
     std::vector<KeyStatus> statuses(kRecords);
     Column const of_keys{keys.data() + at, nullptr, 8, kRecords};
     ASSERT_TRUE(store.put(of_keys, {values.data() + (15 - at), nullptr, 8, kRecords}).ok()) << at;
-    ASSERT_TRUE(store.get(of_keys, {found.data() + (at + 5) % 16, 8, kRecords}, statuses).ok()) << at;
+    ASSERT_TRUE(store.get(of_keys, {found.data() + (at + 5) % 16, 8, kRecords}, statuses).ok())
+        << at;
     EXPECT_EQ(std::memcmp(found.data() + (at + 5) % 16, numbers.data(), 8 * kRecords), 0) << at;
   }
 }

@@ -1,4 +1,5 @@
-// The columns of a batch at their bounds: offsets that go back, keys and values of the largest sizes and one byte more.
+// The columns of a batch at their bounds: offsets that go back, keys and values of the largest
+// sizes and one byte more.
 #include <gtest/gtest.h>
 
 #include "store/checks.hpp"

@@ -28,13 +28,16 @@ TEST(Crc32c, KnownVectors) {
 
 TEST(Crc32c, NothingContinuesNothing) { EXPECT_EQ(crc32c(12345, "", 0), 12345u); }
 
-RC_GTEST_PROP(Crc32c, PartsGiveWhatTheWholeGives, (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
+RC_GTEST_PROP(Crc32c, PartsGiveWhatTheWholeGives,
+              (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
   std::size_t const cut = bytes.empty() ? 0 : *rc::gen::inRange<std::size_t>(0, bytes.size());
   std::uint32_t const first = crc32c(start, bytes.data(), cut);
-  RC_ASSERT(crc32c(first, bytes.data() + cut, bytes.size() - cut) == crc32c(start, bytes.data(), bytes.size()));
+  RC_ASSERT(crc32c(first, bytes.data() + cut, bytes.size() - cut) ==
+            crc32c(start, bytes.data(), bytes.size()));
 }
 
-RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees, (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
+RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees,
+              (std::vector<std::uint8_t> const& bytes, std::uint32_t start)) {
   std::uint32_t state = ~start;  // between calls the state is kept inverted
   for (std::uint8_t const byte : bytes) state = exec::crc_byte(state, byte);
   RC_ASSERT(~state == crc32c(start, bytes.data(), bytes.size()));

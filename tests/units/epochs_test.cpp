@@ -1,4 +1,5 @@
-// Epochs: what is retired goes when no guard from before is left, and not earlier; and retiring stays cheap meanwhile.
+// Epochs: what is retired goes when no guard from before is left, and not earlier; and retiring
+// stays cheap meanwhile.
 #include "exec/epochs.hpp"
 
 #include <gtest/gtest.h>

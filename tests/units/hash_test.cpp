@@ -1,5 +1,5 @@
-// The hash of keys is part of the pool format: its values are pinned here. And it must spread keys as
-// well as chance does, for buckets are its top bits and fingerprints its low ones.
+// The hash of keys is part of the pool format: its values are pinned here. And it must spread keys
+// as well as chance does, for buckets are its top bits and fingerprints its low ones.
 #include "base/hash.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ std::uint64_t hash_of(std::string const& key) {
 
 std::string key_of(std::uint64_t n, std::size_t bytes) {
   std::string key(bytes, '\0');
-  for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 8); ++i) key[i] = static_cast<char>(n >> (8 * i) & 0xff);
+  for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 8); ++i)
+    key[i] = static_cast<char>(n >> (8 * i) & 0xff);
   return key;
 }
 
@@ -49,17 +50,20 @@ TEST(Hash, ReadsNoByteBeyondTheKey) {
     std::string buffer(bytes, 'k');
     buffer.shrink_to_fit();
     auto const before = hash_of(buffer);
-    EXPECT_EQ(hash_bytes(reinterpret_cast<std::byte const*>((buffer + "more").data()), bytes), before);
+    EXPECT_EQ(hash_bytes(reinterpret_cast<std::byte const*>((buffer + "more").data()), bytes),
+              before);
   }
 }
 
 TEST(Hash, LengthCounts) {
   for (std::size_t bytes = 0; bytes < 200; ++bytes) {
-    EXPECT_NE(hash_of(std::string(bytes, '\0')), hash_of(std::string(bytes + 1, '\0'))) << bytes << " zero bytes";
+    EXPECT_NE(hash_of(std::string(bytes, '\0')), hash_of(std::string(bytes + 1, '\0')))
+        << bytes << " zero bytes";
   }
 }
 
-/// Flipping any input bit flips each output bit about half of the time, in every hash of the family.
+/// Flipping any input bit flips each output bit about half of the time, in every hash of the
+/// family.
 TEST(Hash, EveryInputBitReachesEveryOutputBit) {
   constexpr int kTrials = 4000;
   std::mt19937_64 random(1);
@@ -78,8 +82,10 @@ TEST(Hash, EveryInputBitReachesEveryOutputBit) {
         auto const [low, high] = std::minmax_element(flips.begin(), flips.end());
         // One byte has 256 keys, so its flips come in steps; elsewhere 6 standard deviations.
         double const slack = bytes == 1 ? 0.2 : 6 * 0.5 / std::sqrt(kTrials);
-        EXPECT_GT(*low, (0.5 - slack) * kTrials) << bytes << " bytes, hash " << n << ", input bit " << bit;
-        EXPECT_LT(*high, (0.5 + slack) * kTrials) << bytes << " bytes, hash " << n << ", input bit " << bit;
+        EXPECT_GT(*low, (0.5 - slack) * kTrials)
+            << bytes << " bytes, hash " << n << ", input bit " << bit;
+        EXPECT_LT(*high, (0.5 + slack) * kTrials)
+            << bytes << " bytes, hash " << n << ", input bit " << bit;
       }
     }
   }
@@ -92,7 +98,8 @@ TEST(Hash, NoCollisionsAmongSequentialAndRandomKeys) {
     for (std::size_t const bytes : {5u, 8u, 16u, 32u}) {
       std::vector<std::uint64_t> hashes;
       for (std::size_t i = 0; i < kKeys; ++i) {
-        std::uint64_t const n = sequential ? i : random() & (bytes == 5 ? 0xffffffffffu : ~std::uint64_t{0});
+        std::uint64_t const n =
+            sequential ? i : random() & (bytes == 5 ? 0xffffffffffu : ~std::uint64_t{0});
         hashes.push_back(hash_of(key_of(n, bytes)));
       }
       std::sort(hashes.begin(), hashes.end());
@@ -104,7 +111,8 @@ TEST(Hash, NoCollisionsAmongSequentialAndRandomKeys) {
   }
 }
 
-/// Buckets by the top bits, fingerprints by the low 24, of keys that differ in few bits: as even as chance.
+/// Buckets by the top bits, fingerprints by the low 24, of keys that differ in few bits: as even as
+/// chance.
 TEST(Hash, TopAndLowBitsSpreadEvenly) {
   constexpr std::size_t kKeys = 1 << 18, kBins = 1 << 10;
   for (std::uint64_t const step : {1ull, 256ull, 4096ull, 1ull << 32}) {
@@ -115,14 +123,17 @@ TEST(Hash, TopAndLowBitsSpreadEvenly) {
         ++bins[part == 0 ? h >> 54 : part == 1 ? h & (kBins - 1) : nth_hash(h, 1) >> 54];
       }
       double chi2 = 0;
-      for (double const b : bins) chi2 += (b - kKeys / kBins) * (b - kKeys / kBins) / (kKeys / kBins);
+      for (double const b : bins)
+        chi2 += (b - kKeys / kBins) * (b - kKeys / kBins) / (kKeys / kBins);
       // Mean 1023, standard deviation 45: 6 of them either way.
-      EXPECT_NEAR(chi2, kBins - 1, 6 * std::sqrt(2.0 * kBins)) << "step " << step << ", part " << part;
+      EXPECT_NEAR(chi2, kBins - 1, 6 * std::sqrt(2.0 * kBins))
+          << "step " << step << ", part " << part;
     }
   }
 }
 
-/// The second bucket hash owes nothing to the first one's top bits, or balanced insert would not balance.
+/// The second bucket hash owes nothing to the first one's top bits, or balanced insert would not
+/// balance.
 TEST(Hash, HashesOfTheFamilyAreIndependent) {
   constexpr std::size_t kKeys = 1 << 18;
   std::vector<double> joint(32 * 32, 0);
@@ -131,7 +142,8 @@ TEST(Hash, HashesOfTheFamilyAreIndependent) {
     ++joint[(h >> 59) * 32 + (nth_hash(h, 1) >> 59)];
   }
   double chi2 = 0;
-  for (double const b : joint) chi2 += (b - kKeys / 1024.0) * (b - kKeys / 1024.0) / (kKeys / 1024.0);
+  for (double const b : joint)
+    chi2 += (b - kKeys / 1024.0) * (b - kKeys / 1024.0) / (kKeys / 1024.0);
   EXPECT_NEAR(chi2, 1023, 6 * std::sqrt(2.0 * 1024));
 }
 

@@ -22,13 +22,16 @@ void check(RecordHeap const& heap, Pool const& pool, Held const& held) {
   std::uint64_t end = kMinSuperblock;  // superblock 0 is the header's
   for (auto const& [at, stride] : held) {
     // One assertion a record: rapidcheck writes each down, whether it holds or not.
-    bool const lies_right = at >= end && at % kRecordAlign == 0 && at % kMinSuperblock >= kFirstRecord &&
-                            at / kMinSuperblock == (at + stride - 1) / kMinSuperblock && at + stride <= pool.bytes();
-    bool const is_known = heap.in_use(Offset{at}) && heap.room(Offset{at}) == stride &&
-                          (!heap.in_use(Offset{at + kRecordAlign}) || held.contains(at + kRecordAlign));
+    bool const lies_right =
+        at >= end && at % kRecordAlign == 0 && at % kMinSuperblock >= kFirstRecord &&
+        at / kMinSuperblock == (at + stride - 1) / kMinSuperblock && at + stride <= pool.bytes();
+    bool const is_known =
+        heap.in_use(Offset{at}) && heap.room(Offset{at}) == stride &&
+        (!heap.in_use(Offset{at + kRecordAlign}) || held.contains(at + kRecordAlign));
     if (!lies_right || !is_known)
       RC_FAIL("record of " + std::to_string(stride) + " bytes at " + std::to_string(at) +
-              (lies_right ? ": not known" : ": lies wrong") + "; the one before ends at " + std::to_string(end));
+              (lies_right ? ": not known" : ": lies wrong") + "; the one before ends at " +
+              std::to_string(end));
     end = at + stride;
   }
 }
@@ -36,7 +39,8 @@ void check(RecordHeap const& heap, Pool const& pool, Held const& held) {
 /// Another heap of the same pool, as the next opening rebuilds it from what the slots lead to.
 void check_recovery(Pool& pool, Held const& held) {
   RecordHeap fresh(pool);
-  for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
+  for (std::uint64_t i = 1; i < pool.superblocks(); ++i)
+    pool.give_run(Offset{i * kMinSuperblock}, 1);
   fresh.find_superblocks();
   using Mark = RecordHeap::Mark;
   for (auto const& [at, stride] : held) {
@@ -47,7 +51,8 @@ void check_recovery(Pool& pool, Held const& held) {
   }
   RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{0})) == RecordHeap::Mark::invalid);
   RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{pool.bytes()})) == RecordHeap::Mark::invalid);
-  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{~std::uint64_t{15}})) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{~std::uint64_t{15}})) ==
+            RecordHeap::Mark::invalid);
   fresh.finish_recovery();
   check(fresh, pool, held);
 }
@@ -85,7 +90,8 @@ RC_GTEST_PROP(RecordHeap, HandsOutDisjointRecordsAndTakesThemBack, ()) {
   check_recovery(pool, held);
 }
 
-/// Before the sweep has ended nothing of the superblocks that were there is handed out; then just what is free is.
+/// Before the sweep has ended nothing of the superblocks that were there is handed out; then just
+/// what is free is.
 RC_GTEST_PROP(RecordHeap, WhatIsClaimedIsFreeOnlyOnceASweepHasSeenWhatIsReached, ()) {
   Pool pool = make_pool(2, 24);
   Held held;
@@ -110,7 +116,8 @@ RC_GTEST_PROP(RecordHeap, WhatIsClaimedIsFreeOnlyOnceASweepHasSeenWhatIsReached,
     release_some(before);
   }
   RecordHeap heap(pool);
-  for (std::uint64_t i = 1; i < pool.superblocks(); ++i) pool.give_run(Offset{i * kMinSuperblock}, 1);
+  for (std::uint64_t i = 1; i < pool.superblocks(); ++i)
+    pool.give_run(Offset{i * kMinSuperblock}, 1);
   heap.claim_superblocks();
   reserve(heap, 1600, 100);
   release_some(heap);
@@ -150,7 +157,8 @@ TEST(RecordHeap, ReleasingWhatIsNoRecordDoesNothing) {
   RecordHeap heap(pool);
   std::uint64_t at = 0;
   ASSERT_TRUE(heap.reserve(64, 1, &at).ok());
-  for (std::uint64_t const wrong : {std::uint64_t{0}, at + 16, at + 64, at + kMinSuperblock, pool.bytes() + 64}) {
+  for (std::uint64_t const wrong :
+       {std::uint64_t{0}, at + 16, at + 64, at + kMinSuperblock, pool.bytes() + 64}) {
     heap.release(Offset{wrong});
   }
   EXPECT_EQ(heap.records_in_use(), 1u);
@@ -184,7 +192,8 @@ TEST(RecordHeap, ADamagedSuperblockThatSlotsLeadIntoIsLeftAlone) {
   EXPECT_EQ(heap.mark(heap.spot_to_mark(Offset{at})), RecordHeap::Mark::invalid);
   heap.finish_recovery();
   std::uint64_t other = 0;
-  EXPECT_EQ(heap.reserve(64, 1, &other).code(), Code::no_space) << "the only superblock may hold records";
+  EXPECT_EQ(heap.reserve(64, 1, &other).code(), Code::no_space)
+      << "the only superblock may hold records";
 }
 
 RC_GTEST_PROP(Strides, HoldTheRecordAndWasteLittle, ()) {
@@ -238,7 +247,8 @@ RC_GTEST_PROP(SplitRecords, LieApartInGroupsWithTheirHeadsBeforeThem, ()) {
 }
 
 RC_GTEST_PROP(SplitRecords, AreFoundAtTheirPlacesAlone, ()) {
-  RecordShape const shape(fixed_pool(*rc::gen::inRange<std::uint32_t>(1, 129), *rc::gen::inRange<std::uint32_t>(1, 800),
+  RecordShape const shape(fixed_pool(*rc::gen::inRange<std::uint32_t>(1, 129),
+                                     *rc::gen::inRange<std::uint32_t>(1, 800),
                                      *rc::gen::element<std::uint8_t>(0, 1)));
   std::uint64_t const stride = shape.split_stride();
   auto const inside = *rc::gen::inRange<std::uint64_t>(0, kMinSuperblock);

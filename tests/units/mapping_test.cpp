@@ -17,7 +17,7 @@
 #include <fstream>
 #include <functional>
 
-#include "exec/sanitizer.hpp"
+#include "base/sanitizer.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 
@@ -86,7 +86,8 @@ TEST(Mapping, IsThereForGoodOnlyOnceKept) {
     ASSERT_TRUE(m->keep().ok());
   }
   EXPECT_TRUE(fs::exists(dir.file("pool")));
-  EXPECT_EQ(Mapping::create(dir.file("pool"), kMiB, 0, {}, {}).status().code(), Code::already_exists);
+  EXPECT_EQ(Mapping::create(dir.file("pool"), kMiB, 0, {}, {}).status().code(),
+            Code::already_exists);
 }
 
 TEST(Mapping, WhatItReplacesStaysUntilKept) {
@@ -101,7 +102,8 @@ TEST(Mapping, WhatItReplacesStaysUntilKept) {
     ASSERT_TRUE(m->keep().ok());
   }
   EXPECT_EQ(fs::file_size(dir.file("pool")), kMiB);
-  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1) << "no leftovers";
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1)
+      << "no leftovers";
 }
 
 TEST(Mapping, RefusesToGrowPastItsLimit) {
@@ -122,7 +124,9 @@ TEST(Mapping, OneWriterOrManyReaders) {
     ASSERT_TRUE(m->keep().ok());
     EXPECT_EQ(Mapping::open(dir.file("pool"), {}).status().code(), Code::busy);
     EXPECT_EQ(Mapping::open(dir.file("pool"), {.read_only = true}).status().code(), Code::busy);
-    EXPECT_EQ(in_child([&] { return static_cast<int>(Mapping::open(dir.file("pool"), {}).status().code()); }),
+    EXPECT_EQ(in_child([&] {
+                return static_cast<int>(Mapping::open(dir.file("pool"), {}).status().code());
+              }),
               static_cast<int>(Code::busy))
         << "from another process, too";
   }
@@ -144,7 +148,8 @@ TEST(Mapping, ClosingLetsGoOfFileAndLock) {
 TEST(Mapping, NamesWhatIsNoPool) {
   ScratchDir dir;
   EXPECT_EQ(Mapping::open(dir.file("absent"), {}).status().code(), Code::not_found);
-  EXPECT_EQ(Mapping::create(dir.file("absent/pool"), kMiB, 0, {}, {}).status().code(), Code::not_found);
+  EXPECT_EQ(Mapping::create(dir.file("absent/pool"), kMiB, 0, {}, {}).status().code(),
+            Code::not_found);
   EXPECT_FALSE(Mapping::open(dir.path(), {}).ok()) << "a directory";
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
   EXPECT_EQ(Mapping::open(dir.file("fifo"), {}).status().code(), Code::invalid_argument);
@@ -183,7 +188,8 @@ TEST(Mapping, ADiskFileServesTheCpuAndNotTheGpu) {
 TEST(Mapping, AFullTmpfsIsAnErrorAndNoSignal) {
   ScratchDir dir;
   SmallTmpfs const small(dir.file("small"), "8m");
-  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
+  if (!small.holds())
+    GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
   Status const s = Mapping::create(small.file("pool"), 9 * kMiB, 64 * kMiB, {}, {}).status();
   EXPECT_EQ(s.code(), Code::no_space) << s.message();
   EXPECT_FALSE(fs::exists(small.file("pool")));
@@ -200,7 +206,8 @@ TEST(Mapping, AFullTmpfsIsAnErrorAndNoSignal) {
 TEST(Mapping, ACopyWithHolesIsBackedBeforeItIsUsed) {
   ScratchDir dir;
   SmallTmpfs const small(dir.file("small"), "8m");
-  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
+  if (!small.holds())
+    GTEST_SKIP() << "mounting a tmpfs is not allowed here: " << std::strerror(errno);
   int const fd = ::open(small.file("sparse").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_EQ(::ftruncate(fd, 16 * kMiB), 0);
   EXPECT_EQ(Mapping::open(small.file("sparse"), {}).status().code(), Code::no_space);
@@ -221,9 +228,11 @@ TEST(Mapping, TooLittleMemlockIsAnErrorThatNamesTheLimit) {
     rlimit const little{64 << 10, 64 << 10};
     if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return 100;
     if (::getuid() == 0 && ::setuid(65534) != 0) return 101;  // root may lock anything
-    Status const s = Mapping::create(dir.file("pool"), 4 * kMiB, 0, {}, {.lock_memory = true}).status();
+    Status const s =
+        Mapping::create(dir.file("pool"), 4 * kMiB, 0, {}, {.lock_memory = true}).status();
     if (s.code() != Code::locked_memory) return 102;
-    if (s.message().find("64 KiB") == std::string::npos || s.message().find("ulimit -l") == std::string::npos)
+    if (s.message().find("64 KiB") == std::string::npos ||
+        s.message().find("ulimit -l") == std::string::npos)
       return 103;
     return fs::exists(dir.file("pool")) ? 104 : 0;
   });
@@ -234,7 +243,8 @@ TEST(Mapping, TooLittleMemlockIsAnErrorThatNamesTheLimit) {
 TEST(Mapping, LocksMemoryWhereItMay) {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (::getuid() != 0 && limit.rlim_cur < 8 * kMiB) GTEST_SKIP() << "the memlock limit is below 8 MiB";
+  if (::getuid() != 0 && limit.rlim_cur < 8 * kMiB)
+    GTEST_SKIP() << "the memlock limit is below 8 MiB";
   ScratchDir dir;
   auto const m = Mapping::create(dir.file("pool"), 2 * kMiB, 0, {}, {.lock_memory = true});
   if (m.status().code() == Code::locked_memory) GTEST_SKIP() << m.status().message();

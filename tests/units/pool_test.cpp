@@ -1,4 +1,5 @@
-// The pool's superblocks: which runs of them recovery may claim, and when it finds out whose they are.
+// The pool's superblocks: which runs of them recovery may claim, and when it finds out whose they
+// are.
 #include "pm/pool.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,8 @@ TEST(Pool, TellsWhatIsNoRun) {
   EXPECT_FALSE(pool.is_free_run(Offset{7 * kMinSuperblock}, 2)) << "its end is beyond the pool's";
   EXPECT_FALSE(pool.is_free_run(Offset{8 * kMinSuperblock}, 1)) << "the pool ends there";
   EXPECT_FALSE(pool.is_free_run(Offset{kMinSuperblock}, most)) << "so many that their sum wraps";
-  EXPECT_FALSE(pool.is_free_run(Offset{most / kMinSuperblock * kMinSuperblock}, 1)) << "no superblock lies so far off";
+  EXPECT_FALSE(pool.is_free_run(Offset{most / kMinSuperblock * kMinSuperblock}, 1))
+      << "no superblock lies so far off";
 }
 
 TEST(Pool, FindsOwnersInTurnBeforeAnythingIsTaken) {

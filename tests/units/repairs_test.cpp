@@ -1,4 +1,5 @@
-// Notes of repairs: what waits to be acknowledged, whatever was noted before, had no room, or is damaged.
+// Notes of repairs: what waits to be acknowledged, whatever was noted before, had no room, or is
+// damaged.
 #include "pm/repairs.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,8 @@ TEST(Repairs, WithoutRoomAreCountedOverAllRepairs) {
 TEST(Repairs, FillTheRoomToItsLastByteAndNoFurther) {
   for (std::size_t const left : {0u, 1u}) {
     Pool pool = make_pool(2);
-    std::byte* const behind = pool.base() + kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText;
+    std::byte* const behind =
+        pool.base() + kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText;
     std::byte const before = *behind;
     Repairs repairs(pool);
     std::string const line(kMostRepairText - left, 'x');
@@ -58,7 +60,8 @@ TEST(Repairs, FillTheRoomToItsLastByteAndNoFurther) {
 }
 
 TEST(Repairs, OfWhichTheNoteIsDamagedStillWait) {
-  for (std::uint64_t const at : {std::uint64_t{0}, std::uint64_t{16}, std::uint64_t{24}, sizeof(RepairNote)}) {
+  for (std::uint64_t const at :
+       {std::uint64_t{0}, std::uint64_t{16}, std::uint64_t{24}, sizeof(RepairNote)}) {
     Pool pool = make_pool(2);
     Repairs repairs(pool);
     repairs.add(lines(2));

@@ -11,7 +11,9 @@
 namespace perdure::exec {
 namespace {
 
-bool before(Sorted const& a, Sorted const& b) { return std::tie(a.hash, a.index) < std::tie(b.hash, b.index); }
+bool before(Sorted const& a, Sorted const& b) {
+  return std::tie(a.hash, a.index) < std::tie(b.hash, b.index);
+}
 
 void check(Workers& workers, std::vector<Sorted> items) {
   std::vector<Sorted> expected = items, spare(items.size());
@@ -54,7 +56,8 @@ TEST(SortWords, OnAllWorkersAgreesWithStdSort) {
         std::vector<std::uint64_t> expected = words;
         std::sort(expected.begin(), expected.end());
         sort_words(workers, words, spare, bits);
-        ASSERT_EQ(words, expected) << n << " words of " << bits << " bits, " << threads << " threads";
+        ASSERT_EQ(words, expected)
+            << n << " words of " << bits << " bits, " << threads << " threads";
       }
     }
   }

@@ -1,5 +1,5 @@
 // The CPU warp's verbs against loops over 32 lanes.
-#include "exec/cpu_warp.hpp"
+#include "exec/cpu/cpu_warp.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,8 +23,10 @@ class CpuWarpTest : public testing::Test {
 TEST_F(CpuWarpTest, RowsFillLanesInOrderAndTheRestWithZero) {
   std::vector<std::uint64_t> memory(64);
   for (auto& word : memory) word = random_();
-  for (auto const& [groups, slots] : {std::pair{4u, 8u}, {1u, 32u}, {8u, 4u}, {3u, 8u}, {1u, 1u}, {32u, 1u}}) {
-    auto const lanes = warp_.rows(groups, slots, [&](std::uint32_t g) { return memory.data() + g; });
+  for (auto const& [groups, slots] :
+       {std::pair{4u, 8u}, {1u, 32u}, {8u, 4u}, {3u, 8u}, {1u, 1u}, {32u, 1u}}) {
+    auto const lanes =
+        warp_.rows(groups, slots, [&](std::uint32_t g) { return memory.data() + g; });
     for (std::uint32_t i = 0; i < 32; ++i) {
       std::uint64_t const want = i < groups * slots ? memory[i / slots + i % slots] : 0;
       EXPECT_EQ(warp_.broadcast(lanes, i), want);
@@ -59,7 +61,8 @@ TEST_F(CpuWarpTest, MatchSetsABitWhereTheMaskedWordIsEqual) {
 TEST_F(CpuWarpTest, BitsGathersOneRowOfBitsAGroup) {
   std::vector<std::uint32_t> map(8);
   for (auto& word : map) word = static_cast<std::uint32_t>(random_());
-  for (auto const& [groups, slots] : {std::pair{4u, 8u}, {2u, 16u}, {1u, 32u}, {8u, 4u}, {5u, 2u}}) {
+  for (auto const& [groups, slots] :
+       {std::pair{4u, 8u}, {2u, 16u}, {1u, 32u}, {8u, 4u}, {5u, 2u}}) {
     std::vector<std::uint64_t> first(groups);
     for (auto& f : first) f = random_() % (256 / slots) * slots;
     std::uint32_t expected = 0;
@@ -69,7 +72,8 @@ TEST_F(CpuWarpTest, BitsGathersOneRowOfBitsAGroup) {
         expected |= (map[at / 32] >> (at % 32) & 1) << (g * slots + s);
       }
     }
-    EXPECT_EQ(warp_.bits(groups, slots, map.data(), [&](std::uint32_t g) { return first[g]; }), expected);
+    EXPECT_EQ(warp_.bits(groups, slots, map.data(), [&](std::uint32_t g) { return first[g]; }),
+              expected);
   }
 }
 
@@ -108,7 +112,8 @@ TEST_F(CpuWarpTest, ChecksumsAreTheLibrarysAtEveryLength) {
   for (auto& x : bytes) x = static_cast<std::byte>(random_());
   for (std::size_t n = 0; n <= bytes.size() - 7; ++n) {
     auto const start = static_cast<std::uint32_t>(random_());
-    EXPECT_EQ(warp_.crc32c(start, bytes.data() + n % 7, n), crc32c(start, bytes.data() + n % 7, n)) << n << " bytes";
+    EXPECT_EQ(warp_.crc32c(start, bytes.data() + n % 7, n), crc32c(start, bytes.data() + n % 7, n))
+        << n << " bytes";
   }
 }
 

@@ -25,7 +25,8 @@ void run_once(Workers& workers, std::size_t n, std::size_t chunk) {
     for (std::size_t i = begin; i < end; ++i) ++seen[i];
   });
   EXPECT_LE(largest, std::max<std::size_t>(chunk, 1));
-  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](auto const& count) { return count == 1; })) << n << "/" << chunk;
+  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](auto const& count) { return count == 1; }))
+      << n << "/" << chunk;
 }
 
 TEST(Workers, EveryIndexIsVisitedOnce) {
@@ -90,7 +91,8 @@ TEST(Workers, AnExceptionComesOutOnceNobodyWorksOnItsJob) {
         ++inside;
         std::this_thread::sleep_for(std::chrono::microseconds(20));
         --inside;
-        if (begin % 16 == static_cast<std::size_t>(round) % 16) throw std::runtime_error("of a chunk");
+        if (begin % 16 == static_cast<std::size_t>(round) % 16)
+          throw std::runtime_error("of a chunk");
       });
     } catch (std::runtime_error const&) {
       thrown = true;

@@ -1,5 +1,5 @@
-// The published monitor of bandwidth by its names: here it measures nothing. Stopping it waits for the GPU, as
-// programs count on; and they count on its standard headers, and its namespace.
+// The published monitor of bandwidth by its names: here it measures nothing. Stopping it waits for
+// the GPU, as programs count on; and they count on its standard headers, and its namespace.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 #include <iostream>
 #include <thread>
 
-#include "exec/cuda_status.cuh"
+#include "exec/cuda/cuda_status.cuh"
 #include "perdure/gpm_dialect/gpm-annotations.cuh"
 
 using namespace std;

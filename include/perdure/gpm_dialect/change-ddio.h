@@ -1,5 +1,6 @@
-/* The published switch of DDIO by its names; programs include it inside extern "C". Nothing is switched here:
- * ddio_off() says once, on standard error, what DDIO comes to on this computer (gpm_persist_begin()). */
+/* The published switch of DDIO by its names; programs include it inside extern "C". Nothing is
+ * switched here: ddio_off() says once, on standard error, what DDIO comes to on this computer
+ * (gpm_persist_begin()). */
 #pragma once
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
-// The macros that programs for the published libGPM mark their accesses with: here they do what is marked, and count
-// and delay nothing. Macros because programs put declarations, and nothing at all, into them.
+// The macros that programs for the published libGPM mark their accesses with: here they do what is
+// marked, and count and delay nothing. Macros because programs put declarations, and nothing at
+// all, into them.
 #pragma once
 
 #define PMEM_READ_OP(operation, size) operation;

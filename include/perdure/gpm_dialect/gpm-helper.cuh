@@ -1,5 +1,5 @@
-// What the published header of this name brings besides: libpmem's calls, standard headers, and a check of CUDA's
-// errors that ends the program.
+// What the published header of this name brings besides: libpmem's calls, standard headers, and a
+// check of CUDA's errors that ends the program.
 #pragma once
 
 #include <cstdio>

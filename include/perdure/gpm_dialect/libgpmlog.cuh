@@ -1,4 +1,5 @@
-// perdure/libgpm.cuh by the name of the published header of logs, with the namespace that programs count on.
+// perdure/libgpm.cuh by the name of the published header of logs, with the namespace that programs
+// count on.
 #pragma once
 
 #include <time.h>

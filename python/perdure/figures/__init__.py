@@ -1,5 +1,5 @@
-"""`perdure bench figure`: the figures of the evaluations of GPHash (section 4), GPM (sections 3.2 and 6) and
-Dash (section 6), measured again with perdure-bench and perdure-gpmbench.
+"""`perdure bench figure`: the figures of the evaluations of GPHash (section 4), GPM (sections 3.2
+and 6) and Dash (section 6), measured again with perdure-bench and perdure-gpmbench.
 
 A figure plans its runs, and reads their JSON into panels to draw and claims to compare:
 

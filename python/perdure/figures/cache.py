@@ -1,7 +1,8 @@
-"""Figures about the cache and what it depends on: 9, factors; 11, policies and sizes; 12, key size and skew;
-15, loading it.
+"""Figures about the cache and what it depends on: 9, factors; 11, policies and sizes; 12, key size
+and skew; 15, loading it.
 
-Two caches stand where GPHash's does: `in_place` has its buckets, as published; mirrored `word` has records.
+Two caches stand where GPHash's does: `in_place` has its buckets, as published; mirrored `word` has
+records.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
 from perdure.figures.setting import Setting
 from perdure.figures.tables import ycsb
-from perdure.figures.throughput import OTHERS, OURS, SUBJECTS, peers
+from perdure.figures.throughput import OTHERS, OURS, SUBJECTS, baselines
 
 _DEFAULT_CACHE = 0.2
 _MIRRORED = ("--layout", "word", "--residency", "mirrored")
@@ -35,19 +36,31 @@ _WORKLOADS = ("load", "a", "b", "c", "d", "f")
 
 
 def plan_factors(setting: Setting) -> list[Run]:
-    room = ("--expected-records", 2 * setting.scale.records)  # for what D inserts: growing is another figure
+    room = (
+        "--expected-records",
+        2 * setting.scale.records,
+    )  # for what D inserts: growing is another figure
     return [
-        Run(f"{workload} {factor}", ycsb(setting, workload, *options, *(room if workload == "d" else ())))
+        Run(
+            f"{workload} {factor}",
+            ycsb(setting, workload, *options, *(room if workload == "d" else ())),
+        )
         for workload in _WORKLOADS
         for factor, options in _FACTORS.items()
-        if not (workload == "load" and factor in (_BUCKETS, _CACHE))  # it gets nothing to learn from
+        if not (
+            workload == "load" and factor in (_BUCKETS, _CACHE)
+        )  # it gets nothing to learn from
     ]
 
 
 def read_factors(setting: Setting, results: Results) -> Drawn:
     mops = {name: result["mops"] for name, result in results.items()}
     panel = Panel(
-        f"batches of {setting.scale.batch:,}", "YCSB", "Mop/s", kind=Kind.bar, names=list(_WORKLOADS)
+        f"batches of {setting.scale.batch:,}",
+        "YCSB",
+        "Mop/s",
+        kind=Kind.bar,
+        names=list(_WORKLOADS),
     )
     for factor in _FACTORS:
         for at, workload in enumerate(_WORKLOADS):
@@ -61,8 +74,13 @@ def read_factors(setting: Setting, results: Results) -> Drawn:
         ("YCSB D", "d", 7.6),
     ):
         more = {
-            subject: max(percent_more(mops[f"{w} {cached}"], mops[f"{w} {without}"]) for w in workloads)
-            for subject, cached, without in (("in_place", _BUCKETS, _SLOTS), ("word", _CACHE, _MIRROR))
+            subject: max(
+                percent_more(mops[f"{w} {cached}"], mops[f"{w} {without}"]) for w in workloads
+            )
+            for subject, cached, without in (
+                ("in_place", _BUCKETS, _SLOTS),
+                ("word", _CACHE, _MIRROR),
+            )
         }
         claims.append(Claim(f"cache of 20 %, more throughput, {what}", paper, dict(more), "%"))
     return Drawn([panel], claims)
@@ -89,7 +107,9 @@ def plan_policies(setting: Setting) -> list[Run]:
 
 
 def read_policies(setting: Setting, results: Results) -> Drawn:
-    panels = {workload: Panel(f"YCSB {workload.upper()}", "cache (%)", "Mop/s") for workload in "ac"}
+    panels = {
+        workload: Panel(f"YCSB {workload.upper()}", "cache (%)", "Mop/s") for workload in "ac"
+    }
     hits = Panel("YCSB C, from exact counts", "cache (%)", "hit rate of the cache")
     for name, result in results.items():
         workload, subject, policy, size = name.split()
@@ -120,7 +140,7 @@ def hit_rate(result: dict[str, float]) -> float:
 # --- figure 12 ----------------------------------------------------------------------------------
 
 _KEY_BYTES = (8, 16, 32, 64, 128)
-_PEER_KEY_BYTES = (8, 32)
+_BASELINE_KEY_BYTES = (8, 32)
 _THETAS = (0, 0.5, 0.8, 0.9, 0.99)
 _CACHED = {
     "in_place": "in_place, 20 % of the buckets cached",
@@ -136,12 +156,12 @@ def plan_sensitivity(setting: Setting) -> list[Run]:
             run = ycsb(setting, "c", "--layout", layout, "--residency", "pm", "--key-bytes", width)
             runs.append(Run(f"key {width} {layout}", run))
     for subject in OTHERS:
-        for width in _PEER_KEY_BYTES:
-            run = peers(setting, subject, width, ["zipf"], *batch)
+        for width in _BASELINE_KEY_BYTES:
+            run = baselines(setting, subject, width, ["zipf"], *batch)
             runs.append(Run(f"key {width} {subject}", run.arguments))
     for theta in _THETAS:
         for subject in SUBJECTS:
-            run = peers(setting, subject, 8, ["zipf"], "--theta", theta, *batch)
+            run = baselines(setting, subject, 8, ["zipf"], "--theta", theta, *batch)
             runs.append(Run(f"theta {theta} {subject}", run.arguments))
         for subject, options in _WITH_CACHES.items():
             cached = ycsb(setting, "c", *options, "--cache", _DEFAULT_CACHE, "--theta", theta)
@@ -155,7 +175,9 @@ def read_sensitivity(setting: Setting, results: Results) -> Drawn:
     speed: dict[str, float] = {}
     for name, result in results.items():
         kind, value, subject = name.split(maxsplit=2)
-        speed[name] = result["mops"] if "mops" in result else result["subjects"][0]["rows"][0]["mops_near"]
+        speed[name] = (
+            result["mops"] if "mops" in result else result["subjects"][0]["rows"][0]["mops_near"]
+        )
         (keys if kind == "key" else skew).add(subject, float(value), speed[name])
     falls = {one: -percent_more(speed[f"key 128 {one}"], speed[f"key 8 {one}"]) for one in OURS}
     slab = -percent_more(speed["key 32 slabhash-gpm"], speed["key 8 slabhash-gpm"])
@@ -196,18 +218,26 @@ def read_loading(setting: Setting, results: Results) -> Drawn:
     batch = setting.scale.batch
     timelines = []
     for layout in _WITH_CACHES:
-        timeline = Panel(f"{layout}, cache of {_DEFAULT_CACHE:.0%}", "s", "Mop/s of a batch", kind=Kind.dots)
+        timeline = Panel(
+            f"{layout}, cache of {_DEFAULT_CACHE:.0%}", "s", "Mop/s of a batch", kind=Kind.dots
+        )
         for end, seconds, loading in results[f"{layout} {_DEFAULT_CACHE}"]["end_seconds_loading"]:
             timeline.add("beside a load" if loading else "no load", end, batch / seconds * 1e-6)
         timelines.append(timeline)
     took = Panel("loading", "cache (%)", "ms")
-    kept = Panel("throughput beside a load", "cache (%)", "share of that before it (%)", baseline=100.0)
+    kept = Panel(
+        "throughput beside a load", "cache (%)", "share of that before it (%)", baseline=100.0
+    )
     for name, result in results.items():
         layout, size = name.split()
         took.add(layout, 100 * float(size), 1e3 * result["load_seconds"])
         kept.add(layout, 100 * float(size), 100 * result["mops_during"] / result["mops_before"])
-    longest: dict[str, float | None] = {one: max(y for _, y in took.series[one]) for one in _WITH_CACHES}
-    least: dict[str, float | None] = {one: min(y for _, y in kept.series[one]) for one in _WITH_CACHES}
+    longest: dict[str, float | None] = {
+        one: max(y for _, y in took.series[one]) for one in _WITH_CACHES
+    }
+    least: dict[str, float | None] = {
+        one: min(y for _, y in kept.series[one]) for one in _WITH_CACHES
+    }
     beside = "throughput beside a load, of that before, at least"
     return Drawn(
         [*timelines, took, kept],

@@ -11,22 +11,29 @@ from perdure.figures.setting import Setting
 _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 
 _MIXED = (
-    "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F goes to every"
-    " subject as two calls, gets then writes, and on a GPU the ported peers get at most 65,536 operations"
-    " of those a batch: they take what goes to a hot key one after the other. No subject has a record cache"
-    " here. Perdure checks a checksum on each get, and the peers have none."
+    "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F "
+    "goes to every"
+    " subject as two calls, gets then writes, and on a GPU the ported baselines get at most "
+    "65,536 operations"
+    " of those a batch: they take what goes to a hot key one after the other. No subject has a "
+    "record cache"
+    " here. Perdure checks a checksum on each get, and the baselines have none."
 )
 _CURVES = "throughput and latency of micro-benchmark and YCSB over batch sizes"
 _CACHE = "in_place caches buckets, as the paper does; beside it, word mirrored caches whole records"
 
 _PATHS = (
-    "The medium is host memory (tmpfs) in place of Optane, so that flushes cost little, and the disk is an"
+    "The medium is host memory (tmpfs) in place of Optane, so that flushes cost little, and the "
+    "disk is an"
     " ordinary one. Of checkpointing applications the time of checkpoints is compared."
 )
 
 _DASH = "Dash: Scalable Hashing on Persistent Memory (VLDB '20)"
 _ON_CPU = "Dash is an index of the CPU's cores"
-_MEDIA = "DRAM stands in for Optane: with real flushes, and timing emulated. Peers are rebuilt from papers."
+_MEDIA = (
+    "DRAM stands in for Optane: with real flushes, and timing emulated. "
+    "Baselines are rebuilt from papers."
+)
 
 
 def _dash(
@@ -68,7 +75,8 @@ _ALL = (
         tables.plan_load_factors,
         tables.read_load_factors,
         "The first table is for a 64th of the records; the paper does not say with which it began."
-        " CPU-assisted with Perdure's own index is left out, for that is word's. SEPH is simplified.",
+        " CPU-assisted with Perdure's own index is left out, for that is word's. SEPH is "
+        "simplified.",
     ),
     Figure(
         "gphash-8",
@@ -98,8 +106,10 @@ _ALL = (
         "throughput and latency over batch sizes of recommender lookups and PageRank",
         real_world.plan,
         real_world.read,
-        "The paper: Criteo-Kaggle clicks and the Twitter graph. Here: the first lookups of a production"
-        " recommender, and New York's roads, whose nodes have much the same degree. Both tables are small,"
+        "The paper: Criteo-Kaggle clicks and the Twitter graph. Here: the first lookups of a "
+        "production"
+        " recommender, and New York's roads, whose nodes have much the same degree. Both tables "
+        "are small,"
         " and --records does not change them.",
     ),
     Figure(
@@ -118,7 +128,7 @@ _ALL = (
         "throughput by key size and by theta, YCSB C",
         cache.plan_sensitivity,
         cache.read_sensitivity,
-        "The ported peers have keys of 8 and 32 bytes.",
+        "The ported baselines have keys of 8 and 32 bytes.",
     ),
     Figure(
         "gphash-13",
@@ -154,7 +164,8 @@ _ALL = (
         "applications on a GPU against the CPU's cores",
         gpm.plan_cpu,
         gpm.read_cpu,
-        "The paper's CPU programs are others (pmemKV, RocksDB, MatrixKV, OpenMP); here the same sources run"
+        "The paper's CPU programs are others (pmemKV, RocksDB, MatrixKV, OpenMP); here the same "
+        "sources run"
         " on all cores.",
         devices=("cuda",),
         why_device="it compares a GPU with the CPU",
@@ -196,7 +207,8 @@ _ALL = (
         "transactional applications with HCL and with conventional logging",
         gpm.plan_logging,
         gpm.read_logging,
-        "A conventional log has a partition for each block of 256 threads; the paper does not say how many"
+        "A conventional log has a partition for each block of 256 threads; the paper does not "
+        "say how many"
         " share one.",
         paper=_GPM,
     ),
@@ -235,14 +247,15 @@ _ALL = (
         "the time of recovery, of the run's",
         gpm.plan_recovery,
         gpm.read_recovery,
-        "Runs at large sizes have fewer iterations than table 1's; the shares are of runs of its length.",
+        "Runs at large sizes have fewer iterations than table 1's; the shares are of runs of its "
+        "length.",
         paper=_GPM,
     ),
     _dash(
         "dash-1",
         "CCEH and Level hashing",
         "1.1",
-        "insert and search of the paper's peers by threads",
+        "insert and search of the paper's baselines by threads",
         dash.plan_motivation,
         dash.read_motivation,
     ),
@@ -295,7 +308,7 @@ _ALL = (
         "load factor while tables grow",
         dash.plan_load_factors,
         dash.read_load_factors,
-        "Peers are rebuilt from their papers.",
+        "Baselines are rebuilt from their papers.",
     ),
     _dash(
         "dash-13",

@@ -39,7 +39,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 def figure(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help=f"Figures to measure, or '{_ALL}' for those of the device."),
+        typer.Argument(
+            metavar="NAME...", help=f"Figures to measure, or '{_ALL}' for those of the device."
+        ),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     out: Annotated[
@@ -53,13 +55,16 @@ def figure(
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the sizes, about, and one repeat.")
     ] = False,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder with the samples.")
+    ] = None,
     plot: Annotated[bool, typer.Option(help="Draw NAME.png.")] = True,
     overwrite: OverwriteOption = False,
     force: ForceOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure figures of GPHash's, GPM's and Dash's evaluations again, beside what the papers report."""
+    """Measure figures of GPHash's, GPM's and Dash's evaluations again, beside what the papers
+    report."""
     result = JsonResult(json_file, overwrite, force=force)
     if listing:
         _list(result)
@@ -93,10 +98,19 @@ def _list(result: JsonResult) -> None:
     for one in FIGURES.values():
         say(f"{one.name:11} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
     listed = [
-        {"figure": one.name, "title": one.title, "section": one.section, "devices": list(one.devices)}
+        {
+            "figure": one.name,
+            "title": one.title,
+            "section": one.section,
+            "devices": list(one.devices),
+        }
         for one in FIGURES.values()
     ]
-    report(result, {"figures": listed}, f"{len(FIGURES)} figures; perdure bench figure NAME... measures")
+    report(
+        result,
+        {"figures": listed},
+        f"{len(FIGURES)} figures; perdure bench figure NAME... measures",
+    )
 
 
 def _choose(names: list[str], device: str) -> list[Figure]:
@@ -106,11 +120,14 @@ def _choose(names: list[str], device: str) -> list[Figure]:
         return [one for one in FIGURES.values() if device in one.devices]
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
-        raise Failure(f"bench figure {unknown[0]}: there is no such figure; choose from {', '.join(FIGURES)}")
+        raise Failure(
+            f"bench figure {unknown[0]}: there is no such figure; choose from {', '.join(FIGURES)}"
+        )
     for name in names:
         if device not in FIGURES[name].devices:
             raise Failure(
-                f"bench figure {name} --device {device}: {FIGURES[name].why_device}; run it with --device"
+                f"bench figure {name} --device {device}: {FIGURES[name].why_device}; run it with "
+                "--device"
                 f" {FIGURES[name].devices[0]}"
             )
     return [FIGURES[name] for name in dict.fromkeys(names)]
@@ -133,10 +150,14 @@ def _measure(one: Figure, setting: Setting, description: str, known: runner.Know
     return Measured(one, setting, runs, results, one.read(setting, results), description)
 
 
-def _files(out: Path, name: str, plot: bool, overwrite: bool, force: bool) -> tuple[Output, Output | None]:
+def _files(
+    out: Path, name: str, plot: bool, overwrite: bool, force: bool
+) -> tuple[Output, Output | None]:
     """NAME.json and NAME.png; that they may be written is said before anything runs."""
     numbers = Output("", out / f"{name}.json", JSON, overwrite=overwrite, force=force)
-    drawing = Output("", out / f"{name}.png", PNG, overwrite=overwrite, force=force) if plot else None
+    drawing = (
+        Output("", out / f"{name}.png", PNG, overwrite=overwrite, force=force) if plot else None
+    )
     return numbers, drawing
 
 

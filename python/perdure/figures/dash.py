@@ -1,9 +1,10 @@
-"""Dash's evaluation (VLDB '20, section 6): figures 1 and 7 to 15, table 1, and Dash beside a volatile table.
+"""Dash's evaluation (VLDB '20, section 6): figures 1 and 7 to 15, table 1, and Dash beside a
+volatile table.
 
-The paper's ratios come from Optane. Each is measured here on memory that stands in for it, with real flushes
-("DRAM"), on the same under the timing emulation ("emulated"), and as lines of durable memory an operation
-("PM lines", exact counts). A ratio counts as reached where the emulated one is and the one on DRAM is not
-below 1.
+The paper's ratios come from Optane. Each is measured here on memory that stands in for it, with
+real flushes ("DRAM"), on the same under the timing emulation ("emulated"), and as lines of durable
+memory an operation ("PM lines", exact counts). A ratio counts as reached where the emulated one is
+and the one on DRAM is not below 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
 from perdure.figures.setting import Setting
 
 DASH = ("dash-eh", "dash-lh")
-PEERS = ("cceh", "level", "clevel", "seph-like")
+BASELINES = ("cceh", "level", "clevel", "seph-like")
 RIVALS = ("cceh", "level")  # the paper's
 
 DRAM, EMULATED, COUNTED = "flushed", "emulated", "counted"
@@ -50,8 +51,23 @@ def indexes(
     threads: Sequence[int] = (1,),
 ) -> Run:
     scale = setting.scale
-    arguments: list[str | int] = ["indexes", "--host", host, "--keys", keys, "--index", ",".join(tables)]
-    arguments += ["--records", scale.records, "--ops", scale.records, "--workload", ",".join(workloads)]
+    arguments: list[str | int] = [
+        "indexes",
+        "--host",
+        host,
+        "--keys",
+        keys,
+        "--index",
+        ",".join(tables),
+    ]
+    arguments += [
+        "--records",
+        scale.records,
+        "--ops",
+        scale.records,
+        "--workload",
+        ",".join(workloads),
+    ]
     arguments += [
         "--threads",
         ",".join(map(str, threads)),
@@ -61,7 +77,9 @@ def indexes(
     return Run(" ".join((host, keys, *map(str, more))), [*arguments, *more])
 
 
-Speeds = dict[tuple[str, str, int], float]  # (table, workload, threads): Mop/s, or lines read an operation
+Speeds = dict[
+    tuple[str, str, int], float
+]  # (table, workload, threads): Mop/s, or lines read an operation
 
 
 def speeds_of(result: Any) -> Speeds:
@@ -84,7 +102,9 @@ def reached(ours: dict[str, float | None], wanted: float) -> bool:
     return emulated is not None and dram is not None and emulated >= wanted and dram >= 1
 
 
-def ratio(what: str, paper: float, of_host: Callable[[str], float | None], hosts: Iterable[str]) -> Claim:
+def ratio(
+    what: str, paper: float, of_host: Callable[[str], float | None], hosts: Iterable[str]
+) -> Claim:
     ours = {_SHOWN[host]: of_host(host) for host in hosts}
     return Claim(what, paper, ours, reached=reached(ours, paper))
 
@@ -95,7 +115,8 @@ def ratio(what: str, paper: float, of_host: Callable[[str], float | None], hosts
 def plan_motivation(setting: Setting) -> list[Run]:
     threads = thread_counts()
     return [
-        indexes(setting, host, RIVALS, ("insert", "search"), threads=threads) for host in (DRAM, EMULATED)
+        indexes(setting, host, RIVALS, ("insert", "search"), threads=threads)
+        for host in (DRAM, EMULATED)
     ]
 
 
@@ -105,7 +126,10 @@ def read_motivation(setting: Setting, results: Results) -> Drawn:
 
 def plan_scalability(setting: Setting) -> list[Run]:
     threads = thread_counts()
-    return [indexes(setting, host, (*DASH, *PEERS), _TITLES, threads=threads) for host in (DRAM, EMULATED)]
+    return [
+        indexes(setting, host, (*DASH, *BASELINES), _TITLES, threads=threads)
+        for host in (DRAM, EMULATED)
+    ]
 
 
 def read_scalability(setting: Setting, results: Results) -> Drawn:
@@ -182,7 +206,7 @@ _MOST_LINES = 2.0  # the metadata lines of two buckets
 
 def plan_single_thread(setting: Setting) -> list[Run]:
     return [
-        indexes(setting, host, (*DASH, *PEERS), _SINGLE, keys=keys)
+        indexes(setting, host, (*DASH, *BASELINES), _SINGLE, keys=keys)
         for keys in ("inline", "variable")
         for host in (DRAM, EMULATED, COUNTED)
     ]
@@ -190,7 +214,7 @@ def plan_single_thread(setting: Setting) -> list[Run]:
 
 def read_single_thread(setting: Setting, results: Results) -> Drawn:
     found = {(result["host"], result["keys"]): speeds_of(result) for result in results.values()}
-    tables = (*DASH, *PEERS)
+    tables = (*DASH, *BASELINES)
     panels = []
     for (host, keys), speeds in found.items():
         unit = "lines read an operation" if host == COUNTED else "Mop/s"
@@ -210,10 +234,19 @@ def read_single_thread(setting: Setting, results: Results) -> Drawn:
 
         what = f"{keys} keys, {_TITLES[workload]}: Dash-EH over {rival}"
         claims.append(ratio(what, paper, of_host, (DRAM, EMULATED, COUNTED)))
-    lines: dict[str, float | None] = {one: found[COUNTED, "inline"][one, "negative", 1] for one in DASH}
+    lines: dict[str, float | None] = {
+        one: found[COUNTED, "inline"][one, "negative", 1] for one in DASH
+    }
     within = all(value is not None and value <= _MOST_LINES for value in lines.values())
     claims.append(
-        Claim("lines read by a negative search, at most", 2, lines, "lines", reached=within, exact=True)
+        Claim(
+            "lines read by a negative search, at most",
+            2,
+            lines,
+            "lines",
+            reached=within,
+            exact=True,
+        )
     )
     return Drawn(panels, claims)
 
@@ -247,7 +280,9 @@ def read_fingerprints(setting: Setting, results: Results) -> Drawn:
 
             def of_host(host: str, keys: str = keys, workload: str = workload) -> float | None:
                 speeds = found[host, keys]
-                return times(host, speeds["dash-eh", workload, most], speeds[_WITHOUT_PRINTS, workload, most])
+                return times(
+                    host, speeds["dash-eh", workload, most], speeds[_WITHOUT_PRINTS, workload, most]
+                )
 
             what = f"{keys} keys, {_TITLES[workload]}: with fingerprints over without"
             claims.append(ratio(what, paper, of_host, (DRAM, EMULATED)))
@@ -288,7 +323,9 @@ def read_hints(setting: Setting, results: Results) -> Drawn:
         )
         for workload, paper in _HINTS.items()
     ]
-    return Drawn(_bars(found, [table for pair in _STASHES.values() for table in pair], most), claims)
+    return Drawn(
+        _bars(found, [table for pair in _STASHES.values() for table in pair], most), claims
+    )
 
 
 def plan_locks(setting: Setting) -> list[Run]:
@@ -304,7 +341,8 @@ def read_locks(setting: Setting, results: Results) -> Drawn:
     claims = []
     for workload in ("search", "negative"):
         ours = {
-            _SHOWN[host]: found["dash-eh", workload, most] / found["dash-eh-pessimistic", workload, most]
+            _SHOWN[host]: found["dash-eh", workload, most]
+            / found["dash-eh-pessimistic", workload, most]
             for host, found in _by_host(results).items()
         }
         what = f"{_TITLES[workload]}, {most} threads: optimistic over pessimistic"
@@ -330,7 +368,9 @@ def read_segments(setting: Setting, results: Results) -> Drawn:
     more: dict[str, float | None] = {
         "Dash-EH": 100 * (fills["probing", 128] - fills["bucketized", 128]),
     }
-    least: dict[str, float | None] = {"Dash-EH": 100 * min(fills["stash4", kib] for kib in (1, 2, 4, 8, 16))}
+    least: dict[str, float | None] = {
+        "Dash-EH": 100 * min(fills["stash4", kib] for kib in (1, 2, 4, 8, 16))
+    }
     return Drawn(
         [panel],
         [
@@ -367,7 +407,10 @@ def read_load_factors(setting: Setting, results: Results) -> Drawn:
         for one, paper in wanted.items()
     ]
     others = (("cceh", 43), ("level", 90))
-    claims += [Claim(f"highest load factor of {one}", paper, {one: most[one]}, "%") for one, paper in others]
+    claims += [
+        Claim(f"highest load factor of {one}", paper, {one: most[one]}, "%")
+        for one, paper in others
+    ]
     return Drawn([panel], claims)
 
 
@@ -403,7 +446,8 @@ def read_restart(setting: Setting, results: Results) -> Drawn:
             normal[f"{subject['subject']}, {threads} threads, {host}"] = back_to_normal(curve)
         panels.append(panel)
     return Drawn(
-        panels, [Claim("throughput is back to normal after", "0.9 s, 24 threads 0.2 s", normal, "s")]
+        panels,
+        [Claim("throughput is back to normal after", "0.9 s, 24 threads 0.2 s", normal, "s")],
     )
 
 
@@ -439,12 +483,18 @@ def read_recovery(setting: Setting, results: Results) -> Drawn:
             panel.add(table, records, ms[table, records, what])
     sizes = reopened_records(setting)
     claims = []
-    for what, title in (("open_seconds", "opening"), ("recover_seconds", "recovery, without mapping")):
-        longest: dict[str, float | None] = {one: max(ms[one, n, what] for n in sizes) for one in DASH}
+    for what, title in (
+        ("open_seconds", "opening"),
+        ("recover_seconds", "recovery, without mapping"),
+    ):
+        longest: dict[str, float | None] = {
+            one: max(ms[one, n, what] for n in sizes) for one in DASH
+        }
         within = all(value is not None and value <= _MOST_MS for value in longest.values())
         claims.append(Claim(f"{title}, at most", 57, longest, "ms", reached=within))
         spread: dict[str, float | None] = {
-            one: 100 * (max(ms[one, n, what] for n in sizes) / min(ms[one, n, what] for n in sizes) - 1)
+            one: 100
+            * (max(ms[one, n, what] for n in sizes) / min(ms[one, n, what] for n in sizes) - 1)
             for one in _REOPENED
         }
         claims.append(Claim(f"{title}: longest over shortest, more by", 0, spread, "%"))
@@ -474,7 +524,9 @@ def read_allocator(setting: Setting, results: Results) -> Drawn:
     kept: dict[str, float | None] = {
         one: last[True][one, "insert", most] / last[False][one, "insert", most] for one in DASH
     }
-    return Drawn([panel], [Claim(f"insert, {most} threads: backed beforehand over growing", "little", kept)])
+    return Drawn(
+        [panel], [Claim(f"insert, {most} threads: backed beforehand over growing", "little", kept)]
+    )
 
 
 _VOLATILE = "boost-flat-map"
@@ -482,7 +534,10 @@ _VOLATILE = "boost-flat-map"
 
 def plan_volatile(setting: Setting) -> list[Run]:
     tables = (*DASH, _VOLATILE)
-    return [indexes(setting, host, tables, _TITLES, threads=thread_counts()) for host in ("ordered", DRAM)]
+    return [
+        indexes(setting, host, tables, _TITLES, threads=thread_counts())
+        for host in ("ordered", DRAM)
+    ]
 
 
 def read_volatile(setting: Setting, results: Results) -> Drawn:

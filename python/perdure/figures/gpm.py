@@ -1,7 +1,8 @@
-"""GPM's evaluation (ASPLOS '22, sections 3.2 and 6): figures 1, 3, 9, 10, 11 and 12, tables 4 and 5.
+"""GPM's evaluation (ASPLOS '22, sections 3.2 and 6): figures 1, 3, 9, 10, 11 and 12, tables 4 and
+5.
 
-An application's figures come from runs with the same input on each path to durability; a run whose result
-differs from the others' ends the command.
+An application's figures come from runs with the same input on each path to durability; a run whose
+result differs from the others' ends the command.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ TRANSACTIONAL = ("kvs", "kvs-95-5", "db-insert", "db-update")
 CHECKPOINTING = ("dnn", "cfd", "black-scholes", "hotspot")
 NATIVE = ("bfs", "srad", "prefix-sum")
 APPS = (*TRANSACTIONAL, *CHECKPOINTING, *NATIVE)
-_ROUNDING = (*CHECKPOINTING, "srad")  # of floating-point numbers; each run is compared with plain loops, too
+_ROUNDING = (
+    *CHECKPOINTING,
+    "srad",
+)  # of floating-point numbers; each run is compared with plain loops, too
 
 # Real inputs, as they are called unpacked; the others are generated, as in the paper.
 _INPUTS = {
@@ -71,7 +75,13 @@ def _unpacked(setting: Setting, app: str) -> list[str]:
 def _run(setting: Setting, app: str, path: str, *more: str | int) -> Run:
     disk = path == _DISK
     files = setting.folder / "files" if disk else "/dev/shm/perdure-figure"
-    arguments: list[str | int] = [app, "--device", setting.device, "--path", "cap-fs" if disk else path]
+    arguments: list[str | int] = [
+        app,
+        "--device",
+        setting.device,
+        "--path",
+        "cap-fs" if disk else path,
+    ]
     arguments += ["--size", _size(setting), "--files", str(files), *_unpacked(setting, app), *more]
     if _size(setting) == "paper" and app in _ITERATIONS and "--iterations" not in more:
         arguments += ["--iterations", _ITERATIONS[app]]
@@ -79,7 +89,13 @@ def _run(setting: Setting, app: str, path: str, *more: str | int) -> Run:
 
 
 def _micro(setting: Setting, name: str) -> Run:
-    arguments: list[str | int] = [name, "--device", setting.device, "--files", "/dev/shm/perdure-figure"]
+    arguments: list[str | int] = [
+        name,
+        "--device",
+        setting.device,
+        "--files",
+        "/dev/shm/perdure-figure",
+    ]
     arguments += ["--repeats", setting.scale.repeats]
     if setting.device == "cuda":
         large = _size(setting) == "paper"
@@ -90,12 +106,14 @@ def _micro(setting: Setting, name: str) -> Run:
 
 
 def _seconds(app: str, result: Any) -> float:
-    """What paths differ in: of checkpointing applications the checkpoints, of the others all of it."""
+    """What paths differ in: of checkpointing applications the checkpoints, of the others all of
+    it."""
     return float(result["durable_s" if app in CHECKPOINTING else "run_s"])
 
 
 def _stored(result: Any) -> float:
-    """Bytes that kernels stored to durable memory, without filling a table before the first batch."""
+    """Bytes that kernels stored to durable memory, without filling a table before the first
+    batch."""
     return float(result.get("batches_stored_bytes", result["stored_bytes"]))
 
 
@@ -106,7 +124,9 @@ def _same_results(results: Results) -> None:
         app = result["app"]
         who = app, result["machine"] if app in _ROUNDING else ""
         if "digest" in result and first.setdefault(who, result["digest"]) != result["digest"]:
-            raise Failure(f"{name}: WRONG ANSWERS: the result is not that of the other runs", FAULTS)
+            raise Failure(
+                f"{name}: WRONG ANSWERS: the result is not that of the other runs", FAULTS
+            )
 
 
 def _times(results: Results, paths: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -126,7 +146,9 @@ _RATIO = "times"  # the unit of how much faster one is than another
 
 def _bars(title: str, y: str, series: dict[str, dict[str, float]], log_y: bool = True) -> Panel:
     apps = list(next(iter(series.values())))
-    panel = Panel(title, "", y, kind=Kind.bar, log_y=log_y, names=apps, baseline=1.0 if y == _RATIO else None)
+    panel = Panel(
+        title, "", y, kind=Kind.bar, log_y=log_y, names=apps, baseline=1.0 if y == _RATIO else None
+    )
     for name, values in series.items():
         for at, app in enumerate(apps):
             panel.add(name, at, values[app])
@@ -142,7 +164,8 @@ def _over_cap_fs(times: dict[str, dict[str, float]]) -> Panel:
     return _bars("speedup over cap-fs on tmpfs", _RATIO, shown)
 
 
-# --- figure 9: GPM against CPU-assisted persistence -------------------------------------------------
+# --- figure 9: GPM against CPU-assisted persistence
+# -------------------------------------------------
 
 _NINE = ("cap-fs", _DISK, "cap-mm", "gpm")
 
@@ -158,29 +181,49 @@ def read_paths(setting: Setting, results: Results) -> Drawn:
         [_over_cap_fs(times)],
         [
             Claim(
-                "gpm over cap-fs (tmpfs), gpKVS", "7 to 8", _over(times, "gpm", "cap-fs", ("kvs", "kvs-95-5"))
+                "gpm over cap-fs (tmpfs), gpKVS",
+                "7 to 8",
+                _over(times, "gpm", "cap-fs", ("kvs", "kvs-95-5")),
             ),
-            Claim("gpm over cap-fs (disk), gpKVS", "7 to 8", _over(times, "gpm", _DISK, ("kvs", "kvs-95-5"))),
+            Claim(
+                "gpm over cap-fs (disk), gpKVS",
+                "7 to 8",
+                _over(times, "gpm", _DISK, ("kvs", "kvs-95-5")),
+            ),
             Claim("gpm over cap-mm, gpKVS", 4.0, _over(times, "gpm", "cap-mm", ("kvs",))),
-            Claim("gpm over cap-mm, gpDB insert", 3.6, _over(times, "gpm", "cap-mm", ("db-insert",))),
-            Claim("gpm over cap-mm, gpDB update", 2.6, _over(times, "gpm", "cap-mm", ("db-update",))),
+            Claim(
+                "gpm over cap-mm, gpDB insert", 3.6, _over(times, "gpm", "cap-mm", ("db-insert",))
+            ),
+            Claim(
+                "gpm over cap-mm, gpDB update", 2.6, _over(times, "gpm", "cap-mm", ("db-update",))
+            ),
             Claim(
                 "gpm over cap-fs (tmpfs), checkpoints",
                 "11 to 18",
                 _over(times, "gpm", "cap-fs", CHECKPOINTING),
             ),
             Claim(
-                "gpm over cap-fs (disk), checkpoints", "11 to 18", _over(times, "gpm", _DISK, CHECKPOINTING)
+                "gpm over cap-fs (disk), checkpoints",
+                "11 to 18",
+                _over(times, "gpm", _DISK, CHECKPOINTING),
             ),
-            Claim("gpm over cap-fs (tmpfs), native", "5 to 85", _over(times, "gpm", "cap-fs", NATIVE)),
+            Claim(
+                "gpm over cap-fs (tmpfs), native", "5 to 85", _over(times, "gpm", "cap-fs", NATIVE)
+            ),
             Claim("gpm over cap-fs (disk), native", "5 to 85", _over(times, "gpm", _DISK, NATIVE)),
         ],
     )
 
 
-# --- figure 10: persisting in kernels, and what eADR would bring ------------------------------------
+# --- figure 10: persisting in kernels, and what eADR would bring
+# ------------------------------------
 
-_TEN = ("cap-fs", "gpm", "ndp", "cap-eadr")  # gpm stands for gpm-eadr too: the same stores and fences
+_TEN = (
+    "cap-fs",
+    "gpm",
+    "ndp",
+    "cap-eadr",
+)  # gpm stands for gpm-eadr too: the same stores and fences
 
 
 def plan_direct(setting: Setting) -> list[Run]:
@@ -204,7 +247,8 @@ def read_direct(setting: Setting, results: Results) -> Drawn:
     )
 
 
-# --- figure 1: against the CPU alone ----------------------------------------------------------------
+# --- figure 1: against the CPU alone
+# ----------------------------------------------------------------
 
 _ONE = ("kvs", "db-insert", "db-update", *NATIVE)
 
@@ -220,7 +264,9 @@ def plan_cpu(setting: Setting) -> list[Run]:
 
 def read_cpu(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
-    times = {app: results[f"{app} on the CPU"]["run_s"] / results[f"{app} gpm"]["run_s"] for app in _ONE}
+    times = {
+        app: results[f"{app} on the CPU"]["run_s"] / results[f"{app} gpm"]["run_s"] for app in _ONE
+    }
     paper = {"kvs": "2.7 to 5.8", "db-insert": 3.1, "db-update": 6.9}
     claims = [
         Claim(f"GPU over the CPU's cores, {app}", paper.get(app, "2.8 to 27"), {app: times[app]})
@@ -229,7 +275,8 @@ def read_cpu(setting: Setting, results: Results) -> Drawn:
     return Drawn([_bars("GPU over the CPU's cores", _RATIO, {"gpm": times})], claims)
 
 
-# --- figure 3: how persisting scales ----------------------------------------------------------------
+# --- figure 3: how persisting scales
+# ----------------------------------------------------------------
 
 
 def plan_scaling(setting: Setting) -> list[Run]:
@@ -263,19 +310,25 @@ def read_scaling(setting: Setting, results: Results) -> Drawn:
     )
 
 
-# --- figure 11: logging -----------------------------------------------------------------------------
+# --- figure 11: logging
+# -----------------------------------------------------------------------------
 
 _LOGGING = ("kvs", "db-update")
 
 
 def plan_logging(setting: Setting) -> list[Run]:
-    return [_run(setting, app, "gpm", "--log", log) for app in _LOGGING for log in ("hcl", "conventional")]
+    return [
+        _run(setting, app, "gpm", "--log", log)
+        for app in _LOGGING
+        for log in ("hcl", "conventional")
+    ]
 
 
 def read_logging(setting: Setting, results: Results) -> Drawn:
     _same_results(results)
     times = {
-        app: results[f"{app} gpm --log conventional"]["run_s"] / results[f"{app} gpm --log hcl"]["run_s"]
+        app: results[f"{app} gpm --log conventional"]["run_s"]
+        / results[f"{app} gpm --log hcl"]["run_s"]
         for app in _LOGGING
     }
     return Drawn(
@@ -319,7 +372,8 @@ def read_log_scaling(setting: Setting, results: Results) -> Drawn:
     )
 
 
-# --- figure 12: bandwidth; table 4: write amplification; table 5: recovery --------------------------
+# --- figure 12: bandwidth; table 4: write amplification; table 5: recovery
+# --------------------------
 
 
 def plan_bandwidth(setting: Setting) -> list[Run]:
@@ -330,13 +384,22 @@ def plan_bandwidth(setting: Setting) -> list[Run]:
 def read_bandwidth(setting: Setting, results: Results) -> Drawn:
     rates = {}
     for app in APPS:
-        rates[app] = _stored(results[f"{app} gpm --count"]) / _seconds(app, results[f"{app} gpm"]) / 1e9
+        rates[app] = (
+            _stored(results[f"{app} gpm --count"]) / _seconds(app, results[f"{app} gpm"]) / 1e9
+        )
     (limit,) = results["stream"]["rows"]
-    paper = {"kvs": "well below the link", "db-update": "well below the link", "hotspot": "near the link"}
+    paper = {
+        "kvs": "well below the link",
+        "db-update": "well below the link",
+        "hotspot": "near the link",
+    }
     whole = limit["write_bytes_per_s"] / 1e9
     claims = [
         Claim(
-            f"write bandwidth of {app}, of streaming stores", paper[app], {app: 100 * rates[app] / whole}, "%"
+            f"write bandwidth of {app}, of streaming stores",
+            paper[app],
+            {app: 100 * rates[app] / whole},
+            "%",
         )
         for app in paper
     ]
@@ -382,7 +445,8 @@ _WHOLE = {"kvs": 25, "dnn": 10_000, "cfd": 5_000, "black-scholes": 1_024, "hotsp
 
 
 def _share(app: str, result: Any) -> float:
-    """Recovery in percent of a run; of one of table 1's length, where runs are shortened to measure them."""
+    """Recovery in percent of a run; of one of table 1's length, where runs are shortened to measure
+    them."""
     whole = _WHOLE[app] / result["steps"] if result["steps"] == _ITERATIONS.get(app) else 1
     return float(100 * result["recovery_s"] / (result["run_s"] * whole))
 
@@ -398,5 +462,6 @@ def read_recovery(setting: Setting, results: Results) -> Drawn:
         for app, paper in _RESTORATION.items()
     ]
     return Drawn(
-        [_bars("recovery of the run's time", "%", {"paper": dict(_RESTORATION), "ours": shares})], claims
+        [_bars("recovery of the run's time", "%", {"paper": dict(_RESTORATION), "ours": shares})],
+        claims,
     )

@@ -46,7 +46,9 @@ class Panel:
     log_y: bool = False
     names: list[str] = field(default_factory=list)
     baseline: float | None = None  # of ratios: where both are alike; a line is drawn there
-    guides: dict[str, Points] = field(default_factory=dict)  # thin lines behind the data, by their labels
+    guides: dict[str, Points] = field(
+        default_factory=dict
+    )  # thin lines behind the data, by their labels
 
     def add(self, series: str, x: float, y: float | None) -> None:
         if y is not None:
@@ -66,10 +68,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper reports, and the same from our runs: a ratio ("x"), a share ("%") or a figure in words.
+    """What the paper reports, and the same from our runs: a ratio ("x"), a share ("%") or a figure
+    in words.
 
-    `ours` has a number a subject. Two stand where GPHash does: `in_place`, which is GPHash as published, and
-    `word`, our own layout. None: these runs cannot tell.
+    `ours` has a number a subject. Two stand where GPHash does: `in_place`, which is GPHash as
+    published, and `word`, our own layout. None: these runs cannot tell.
     """
 
     what: str
@@ -101,4 +104,6 @@ class Figure:
     differs: str = ""  # from the paper's measurement, beyond hardware and sizes
     devices: tuple[str, ...] = ("cpu", "cuda")
     why_device: str = ""  # where it is not both
-    paper: str = "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"
+    paper: str = (
+        "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"
+    )

@@ -58,7 +58,11 @@ def figure_of(title: str, panels: Sequence[Panel]) -> Figure:
     columns = 2 if len(panels) == 4 else min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(7.0, 5.8 * columns), 3.6 * rows), layout="constrained", squeeze=False
+        rows,
+        columns,
+        figsize=(max(7.0, 5.8 * columns), 3.6 * rows),
+        layout="constrained",
+        squeeze=False,
     )
     figure.suptitle(title, fontsize="medium", wrap=True)
     for place, panel in zip(axes.flat, panels, strict=False):
@@ -84,7 +88,9 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.axhline(panel.baseline, color="black", linewidth=1, linestyle="--", zorder=1)
     _draw_guides(axes, panel)
     if panel.kind is not Kind.scatter:  # beside the data, which it would hide
-        axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+        axes.legend(
+            fontsize="x-small", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0
+        )
 
 
 def _draw_guides(axes: Axes, panel: Panel) -> None:
@@ -92,7 +98,12 @@ def _draw_guides(axes: Axes, panel: Panel) -> None:
         x, y = _columns(points)
         axes.plot(x, y, color="0.75", linewidth=0.8, linestyle=":", zorder=0)
         axes.annotate(
-            label, (x[0], y[0]), xytext=(3, 3), textcoords="offset points", fontsize="xx-small", color="0.4"
+            label,
+            (x[0], y[0]),
+            xytext=(3, 3),
+            textcoords="offset points",
+            fontsize="xx-small",
+            color="0.4",
         )
 
 
@@ -111,7 +122,9 @@ def _lines(axes: Axes, panel: Panel) -> None:
     others = (f"C{number}" for number in range(len(_COLOURS), 10))
     for name, points in panel.series.items():
         colour = _COLOURS.get(name) or next(others, None)
-        axes.plot(*_columns(points), marker="o", markersize=3, linewidth=1, label=name, color=colour)
+        axes.plot(
+            *_columns(points), marker="o", markersize=3, linewidth=1, label=name, color=colour
+        )
 
 
 def _dots(axes: Axes, panel: Panel) -> None:

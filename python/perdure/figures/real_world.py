@@ -1,7 +1,8 @@
-"""Figure 10: accesses of real applications, as traces that `perdure-bench peers` plays.
+"""Figure 10: accesses of real applications, as traces that `perdure-bench baselines` plays.
 
-Lookups: the keys that a production recommender looked up, in arrival order, as DLRM looks up embedding
-vectors. PageRank: in each iteration every node gets its neighbours' ranks and updates its own.
+Lookups: the keys that a production recommender looked up, in arrival order, as DLRM looks up
+embedding vectors. PageRank: in each iteration every node gets its neighbours' ranks and updates its
+own.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from perdure.figures.throughput import (
     OURS,
     SUBJECTS,
     Speeds,
+    baselines,
     curves,
     latency_ratio,
     numbers,
     peak_ratio,
-    peers,
 )
 
 LOOKUPS = "scarab_recs.rows0-150K.u64be.xz"
 GRAPH = demo.ROADS
-_UPDATE = np.uint64(1 << 63)  # as perdure-bench peers --trace has it
+_UPDATE = np.uint64(1 << 63)  # as perdure-bench baselines --trace has it
 _TITLES = {"lookups": "recommender lookups (DLRM)", "pagerank": "PageRank"}
 
 Trace = npt.NDArray[np.uint64]
@@ -69,13 +70,14 @@ def plan(setting: Setting) -> list[Run]:
 
 
 def _plan_trace(setting: Setting, name: str, file: Path, records: int) -> list[Run]:
-    """The table is as large as the trace's; operations and batches are the setting's, where they fit."""
+    """The table is as large as the trace's; operations and batches are the setting's, where they
+    fit."""
     scale = setting.scale
     ops = min(scale.ops, records)
     fitted = replace(setting, scale=replace(scale, records=records, ops=ops))
     batches = numbers([batch for batch in scale.batches if batch <= ops] or [ops])
     more = ["--trace", str(file), "--batch", batches]
-    runs = [peers(fitted, subject, 8, ["trace"], *more) for subject in SUBJECTS]
+    runs = [baselines(fitted, subject, 8, ["trace"], *more) for subject in SUBJECTS]
     return [Run(f"{name} {run.name}", run.arguments) for run in runs]
 
 

@@ -14,7 +14,8 @@ from perdure.figures.runner import checked_answers, machines
 from perdure.figures.setting import Setting
 
 _WITHOUT_GPU = (
-    "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a GPU, or from"
+    "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a "
+    "GPU, or from"
     " the link to it, are not to be expected"
 )
 
@@ -69,7 +70,9 @@ class Measured:
         """Without a verdict on times that were measured once."""
         if self.setting.scale.repeats > 1:
             return self.drawn.claims
-        return [claim if claim.exact else replace(claim, reached=None) for claim in self.drawn.claims]
+        return [
+            claim if claim.exact else replace(claim, reached=None) for claim in self.drawn.claims
+        ]
 
     @property
     def doubt(self) -> str:
@@ -87,21 +90,27 @@ class Measured:
 
     @property
     def note(self) -> str:
-        return _WITHOUT_GPU if self.setting.device == "cpu" and "cuda" in self.figure.devices else ""
+        return (
+            _WITHOUT_GPU if self.setting.device == "cpu" and "cuda" in self.figure.devices else ""
+        )
 
     def of_runs(self, what: str) -> list[int]:
-        """The numbers that the runs had of something, each once: a figure may have sizes of its own."""
+        """The numbers that the runs had of something, each once: a figure may have sizes of its
+        own."""
         return sorted({result[what] for result in self.results.values() if what in result})
 
     @property
     def sizes(self) -> str:
-        parts = [f"{_range(self.of_runs(what))} {noun}" for what, noun in _SIZES if self.of_runs(what)]
+        parts = [
+            f"{_range(self.of_runs(what))} {noun}" for what, noun in _SIZES if self.of_runs(what)
+        ]
         return ", ".join([*parts, plural(self.setting.scale.repeats, "repeat")])
 
     def lines(self) -> list[str]:
         lines = [
             f"{self.figure.name}: {self.figure.title} (section {self.figure.section})",
-            f"  measured on {self.description}; {self.sizes}; {self.checked:,} answers checked, none wrong",
+            f"  measured on {self.description}; {self.sizes}; {self.checked:,} answers checked, "
+            "none wrong",
             *_table(self.claims),
         ]
         notes = (("differs", self.figure.differs), ("note", self.note), ("note", self.doubt))

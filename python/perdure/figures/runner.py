@@ -1,7 +1,7 @@
 """Runs perdure-bench or perdure-gpmbench, one process a run, and reads what it found.
 
-Invariant: a result is returned only if every answer that the run checked was right. The programs check what
-they read, and say so by exit status 1. A run that several figures want is made once.
+Invariant: a result is returned only if every answer that the run checked was right. The programs
+check what they read, and say so by exit status 1. A run that several figures want is made once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _SAID_LINES = 3  # of perdure-bench's last words, in an error
 Known = dict[tuple[str, ...], Any]  # results by command
 
 
-def run_all(runs: Iterable[Run], folder: Path, show: Callable[[float], None], known: Known) -> Results:
+def run_all(
+    runs: Iterable[Run], folder: Path, show: Callable[[float], None], known: Known
+) -> Results:
     results: Results = {}
     for run in runs:
         command = (run.program, *run.command())
@@ -41,7 +43,9 @@ def run_one(run: Run, result: Path) -> Any:
         return json.loads(result.read_text())
     said = " ".join((done.stderr or done.stdout).strip().splitlines()[-_SAID_LINES:])
     if done.returncode == FAULTS:
-        faults = [line.strip() for line in done.stdout.splitlines() if "FAULT" in line or "WRONG" in line]
+        faults = [
+            line.strip() for line in done.stdout.splitlines() if "FAULT" in line or "WRONG" in line
+        ]
         raise Failure(f"{_shown(run)}: WRONG ANSWERS: {'; '.join(faults) or said}", FAULTS)
     if done.returncode < 0:
         raise Failure(f"{_shown(run)}: ended by signal {-done.returncode}: {said}")

@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes. The paper: 16 M records, 16 M (micro) and 64 M (YCSB) operations, batches of 2^12 by default."""
+    """Sizes. The paper: 16 M records, 16 M (micro) and 64 M (YCSB) operations, batches of 2^12 by
+    default."""
 
     records: int
     ops: int  # a repeat
@@ -25,13 +26,16 @@ class Scale:
 _SCALES = {
     ("cpu", False): Scale(500_000, 1 << 17, (1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16), 3),
     ("cpu", True): Scale(50_000, 1 << 14, (1 << 8, 1 << 12, 1 << 14), 1),
-    ("cuda", False): Scale(16_000_000, 1 << 22, (1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20), 5),
+    ("cuda", False): Scale(
+        16_000_000, 1 << 22, (1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20), 5
+    ),
     ("cuda", True): Scale(1_000_000, 1 << 18, (1 << 10, 1 << 13, 1 << 16), 1),
 }
 
 
 def scale_for(device: str, quick: bool, records: int | None = None) -> Scale:
-    """The default sizes; `records` changes their number, and with fewer of them batches are smaller too."""
+    """The default sizes; `records` changes their number, and with fewer of them batches are smaller
+    too."""
     scale = _SCALES[device, quick]
     if records is None:
         return scale

@@ -1,4 +1,5 @@
-"""Figures about the table: 7, load factors; 13, configurations; 14, what resizing and recovery cost."""
+"""Figures about the table: 7, load factors; 13, configurations; 14, what resizing and recovery
+cost."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def read_load_factors(setting: Setting, results: Results) -> Drawn:
         most[subject] = found["load_factor_most"]
         for records, load_factor, _ in found["records_load_factor_seconds"]:
             panel.add(subject, records, load_factor)
-    claims = [Claim("highest load factor of GPHash", 92, {one: 100 * most[one] for one in OURS}, "%")]
+    claims = [
+        Claim("highest load factor of GPHash", 92, {one: 100 * most[one] for one in OURS}, "%")
+    ]
     for title, subjects, paper in (
         ("SlabHash-GPM", ("slabhash-gpm",), 82),
         ("Clevel-GPM", ("clevel-gpm",), 85),
@@ -52,18 +55,39 @@ def read_load_factors(setting: Setting, results: Results) -> Drawn:
 # --- figure 13 ----------------------------------------------------------------------------------
 
 # Those that one warp sees at once (levels x hashes x slots is 32) and the store allows.
-SHAPES = ("1L-1H-32S", "1L-2H-16S", "2L-1H-16S", "1L-4H-8S", "2L-2H-8S", "2L-4H-4S", "4L-2H-4S", "4L-4H-2S")
+SHAPES = (
+    "1L-1H-32S",
+    "1L-2H-16S",
+    "2L-1H-16S",
+    "1L-4H-8S",
+    "2L-2H-8S",
+    "2L-4H-4S",
+    "4L-2H-4S",
+    "4L-4H-2S",
+)
 _DEFAULT = "2L-2H-8S"
 
 
 def plan_configurations(setting: Setting) -> list[Run]:
     runs = []
     for shape in SHAPES:
-        fullest = ["load-factor", "--layout", "both", "--shape", shape, "--seeds", setting.scale.repeats]
-        runs.append(Run(f"{shape} load factor", [*fullest, "--top-levels", top_level(setting, shape)]))
+        fullest = [
+            "load-factor",
+            "--layout",
+            "both",
+            "--shape",
+            shape,
+            "--seeds",
+            setting.scale.repeats,
+        ]
+        runs.append(
+            Run(f"{shape} load factor", [*fullest, "--top-levels", top_level(setting, shape)])
+        )
         for layout in OURS:
             for workload in ("c", "load"):
-                run = ycsb(setting, workload, "--layout", layout, "--shape", shape, "--residency", "pm")
+                run = ycsb(
+                    setting, workload, "--layout", layout, "--shape", shape, "--residency", "pm"
+                )
                 runs.append(Run(f"{shape} {layout} {workload}", run))
     return runs
 
@@ -71,13 +95,22 @@ def plan_configurations(setting: Setting) -> list[Run]:
 def ycsb(setting: Setting, workload: str, *more: str | int | float) -> list[str | int | float]:
     """The arguments of `perdure-bench ycsb` at the setting's sizes, without counting."""
     scale = setting.scale
-    arguments = ["ycsb", "--workload", workload, "--device", setting.device, "--records", scale.records]
+    arguments = [
+        "ycsb",
+        "--workload",
+        workload,
+        "--device",
+        setting.device,
+        "--records",
+        scale.records,
+    ]
     arguments += ["--ops", scale.ops, "--batch", scale.batch, "--repeats", scale.repeats]
     return [*arguments, *(more if "--count-accesses" in more else ("--no-count-accesses", *more))]
 
 
 def top_level(setting: Setting, shape: str) -> int:
-    """For as many slots as records, whatever the shape; the load-factor command tells its sizes by it."""
+    """For as many slots as records, whatever the shape; the load-factor command tells its sizes by
+    it."""
     slots_a_bucket = int(shape.split("-")[2][:-1])
     return max(8, round(math.log2(setting.scale.records / slots_a_bucket)))
 
@@ -98,9 +131,12 @@ def read_configurations(setting: Setting, results: Results) -> Drawn:
 
 
 def highest(result: Any, layout: str) -> float:
-    """The mean load factor before the first forced growth; of `word` with displacement, as it runs."""
+    """The mean load factor before the first forced growth; of `word` with displacement, as it
+    runs."""
     (row,) = [
-        row for row in result["rows"] if row["layout"] == layout and row["displacement"] == (layout == "word")
+        row
+        for row in result["rows"]
+        if row["layout"] == layout and row["displacement"] == (layout == "word")
     ]
     return row["load_factor"]
 
@@ -115,7 +151,15 @@ def plan_overheads(setting: Setting) -> list[Run]:
     for layout in OURS:
         for share in _RECOVERED:
             records = max(1, setting.scale.records // share)
-            reopen = ["reopen", "--layout", layout, "--device", setting.device, "--records", records]
+            reopen = [
+                "reopen",
+                "--layout",
+                layout,
+                "--device",
+                setting.device,
+                "--records",
+                records,
+            ]
             runs.append(Run(f"reopen {layout} {records}", reopen))
     return runs
 
@@ -130,7 +174,9 @@ def read_overheads(setting: Setting, results: Results) -> Drawn:
         if kind == "grow":
             growths = result["subjects"][0]["growths"]
             longest[layout] = max((1e3 * one["seconds"] for one in growths), default=None)
-            for one in growths:  # one that took no longer than other batches has no place on a log axis
+            for (
+                one
+            ) in growths:  # one that took no longer than other batches has no place on a log axis
                 resize.add(layout, one["slots_before"], 1e3 * one["seconds"] or None)
         else:
             last[layout] = result

@@ -1,4 +1,5 @@
-"""Figures 5 and 6: throughput and latency of all subjects over batch sizes; 8: the parts of a call."""
+"""Figures 5 and 6: throughput and latency of all subjects over batch sizes; 8: the parts of a
+call."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ MIXED = {"ycsb-a": "YCSB A", "ycsb-b": "YCSB B", "ycsb-d": "YCSB D", "ycsb-f": "
 WORKLOADS = SEARCH | WRITE | MIXED
 LOAD = "YCSB LOAD"
 
-# The GPM peers take the operations on a hot key one after the other, so that a batch with many writes takes
-# seconds on a GPU, and one four times as large far more than four times as long.
+# The GPM baselines take the operations on a hot key one after the other, so that a batch with many
+# writes takes seconds on a GPU, and one four times as large far more than four times as long.
 _MOST_OF_MIXTURE = 1 << 16  # operations a batch there
 _SECONDS = 1  # a repeat
 
@@ -35,10 +36,21 @@ def numbers(values: Iterable[int]) -> str:
     return ",".join(map(str, values))
 
 
-def peers(setting: Setting, subject: str, key_bytes: int, workloads: Iterable[str], *more: str | int) -> Run:
-    """A run of `perdure-bench peers` of one subject, with arrays where the device has them nearest."""
+def baselines(
+    setting: Setting, subject: str, key_bytes: int, workloads: Iterable[str], *more: str | int
+) -> Run:
+    """A run of `perdure-bench baselines` of one subject, with arrays where the device has them
+    nearest."""
     scale = setting.scale
-    arguments = ["peers", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
+    arguments = [
+        "baselines",
+        "--subject",
+        subject,
+        "--device",
+        setting.device,
+        "--key-bytes",
+        key_bytes,
+    ]
     arguments += ["--records", scale.records, "--ops", scale.ops, "--repeat", scale.repeats]
     arguments += ["--workload", ",".join(workloads), "--no-count-accesses", "--seconds", _SECONDS]
     return Run(subject, [*arguments, *(more if "--place" in more else ("--place", "near", *more))])
@@ -54,13 +66,26 @@ def plan(key_bytes: int) -> Callable[[Setting], list[Run]]:
         for subject in SUBJECTS:
             alone = SEARCH | WRITE
             batches = numbers(scale.batches)
-            listed.append(peers(setting, subject, key_bytes, alone, "--batch", batches))
-            mixed = peers(
-                setting, subject, key_bytes, MIXED, "--batch", numbers(_mixed_batches(setting, subject))
+            listed.append(baselines(setting, subject, key_bytes, alone, "--batch", batches))
+            mixed = baselines(
+                setting,
+                subject,
+                key_bytes,
+                MIXED,
+                "--batch",
+                numbers(_mixed_batches(setting, subject)),
             )
             listed.append(Run(f"{subject} mixed", mixed.arguments))
             for batch in scale.batches:
-                load = ["fill", "--subject", subject, "--device", setting.device, "--key-bytes", key_bytes]
+                load = [
+                    "fill",
+                    "--subject",
+                    subject,
+                    "--device",
+                    setting.device,
+                    "--key-bytes",
+                    key_bytes,
+                ]
                 load += ["--records", scale.records, "--batch", batch]
                 listed.append(Run(f"{subject} load {batch}", load))
         return listed
@@ -87,7 +112,8 @@ def speeds_of(results: Results) -> Speeds:
 
 
 def curves(speeds: Speeds) -> list[Panel]:
-    """A panel a workload. Batches follow one another: their mean latency is their size by the throughput."""
+    """A panel a workload. Batches follow one another: their mean latency is their size by the
+    throughput."""
     panels: dict[str, Panel] = {}
     for (workload, subject), by_batch in speeds.items():
         panel = panels.setdefault(
@@ -102,7 +128,8 @@ def curves(speeds: Speeds) -> list[Panel]:
 
 
 def _add_batches(panel: Panel, batches: Iterable[int]) -> None:
-    """All points of one batch size lie on a line, latency times throughput: it is drawn with the size."""
+    """All points of one batch size lie on a line, latency times throughput: it is drawn with the
+    size."""
     speeds = [x for points in panel.series.values() for x, _ in points]
     for batch in batches:
         panel.guides[f"{batch:,}"] = [(mops, batch / mops) for mops in (min(speeds), max(speeds))]
@@ -117,14 +144,22 @@ def read(setting: Setting, results: Results) -> Drawn:
             Claim(
                 "search: highest throughput of a GPM index over CPU-assisted, at most",
                 13.84,
-                {ours: peak_ratio(speeds, search, (ours, *OTHER_GPM), CPU_ASSISTED) for ours in OURS},
+                {
+                    ours: peak_ratio(speeds, search, (ours, *OTHER_GPM), CPU_ASSISTED)
+                    for ours in OURS
+                },
             ),
             Claim(
                 "search: latency of CPU-assisted over a GPM index's, at most",
                 27.62,
-                {ours: latency_ratio(speeds, search, (ours, *OTHER_GPM), CPU_ASSISTED) for ours in OURS},
+                {
+                    ours: latency_ratio(speeds, search, (ours, *OTHER_GPM), CPU_ASSISTED)
+                    for ours in OURS
+                },
             ),
-            _over(speeds, "search: GPHash over SlabHash-GPM, at most", 4.28, search, ("slabhash-gpm",)),
+            _over(
+                speeds, "search: GPHash over SlabHash-GPM, at most", 4.28, search, ("slabhash-gpm",)
+            ),
             _over(
                 speeds,
                 "insertion, LOAD: GPHash over the others, at most",
@@ -139,8 +174,16 @@ def read(setting: Setting, results: Results) -> Drawn:
                 (MIXED["ycsb-d"],),
                 OTHER_GPM,
             ),
-            _over(speeds, "update: GPHash over the others, at most", 9.23, (WRITE["update"],), OTHERS),
-            _over(speeds, "deletion: GPHash over the others, at most", 10.37, (WRITE["delete"],), OTHERS),
+            _over(
+                speeds, "update: GPHash over the others, at most", 9.23, (WRITE["update"],), OTHERS
+            ),
+            _over(
+                speeds,
+                "deletion: GPHash over the others, at most",
+                10.37,
+                (WRITE["delete"],),
+                OTHERS,
+            ),
             _over(
                 speeds,
                 "YCSB A, B: GPHash over the others, at most",
@@ -155,7 +198,9 @@ def read(setting: Setting, results: Results) -> Drawn:
 def _over(
     speeds: Speeds, what: str, paper: float, workloads: Iterable[str], others: tuple[str, ...]
 ) -> Claim:
-    return Claim(what, paper, {ours: peak_ratio(speeds, workloads, (ours,), others) for ours in OURS})
+    return Claim(
+        what, paper, {ours: peak_ratio(speeds, workloads, (ours,), others) for ours in OURS}
+    )
 
 
 def peak_ratio(
@@ -190,16 +235,20 @@ _BROKEN_DOWN = ("get-hit", "insert", "update")
 
 def plan_breakdown(setting: Setting) -> list[Run]:
     more = ("--batch", setting.scale.batch, "--place", "both")
-    return [peers(setting, subject, 8, _BROKEN_DOWN, *more) for subject in SUBJECTS]
+    return [baselines(setting, subject, 8, _BROKEN_DOWN, *more) for subject in SUBJECTS]
 
 
 def read_breakdown(setting: Setting, results: Results) -> Drawn:
     panels = []
     shares: dict[str, list[float]] = {}
     for workload in _BROKEN_DOWN:
-        panel = Panel(WORKLOADS[workload], "", "us of a batch", kind=Kind.stack, names=list(SUBJECTS))
+        panel = Panel(
+            WORKLOADS[workload], "", "us of a batch", kind=Kind.stack, names=list(SUBJECTS)
+        )
         for at, subject in enumerate(SUBJECTS):
-            (row,) = [r for r in results[subject]["subjects"][0]["rows"] if r["workload"] == workload]
+            (row,) = [
+                r for r in results[subject]["subjects"][0]["rows"] if r["workload"] == workload
+            ]
             parts = breakdown(row, subject)
             for part, microseconds in parts.items():
                 panel.add(part, at, microseconds)
@@ -219,8 +268,9 @@ def read_breakdown(setting: Setting, results: Results) -> Drawn:
 def breakdown(row: dict[str, Any], subject: str) -> dict[str, float]:
     """The parts of a call whose arrays lie in GPU memory, from throughputs of one batch size.
 
-    The CPU-assisted path with arrays in host memory does without the GPU: what a call takes longer with
-    arrays in GPU memory is moving them. The GPM peers tell their kernels apart; Perdure's calls do not.
+    The CPU-assisted path with arrays in host memory does without the GPU: what a call takes longer
+    with arrays in GPU memory is moving them. The GPM baselines tell their kernels apart; Perdure's
+    calls do not.
     """
     whole = row["batch"] / row["mops_near"]
     if subject in CPU_ASSISTED:

@@ -14,10 +14,10 @@ rejects    the rows that could not be stored
 loading    the command `load`
 exporting  the command `export`
 
-A header may give types as `name:type` (see cells.TYPES); export writes them, so that a file loads back
-without options. Invariants: a row that cannot be stored is counted and reported by its line (text) or row
-(others), and never stops the rest; an export appears under its name only once it is complete, and replaces
-nothing unasked (perdure._outputs).
+A header may give types as `name:type` (see cells.TYPES); export writes them, so that a file loads
+back without options. Invariants: a row that cannot be stored is counted and reported by its line
+(text) or row (others), and never stops the rest; an export appears under its name only once it is
+complete, and replaces nothing unasked (perdure._outputs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cells to bytes: a column of a file as rows of one width, or as byte strings.
 
-Invariant: every cell either has its bytes or is marked bad, with what is wrong with it; a bad cell changes no
-other.
+Invariant: every cell either has its bytes or is marked bad, with what is wrong with it; a bad cell
+changes no other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ from perdure.cli_support import plural
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+NUMBERS = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+)
 TYPES = (*NUMBERS, "hex", "text")
 
 Octets = npt.NDArray[np.uint8]
@@ -49,7 +60,8 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The cells of one column as bytes, one row each: `rows` of one width, or Arrow byte strings."""
+    """The cells of one column as bytes, one row each: `rows` of one width, or Arrow byte
+    strings."""
 
     rows: Octets | None
     strings: pa.LargeBinaryArray | None
@@ -62,7 +74,9 @@ def always(why: str) -> Callable[[int], str]:
 
 
 def _fixed(numbers: npt.NDArray[Any], bad: Mask, why: str) -> Encoded:
-    octets = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.dtype.itemsize)
+    octets = (
+        np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), numbers.dtype.itemsize)
+    )
     return Encoded(octets, None, bad, always(why))
 
 
@@ -101,8 +115,12 @@ def _encode_each_number(column: pa.Array, kind: str, why: str) -> Encoded:
     plain = np.zeros(len(column), bool)
     if is_bytes(column.type) and dtype.kind in "iu":
         digits = len(str(np.iinfo(dtype).max)) - 1
-        trimmed = pc.ascii_trim_whitespace(pc.if_else(_is_ascii(column), column, b"").cast(pa.large_string()))
-        plain = pc.match_substring_regex(trimmed, f"^[0-9]{{1,{digits}}}$").to_numpy(zero_copy_only=False)
+        trimmed = pc.ascii_trim_whitespace(
+            pc.if_else(_is_ascii(column), column, b"").cast(pa.large_string())
+        )
+        plain = pc.match_substring_regex(trimmed, f"^[0-9]{{1,{digits}}}$").to_numpy(
+            zero_copy_only=False
+        )
         plain = np.where(nulls(column), False, plain).astype(bool)
         numbers[plain] = trimmed.filter(pa.array(plain)).cast(pa.type_for_alias(kind)).to_numpy()
     bad = np.zeros(len(column), bool)
@@ -145,7 +163,9 @@ def encode_key_integers(column: pa.Array, width: int) -> Encoded:
     signed = encode_numbers(column, f"int{8 * width}")
     assert signed.rows is not None and unsigned.rows is not None
     rows = np.where(unsigned.bad[:, None], signed.rows, unsigned.rows)
-    return Encoded(rows, None, signed.bad & unsigned.bad, always(f"not a whole number of {width} bytes"))
+    return Encoded(
+        rows, None, signed.bad & unsigned.bad, always(f"not a whole number of {width} bytes")
+    )
 
 
 def _encode_hex(column: pa.Array) -> Encoded:
@@ -159,7 +179,9 @@ def _encode_hex(column: pa.Array) -> Encoded:
         except (AttributeError, UnicodeDecodeError, ValueError):
             cells.append(b"")
             bad[row] = True
-    return Encoded(None, pa.array(cells, pa.large_binary()), bad, always("not pairs of hexadecimal digits"))
+    return Encoded(
+        None, pa.array(cells, pa.large_binary()), bad, always("not pairs of hexadecimal digits")
+    )
 
 
 def _encode_strings(column: pa.Array) -> Encoded:
@@ -167,7 +189,9 @@ def _encode_strings(column: pa.Array) -> Encoded:
     import pyarrow.compute as pc
 
     missing = nulls(column)
-    return Encoded(None, pc.fill_null(column.cast(pa.large_binary()), b""), missing, always("empty"))
+    return Encoded(
+        None, pc.fill_null(column.cast(pa.large_binary()), b""), missing, always("empty")
+    )
 
 
 def is_bytes(kind: pa.DataType) -> bool:
@@ -189,7 +213,8 @@ def encode(column: pa.Array, kind: str) -> Encoded:
 
 
 def looks_like(column: pa.Array) -> str:
-    """int64, float64 or text, as most cells have it; a few bad cells do not change what a column is."""
+    """int64, float64 or text, as most cells have it; a few bad cells do not change what a column
+    is."""
     numbers = ~encode_numbers(column, "float64").bad
     if 2 * np.count_nonzero(numbers) <= len(numbers):
         return "text"

@@ -1,7 +1,7 @@
 """`perdure export`: every record of a pool as rows of a file, whole pages at a time.
 
-Invariant: `load` reads back what is written here: headers carry the types where the format has none of its
-own, and values that are no text are hexadecimal.
+Invariant: `load` reads back what is written here: headers carry the types where the format has none
+of its own, and values that are no text are hexadecimal.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def _binary_field(name: str, width: int | None) -> Field:
     kind = pa.binary(width)
 
     def cells(column: Any) -> Any:
-        return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(np.ascontiguousarray(column))])
+        return pa.Array.from_buffers(
+            kind, len(column), [None, pa.py_buffer(np.ascontiguousarray(column))]
+        )
 
     return Field(name, kind, cells)
 
@@ -127,12 +129,18 @@ def _text_field(name: str, option: str) -> Field:
 def _field(name: str, width: int | None, wanted: TextFormat, kind: FileFormat) -> Field:
     option = f"--{name}-format"
     default = (
-        TextFormat.int if width in INTEGER_WIDTHS else TextFormat.text if width is None else TextFormat.hex
+        TextFormat.int
+        if width in INTEGER_WIDTHS
+        else TextFormat.text
+        if width is None
+        else TextFormat.hex
     )
     chosen = default if wanted is TextFormat.auto else wanted
     if chosen is TextFormat.int:
         if width not in INTEGER_WIDTHS:
-            raise Failure(f"{option} int: this pool's {name}s have {show_width(width)}; choose hex or text")
+            raise Failure(
+                f"{option} int: this pool's {name}s have {show_width(width)}; choose hex or text"
+            )
         return _number_field(name, f"uint{8 * width}", 0, kind not in _TYPED)
     if kind in _TYPED and wanted is TextFormat.auto:
         return _binary_field(name, width)
@@ -146,12 +154,15 @@ def _value_fields(columns: str, width: int | None, kind: FileFormat) -> list[Fie
     for column in columns.split(","):
         name, _, number = column.strip().rpartition(":")
         if not name or number not in NUMBERS:
-            raise Failure(f"--value-columns {column}: write NAME:TYPE with a type of {', '.join(NUMBERS)}")
+            raise Failure(
+                f"--value-columns {column}: write NAME:TYPE with a type of {', '.join(NUMBERS)}"
+            )
         fields.append(_number_field(name, number, start, kind not in _TYPED))
         start += np.dtype(number).itemsize
     if start != width:
         raise Failure(
-            f"--value-columns: {columns} have {start} bytes, but this pool's values have {show_width(width)}"
+            f"--value-columns: {columns} have {start} bytes, but this pool's values have "
+            f"{show_width(width)}"
         )
     return fields
 
@@ -162,7 +173,9 @@ def _typed_fields(row: RowType, kind: FileFormat) -> list[Field] | None:
     if row.name not in NUMBERS or count > MOST_COLUMNS:
         return None
     names = [f"value_{at}" for at in range(count)] if row.shape else ["value"]
-    return _value_fields(",".join(f"{name}:{row.name}" for name in names), row.numpy().itemsize * count, kind)
+    return _value_fields(
+        ",".join(f"{name}:{row.name}" for name in names), row.numpy().itemsize * count, kind
+    )
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -179,10 +192,14 @@ def _batches_to(sink: Any, kind: FileFormat, schema: pa.Schema, piped: bool) -> 
         sink.write((delimiter.join(_quoted_name(name) for name in schema.names) + "\n").encode())
         yield lambda columns: _write_rows(sink, _delimited(columns, delimiter))
     elif kind is FileFormat.jsonl:
-        yield lambda columns: _write_rows(sink, _pages.join(records.objects(schema.names, columns), "\n"))
+        yield lambda columns: _write_rows(
+            sink, _pages.join(records.objects(schema.names, columns), "\n")
+        )
     else:
         with _typed_writer(sink, kind, schema, piped) as writer:
-            yield lambda columns: writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            yield lambda columns: writer.write_batch(
+                pa.RecordBatch.from_arrays(columns, schema=schema)
+            )
 
 
 def _typed_writer(sink: Any, kind: FileFormat, schema: pa.Schema, piped: bool) -> Any:
@@ -237,7 +254,10 @@ def _write(
         closing(_pages.ahead(store.scan(BATCH_ROWS))) as pages,
     ):
         for keys, values in pages:
-            key_rows, value_rows = _rows_of(keys, store.key_bytes), _rows_of(values, store.value_bytes)
+            key_rows, value_rows = (
+                _rows_of(keys, store.key_bytes),
+                _rows_of(values, store.value_bytes),
+            )
             write([fields[0].cells(key_rows), *(field.cells(value_rows) for field in fields[1:])])
             written += len(keys)
             show(written)
@@ -279,14 +299,17 @@ class Target:
         finish()
 
 
-def _target(file: str, wanted: FileFormat, overwrite: bool, force: bool, inputs: list[Path]) -> Target:
+def _target(
+    file: str, wanted: FileFormat, overwrite: bool, force: bool, inputs: list[Path]
+) -> Target:
     if file == STDOUT:
         return Target(Path(file), FileFormat.csv if wanted is FileFormat.auto else wanted, "", None)
     bare, compression = compression_of(Path(file))
     kind = by_suffix(bare.name) if wanted is FileFormat.auto else wanted
     if kind is None:
         raise Failure(
-            f"{file}: ends in none of .csv, .tsv, .jsonl, .parquet and .arrow; say which with --format"
+            f"{file}: ends in none of .csv, .tsv, .jsonl, .parquet and .arrow; say which with "
+            "--format"
         )
     known = _outputs.COMPRESSED[compression] if compression else _KINDS[kind]
     output = Output("", file, known, overwrite=overwrite, force=force, inputs=inputs)
@@ -299,17 +322,22 @@ def export(
         str,
         typer.Argument(
             metavar="FILE",
-            help="The .csv, .tsv, .jsonl, .parquet or .arrow file to write, compressed if .gz, .zst, .xz or"
+            help="The .csv, .tsv, .jsonl, .parquet or .arrow file to write, compressed if .gz, "
+            ".zst, .xz or"
             " .bz2 follows; '-' is standard output.",
         ),
     ],
     value_columns: Annotated[
-        str | None, typer.Option(metavar="NAME:TYPE,...", help="Split values into little-endian numbers.")
+        str | None,
+        typer.Option(metavar="NAME:TYPE,...", help="Split values into little-endian numbers."),
     ] = None,
     key_format: Annotated[TextFormat, typer.Option(help="How keys are written.")] = TextFormat.auto,
-    value_format: Annotated[TextFormat, typer.Option(help="How values are written.")] = TextFormat.auto,
+    value_format: Annotated[
+        TextFormat, typer.Option(help="How values are written.")
+    ] = TextFormat.auto,
     file_format: Annotated[
-        FileFormat, typer.Option("--format", help="auto: by the file's name; CSV on standard output.")
+        FileFormat,
+        typer.Option("--format", help="auto: by the file's name; CSV on standard output."),
     ] = FileFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,

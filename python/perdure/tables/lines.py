@@ -1,8 +1,8 @@
 """Text cut into blocks of whole rows, each with the number of its first line.
 
-A row ends with its line, but for quoted cells of CSV, which may hold line breaks. Invariants: every line of
-the text is in one row, is blank, or is in `bad`; a quote that does not close spoils its own line alone; a
-block is no larger than what was read for it and one row.
+A row ends with its line, but for quoted cells of CSV, which may hold line breaks. Invariants: every
+line of the text is in one row, is blank, or is in `bad`; a quote that does not close spoils its own
+line alone; a block is no larger than what was read for it and one row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Block:
         return self.data[int(self.starts[index]) : int(self.ends[index])]
 
     def after(self, count: int) -> Block:
-        return Block(self.data, self.starts[count:], self.ends[count:], self.lines[count:], self.bad)
+        return Block(
+            self.data, self.starts[count:], self.ends[count:], self.lines[count:], self.bad
+        )
 
     def text(self, first: int, last: int) -> bytes:
         """Rows [first, last), a line each (more where cells hold line breaks)."""
@@ -57,7 +59,9 @@ class Block:
         if len(starts) and ((gaps == 1) | ((gaps == 2) & (octets[ends[:-1]] == 13))).all():
             whole = self.data[int(starts[0]) : int(ends[-1])]
         else:
-            whole = b"\n".join([self.data[start:end] for start, end in zip(starts, ends, strict=True)])
+            whole = b"\n".join(
+                [self.data[start:end] for start, end in zip(starts, ends, strict=True)]
+            )
         return whole + b"\n"
 
 
@@ -68,7 +72,9 @@ def blocks(stream: BinaryIO, quoting: Quoting | None) -> Iterator[Block]:
         data = rest + piece
         block, used, lines = cut(data, line, quoting, last=not piece)
         if not used and len(data) > LINE_BYTES_MAX:
-            raise Failure(f"line {line:,} is longer than {LINE_BYTES_MAX >> 20} MiB: this is no file of rows")
+            raise Failure(
+                f"line {line:,} is longer than {LINE_BYTES_MAX >> 20} MiB: this is no file of rows"
+            )
         yield block
         rest, line = data[used:], line + lines
         if not piece:
@@ -134,7 +140,12 @@ def _join_quoted(
         if not _opens(data[start:end], quoting.delimiter):
             continue
         close = _close(data, start, quoting.delimiter) if quoting.multiline else None
-        if close is None and quoting.multiline and not last and len(data) - start < QUOTED_BYTES_MAX:
+        if (
+            close is None
+            and quoting.multiline
+            and not last
+            and len(data) - start < QUOTED_BYTES_MAX
+        ):
             return line
         if close is None:
             good[line] = False
@@ -171,10 +182,11 @@ def _closing_quote(text: bytes, at: int) -> int | None:
 
 
 def _close(data: bytes, start: int, delimiter: bytes) -> int | None:
-    """Where the line ends in which the row from `start` on ends; None if a quote of it does not close.
+    """Where the line ends in which the row from `start` on ends; None if a quote of it does not
+    close.
 
-    What follows a closing quote on another line must be a delimiter or the line's end: otherwise the quote
-    opens a cell of some later row.
+    What follows a closing quote on another line must be a delimiter or the line's end: otherwise
+    the quote opens a cell of some later row.
     """
     at, limit = start, min(len(data), start + QUOTED_BYTES_MAX)
     while at < limit:
@@ -184,7 +196,12 @@ def _close(data: bytes, start: int, delimiter: bytes) -> int | None:
             if closing is None or closing >= limit:
                 return None
             following = data[closing + 1 : closing + 1 + len(delimiter)]
-            if closing > end and following and following != delimiter and following[:1] not in (b"\r", b"\n"):
+            if (
+                closing > end
+                and following
+                and following != delimiter
+                and following[:1] not in (b"\r", b"\n")
+            ):
                 return None
             at = closing + 1
             end = _next(data, b"\n", at, len(data))

@@ -57,7 +57,9 @@ class Loaded:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _store_piece(store: perdure.Store, plan: Plan, piece: Piece, source: Source, first: bool) -> int:
+def _store_piece(
+    store: perdure.Store, plan: Plan, piece: Piece, source: Source, first: bool
+) -> int:
     keys = plan.encode_keys(piece.columns[0])
     values = plan.encode_values(piece.columns[1:], len(piece.numbers))
     if first:
@@ -77,7 +79,9 @@ def _store_piece(store: perdure.Store, plan: Plan, piece: Piece, source: Source,
     return _count_stored(statuses, kept, piece, rejected)
 
 
-def _count_stored(statuses: Statuses, kept: npt.NDArray[np.intp], piece: Piece, rejected: Rejected) -> int:
+def _count_stored(
+    statuses: Statuses, kept: npt.NDArray[np.intp], piece: Piece, rejected: Rejected
+) -> int:
     failed = np.flatnonzero(statuses)
     for at in failed:
         row = int(kept[at])
@@ -88,7 +92,11 @@ def _count_stored(statuses: Statuses, kept: npt.NDArray[np.intp], piece: Piece, 
 
 def _select(encoded: Encoded, kept: npt.NDArray[np.intp]) -> Any:
     if encoded.rows is not None:
-        return encoded.rows if len(kept) == len(encoded.rows) else np.ascontiguousarray(encoded.rows[kept])
+        return (
+            encoded.rows
+            if len(kept) == len(encoded.rows)
+            else np.ascontiguousarray(encoded.rows[kept])
+        )
     assert encoded.strings is not None
     return encoded.strings if len(kept) == len(encoded.strings) else encoded.strings.take(kept)
 
@@ -108,7 +116,12 @@ def _naming(file: str, loaded: Loaded) -> Iterator[None]:
 
 
 def _load_file(
-    store: perdure.Store, name: str, wanted: FileFormat, reading: Reading, choice: Choice, loaded: Loaded
+    store: perdure.Store,
+    name: str,
+    wanted: FileFormat,
+    reading: Reading,
+    choice: Choice,
+    loaded: Loaded,
 ) -> None:
     shown = "standard input" if name == STDIN else name
     with _naming(shown, loaded), Stream(name) as stream, progress(f"load {shown}", 1.0) as show:
@@ -130,13 +143,16 @@ def load(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="CSV, TSV, JSON lines, Parquet, Arrow or Feather, compressed with gzip, zstd, xz or bzip2 or"
+            help="CSV, TSV, JSON lines, Parquet, Arrow or Feather, compressed with gzip, zstd, "
+            "xz or bzip2 or"
             " not; '-' is standard input.",
         ),
     ],
     key_column: Annotated[
         str | None,
-        typer.Option("--key", "--key-column", metavar="NAME", help="Column of the keys; the first one."),
+        typer.Option(
+            "--key", "--key-column", metavar="NAME", help="Column of the keys; the first one."
+        ),
     ] = None,
     value_columns: Annotated[
         str | None,
@@ -153,7 +169,8 @@ def load(
         FileFormat, typer.Option("--format", help="auto: by the file's name, or what is in it.")
     ] = FileFormat.auto,
     delimiter: Annotated[
-        str | None, typer.Option(help="Between the columns of a CSV file; told from its first lines.")
+        str | None,
+        typer.Option(help="Between the columns of a CSV file; told from its first lines."),
     ] = None,
     header: Annotated[
         bool | None,
@@ -163,7 +180,9 @@ def load(
     ] = None,
     multiline: Annotated[
         bool,
-        typer.Option("--multiline/--no-multiline", help="Whether quoted CSV cells may hold line breaks."),
+        typer.Option(
+            "--multiline/--no-multiline", help="Whether quoted CSV cells may hold line breaks."
+        ),
     ] = True,
     rejects: Annotated[
         str | None,
@@ -174,7 +193,7 @@ def load(
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Put the rows of files into a pool; exit status 1 if some were rejected, 2 if it could not go on."""
+    """Put the rows of files into a pool; exit status 1: some were rejected, 2: it could not go on."""
     names = expand(files)
     inputs = [*(name for name in names if name != STDIN), *files_of(pool, log_dir)]
     result = JsonResult(json_file, overwrite, *inputs)
@@ -216,7 +235,12 @@ def _report(result: JsonResult, pool: str, done: list[Loaded], before: int, reco
         {
             "pool": pool,
             "files": [
-                {"file": one.file, **one.facts, "stored": one.stored, "rejected": one.rejected.count}
+                {
+                    "file": one.file,
+                    **one.facts,
+                    "stored": one.stored,
+                    "rejected": one.rejected.count,
+                }
                 for one in done
             ],
             "stored": stored,
@@ -240,7 +264,9 @@ def _rejected_rows(done: list[Loaded]) -> list[dict[str, Any]]:
 
 def _tell_rejected(one: Loaded) -> None:
     rejected = one.rejected
-    rejected.reported.sort(key=lambda row: row[rejected.unit])  # malformed lines of a block come first
+    rejected.reported.sort(
+        key=lambda row: row[rejected.unit]
+    )  # malformed lines of a block come first
     for row in rejected.reported:
         print(f"{one.file}: {rejected.unit} {row[rejected.unit]}: {row['why']}", file=sys.stderr)
     if rejected.count > len(rejected.reported):

@@ -1,7 +1,7 @@
 """Which columns of a file become keys and values, and as what; fixed before the first row.
 
-Invariant: what a user names is taken as named or refused; what is left to us is told in `describe`. A refusal
-names the column and its size, and the pool that would fit.
+Invariant: what a user names is taken as named or refused; what is left to us is told in `describe`.
+A refusal names the column and its size, and the pool that would fit.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Plan:
             names = [spec.name for spec in self.values]
             return encode_rows(self.rows, names, [spec.type for spec in self.values], columns)
         encoded = [
-            encode(column, spec.type or "text") for spec, column in zip(self.values, columns, strict=True)
+            encode(column, spec.type or "text")
+            for spec, column in zip(self.values, columns, strict=True)
         ]
         if len(encoded) == 1:
             return of_width(encoded[0], self.value_width)
@@ -99,7 +100,8 @@ def _empty_values(count: int) -> Encoded:
 
 
 def create_command(key_width: int | None, value_width: int | None) -> str:
-    return f"perdure create NEWPOOL --key-bytes {key_width or 'var'} --value-bytes {value_width or 'var'}"
+    sizes = f"--key-bytes {key_width or 'var'} --value-bytes {value_width or 'var'}"
+    return f"perdure create NEWPOOL {sizes}"
 
 
 def _check_widths(values: list[ColumnSpec], store: perdure.Store) -> None:
@@ -115,7 +117,8 @@ def _check_widths(values: list[ColumnSpec], store: perdure.Store) -> None:
         )
     if width is not None and len(fixed) == len(values) and sum(fixed) != width:
         raise Failure(
-            f"--value-columns: {listed} have {sum(fixed)} bytes, but this pool's values have {width};"
+            f"--value-columns: {listed} have {sum(fixed)} bytes, but this pool's values have "
+            f"{width};"
             " choose columns that add up, with types as NAME:TYPE, or make a pool for them:"
             f" {create_command(store.key_bytes, sum(fixed))}"
         )
@@ -126,13 +129,17 @@ def _check_type(values: list[ColumnSpec], store: perdure.Store) -> None:
     wrong = [f"{spec.name} {spec.type}" for spec in values if spec.type not in (store.dtype, "hex")]
     if store.dtype is not None and wrong:
         raise Failure(
-            f"--value-columns: {', '.join(wrong)}, but this pool's values are {show_values(store)}; name"
+            f"--value-columns: {', '.join(wrong)}, but this pool's values are "
+            f"{show_values(store)}; name"
             f" {math.prod(store.row_shape or ())} columns of {store.dtype}"
         )
 
 
-def _key_type(name: str, choice: Choice, given: str | None, store: perdure.Store, source: Source) -> str:
-    """int, hex or text: as the user says, else as the file says, else as the pool's width suggests."""
+def _key_type(
+    name: str, choice: Choice, given: str | None, store: perdure.Store, source: Source
+) -> str:
+    """int, hex or text: as the user says, else as the file says, else as the pool's width
+    suggests."""
     width, wanted = store.key_bytes, choice.key_format
     default = "int" if width in INTEGER_WIDTHS else "text" if width is None else "hex"
     chosen = (given or default) if wanted is TextFormat.auto else wanted.value
@@ -177,7 +184,8 @@ def check_values(values: Encoded, plan: Plan, store: perdure.Store) -> None:
     if len(values.bad) and values.bad.all():
         raise Failure(
             f"column {plan.values[0].name} ({plan.values[0].type}) has no value of this pool's"
-            f" {plan.value_width} bytes, the first of them {values.why(0)}; choose --value-columns, or make a"
+            f" {plan.value_width} bytes, the first of them {values.why(0)}; choose "
+            "--value-columns, or make a"
             f" pool for it: {create_command(store.key_bytes, None)}"
         )
 
@@ -191,7 +199,8 @@ def _pick(options: str, name: str, header: list[str]) -> ColumnSpec:
             if wanted and wanted in (column, column.rpartition(":")[0] if spec.type else column):
                 return ColumnSpec(column, given or spec.type)
     raise Failure(
-        f"{options} {name}: no such column; the file has {', '.join(header)} (types are {', '.join(TYPES)})"
+        f"{options} {name}: no such column; the file has {', '.join(header)} (types are "
+        f"{', '.join(TYPES)})"
     )
 
 
@@ -201,7 +210,8 @@ def _check_types(header: list[str]) -> None:
         kind = column.rpartition(":")[2]
         if ":" in column and kind not in TYPES and _LIKE_A_TYPE.fullmatch(kind):
             raise Failure(
-                f"column {column}: {kind} is no type of a column (types are {', '.join(TYPES)}); correct"
+                f"column {column}: {kind} is no type of a column (types are {', '.join(TYPES)}); "
+                "correct"
                 " it in the header, or name the column otherwise"
             )
 
@@ -211,19 +221,24 @@ def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
     _check_types(header)
     if not header or (len(header) == 1 and store.value_bytes is not None):
         raise Failure(
-            f"the file has {plural(len(header), 'column')}; it needs one for keys and at least one for"
-            f" values, which have {show_width(store.value_bytes)} in this pool; with keys alone it fits:"
+            f"the file has {plural(len(header), 'column')}; it needs one for keys and at least "
+            "one for"
+            f" values, which have {show_width(store.value_bytes)} in this pool; with keys alone "
+            "it fits:"
             f" {create_command(store.key_bytes, None)}"
         )
     key = _pick("--key", choice.key or header[0], header)
-    chosen = choice.values.split(",") if choice.values else [name for name in header if name != key.name]
+    chosen = (
+        choice.values.split(",") if choice.values else [name for name in header if name != key.name]
+    )
     values = [_pick("--value-columns", name.strip(), header) for name in chosen]
     rows = _row_format(choice.rows, values, store, source)
     if rows is RowFormat.packed:
         width = store.value_bytes
         kept = store.dtype if store.dtype in NUMBERS else None
         values = [
-            ColumnSpec(one.name, one.type or kept or source.value_type(one.name, width)) for one in values
+            ColumnSpec(one.name, one.type or kept or source.value_type(one.name, width))
+            for one in values
         ]
         _check_type(values, store)
         _check_widths(values, store)
@@ -244,15 +259,19 @@ def _row_format(
     """Left to us: several columns that are not all numbers are JSON in a pool whose values vary."""
     if wanted in (RowFormat.json, RowFormat.arrow) and store.value_bytes is not None:
         raise Failure(
-            f"--rows {wanted.value}: makes values of varying length, but this pool's have {store.value_bytes}"
+            f"--rows {wanted.value}: makes values of varying length, but this pool's have "
+            f"{store.value_bytes}"
             f" bytes; make a pool for them: {create_command(store.key_bytes, None)}"
         )
     if wanted is not RowFormat.auto:
         return wanted
     if store.value_bytes is not None or len(values) < 2:
         return RowFormat.packed
-    # What is told from text may be otherwise further down, so text counts as numbers only by its header.
+    # What is told from text may be otherwise further down, so text counts as numbers only by its
+    # header.
     kinds = [one.type or (source.kind(one.name) if source.typed else "text") for one in values]
     return (
-        RowFormat.packed if all(kind in (*NUMBERS, "float", "double") for kind in kinds) else RowFormat.json
+        RowFormat.packed
+        if all(kind in (*NUMBERS, "float", "double") for kind in kinds)
+        else RowFormat.json
     )

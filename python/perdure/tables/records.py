@@ -1,7 +1,8 @@
 """Several columns as one value a row: JSON objects, or Arrow streams of one row.
 
-Invariant: a JSON value is the columns' names and cells and nothing else, numbers as numbers, what is not
-there as null; json.loads of it gives them back, but for numbers that JSON has not (NaN, infinities: null).
+Invariant: a JSON value is the columns' names and cells and nothing else, numbers as numbers, what
+is not there as null; json.loads of it gives them back, but for numbers that JSON has not (NaN,
+infinities: null).
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ class RowFormat(StrEnum):
 
 
 def kind_of(column: pa.Array) -> str:
-    """int64, float64 or text: what every cell of a text column is, but for empty ones. Whole numbers with
-    leading zeros, or of more than 64 bits, are text, which keeps them as they are."""
+    """int64, float64 or text: what every cell of a text column is, but for empty ones. Whole
+    numbers with leading zeros, or of more than 64 bits, are text, which keeps them as they are."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     text = column.cast(pa.large_binary())
     text = text.filter(pc.greater(pc.binary_length(text), 0))
-    if not len(text) or pc.any(pc.match_substring_regex(text, r"^[+-]?0[0-9xX]|^[+-]?[0-9]{20,}$")).as_py():
+    if (
+        not len(text)
+        or pc.any(pc.match_substring_regex(text, r"^[+-]?0[0-9xX]|^[+-]?[0-9]{20,}$")).as_py()
+    ):
         return "text"
     for kind in ("int64", "uint64", "float64"):
         if not encode_numbers(text, kind).bad.any():
@@ -57,7 +61,9 @@ def typed(column: pa.Array, kind: str | None) -> tuple[pa.Array, Mask]:
         empty = pc.equal(pc.binary_length(column), 0).to_numpy(zero_copy_only=False) | empty
     encoded = encode_numbers(column, kind)
     assert encoded.rows is not None
-    numbers = pa.array(encoded.rows.view(kind).reshape(-1), pa.type_for_alias(arrow_name(kind)), mask=empty)
+    numbers = pa.array(
+        encoded.rows.view(kind).reshape(-1), pa.type_for_alias(arrow_name(kind)), mask=empty
+    )
     return numbers, encoded.bad & ~empty
 
 
@@ -79,7 +85,11 @@ def objects(names: list[str], columns: list[pa.Array]) -> pa.Array:
     """A JSON object a row, as large_binary of UTF-8."""
     parts: list[pa.Array | str] = []
     for at, (name, column) in enumerate(zip(names, columns, strict=True)):
-        parts += ["{" if at == 0 else ",", json.dumps(name, ensure_ascii=False) + ":", _json(column)]
+        parts += [
+            "{" if at == 0 else ",",
+            json.dumps(name, ensure_ascii=False) + ":",
+            _json(column),
+        ]
     return _pages.join(*parts, "}")
 
 
@@ -143,7 +153,9 @@ def encode_rows(
     def why(row: int) -> str:
         column = int(np.argmax(bad[:, row]))
         kind = kinds[column] or ""
-        return f"{names[column]} {'not UTF-8' if kind in ('text', 'hex') else f'not {_article(kind)}'}"
+        return (
+            f"{names[column]} {'not UTF-8' if kind in ('text', 'hex') else f'not {_article(kind)}'}"
+        )
 
     return Encoded(None, encode(names, arrays), bad.any(axis=0), why)
 
@@ -161,7 +173,9 @@ def _as_text(array: pa.Array, kind: str | None) -> pa.Array:
         return array
     octets = array.cast(pa.large_binary())
     good = _utf8(octets)
-    return (octets if good.all() else pc.if_else(pa.array(good), octets, b"")).cast(pa.large_string())
+    return (octets if good.all() else pc.if_else(pa.array(good), octets, b"")).cast(
+        pa.large_string()
+    )
 
 
 def _streams(names: list[str], columns: list[pa.Array]) -> pa.Array:

@@ -1,7 +1,8 @@
-"""Rows that could not be stored: counted, the first of them told, and all of them written to a file if asked.
+"""Rows that could not be stored: counted, the first of them told, and all of them written to a file
+if asked.
 
-The file of rejects is CSV: file, line (or row), why, and the row as it was read. Invariant: nothing that is
-counted here is stored.
+The file of rejects is CSV: file, line (or row), why, and the row as it was read. Invariant: nothing
+that is counted here is stored.
 """
 
 from __future__ import annotations
@@ -36,14 +37,19 @@ class Rejected:
 
 
 @contextmanager
-def rejects_file(path: str | None, overwrite: bool, inputs: list[str | PathLike[str]]) -> Iterator[Any]:
+def rejects_file(
+    path: str | None, overwrite: bool, inputs: list[str | PathLike[str]]
+) -> Iterator[Any]:
     """A writer of rejects, or None. The file is there in the end also where loading had to stop."""
     if path is None:
         yield None
         return
     output = Output("--rejects", path, REJECTS, overwrite=overwrite, inputs=inputs)
     stopped: BaseException | None = None
-    with output.writing() as unfinished, open(unfinished, "w", newline="", encoding="utf-8") as file:
+    with (
+        output.writing() as unfinished,
+        open(unfinished, "w", newline="", encoding="utf-8") as file,
+    ):
         try:
             yield _writer(file)
         except Exception as error:  # told once the file has its name

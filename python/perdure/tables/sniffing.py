@@ -1,8 +1,8 @@
 """What a text file is, told from how it begins: its delimiter, its header, comments before it.
 
-As DuckDB's read_csv does, by consistency: the delimiter that most lines have equally often, and a header if
-the first line differs in kind from those below. Invariant: whatever is told here is shown to the user, who
-may say otherwise.
+As DuckDB's read_csv does, by consistency: the delimiter that most lines have equally often, and a
+header if the first line differs in kind from those below. Invariant: whatever is told here is shown
+to the user, who may say otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from perdure.tables.cells import TYPES
 DELIMITERS = (",", "\t", ";", "|", " ")
 SAMPLED_LINES = 2000
 _NAME = re.compile(r"[A-Za-z_#*][^\n]{0,99}")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|0[xX][0-9a-fA-F]+|[+-]?(nan|inf|infinity)", re.I)
+_NUMBER = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|0[xX][0-9a-fA-F]+|[+-]?(nan|inf|infinity)", re.I
+)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T].*)?|\d\d[./]\d\d[./]\d{4}")
 
 
@@ -30,7 +32,9 @@ class Dialect:
     names: list[str]
 
     def describe(self) -> str:
-        between = {",": "commas", "\t": "tabs", " ": "spaces"}.get(self.delimiter, repr(self.delimiter))
+        between = {",": "commas", "\t": "tabs", " ": "spaces"}.get(
+            self.delimiter, repr(self.delimiter)
+        )
         columns = f"{len(self.names)} columns between {between}" if self.delimiter else "one column"
         header = "a header" if self.header else "no header"
         comments = f", {self.comments} lines of comments" if self.comments else ""
@@ -77,7 +81,9 @@ def _comments(lines: list[str]) -> int:
 def _titles(lines: list[str], delimiter: str, columns: int) -> list[str] | None:
     (row,) = _rows([lines[0].lstrip("# ")], delimiter)
     names = [cell.strip() for cell in row]
-    return names if len(names) == columns > 1 and len(set(names)) == columns and all(names) else None
+    return (
+        names if len(names) == columns > 1 and len(set(names)) == columns and all(names) else None
+    )
 
 
 def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
@@ -120,7 +126,11 @@ def _has_header(rows: list[list[str]], columns: int) -> bool:
     if any(kinds and "text" not in kinds for kinds in below):
         return True  # words over numbers
     names = [cell.strip() for cell in first]
-    if columns == 1 or len(set(names)) < columns or not all(_NAME.fullmatch(name) for name in names):
+    if (
+        columns == 1
+        or len(set(names)) < columns
+        or not all(_NAME.fullmatch(name) for name in names)
+    ):
         return False
     return not any(first[at] in {row[at] for row in rest} for at in range(columns))
 

@@ -50,7 +50,9 @@ def _by_content(head: bytes) -> FileFormat:
     if head.startswith(b"\xff\xff\xff\xff"):
         return FileFormat.arrow
     if head[257:262] == b"ustar":
-        raise Failure("this is a tar archive; unpack it, or: tar -xOf FILE MEMBER | perdure load POOL -")
+        raise Failure(
+            "this is a tar archive; unpack it, or: tar -xOf FILE MEMBER | perdure load POOL -"
+        )
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Failure("this is no text, and no Parquet or Arrow file; say what it is with --format")
     return FileFormat.jsonl if head.lstrip()[:1] == b"{" else FileFormat.csv
@@ -77,7 +79,9 @@ def open_source(stream: Stream, wanted: FileFormat, reading: Reading, rejected: 
                 else CsvSource(stream, reading, rejected)
             )
         return (
-            ParquetSource(stream, rejected) if kind is FileFormat.parquet else ArrowSource(stream, rejected)
+            ParquetSource(stream, rejected)
+            if kind is FileFormat.parquet
+            else ArrowSource(stream, rejected)
         )
     except (OSError, pa.ArrowException) as error:
         raise Failure(f"not a readable {kind.value} file: {error}") from error

@@ -1,6 +1,8 @@
-"""Files as streams of bytes: standard input, files, globs; compressed or not, told by their first bytes.
+"""Files as streams of bytes: standard input, files, globs; compressed or not, told by their first
+bytes.
 
-Invariant: nothing is read twice, so a pipe will do; what was looked at comes again when the stream is read.
+Invariant: nothing is read twice, so a pipe will do; what was looked at comes again when the stream
+is read.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def _read_fully(raw: Any, count: int) -> bytes:
 
 
 class Stream:
-    """One input, uncompressed. `head` is how it begins; `done` of `size` bytes of the file are read."""
+    """One input, uncompressed. `head` is how it begins; `done` of `size` bytes of the file are
+    read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,7 +71,9 @@ class Stream:
     def _look(self) -> None:
         self._raw = Peeked(self._file, 6)
         head = self._raw.head
-        self.compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
+        self.compression = next(
+            (kind for magic, kind in _MAGIC.items() if head.startswith(magic)), ""
+        )
         self._peeked = Peeked(_decompressed(self._raw, self.compression), LOOKED_AT_BYTES)
         self.head = self._peeked.head
         self.whole = self._peeked.whole

@@ -1,7 +1,7 @@
 """Text as batches of columns: CSV and JSON lines, by blocks of whole lines.
 
-Invariants: rows keep their line numbers; what a reader refuses is narrowed down to its lines and counted,
-and the rest is read.
+Invariants: rows keep their line numbers; what a reader refuses is narrowed down to its lines and
+counted, and the rest is read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ class TextSource:
     _first: lines.Block | None
 
     def __init__(
-        self, stream: Stream, rejected: Rejected, quoting: lines.Quoting | None, comments: int, header: bool
+        self,
+        stream: Stream,
+        rejected: Rejected,
+        quoting: lines.Quoting | None,
+        comments: int,
+        header: bool,
     ) -> None:
         self.rejected = rejected
         self._stream = stream
@@ -100,7 +105,9 @@ class TextSource:
         if len(rows):
             yield Piece(columns, block.lines[rows], lambda row: block.row(int(rows[row])))
 
-    def _parse(self, text: bytes, rows: int, names: list[str]) -> tuple[list[pa.Array], dict[int, str]]:
+    def _parse(
+        self, text: bytes, rows: int, names: list[str]
+    ) -> tuple[list[pa.Array], dict[int, str]]:
         """The columns of that many rows, and what is wrong with rows that are not among them."""
         raise NotImplementedError
 
@@ -115,7 +122,10 @@ class TextSource:
 
         if not pieces:
             return [pa.array([], pa.binary()) for _ in self.header]
-        return [pa.concat_arrays([piece.columns[at] for piece in pieces]) for at in range(len(self.header))]
+        return [
+            pa.concat_arrays([piece.columns[at] for piece in pieces])
+            for at in range(len(self.header))
+        ]
 
 
 def _why(error: Exception) -> str:
@@ -131,7 +141,9 @@ class CsvSource(TextSource):
         self._dialect = sniffing.sniff(stream.head, stream.whole, reading.delimiter, reading.header)
         self._delimiter = self._dialect.delimiter or "\x1f"  # one that no line has
         quoting = (
-            lines.Quoting(self._delimiter.encode(), reading.multiline) if self._dialect.delimiter else None
+            lines.Quoting(self._delimiter.encode(), reading.multiline)
+            if self._dialect.delimiter
+            else None
         )
         super().__init__(stream, rejected, quoting, self._dialect.comments, self._dialect.header)
         self.header = self._dialect.names
@@ -144,7 +156,8 @@ class CsvSource(TextSource):
         return None
 
     def value_type(self, column: str, width: int | None) -> str:
-        """In a pool of varying lengths text stays text; a fixed width means numbers, where most are."""
+        """In a pool of varying lengths text stays text; a fixed width means numbers, where most
+        are."""
         if width is None:
             return "text"
         if not len(self._samples[column]):
@@ -157,18 +170,22 @@ class CsvSource(TextSource):
     def kind(self, column: str) -> str:
         return records.kind_of(self._samples[column])
 
-    def _parse(self, text: bytes, rows: int, names: list[str]) -> tuple[list[pa.Array], dict[int, str]]:
+    def _parse(
+        self, text: bytes, rows: int, names: list[str]
+    ) -> tuple[list[pa.Array], dict[int, str]]:
         import pyarrow as pa
         from pyarrow import csv
 
         malformed: dict[int, str] = {}
 
         def skip(row: Any) -> str:
-            malformed[row.number - 1] = f"{row.actual_columns} columns instead of {row.expected_columns}"
+            malformed[row.number - 1] = (
+                f"{row.actual_columns} columns instead of {row.expected_columns}"
+            )
             return "skip"
 
-        # Arrow shows malformed lines to the handler as text, and gives up where one is no UTF-8; such a block
-        # is read as Latin-1, of which every byte is a letter.
+        # Arrow shows malformed lines to the handler as text, and gives up where one is no UTF-8;
+        # such a block is read as Latin-1, of which every byte is a letter.
         encoding = "utf8" if _decodes(text) else "latin-1"
         internal = [str(at) for at in range(len(self.header))]
         wanted = [str(self.header.index(name)) for name in names]
@@ -176,7 +193,10 @@ class CsvSource(TextSource):
             pa.BufferReader(text),
             # One thread, because only then are the numbers of malformed lines known.
             csv.ReadOptions(
-                use_threads=False, block_size=len(text) + 1, column_names=internal, encoding=encoding
+                use_threads=False,
+                block_size=len(text) + 1,
+                column_names=internal,
+                encoding=encoding,
             ),
             csv.ParseOptions(
                 delimiter=self._delimiter,
@@ -186,7 +206,8 @@ class CsvSource(TextSource):
                 invalid_row_handler=skip,
             ),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.binary()), include_columns=list(dict.fromkeys(wanted))
+                column_types=dict.fromkeys(wanted, pa.binary()),
+                include_columns=list(dict.fromkeys(wanted)),
             ),
         )
         if table.num_rows + len(malformed) != rows:
@@ -235,13 +256,17 @@ class JsonSource(TextSource):
             for begin in range(0, min(len(block), SAMPLE_ROWS), step):
                 text = block.text(begin, min(begin + step, len(block)))
                 try:
-                    found = json.read_json(pa.BufferReader(text), json.ReadOptions(block_size=len(text) + 1))
+                    found = json.read_json(
+                        pa.BufferReader(text), json.ReadOptions(block_size=len(text) + 1)
+                    )
                 except pa.ArrowException:
                     continue
                 return pa.schema([(one.name, _storable(one)) for one in found.schema])
             step = 0 if step == 1 else max(1, step // 8)
         if len(block):
-            raise Failure("none of its first lines is a JSON object; say what the file is with --format")
+            raise Failure(
+                "none of its first lines is a JSON object; say what the file is with --format"
+            )
         return pa.schema([])
 
     def describe(self) -> str:
@@ -256,7 +281,9 @@ class JsonSource(TextSource):
     def kind(self, column: str) -> str:
         return str(self._schema.field(column).type)
 
-    def _parse(self, text: bytes, rows: int, names: list[str]) -> tuple[list[pa.Array], dict[int, str]]:
+    def _parse(
+        self, text: bytes, rows: int, names: list[str]
+    ) -> tuple[list[pa.Array], dict[int, str]]:
         import pyarrow as pa
         from pyarrow import json
 
@@ -276,7 +303,11 @@ def _storable(one: pa.Field) -> pa.DataType:
     import pyarrow as pa
 
     spec = cells.ColumnSpec.of_header(one.name)
-    text = pa.types.is_timestamp(one.type) or pa.types.is_null(one.type) or spec.type in ("text", "hex")
+    text = (
+        pa.types.is_timestamp(one.type)
+        or pa.types.is_null(one.type)
+        or spec.type in ("text", "hex")
+    )
     if spec.type in cells.NUMBERS:
         return pa.type_for_alias(cells.arrow_name(spec.type))
     return pa.string() if text else one.type

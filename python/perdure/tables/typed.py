@@ -1,6 +1,7 @@
 """Files of Arrow's own types as batches of columns: Parquet, Arrow IPC and Feather.
 
-Invariant: rows keep their numbers in the file; what cannot be read is rejected from where it breaks.
+Invariant: rows keep their numbers in the file; what cannot be read is rejected from where it
+breaks.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class TypedSource:
-    """A file of Arrow's types, whose rows come in groups. One that cannot be read is rejected from where it
-    breaks."""
+    """A file of Arrow's types, whose rows come in groups. One that cannot be read is rejected from
+    where it breaks."""
 
     noun: str
     typed = True
@@ -50,7 +51,9 @@ class TypedSource:
     def kind(self, column: str) -> str:
         return str(self._kind(column))
 
-    def _numbered(self, batches: Iterator[pa.RecordBatch], names: list[str], first: int) -> Iterator[Piece]:
+    def _numbered(
+        self, batches: Iterator[pa.RecordBatch], names: list[str], first: int
+    ) -> Iterator[Piece]:
         for batch in batches:
             for at in range(0, batch.num_rows, BATCH_ROWS):
                 part = batch.slice(at, BATCH_ROWS)
@@ -95,7 +98,8 @@ class ParquetSource(TypedSource):
                 read += len(piece.numbers)
                 yield piece
         except (OSError, pa.ArrowException) as error:
-            why = f"row group {group} cannot be read from here on ({plural(rows - read, 'row')}): {error}"
+            left = plural(rows - read, "row")
+            why = f"row group {group} cannot be read from here on ({left}): {error}"
             self.rejected.add(first + read, why, rows - read)
 
 
@@ -108,7 +112,11 @@ class ArrowSource(TypedSource):
         import pyarrow as pa
 
         if stream.head.startswith(b"ARROW1"):
-            whole = pa.OSFile(stream.name) if stream.plain_file else pa.BufferReader(stream.reader().read())
+            whole = (
+                pa.OSFile(stream.name)
+                if stream.plain_file
+                else pa.BufferReader(stream.reader().read())
+            )
             file = pa.ipc.open_file(whole)
             self._batches = (file.get_batch(at) for at in range(file.num_record_batches))
             super().__init__(file.schema, rejected)

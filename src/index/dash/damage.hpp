@@ -1,6 +1,7 @@
-// What no crash leaves behind, told before anybody follows it: words of a pool's index that were overwritten. Each
-// is looked at when it is read for the first time after an opening, never again, so searches pay nothing. Invariant:
-// whoever meets damage changes nothing, answers Answer::damaged, and says here what it was.
+// What no crash leaves behind, told before anybody follows it: words of a pool's index that were
+// overwritten. Each is looked at when it is read for the first time after an opening, never again,
+// so searches pay nothing. Invariant: whoever meets damage changes nothing, answers
+// Answer::damaged, and says here what it was.
 #pragma once
 
 #include <mutex>

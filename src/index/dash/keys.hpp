@@ -1,6 +1,6 @@
-// What a slot holds, of the two kinds there are: a key of up to 8 bytes beside its value, or the place of a record
-// beside the hash of its key, which spares splits and most comparisons a look at the record. Invariant: a record's
-// bytes never change while a slot leads to it.
+// What a slot holds, of the two kinds there are: a key of up to 8 bytes beside its value, or the
+// place of a record beside the hash of its key, which spares splits and most comparisons a look at
+// the record. Invariant: a record's bytes never change while a slot leads to it.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ class InlineKeys {
   std::uint32_t key_bytes_;
 };
 
-/// `Records` tells whether a place is the key's, of whose hash it is: equal(host, place, bytes, n, hash), and whether
-/// two records have the same key: same(host, place, place).
+/// `Records` tells whether a place is the key's, of whose hash it is: equal(host, place, bytes, n,
+/// hash), and whether two records have the same key: same(host, place, place).
 template <class Records>
 class RecordKeys {
  public:
@@ -73,7 +73,8 @@ class RecordKeys {
   }
   template <class Host>
   [[nodiscard]] bool equal(Host& host, Slot slot, Key const& key) const {
-    return slot.second == key.hash && records_.equal(host, slot.first, key.bytes, key.size, key.hash);
+    return slot.second == key.hash &&
+           records_.equal(host, slot.first, key.bytes, key.size, key.hash);
   }
   template <class Host>
   [[nodiscard]] bool same(Host& host, Slot a, Slot b) const {

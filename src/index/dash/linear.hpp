@@ -1,18 +1,24 @@
-// Dash-LH: segments that split in a fixed order, full or not, each time some segment has to chain a bucket (Lu et al.,
-// VLDB'20, section 5). A hash's segment is named by its first bits, read backwards, so that segments number themselves
-// 0, 1, 2, ... as there come to be more, and still each has one range of hashes. Invariants:
+// Dash-LH: segments that split in a fixed order, full or not, each time some segment has to chain a
+// bucket (Lu et al., VLDB'20, section 5). A hash's segment is named by its first bits, read
+// backwards, so that segments number themselves 0, 1, 2, ... as there come to be more, and still
+// each has one range of hashes. Invariants:
 //
-//  * Word `directory` of the root says how many segments there are: rounds and next. Storing it is all an expansion
-//    does (as LHlf's); the segment that is new then has nothing, and what it is to have is in the one it splits off
-//    from. Whoever first wants it makes that split.
-//  * A split is committed by storing the old segment's `extent`, one bit deeper. Before that store the new segment is
-//    nobody's; after it, what the old one holds of the new one's keys is left over, and recovery drops it.
-//  * Where there is no memory for a split, operations go to the segment that still has what is due to be split off.
-//  * The volatile directory leads to a segment only when that one is split off and has been made sound since the pool
+//  * Word `directory` of the root says how many segments there are: rounds and next. Storing it is
+//  all an expansion
+//    does (as LHlf's); the segment that is new then has nothing, and what it is to have is in the
+//    one it splits off from. Whoever first wants it makes that split.
+//  * A split is committed by storing the old segment's `extent`, one bit deeper. Before that store
+//  the new segment is
+//    nobody's; after it, what the old one holds of the new one's keys is left over, and recovery
+//    drops it.
+//  * Where there is no memory for a split, operations go to the segment that still has what is due
+//  to be split off.
+//  * The volatile directory leads to a segment only when that one is split off and has been made
+//  sound since the pool
 //    was opened, so opening takes no time.
 //
-// Segments lie in arrays: the first `kStride` of one superblock each, the next of two, then of four (hybrid
-// expansion), named in the index superblock.
+// Segments lie in arrays: the first `kStride` of one superblock each, the next of two, then of four
+// (hybrid expansion), named in the index superblock.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +55,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       : Base(pool, memory, Ops(keys, shape, pool.base()), sizeof(Bucket)) {}
 
   /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
-  /// least, so that free slots can name keys of the other half. The caller makes it the pool's root.
+  /// least, so that free slots can name keys of the other half. The caller makes it the pool's
+  /// root.
   template <class Host>
   Status create(Host& host, Offset index, std::uint32_t depth) {
     set_root(index);
@@ -70,7 +77,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return {};
   }
 
-  // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
+  // --- Single operations; the caller holds an EpochGuard of epochs().
+  // ------------------------------------------
 
   template <class Host>
   Answer erase(Host& host, Key const& key, Slot& before) {
@@ -87,7 +95,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     host.prefetch(&entry_at(index_of(host, hash)));
   }
 
-  // --- Walking --------------------------------------------------------------------------------------------------
+  // --- Walking
+  // -----------------------------------------------------------------------------------------------
 
   /// Where to go on after damage at `position`: a segment may begin there.
   template <class Host>
@@ -106,8 +115,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return (first_ << now.rounds()) + now.next();
   }
 
-  /// How many buckets it has taken from the pool: those of every segment that its arrays have room for, named by now or
-  /// not, and those that were chained to segments wanted since the pool was opened. Nobody changes them.
+  /// How many buckets it has taken from the pool: those of every segment that its arrays have room
+  /// for, named by now or not, and those that were chained to segments wanted since the pool was
+  /// opened. Nobody changes them.
   template <class Host>
   std::uint64_t buckets(Host& host) {
     SegmentShape const shape = ops_.shape();
@@ -130,7 +140,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       if (place == 0 || place == kDamaged) continue;
       for (std::uint64_t const at : ops_.chain_of(host, segment_at(place))) {
         if (auto const [owner, first] = owners.emplace(at, place); !first)
-          f(told("bucket at byte ", at, " is chained to two segments, at bytes ", owner->second, " and ", place));
+          f(told("bucket at byte ", at, " is chained to two segments, at bytes ", owner->second,
+                 " and ", place));
       }
     }
   }
@@ -169,7 +180,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     [[nodiscard]] std::uint64_t next() const { return word & 0xffffffffu; }
   };
 
-  // --- Numbers and places -------------------------------------------------------------------------------------------
+  // --- Numbers and places
+  // -------------------------------------------------------------------------------------------
 
   [[nodiscard]] static std::uint64_t backwards(std::uint64_t hash) {
     std::uint64_t x = __builtin_bswap64(hash);
@@ -191,7 +203,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   [[nodiscard]] std::uint64_t* arrays() const {
     return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::byte*>(root_) + kDirectories);
   }
-  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t array) const { return std::uint64_t{1} << array / kStride; }
+  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t array) const {
+    return std::uint64_t{1} << array / kStride;
+  }
   [[nodiscard]] std::uint64_t segments_of(std::uint32_t array) const {
     return superblocks_of(array) * pool_->superblock_bytes() / ops_.shape().bytes();
   }
@@ -204,8 +218,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     for (; at.segment >= segments_of(at.array); ++at.array) at.segment -= segments_of(at.array);
     return at;
   }
-  /// Segments follow each other by number, so the other bits check depth and start: with one bit less, what was split
-  /// off would be split off again, and its newer records lost.
+  /// Segments follow each other by number, so the other bits check depth and start: with one bit
+  /// less, what was split off would be split off again, and its newer records lost.
   [[nodiscard]] static Extent extent_of(std::uint64_t start, std::uint32_t depth) {
     return Extent::of(depth, nth_hash(start, depth) >> 8);
   }
@@ -221,7 +235,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   Status back(Host& host, std::uint64_t i) {
     std::uint32_t const array = array_of(i).array;
     if (array >= kArrays)
-      return {Code::no_space, "an index of this kind has at most " + std::to_string(i) + " segments"};
+      return {Code::no_space,
+              "an index of this kind has at most " + std::to_string(i) + " segments"};
     if (host.load(arrays() + array) != 0) return {};
     std::lock_guard const lock(*memory_);
     auto run = pool_->take_run(superblocks_of(array));
@@ -242,18 +257,21 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       Offset const run{host.load(arrays() + a)};
       if (!run) continue;
       if (!pool_->is_free_run(run, superblocks_of(a)))
-        return {Code::corrupt, told("array ", a, " of the index's segments cannot lie at byte ", run.bytes)};
+        return {Code::corrupt,
+                told("array ", a, " of the index's segments cannot lie at byte ", run.bytes)};
       pool_->claim_run(run, superblocks_of(a));
     }
     return {};
   }
-  /// There are arrays for just as many segments as the index names, and for the one that comes next perhaps.
+  /// There are arrays for just as many segments as the index names, and for the one that comes next
+  /// perhaps.
   template <class Host>
   Status check_extents(Host& host) {
     std::uint64_t const first = host.load(&root_->first);
     Extents const now{host.load(&root_->directory)};
-    Status const impossible{Code::corrupt, told("the index names an impossible number of segments: ", first,
-                                                " at first, ", now.rounds(), " rounds, and ", now.next())};
+    Status const impossible{Code::corrupt,
+                            told("the index names an impossible number of segments: ", first,
+                                 " at first, ", now.rounds(), " rounds, and ", now.next())};
     if (first < 2 || !std::has_single_bit(first) ||
         static_cast<std::uint32_t>(std::countr_zero(first)) + now.rounds() >= kChunks ||
         now.next() >= first << now.rounds())
@@ -267,7 +285,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return {};
   }
 
-  // --- The volatile directory: a chunk for what the opening's round brings it to, one for each round after it --------
+  // --- The volatile directory: a chunk for what the opening's round brings it to, one for each
+  // round after it --------
 
   template <class Host>
   void begin(Host& host) {
@@ -294,8 +313,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return host.load(&entry_at(index_of(host, hash)));
   }
 
-  /// Place of the segment that has this hash, made what it is to be; or, where there is no memory for that, and in
-  /// read-only pools, of the one that still has what it is to have.
+  /// Place of the segment that has this hash, made what it is to be; or, where there is no memory
+  /// for that, and in read-only pools, of the one that still has what it is to have.
   template <class Host>
   std::uint64_t holder(Host& host, std::uint64_t hash) {
     for (std::uint64_t i = index_of(host, hash);; i &= ~std::bit_floor(i)) {
@@ -318,7 +337,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       if (place == 0) [[unlikely]]
         place = holder(host, hash);
       if (place == kDamaged) return Answer::damaged;
-      auto const right = [&] { return mutated(Mutant::dash_segment_not_checked) || holds(host, place, hash); };
+      auto const right = [&] {
+        return mutated("dash_segment_not_checked") || holds(host, place, hash);
+      };
       Answer const answer = operation(segment_at(place), right);
       if (answer != Answer::retry) return answer;
     }
@@ -341,10 +362,12 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     Extent const extent{host.load(&s.header->extent)};
     std::uint32_t const least = i < first_ ? depth_ : static_cast<std::uint32_t>(std::bit_width(i));
     if (std::uint32_t const most = depth_of(host, i);
-        extent.depth() < least || extent.depth() > most || extent.word != extent_of(start_of(i), extent.depth()).word)
+        extent.depth() < least || extent.depth() > most ||
+        extent.word != extent_of(start_of(i), extent.depth()).word)
       return told("word ", extent.word, " is no extent of ", least, " to ", most, " bits");
     if (std::uint64_t const start = host.load(&s.header->start); start != start_of(i))
-      return told("its hashes begin with ", start, ", where those of segment ", i, " do with ", start_of(i));
+      return told("its hashes begin with ", start, ", where those of segment ", i, " do with ",
+                  start_of(i));
     return {};
   }
   /// The same of a chain that nobody changes: each link leads to a bucket, and the last to none.
@@ -361,7 +384,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return {};
   }
 
-  /// Makes segment i what it is to be: split off, and sound. Answers its place, or 0 where there is no memory for that.
+  /// Makes segment i what it is to be: split off, and sound. Answers its place, or 0 where there is
+  /// no memory for that.
   template <class Host>
   std::uint64_t enter(Host& host, std::uint64_t i) {
     Segment const s = segment(host, i);
@@ -373,7 +397,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
       Segment const parent = segment_at(place);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
         if (pool_->read_only() || starving_.load(std::memory_order_relaxed)) return 0;
-        if (!split(host, parent, from, depth).ok()) starving_.store(true, std::memory_order_relaxed);
+        if (!split(host, parent, from, depth).ok())
+          starving_.store(true, std::memory_order_relaxed);
       }
     }
     std::string fault = fault_of(host, i, s);
@@ -401,7 +426,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return fault_of_chain(host, s).empty();
   }
 
-  // --- Growing ------------------------------------------------------------------------------------------------------
+  // --- Growing
+  // -----------------------------------------------------------------------------------------------
 
   /// A bucket for this segment, and segments for the whole table.
   template <class Host>
@@ -428,7 +454,8 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     std::uint64_t const all = first_ << now.rounds();
     std::uint64_t const i = all + now.next();
     if (Status s = back(host, i); !s.ok()) return s;
-    if (now.rounds() + depth_ + 2 >= kChunks) return {Code::no_space, "the index has as many segments as it can"};
+    if (now.rounds() + depth_ + 2 >= kChunks)
+      return {Code::no_space, "the index has as many segments as it can"};
     bool const ends = now.next() + 1 == all;
     std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
     if (ends) make_chunk(depth_ + now.rounds() + 1);
@@ -438,17 +465,18 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return {};
   }
 
-  /// Splits off what segment i is to give up next, unless another has brought it to depth `wanted` meanwhile: one split
-  /// more would be of a segment that is not due yet.
+  /// Splits off what segment i is to give up next, unless another has brought it to depth `wanted`
+  /// meanwhile: one split more would be of a segment that is not due yet.
   template <class Host>
   Status split(Host& host, Segment s, std::uint64_t i, std::uint32_t wanted) {
     Changing<Host> changing(host, ops_, s);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    bool const due = depth < wanted || mutated(Mutant::dash_split_twice);
+    bool const due = depth < wanted || mutated("dash_split_twice");
     return due ? split_locked(host, s, i, depth, changing) : Status{};
   }
   template <class Host>
-  Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth, Changing<Host>& changing) {
+  Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth,
+                      Changing<Host>& changing) {
     std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
     auto const moves = [&](std::uint64_t hash) { return (hash & bit) != 0; };
     std::uint64_t const other = i | std::uint64_t{1} << depth;
@@ -457,16 +485,16 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     auto chain = take_chained(ops_.chain_for(contents, moves));
     if (!chain) return chain.status();
     touch(s);
-    if (!mutated(Mutant::dash_split_not_touched)) touch(made);
+    if (!mutated("dash_split_not_touched")) touch(made);
     changing.begins();
     store_header(host, made.header, start_of(other), depth + 1, version_);
-    bool const early = mutated(Mutant::dash_split_before_copy);
+    bool const early = mutated("dash_split_before_copy");
     if (early) commit(host, s, depth + 1);
     for (Offset const block : *chain) ops_.chain(host, made, block.bytes, false);
     ops_.copy(host, s, contents, made, moves);
-    if (!mutated(Mutant::dash_split_not_ordered)) host.fence();
+    if (!mutated("dash_split_not_ordered")) host.fence();
     if (!early) commit(host, s, depth + 1);
-    if (!mutated(Mutant::dash_split_keeps_moved)) ops_.remove_if(host, s, contents, moves);
+    if (!mutated("dash_split_keeps_moved")) ops_.remove_if(host, s, contents, moves);
     give_back(ops_.unchain(host, s));
     splits_.fetch_add(1, std::memory_order_relaxed);
     return {};

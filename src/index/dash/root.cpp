@@ -5,8 +5,8 @@
 
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
-#include "pm/format.hpp"
-#include "pm/watch.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/pool_format.hpp"
 
 namespace perdure::dash {
 namespace {
@@ -40,10 +40,12 @@ std::uint64_t sum_of_index(std::byte const* superblock, std::uint32_t more) {
        {offsetof(IndexRoot, directory), offsetof(IndexRoot, first), offsetof(IndexRoot, counted)})
     add(at);
   for (std::uint32_t i = 0; i < more; ++i) add(kDirectories + i * sizeof(std::uint64_t));
-  return hash_bytes(reinterpret_cast<std::byte const*>(words.data()), words.size() * sizeof(std::uint64_t));
+  return hash_bytes(reinterpret_cast<std::byte const*>(words.data()),
+                    words.size() * sizeof(std::uint64_t));
 }
 
-Result<SegmentShape> check_root(std::byte const* at, Kind kind, bool records, std::uint64_t superblock_bytes) {
+Result<SegmentShape> check_root(std::byte const* at, Kind kind, bool records,
+                                std::uint64_t superblock_bytes) {
   IndexRoot root{};
   pm::read_bytes(&root, at, kConstant);
   auto const corrupt = [](std::string what) { return Status{Code::corrupt, std::move(what)}; };

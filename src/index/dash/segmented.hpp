@@ -1,22 +1,28 @@
-// What Dash's two tables have alike: operations go to the segment that has their hash, make room where it is full, and
-// walk and sweep one segment after the other; opening makes each segment sound when it is first wanted. Invariants:
+// What Dash's two tables have alike: operations go to the segment that has their hash, make room
+// where it is full, and walk and sweep one segment after the other; opening makes each segment
+// sound when it is first wanted. Invariants:
 //
-//  * An opening has a version of its own, durable before any segment has it. A segment has it once it is sound, and
+//  * An opening has a version of its own, durable before any segment has it. A segment has it once
+//  it is sound, and
 //    what made it so is ordered before that.
-//  * Whoever changes a segment marks it as touched before it does. An orderly close stores the sums of those, so that
-//    every segment has its sum if all had one before, and the next opening compares it when it enters the segment.
-//  * A sweep ends when nothing that was unlinked before it came by waits for readers: no block is free twice.
+//  * Whoever changes a segment marks it as touched before it does. An orderly close stores the sums
+//  of those, so that
+//    every segment has its sum if all had one before, and the next opening compares it when it
+//    enters the segment.
+//  * A sweep ends when nothing that was unlinked before it came by waits for readers: no block is
+//  free twice.
 //
 // `Table`, which derives from it, knows which segment has a hash, and how there come to be more:
 //
-//   until_settled(host, hash, operation)  operation(segment, right) until it answers anything but Answer::retry
-//   holder(host, hash)           place of the segment that has the hash, sound; kDamaged: why_damaged()
-//   holds(host, place, hash)     whether it is still that one
+//   until_settled(host, hash, operation)  operation(segment, right) until it answers anything but
+//   Answer::retry holder(host, hash)           place of the segment that has the hash, sound;
+//   kDamaged: why_damaged() holds(host, place, hash)     whether it is still that one
 //   make_room(host, hash, s)     where `s` was found to be full; not ok: there is no memory
 //   mark(host, place)            what of blocks_ the segment has, for the sweep
 //   unsound(host, s)             more than what is looked at here, if need be
-//   claim(host), begin(host)     at open: what the root names is in use; the volatile directory, empty
-//   epochs_                      its last member: what it frees may be any of Table's, or is here
+//   claim(host), begin(host)     at open: what the root names is in use; the volatile directory,
+//   empty epochs_                      its last member: what it frees may be any of Table's, or is
+//   here
 #pragma once
 
 #include <atomic>
@@ -48,8 +54,8 @@ class Segmented {
   Segmented(Segmented const&) = delete;
   Segmented& operator=(Segmented const&) = delete;
 
-  /// `sound`: segments are only looked at before they are used, for the pool was closed in order. `summed`: that close
-  /// left all their sums.
+  /// `sound`: segments are only looked at before they are used, for the pool was closed in order.
+  /// `summed`: that close left all their sums.
   template <class Host>
   Status open(Host& host, Offset index, bool sound, bool summed = false) {
     set_root(index);
@@ -57,7 +63,7 @@ class Segmented {
     version_ = host.load(&root_->version);
     if (Status s = self().claim(host); !s.ok()) return s;
     blocks_.find_superblocks_later();
-    sound_ = sound || mutated(Mutant::dash_recovery_skipped);
+    sound_ = sound || mutated("dash_recovery_skipped");
     summed_ = sound && summed;
     if (!pool_->read_only()) {
       version_ = next_version(version_);
@@ -68,22 +74,25 @@ class Segmented {
     return {};
   }
 
-  // --- Single operations; the caller holds an EpochGuard of epochs(). ------------------------------------------
+  // --- Single operations; the caller holds an EpochGuard of epochs().
+  // ------------------------------------------
 
   template <class Host>
   Answer find(Host& host, Key const& key, Slot& found) {
-    return self().until_settled(host, key.hash,
-                                [&](Segment s, auto right) { return ops_.find(host, s, key, right, found); });
+    return self().until_settled(host, key.hash, [&](Segment s, auto right) {
+      return ops_.find(host, s, key, right, found);
+    });
   }
 
   /// Answer::full: there is no memory; why_full() says more.
   template <class Host>
-  Answer write(Host& host, Key const& key, Slot const& slot, Write how, std::optional<Slot>& before) {
+  Answer write(Host& host, Key const& key, Slot const& slot, Write how,
+               std::optional<Slot>& before) {
     for (;;) {
       Segment tried;
       Answer const answer = self().until_settled(host, key.hash, [&](Segment s, auto right) {
         tried = s;
-        if (!mutated(Mutant::dash_write_not_touched)) touch(s);
+        if (!mutated("dash_write_not_touched")) touch(s);
         return ops_.write(host, s, key, slot, how, right, before);
       });
       if (answer != Answer::full) return answer;
@@ -116,11 +125,12 @@ class Segmented {
     if (place != kDamaged) ops_.guess(host, segment_at(place), hash, f);
   }
 
-  // --- Walking --------------------------------------------------------------------------------------------------
+  // --- Walking
+  // -----------------------------------------------------------------------------------------------
 
-  /// f(slot) for each record of the segment that has `position`, while nobody can change it; answers where the next
-  /// segment begins, 0 after the last; none: why_damaged(). Segments come in the order of hashes. A read-only pool,
-  /// which nobody changes, is not locked.
+  /// f(slot) for each record of the segment that has `position`, while nobody can change it;
+  /// answers where the next segment begins, 0 after the last; none: why_damaged(). Segments come in
+  /// the order of hashes. A read-only pool, which nobody changes, is not locked.
   template <class Host, class F>
   std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
@@ -136,9 +146,9 @@ class Segmented {
     }
   }
 
-  /// Tells the allocator which blocks segments have, so that the others are free again; f(slot) for each record. Asks
-  /// go_on() after each segment: false ends it early, as damage does, and nothing is free. What was unlinked before it
-  /// was reached has been let go of when this returns.
+  /// Tells the allocator which blocks segments have, so that the others are free again; f(slot) for
+  /// each record. Asks go_on() after each segment: false ends it early, as damage does, and nothing
+  /// is free. What was unlinked before it was reached has been let go of when this returns.
   template <class Host, class F, class GoOn>
   bool sweep(Host& host, F f, GoOn go_on) {
     blocks_.begin_sweep();
@@ -154,7 +164,7 @@ class Segmented {
       }
       if (!go_on()) return false;
     } while (position != 0);
-    if (!mutated(Mutant::dash_sweep_without_wait)) epochs().synchronize();
+    if (!mutated("dash_sweep_without_wait")) epochs().synchronize();
     blocks_.finish_sweep();
     return true;
   }
@@ -163,9 +173,11 @@ class Segmented {
     sweep(host, f, [] { return true; });
   }
 
-  // --- Repair -------------------------------------------------------------------------------------------------
+  // --- Repair
+  // -----------------------------------------------------------------------------------------------
 
-  /// From here on a segment that is entered, and whose contents are damaged, is mended. Nobody else is here.
+  /// From here on a segment that is entered, and whose contents are damaged, is mended. Nobody else
+  /// is here.
   template <class Host>
   void begin_mending(Host& host) {
     mends_ = true;
@@ -177,13 +189,16 @@ class Segmented {
     return mended_;
   }
 
-  // --- An orderly close -----------------------------------------------------------------------------------------
+  // --- An orderly close
+  // -----------------------------------------------------------------------------------------
 
-  /// Nobody changes anything: every segment has its sum now, if it answers true; false: some are damaged, and had none.
-  /// Takes time for those that were touched since the opening, and for all of a table whose sums were not known.
+  /// Nobody changes anything: every segment has its sum now, if it answers true; false: some are
+  /// damaged, and had none. Takes time for those that were touched since the opening, and for all
+  /// of a table whose sums were not known.
   template <class Host>
   bool store_sums(Host& host) {
-    for (std::uint64_t const place : std::exchange(gone_, {})) host.store(&segment_at(place).header->sum, 0);
+    for (std::uint64_t const place : std::exchange(gone_, {}))
+      host.store(&segment_at(place).header->sum, 0);
     bool all = true;
     for (std::uint64_t position = 0, more = !summed_; more != 0; more = position) {
       exec::EpochGuard const guard(epochs());
@@ -197,12 +212,13 @@ class Segmented {
       exec::EpochGuard const guard(epochs());
       std::uint64_t const place = touched_places_.back();
       Segment const s = segment_at(place);
-      bool const there = self().holds(host, place, host.load(&s.header->start));  // else it was merged into another
+      bool const there = self().holds(
+          host, place, host.load(&s.header->start));  // else it was merged into another
       if (there) {
         host.store(&s.header->sum, ops_.sum(host, s));
         host.flush(&s.header->sum, sizeof s.header->sum);
       }
-      if (!mutated(Mutant::dash_touched_kept))
+      if (!mutated("dash_touched_kept"))
         touched_[number(place) / 64] &= ~(std::uint64_t{1} << number(place) % 64);
     }
     host.fence();
@@ -231,12 +247,15 @@ class Segmented {
         touched_(pool.addresses().size() / ops.shape().bytes() / 64 + 1) {}
   ~Segmented() = default;
 
-  /// All of a segment that its holder is about to change. An exception lets go of it where begins() has not been
-  /// called; else its locks stay, for it is half changed, and who waits for them is told so (the host's give_up()).
+  /// All of a segment that its holder is about to change. An exception lets go of it where begins()
+  /// has not been called; else its locks stay, for it is half changed, and who waits for them is
+  /// told so (the host's give_up()).
   template <class Host>
   class Changing {
    public:
-    Changing(Host& host, Ops const& ops, Segment s) : host_(host), ops_(ops), s_(s) { ops_.lock_all(host_, s_); }
+    Changing(Host& host, Ops const& ops, Segment s) : host_(host), ops_(ops), s_(s) {
+      ops_.lock_all(host_, s_);
+    }
     Changing(Changing const&) = delete;
     Changing& operator=(Changing const&) = delete;
     ~Changing() {
@@ -265,7 +284,8 @@ class Segmented {
     SegmentHeader const* const header = segment_at(place).header;
     return end_of(host.load(&header->start), Extent{host.load(&header->extent)}.depth());
   }
-  /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can have.
+  /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can
+  /// have.
   PERDURE_HOT void touch(Segment s) {
     std::uint64_t const at = number(place_of(s)), bit = std::uint64_t{1} << at % 64;
     if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
@@ -302,7 +322,8 @@ class Segmented {
     host.persist(&root_->directory, 32);
   }
 
-  /// Makes a segment what an orderly close leaves, once an opening. Answers why that cannot be; empty: it is.
+  /// Makes a segment what an orderly close leaves, once an opening. Answers why that cannot be;
+  /// empty: it is.
   template <class Host>
   std::string make_sound(Host& host, Segment s) {
     if (pool_->read_only()) return self().unsound(host, s);
@@ -321,8 +342,8 @@ class Segmented {
     host.persist(&s.header->version, sizeof s.header->version);
     return {};
   }
-  /// What neither crashes nor an orderly close leave of a segment that nobody has entered yet. Empty: nothing. After a
-  /// crash its buckets do not say which slots count, until it is recovered.
+  /// What neither crashes nor an orderly close leave of a segment that nobody has entered yet.
+  /// Empty: nothing. After a crash its buckets do not say which slots count, until it is recovered.
   template <class Host>
   std::string unsound(Host& host, Segment s) {
     bool const recovers = !sound_ && !pool_->read_only();
@@ -356,7 +377,8 @@ class Segmented {
   template <class Host>
   class Locked {
    public:
-    Locked(Host& host, Ops const& ops, Segment s, bool locks) : host_(host), ops_(ops), s_(s), locks_(locks) {
+    Locked(Host& host, Ops const& ops, Segment s, bool locks)
+        : host_(host), ops_(ops), s_(s), locks_(locks) {
       if (locks_) ops_.lock_all(host_, s_);
     }
     Locked(Locked const&) = delete;
@@ -379,17 +401,21 @@ class Segmented {
     Extent const extent{host.load(&s.header->extent)};
     std::uint64_t const start = host.load(&s.header->start);
     ops_.recover(host, s, [&](std::uint64_t hash) {
-      return mutated(Mutant::dash_recovery_keeps_leftovers) || covers(extent, start, hash);
+      return mutated("dash_recovery_keeps_leftovers") || covers(extent, start, hash);
     });
   }
 
-  [[nodiscard]] std::uint64_t number(std::uint64_t place) const { return place / ops_.shape().bytes(); }
-  /// Of a damaged segment: the one bit that its sum tells of; else what its slots say, as after a crash.
+  [[nodiscard]] std::uint64_t number(std::uint64_t place) const {
+    return place / ops_.shape().bytes();
+  }
+  /// Of a damaged segment: the one bit that its sum tells of; else what its slots say, as after a
+  /// crash.
   template <class Host>
   void mend(Host& host, Segment s, std::string const& fault) {
     touch(s);
     std::string const what = told("segment at byte ", place_of(s), ": ", fault);
-    if (summed_ && ops_.mend_bit(host, s)) return note_mended(what + ": put right, nothing is lost");
+    if (summed_ && ops_.mend_bit(host, s))
+      return note_mended(what + ": put right, nothing is lost");
     SegmentContents const before = ops_.contents(host, s);
     recover(host, s);
     SegmentContents const after = ops_.contents(host, s);
@@ -399,8 +425,8 @@ class Segmented {
         bool const was = (before[b].used >> i & 1) != 0, is = (after[b].used >> i & 1) != 0;
         std::uint64_t const hash = was ? before[b].hashes[i] : after[b].hashes[i];
         if (was != is)
-          note_mended(told("slot ", i, " of bucket ", b, " of the segment at byte ", place_of(s), ", of hash ", hash,
-                           was ? ": dropped" : ": counts again"));
+          note_mended(told("slot ", i, " of bucket ", b, " of the segment at byte ", place_of(s),
+                           ", of hash ", hash, was ? ": dropped" : ": counts again"));
       }
     }
   }
@@ -412,7 +438,8 @@ class Segmented {
   std::mutex why_mutex_;
   Status why_full_;  // guarded by why_mutex_
   std::vector<std::string> mended_;  // guarded by why_mutex_
-  std::vector<std::uint64_t> touched_places_;  // of segments whose bit is set; guarded by why_mutex_
+  std::vector<std::uint64_t>
+      touched_places_;  // of segments whose bit is set; guarded by why_mutex_
   std::vector<std::uint64_t> gone_;  // places of segments that were merged; guarded by why_mutex_
   /// Elsewhere, so that what searches read, here and of Table, lies together.
   std::vector<SharedLock> recoveries_{kRecoveries};

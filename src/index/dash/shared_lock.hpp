@@ -1,4 +1,5 @@
-// A lock that many may share, of one volatile word; waiting goes through the Host, so that simulated threads can.
+// A lock that many may share, of one volatile word; waiting goes through the Host, so that
+// simulated threads can.
 #pragma once
 
 #include <cstdint>

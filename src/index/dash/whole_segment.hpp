@@ -1,6 +1,7 @@
-// Operations of Dash on whole segments: what splits, merges, chains and recovery are made of. Invariant: they move
-// records as single operations do (segment.hpp): a copy is ordered before its original goes, and a slot that is free
-// says so before its segment has hashes for which it could count.
+// Operations of Dash on whole segments: what splits, merges, chains and recovery are made of.
+// Invariant: they move records as single operations do (segment.hpp): a copy is ordered before its
+// original goes, and a slot that is free says so before its segment has hashes for which it could
+// count.
 #pragma once
 
 #include <bit>
@@ -22,7 +23,9 @@ struct BucketContents {
   std::uint32_t used = 0;
   std::uint32_t guests = 0;
   std::array<std::uint64_t, kSlots> hashes{};
-  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(std::popcount(used)); }
+  [[nodiscard]] std::uint32_t count() const {
+    return static_cast<std::uint32_t>(std::popcount(used));
+  }
 };
 using SegmentContents = std::vector<BucketContents>;
 
@@ -51,8 +54,9 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       State const state = state_of(host, s, b);
       contents[b].used = state.used();
       contents[b].guests = state.guests();
-      for_each_bit(state.used(),
-                   [&](std::uint32_t i) { contents[b].hashes[i] = keys_.hash_of(slot_at(host, s, {b, i})); });
+      for_each_bit(state.used(), [&](std::uint32_t i) {
+        contents[b].hashes[i] = keys_.hash_of(slot_at(host, s, {b, i}));
+      });
     }
     return contents;
   }
@@ -61,15 +65,18 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host, class F>
   void for_each(Host& host, Segment s, F f) const {
     for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
-      for_each_bit(state_of(host, s, b).used(), [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
+      for_each_bit(state_of(host, s, b).used(),
+                   [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
   }
 
-  /// How many more chained buckets it takes than `stash` has room for, if just what `wanted(hash)` picks is kept.
+  /// How many more chained buckets it takes than `stash` has room for, if just what `wanted(hash)`
+  /// picks is kept.
   template <class Wanted>
   [[nodiscard]] std::uint32_t chain_for(SegmentContents const& contents, Wanted wanted) const {
     std::uint32_t beyond = 0;
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b)
-      for_each_bit(contents[b].used, [&](std::uint32_t i) { beyond += wanted(contents[b].hashes[i]); });
+      for_each_bit(contents[b].used,
+                   [&](std::uint32_t i) { beyond += wanted(contents[b].hashes[i]); });
     std::uint32_t const room = shape_.stash * kSlots;
     return beyond <= room ? 0 : (beyond - room + kSlots - 1) / kSlots;
   }
@@ -77,24 +84,30 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host>
   [[nodiscard]] std::uint64_t count(Host& host, Segment s) const {
     std::uint64_t n = 0;
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) n += state_of(host, s, b).count();
+    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b)
+      n += state_of(host, s, b).count();
     return n;
   }
 
-  /// Makes a segment of what nobody reaches yet, whose header is written: no record. Ordered by who fences next.
+  /// Makes a segment of what nobody reaches yet, whose header is written: no record. Ordered by who
+  /// fences next.
   template <class Host>
   void clear(Host& host, Segment s) const {
     write_whole(host, s, SegmentContents(all()));
   }
 
-  /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody reaches yet and whose
-  /// header is written; into their home buckets where those have room. Ordered by who fences next.
+  /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody
+  /// reaches yet and whose header is written; into their home buckets where those have room.
+  /// Ordered by who fences next.
   template <class Host, class Wanted>
-  void copy(Host& host, Segment from, SegmentContents const& contents, Segment to, Wanted wanted) const {
-    std::vector<std::uint32_t> waiting(contents.size());  // slots whose records are still to come, and may stay there
+  void copy(Host& host, Segment from, SegmentContents const& contents, Segment to,
+            Wanted wanted) const {
+    std::vector<std::uint32_t> waiting(
+        contents.size());  // slots whose records are still to come, and may stay there
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used,
-                   [&](std::uint32_t i) { waiting[b] |= std::uint32_t{wanted(contents[b].hashes[i])} << i; });
+      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+        waiting[b] |= std::uint32_t{wanted(contents[b].hashes[i])} << i;
+      });
     }
     SegmentContents made(buckets_of(host, to));
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
@@ -113,7 +126,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     write_whole(host, to, made);
   }
 
-  /// Takes away what `unwanted(hash)` picks, of a segment that is locked, and that has not those hashes any more.
+  /// Takes away what `unwanted(hash)` picks, of a segment that is locked, and that has not those
+  /// hashes any more.
   template <class Host, class Unwanted>
   void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
@@ -143,16 +157,18 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
   /// Both are locked; `merged` is what plan_merge() made of `into`. Ordered when it returns.
   template <class Host>
-  void merge(Host& host, Segment into, SegmentContents const& merged, Segment from, Plan const& plan) const {
-    for (auto const& [source, target] : plan) store_slot(host, into, target, slot_at(host, from, source));
-    if (!mutated(Mutant::dash_merge_keeps_leftovers)) free_unused(host, into, merged);
+  void merge(Host& host, Segment into, SegmentContents const& merged, Segment from,
+             Plan const& plan) const {
+    for (auto const& [source, target] : plan)
+      store_slot(host, into, target, slot_at(host, from, source));
+    if (!mutated("dash_merge_keeps_leftovers")) free_unused(host, into, merged);
     flush_buckets(host, into);
     host.fence();
     store_contents(host, into, merged);
   }
 
-  /// Of a segment that nobody can have locked since it was made sound: what an orderly close does not leave. Empty:
-  /// nothing.
+  /// Of a segment that nobody can have locked since it was made sound: what an orderly close does
+  /// not leave. Empty: nothing.
   template <class Host>
   std::string unsound(Host& host, Segment s) const {
     for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
@@ -163,8 +179,9 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     return {};
   }
 
-  /// Of all that an orderly close leaves of a segment that nobody changes, what is free in it among it: its header but
-  /// for the version, which openings change, and its buckets but for the versions of their locks.
+  /// Of all that an orderly close leaves of a segment that nobody changes, what is free in it among
+  /// it: its header but for the version, which openings change, and its buckets but for the
+  /// versions of their locks.
   template <class Host>
   [[nodiscard]] std::uint64_t sum(Host& host, Segment s) const {
     SegmentHeader header;
@@ -184,8 +201,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       for (std::uint64_t const at : chain_of(host, s)) add(chained_at(at));
     return kSummed | crc;
   }
-  /// Mends what keeps that from being the sum in the header, of a segment that nobody has: locks that nobody holds, and
-  /// one bit. False: there is more.
+  /// Mends what keeps that from being the sum in the header, of a segment that nobody has: locks
+  /// that nobody holds, and one bit. False: there is more.
   template <class Host>
   bool mend_bit(Host& host, Segment s) const {
     constexpr std::uint64_t kLocks = (State::kVersion - 1) & ~kSummedState;
@@ -195,9 +212,11 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     }
     std::uint64_t const stored = host.load(&s.header->sum), is = sum(host, s);
     if (stored == is || std::has_single_bit(stored ^ is)) return true;  // else it is the sum itself
-    auto const bit = wrong_bit(static_cast<std::uint32_t>(stored ^ is), (buckets_of(host, s) + 1) * sizeof(Bucket));
+    auto const bit = wrong_bit(static_cast<std::uint32_t>(stored ^ is),
+                               (buckets_of(host, s) + 1) * sizeof(Bucket));
     if (!bit) return false;
-    auto const part = static_cast<std::uint32_t>(*bit / (8 * sizeof(Bucket)));  // the header, then buckets
+    // the header, then buckets
+    auto const part = static_cast<std::uint32_t>(*bit / (8 * sizeof(Bucket)));
     static_assert(sizeof(SegmentHeader) == sizeof(Bucket));
     auto* const words = part == 0 ? reinterpret_cast<std::uint64_t*>(s.header)
                                   : reinterpret_cast<std::uint64_t*>(&bucket_at(host, s, part - 1));
@@ -207,15 +226,17 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     return sum(host, s) == stored;
   }
 
-  // --- Chains -----------------------------------------------------------------------------------------------------
+  // --- Chains
+  // -----------------------------------------------------------------------------------------------
 
-  /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is chained has room by now;
-  /// false: it has, and the bucket is the caller's still.
+  /// Chains a bucket of its own to a segment. Where others may reach it, only if none that is
+  /// chained has room by now; false: it has, and the bucket is the caller's still.
   template <class Host>
   bool chain(Host& host, Segment s, std::uint64_t block, bool reached) const {
     Bucket& last = s.bucket(all() - 1);
     if (reached) lock(host, last);
-    std::uint64_t* link = &s.header->chain;  // at the end, so that the others' places in the chain stay
+    // at the end, so that the others' places in the chain stay
+    std::uint64_t* link = &s.header->chain;
     bool room = false;
     for (std::uint64_t at = 0; (at = host.load(link)) != 0; link = &chained_at(at).hints)
       room |= reached && !State{host.load(&chained_at(at).state)}.full();
@@ -227,7 +248,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       host.store(&bucket.hints, 0);
       free_slots(host, bucket, State::kAll, keys_.elsewhere(host.load(&s.header->start)));
       host.flush(&bucket, sizeof bucket);
-      if (!mutated(Mutant::dash_link_before_bucket)) host.fence();
+      if (!mutated("dash_link_before_bucket")) host.fence();
       host.store(link, block);
       host.persist(link, sizeof *link);
     }
@@ -249,22 +270,24 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host>
   std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
     std::vector<std::uint64_t> chained;
-    for (std::uint64_t at = host.load(&s.header->chain); at != 0; at = host.load(&chained_at(at).hints))
+    for (std::uint64_t at = host.load(&s.header->chain); at != 0;
+         at = host.load(&chained_at(at).hints))
       chained.push_back(at);
     return chained;
   }
 
-  /// Makes a segment sound that a crash left: no lock held, no key twice, and metadata that says what the slots hold
-  /// of what `belongs(hash)`. Nobody else reaches it. The caller orders it.
+  /// Makes a segment sound that a crash left: no lock held, no key twice, and metadata that says
+  /// what the slots hold of what `belongs(hash)`. Nobody else reaches it. The caller orders it.
   template <class Host, class Belongs>
   void recover(Host& host, Segment s, Belongs belongs) const {
     SegmentContents found = surviving(host, s, belongs);
     std::uint64_t const free = keys_.elsewhere(host.load(&s.header->start));
     for (std::uint32_t b = 0; b < found.size(); ++b) {
       for_each_bit(found[b].used, [&](std::uint32_t i) {
-        if (!stands_before(host, s, found, {b, i}) || mutated(Mutant::dash_recovery_keeps_duplicates)) return;
+        if (!stands_before(host, s, found, {b, i}) || mutated("dash_recovery_keeps_duplicates"))
+          return;
         found[b].used &= ~(1u << i);
-        if (mutated(Mutant::dash_recovery_frees_nothing)) return;
+        if (mutated("dash_recovery_frees_nothing")) return;
         free_slots(host, bucket_at(host, s, b), 1u << i, free);
         host.flush(&bucket_at(host, s, b).slots[i], sizeof(Slot));
       });
@@ -273,7 +296,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
  private:
-  static constexpr std::uint64_t kSummedState = (std::uint64_t{1} << 2 * kSlots) - 1;  // slots in use, and guests
+  // slots in use, and guests
+  static constexpr std::uint64_t kSummedState = (std::uint64_t{1} << 2 * kSlots) - 1;
   using Base::all;
   using Base::base_;
   using Base::bucket_at;
@@ -316,7 +340,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     BucketContents& bucket = contents[spot.bucket];
     bool const guest = spot.bucket < shape_.buckets && spot.bucket != home_of(hash);
     bucket.used |= 1u << spot.slot;
-    bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest) << spot.slot;
+    bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest)
+                                                               << spot.slot;
     bucket.hashes[spot.slot] = hash;
   }
   /// In the one of a key's buckets that an insert would take, or in the stash.
@@ -338,7 +363,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// Of a segment that nobody reaches and whose records are written.
   template <class Host>
   void write_whole(Host& host, Segment s, SegmentContents const& contents) const {
-    if (!mutated(Mutant::dash_room_not_freed)) free_unused(host, s, contents);
+    if (!mutated("dash_room_not_freed")) free_unused(host, s, contents);
     new_metadata(host, s, contents);
     flush_buckets(host, s);
   }
@@ -346,7 +371,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host>
   void new_metadata(Host& host, Segment s, SegmentContents const& contents) const {
     for (std::uint32_t b = 0; b < contents.size(); ++b)
-      store_metadata(host, s, b, State{}.with(contents[b].used, contents[b].guests), prints_of(contents[b]));
+      store_metadata(host, s, b, State{}.with(contents[b].used, contents[b].guests),
+                     prints_of(contents[b]));
     store_hints(host, s, contents);
   }
   /// All metadata of a segment that is locked; locks and versions stay.
@@ -362,12 +388,14 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host>
   void store_hints(Host& host, Segment s, SegmentContents const& contents) const {
     for (std::uint32_t b = 0; b < shape_.buckets; ++b) {
-      for_each_bit(contents[b].used & contents[b].guests,
-                   [&](std::uint32_t i) { store_beyond(host, s.bucket(last_of(b)), contents[b].hashes[i]); });
+      for_each_bit(contents[b].used & contents[b].guests, [&](std::uint32_t i) {
+        store_beyond(host, s.bucket(last_of(b)), contents[b].hashes[i]);
+      });
     }
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
-      for_each_bit(contents[b].used,
-                   [&](std::uint32_t i) { tell_overflow(host, s, contents[b].hashes[i], b - shape_.buckets); });
+      for_each_bit(contents[b].used, [&](std::uint32_t i) {
+        tell_overflow(host, s, contents[b].hashes[i], b - shape_.buckets);
+      });
     }
   }
 
@@ -402,13 +430,15 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         (slot.*Keys::naming) = host.load(&(bucket.slots[i].*Keys::naming));
         std::uint64_t const hash = keys_.hash_of(slot);
         bool const guest = b < shape_.buckets && b != home_of(hash);
-        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash))))) add(found, {b, i}, hash);
+        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash)))))
+          add(found, {b, i}, hash);
       }
     }
     return found;
   }
 
-  /// Whether a key stands a second time, in a place that a crash inside a move leaves the other copy of.
+  /// Whether a key stands a second time, in a place that a crash inside a move leaves the other
+  /// copy of.
   template <class Host>
   bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot spot) const {
     std::uint64_t const hash = found[spot.bucket].hashes[spot.slot];

@@ -9,13 +9,15 @@
 //             state/fingerprint (8 bytes: 0 EMPTY, 1 INSERT, else the hash), key (key_bytes rounded
 //             up to 8; none for variable keys), and the place of the record.
 //
-// A key's buckets of one level lie in one window of 2^kWindowBits: its first hash says which window,
-// its other hashes where in it. So a batch in hash order walks every level in address order for all
-// hashes, and the pages it touches stay in the TLB (of a CPU: 2 MiB a window) for their neighbours.
+// A key's buckets of one level lie in one window of 2^kWindowBits: its first hash says which
+// window, its other hashes where in it. So a batch in hash order walks every level in address order
+// for all hashes, and the pages it touches stay in the TLB (of a CPU: 2 MiB a window) for their
+// neighbours.
 //
-// While the table grows, one level more is there: the lowest, which retires. Its windows are *units*, which move
-// one by one: keys of a unit that has not moved stand on the levels below the new top, all others on those above the
-// retiring one. Windows nest, so a unit is a contiguous part of every level, and none shares a bucket with another.
+// While the table grows, one level more is there: the lowest, which retires. Its windows are
+// *units*, which move one by one: keys of a unit that has not moved stand on the levels below the
+// new top, all others on those above the retiring one. Windows nest, so a unit is a contiguous part
+// of every level, and none shares a bucket with another.
 //
 // Invariant: lanes order candidates by (level from the top, hash, slot), so the lowest lane that
 // matches is the valid one of duplicates (section 3.2.2).
@@ -25,11 +27,11 @@
 
 #include "base/annotate.hpp"
 #include "base/hash.hpp"
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "index/gphash/bucket_cache.hpp"
 #include "index/gphash/mirror.hpp"
-#include "pm/format.hpp"
+#include "pm/pool_format.hpp"
 #include "pm/record.hpp"
 
 namespace perdure::gphash {
@@ -49,18 +51,20 @@ PERDURE_FN bool same_level(Level const& a, Level const& b) {
 struct TableView {
   Level level[pm::kMaxLevels + 1];  // highest first; behind them the retiring one, if there is one
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
-  std::uint32_t const* moved = nullptr;  // volatile, one bit a unit; read only while a level retires
-  std::uint32_t* refused = nullptr;      // volatile, one bit a unit: some key of it found no room
-  Mirror mirror;                    // residency `mirrored` only
+  // volatile, one bit a unit; read only while a level retires
+  std::uint32_t const* moved = nullptr;
+  std::uint32_t* refused = nullptr;  // volatile, one bit a unit: some key of it found no room
+  Mirror mirror;  // residency `mirrored` only
   pm::RecordShape records;
-  BucketCache buckets;              // layout `in_place` with a cache only
+  BucketCache buckets;  // layout `in_place` with a cache only
   std::uint64_t pool_bytes = 0;
   std::uint32_t levels = 0;
-  std::uint32_t retiring = 0;    // 1 = level[levels] retires
-  std::uint32_t unit_bits = 0;   // 2^unit_bits units, of the level that retires or will be the next to
+  std::uint32_t retiring = 0;  // 1 = level[levels] retires
+  // 2^unit_bits units, of the level that retires or will be the next to
+  std::uint32_t unit_bits = 0;
   std::uint32_t hashes = 0;
   std::uint32_t slots = 0;
-  std::uint32_t key_bytes = 0;   // fixed key size; 0 = variable
+  std::uint32_t key_bytes = 0;  // fixed key size; 0 = variable
   std::uint32_t value_bytes = 0;
   std::uint32_t max_record = 0;  // bytes the largest record spans
 
@@ -68,10 +72,15 @@ struct TableView {
   PERDURE_FN Level const& retiring_level() const { return level[levels]; }
 
   /// The unit of keys with this first hash.
-  PERDURE_FN std::uint64_t unit_of(std::uint64_t hash) const { return unit_bits == 0 ? 0 : hash >> (64 - unit_bits); }
-  PERDURE_FN bool unit_moved(std::uint64_t unit) const { return (moved[unit / 32] >> (unit % 32) & 1) != 0; }
+  PERDURE_FN std::uint64_t unit_of(std::uint64_t hash) const {
+    return unit_bits == 0 ? 0 : hash >> (64 - unit_bits);
+  }
+  PERDURE_FN bool unit_moved(std::uint64_t unit) const {
+    return (moved[unit / 32] >> (unit % 32) & 1) != 0;
+  }
 
-  /// Bytes a whole record at this place may span; 0 if no record can be there (a damaged pool says anything).
+  /// Bytes a whole record at this place may span; 0 if no record can be there (a damaged pool says
+  /// anything).
   PERDURE_FN std::uint64_t room(Offset record) const {
     if (record.bytes % pm::kRecordAlign != 0) return 0;
     std::uint64_t const left = record.bytes < pool_bytes ? pool_bytes - record.bytes : 0;
@@ -108,10 +117,15 @@ struct TableView {
   }
 
   // Entries of the record cache: a value and its head, or a whole record.
-  PERDURE_FN std::uint32_t entry_bytes() const { return records.split() ? records.split_stride() : max_record; }
-  PERDURE_FN std::byte const* entry_value(std::byte const* entry) const { return entry + records.to_value(key_bytes); }
+  PERDURE_FN std::uint32_t entry_bytes() const {
+    return records.split() ? records.split_stride() : max_record;
+  }
+  PERDURE_FN std::byte const* entry_value(std::byte const* entry) const {
+    return entry + records.to_value(key_bytes);
+  }
   PERDURE_FN std::byte const* entry_key(std::byte const* entry) const {
-    return entry + (records.split() ? records.value_stride + sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
+    return entry + (records.split() ? records.value_stride + sizeof(pm::RecordHead)
+                                    : sizeof(pm::RecordHeader));
   }
   PERDURE_FN pm::RecordView entry(std::byte const* entry) const {
     return records.split() ? pm::view_split(records, entry + records.value_stride, entry)
@@ -138,7 +152,8 @@ struct ShapeAny {
 inline constexpr std::uint32_t kWindowBits = 15;
 
 #if defined(PERDURE_EXPLORE)
-inline thread_local std::uint32_t explored_window_bits = kWindowBits;  // so that small tables have several units
+// so that small tables have several units
+inline thread_local std::uint32_t explored_window_bits = kWindowBits;
 inline std::uint32_t window_bits() { return explored_window_bits; }
 #else
 PERDURE_FN constexpr std::uint32_t window_bits() { return kWindowBits; }
@@ -155,7 +170,7 @@ struct Candidates {
   PERDURE_FN void set(TableView const& t, std::uint64_t key_hash) {
     set_moved(t, key_hash);
     first_level = t.retiring != 0 && !t.unit_moved(t.unit_of(key_hash)) ? 1 : 0;
-    if (mutated(Mutant::unmoved_key_in_new_levels)) first_level = 0;
+    if (mutated("unmoved_key_in_new_levels")) first_level = 0;
   }
   /// As if the key's unit had moved: where a growth brings it.
   PERDURE_FN void set_moved(TableView const& t, std::uint64_t key_hash) {
@@ -163,7 +178,9 @@ struct Candidates {
     first_level = 0;
   }
 
-  PERDURE_FN static std::uint32_t groups(TableView const& t) { return Shape::levels(t) * Shape::hashes(t); }
+  PERDURE_FN static std::uint32_t groups(TableView const& t) {
+    return Shape::levels(t) * Shape::hashes(t);
+  }
 
   /// Top bits of the first hash address its bucket, so hash order is address order on every level.
   PERDURE_FN std::uint64_t bucket(TableView const& t, std::uint32_t group) const {
@@ -180,7 +197,8 @@ struct Candidates {
     return bucket(t, group) * Shape::slots(t);
   }
 
-  /// Chosen among two, not looked up: of a view that travels as a kernel's argument, known places stay in registers.
+  /// Chosen among two, not looked up: of a view that travels as a kernel's argument, known places
+  /// stay in registers.
   PERDURE_FN Level level(TableView const& t, std::uint32_t group) const {
     std::uint32_t const l = group / Shape::hashes(t);
     return first_level == 0 ? t.level[l] : t.level[l + 1];
@@ -208,7 +226,8 @@ struct Candidates {
     std::uint32_t lanes = 0;
     for (std::uint32_t g = 0; g < groups(t); ++g) {
       bool repeats = false;
-      for (std::uint32_t n = 1; n <= g % Shape::hashes(t); ++n) repeats |= bucket(t, g) == bucket(t, g - n);
+      for (std::uint32_t n = 1; n <= g % Shape::hashes(t); ++n)
+        repeats |= bucket(t, g) == bucket(t, g - n);
       if (!repeats) lanes |= row_mask << (g * slots);
     }
     return lanes;
@@ -227,7 +246,9 @@ PERDURE_FN std::uint64_t fingerprint(std::uint64_t hash) {
 PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) {
   return fingerprint(hash) | record.bytes / pm::kRecordAlign;
 }
-PERDURE_FN Offset record(std::uint64_t word) { return Offset{(word & kPlaceMask) * pm::kRecordAlign}; }
+PERDURE_FN Offset record(std::uint64_t word) {
+  return Offset{(word & kPlaceMask) * pm::kRecordAlign};
+}
 }  // namespace word
 
 namespace in_place {
@@ -250,8 +271,8 @@ PERDURE_FN Offset place(TableView const& t, Level const& level, std::uint64_t sl
 }  // namespace in_place
 
 /// Bytes a level takes. `layout_in_place` and key_bytes as above.
-PERDURE_FN std::uint64_t level_bytes(bool layout_in_place, std::uint32_t key_bytes, std::uint32_t slots,
-                                     std::uint32_t log2_buckets) {
+PERDURE_FN std::uint64_t level_bytes(bool layout_in_place, std::uint32_t key_bytes,
+                                     std::uint32_t slots, std::uint32_t log2_buckets) {
   std::uint64_t const a_slot = layout_in_place ? 16 + in_place::key_stride(key_bytes) : 8;
   return (std::uint64_t{slots} << log2_buckets) * a_slot;
 }

@@ -1,15 +1,17 @@
-// The mirror: a volatile image of the slots in the machine's own memory (HBM on a GPU), so that probes
-// and misses touch no PM. By slot number:
+// The mirror: a volatile image of the slots in the machine's own memory (HBM on a GPU), so that
+// probes and misses touch no PM. By slot number:
 //
-//   words        the slot words; one whose record is in the record cache has kCached set, and the number of
+//   words        the slot words; one whose record is in the record cache has kCached set, and the
+//   number of
 //                its entry where the place would be
 //   tags         one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
-//   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the value alone.
+//   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the
+//   value alone.
 //                Only where keys and values have fixed sizes, keys of at most kMaxIdentityKey bytes
 //
-// Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores the
-// mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh. PM is
-// never behind: the mirror is rebuilt from it alone.
+// Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores
+// the mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh.
+// PM is never behind: the mirror is rebuilt from it alone.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +29,7 @@ inline constexpr std::uint32_t kMaxIdentityKey = 32;
 /// What stands behind the key in an identity.
 struct IdentityTail {
   std::uint32_t value_sum;  // CRC-32C of the value
-  std::uint32_t known;      // kKeyKnown, kSumKnown
+  std::uint32_t known;  // kKeyKnown, kSumKnown
 };
 inline constexpr std::uint32_t kKeyKnown = 1;
 inline constexpr std::uint32_t kSumKnown = 2;
@@ -43,15 +45,17 @@ struct Mirror {
   std::uint8_t* tags = nullptr;
   std::byte* identities = nullptr;
   std::uint32_t identity_bytes = 0;
-  std::uint32_t entry_bytes = 0;        // stride of the record cache
-  std::byte const* entries = nullptr;   // copies of whole records
-  std::uint64_t const* homes = nullptr; // the place of each on PM, in kRecordAlign units
-  std::uint32_t* uses = nullptr;        // by slot number: how often, or how lately, its record was got
+  std::uint32_t entry_bytes = 0;  // stride of the record cache
+  std::byte const* entries = nullptr;  // copies of whole records
+  std::uint64_t const* homes = nullptr;  // the place of each on PM, in kRecordAlign units
+  std::uint32_t* uses = nullptr;  // by slot number: how often, or how lately, its record was got
 
   static constexpr std::uint64_t kCached = std::uint64_t{1} << 39;  // of the 40 bits that say where
   static constexpr std::uint64_t kEntryMask = kCached - 1;
 
-  PERDURE_FN std::byte* identity(std::uint64_t slot) const { return identities + slot * identity_bytes; }
+  PERDURE_FN std::byte* identity(std::uint64_t slot) const {
+    return identities + slot * identity_bytes;
+  }
   PERDURE_FN IdentityTail* tail(std::uint64_t slot) const {
     return reinterpret_cast<IdentityTail*>(identity(slot) + identity_bytes - sizeof(IdentityTail));
   }
@@ -77,14 +81,17 @@ struct Mirror {
 
   /// Whoever stores the slot's word; nobody reads this identity meanwhile.
   template <class W>
-  PERDURE_FN void set(std::uint64_t slot, std::byte const* key, std::uint32_t bytes, IdentityTail now) const {
+  PERDURE_FN void set(std::uint64_t slot, std::byte const* key, std::uint32_t bytes,
+                      IdentityTail now) const {
     auto* const stored = reinterpret_cast<std::uint64_t*>(identity(slot));
-    for (std::uint32_t b = 0; b < bytes; b += 8) W::store(stored + b / 8, hash_detail::load_tail(key + b, bytes - b));
+    for (std::uint32_t b = 0; b < bytes; b += 8)
+      W::store(stored + b / 8, hash_detail::load_tail(key + b, bytes - b));
     W::store(&tail(slot)->value_sum, now.value_sum);
     W::store(&tail(slot)->known, now.known);
   }
 
-  /// A get that has read the record. Others read this identity meanwhile, so what is known is said last.
+  /// A get that has read the record. Others read this identity meanwhile, so what is known is said
+  /// last.
   template <class W>
   PERDURE_FN void learn(W& warp, std::uint64_t slot, std::byte const* key, std::uint32_t bytes,
                         IdentityTail now) const {
@@ -107,7 +114,8 @@ PERDURE_FN std::uint8_t tag_of(std::uint64_t word, std::uint32_t place_bits) {
 }
 
 /// Bit s: the row's tag s is `tag`. Rows begin at a multiple of their length.
-PERDURE_FN std::uint32_t matching_tags(std::uint8_t const* row, std::uint32_t slots, std::uint8_t tag) {
+PERDURE_FN std::uint32_t matching_tags(std::uint8_t const* row, std::uint32_t slots,
+                                       std::uint8_t tag) {
   if (slots < 8) {
     std::uint32_t hits = 0;
     for (std::uint32_t s = 0; s < slots; ++s) hits |= std::uint32_t{row[s] == tag} << s;
@@ -119,7 +127,8 @@ PERDURE_FN std::uint32_t matching_tags(std::uint8_t const* row, std::uint32_t sl
     std::uint64_t tags;
     memcpy(&tags, __builtin_assume_aligned(row + s, 8), 8);
     std::uint64_t const other = tags ^ kLow * tag;
-    std::uint64_t const zero = ~(((other & kSeven) + kSeven) | other | kSeven);  // 0x80 where a byte is 0
+    // 0x80 where a byte is 0
+    std::uint64_t const zero = ~(((other & kSeven) + kSeven) | other | kSeven);
     // Byte k's bit comes to bit 56 + k.
     hits |= static_cast<std::uint32_t>((zero >> 7) * 0x0102040810204080u >> 56) << s;
   }

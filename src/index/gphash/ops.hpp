@@ -1,4 +1,5 @@
-// GPHash's operations, once for every machine (W) and every medium (M). The two layouts share a face:
+// GPHash's operations, once for every machine (W) and every medium (M). The two layouts share a
+// face:
 //
 //   probe     loads all candidate slots of a key at once (one-shot warp access, section 3.1)
 //   find      the valid slot that holds the key, its record checked against it
@@ -7,13 +8,14 @@
 //   rehash    copies what one slot of the retiring level holds to where a growth brings it
 //
 // A batch gives each key to one warp (operations on one key are folded before), so warps meet only
-// over slots. Between plan and publish lies an ordering point; see store/engine_on.hpp.
+// over slots. Between plan and publish lies an ordering point; see
+// store/gphash/engine/engine_on.hpp.
 #pragma once
 
 #include <cstdint>
 
 #include "base/annotate.hpp"
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #include "exec/bits.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/memory.hpp"
@@ -78,11 +80,11 @@ PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
 }
 
 // ------------------------------------------------------------------------------------------------
-/// Layout `word`. Warps agree on slots through volatile claim bits: a slot may be filled, replaced or
-/// emptied in phase two only by the warp that set its bit in phase one. PM words are only loaded and
-/// stored, never compared and swapped. Bits are set in phase one alone and cleared in phase two, so a
-/// slot seen empty and claimed in one phase is still empty. With residency `mirrored` the words are
-/// probed in the mirror, and stored there with every store to PM.
+/// Layout `word`. Warps agree on slots through volatile claim bits: a slot may be filled, replaced
+/// or emptied in phase two only by the warp that set its bit in phase one. PM words are only loaded
+/// and stored, never compared and swapped. Bits are set in phase one alone and cleared in phase
+/// two, so a slot seen empty and claimed in one phase is still empty. With residency `mirrored` the
+/// words are probed in the mirror, and stored there with every store to PM.
 template <class Shape, bool kMirror = false>
 struct WordOps {
   static constexpr bool kPublishNeedsWarp = false;
@@ -94,16 +96,21 @@ struct WordOps {
   PERDURE_FN static std::uint32_t slots(TableView const& t) { return Shape::slots(t); }
 
   /// Whether there is a mirror now: a large table may have outgrown the memory for it.
-  PERDURE_FN static bool mirrored(TableView const& t) { return kMirrored && t.mirror.words != nullptr; }
+  PERDURE_FN static bool mirrored(TableView const& t) {
+    return kMirrored && t.mirror.words != nullptr;
+  }
 
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
     if (!mirrored(t))
-      return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
-    return warp.rows(Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return mirror_row(t, where, g); });
+      return mem.rows(warp, Where::groups(t), Shape::slots(t),
+                      [&](std::uint32_t g) { return where.row(t, g); });
+    return warp.rows(Where::groups(t), Shape::slots(t),
+                     [&](std::uint32_t g) { return mirror_row(t, where, g); });
   }
 
-  PERDURE_FN static std::uint64_t* mirror_row(TableView const& t, Where const& where, std::uint32_t group) {
+  PERDURE_FN static std::uint64_t* mirror_row(TableView const& t, Where const& where,
+                                              std::uint32_t group) {
     return t.mirror.words + where.slot_number(t, group * Shape::slots(t));
   }
 
@@ -132,7 +139,8 @@ struct WordOps {
 
   /// The record that find() will probably read first; 0 if there is none.
   template <class W, class Lanes>
-  PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes, std::uint64_t hash) {
+  PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes,
+                                         std::uint64_t hash) {
     if (kMirrored && t.mirror.identities != nullptr) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
     return hits == 0 ? Offset{} : home(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
@@ -140,8 +148,9 @@ struct WordOps {
 
   /// Stores a slot's word; `plan` says what the mirror may know of its record, null nothing.
   template <class W, class M>
-  PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target, std::uint64_t slot,
-                               std::uint64_t word, KeyRef const* key, Plan const* plan) {
+  PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target,
+                               std::uint64_t slot, std::uint64_t word, KeyRef const* key,
+                               Plan const* plan) {
     mem.store(warp, target, word);
     warp.elect([&] {
       reflect<W>(t, slot, word, key, plan);
@@ -149,13 +158,14 @@ struct WordOps {
     });
   }
 
-  /// The mirror's side of a store, by one lane. It is volatile, and nobody probes this slot before the phase ends.
+  /// The mirror's side of a store, by one lane. It is volatile, and nobody probes this slot before
+  /// the phase ends.
   template <class W>
-  PERDURE_FN static void reflect(TableView const& t, std::uint64_t slot, std::uint64_t word, KeyRef const* key,
-                                 Plan const* plan) {
-    if (!mirrored(t) || mutated(Mutant::mirror_not_stored)) return;
+  PERDURE_FN static void reflect(TableView const& t, std::uint64_t slot, std::uint64_t word,
+                                 KeyRef const* key, Plan const* plan) {
+    if (!mirrored(t) || mutated("mirror_not_stored")) return;
     Mirror const& mirror = t.mirror;
-    bool const stays = mutated(Mutant::identity_outlives_record) && mirror.known<W>(slot) != 0;
+    bool const stays = mutated("identity_outlives_record") && mirror.known<W>(slot) != 0;
     if (!stays && (word == word::kEmpty || plan == nullptr || plan->known == 0))
       mirror.forget<W>(slot);
     else if (!stays)
@@ -165,8 +175,9 @@ struct WordOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, [[maybe_unused]] Where const& where,
-                               Lanes const& lanes, KeyRef const& key) {
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t,
+                               [[maybe_unused]] Where const& where, Lanes const& lanes,
+                               KeyRef const& key) {
     Found found;
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
@@ -186,8 +197,9 @@ struct WordOps {
       }
       found.at = at;
       read_record(mem, t, found);
-      found.hit = found.record.header.key_bytes == key.bytes && warp.equal(found.record.key, key.data, key.bytes);
-      if (mutated(Mutant::key_not_compared)) found.hit = true;
+      found.hit = found.record.header.key_bytes == key.bytes &&
+                  warp.equal(found.record.key, key.data, key.bytes);
+      if (mutated("key_not_compared")) found.hit = true;
       if (found.hit) break;
     }
     return found;
@@ -202,8 +214,10 @@ struct WordOps {
 
   /// The claim bits that plan() will probably look at for an insert.
   template <class W, class Lanes>
-  PERDURE_FN static void prefetch_to_plan(W& warp, TableView const& t, Where const& where, Lanes const& lanes) {
-    std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+  PERDURE_FN static void prefetch_to_plan(W& warp, TableView const& t, Where const& where,
+                                          Lanes const& lanes) {
+    std::uint32_t const empties =
+        warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
     if (empties == 0) return;
     warp.prefetch_to_write(t.claims + where.slot_number(t, less_loaded<Shape>(t, empties)) / 32, 4);
   }
@@ -212,7 +226,7 @@ struct WordOps {
   template <class W>
   PERDURE_FN static bool claim(TableView const& t, std::uint64_t slot) {
     std::uint32_t const bit = 1u << (slot % 32);
-    return mutated(Mutant::claims_ignored) || (W::fetch_or(t.claims + slot / 32, bit) & bit) == 0;
+    return mutated("claims_ignored") || (W::fetch_or(t.claims + slot / 32, bit) & bit) == 0;
   }
 
   template <class W>
@@ -223,7 +237,8 @@ struct WordOps {
   template <class W>
   PERDURE_FN static void unclaim(W& warp, TableView const& t, std::uint64_t slot) {
     if (slot == Plan::kNoClaim) return;
-    warp.elect([&] { return std::uint64_t{W::fetch_and(t.claims + slot / 32, ~(1u << (slot % 32)))}; });
+    warp.elect(
+        [&] { return std::uint64_t{W::fetch_and(t.claims + slot / 32, ~(1u << (slot % 32)))}; });
   }
 
   template <class W>
@@ -232,16 +247,18 @@ struct WordOps {
                      [&](std::uint32_t g) { return where.slot_number(t, g * Shape::slots(t)); });
   }
 
-  /// Claims one of the empty slots, of the less-loaded bucket, by one lane; false when every one is taken. Claims only
-  /// make buckets fuller, so a row whose claims were looked at and that is the emptiest still, by the words
-  /// of the others, is the emptiest: usually one word of claim bits is read, not one a row.
+  /// Claims one of the empty slots, of the less-loaded bucket, by one lane; false when every one is
+  /// taken. Claims only make buckets fuller, so a row whose claims were looked at and that is the
+  /// emptiest still, by the words of the others, is the emptiest: usually one word of claim bits is
+  /// read, not one a row.
   template <class W>
   PERDURE_FN static bool claim_empty(TableView const& t, Where const& where, std::uint32_t empties,
                                      std::uint32_t& lane) {
     while (empties != 0) {
       lane = less_loaded<Shape>(t, empties);
       std::uint32_t const group = lane / Shape::slots(t);
-      std::uint32_t const taken = row_claims<W>(t, where, group) << (group * Shape::slots(t)) & empties;
+      std::uint32_t const taken =
+          row_claims<W>(t, where, group) << (group * Shape::slots(t)) & empties;
       empties &= ~taken;
       if (taken != 0) continue;
       if (claim<W>(t, where.slot_number(t, lane))) return true;
@@ -251,9 +268,10 @@ struct WordOps {
   }
 
   template <class W, class Lanes>
-  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where, Lanes const& lanes,
-                                     std::uint32_t& lane) {
-    std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+  PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where,
+                                     Lanes const& lanes, std::uint32_t& lane) {
+    std::uint32_t const empties =
+        warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
     if (empties == 0) return false;
     constexpr std::uint64_t kNone = ~std::uint64_t{0};
     std::uint64_t const got = warp.elect([&] {
@@ -266,7 +284,8 @@ struct WordOps {
 
   /// The claim bits of one row; nonzero if any of its slots is claimed.
   template <class W>
-  PERDURE_FN static std::uint32_t row_claims(TableView const& t, Where const& where, std::uint32_t group) {
+  PERDURE_FN static std::uint32_t row_claims(TableView const& t, Where const& where,
+                                             std::uint32_t group) {
     std::uint32_t const slots = Shape::slots(t);
     std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
     std::uint64_t const first = where.slot_number(t, group * slots);
@@ -274,11 +293,12 @@ struct WordOps {
   }
 
   /// Every candidate is full: copy one of their words to another of its own candidates, so that its
-  /// slot can be overwritten in phase two. The ordering point between the phases puts the copy before
-  /// the overwrite; a crash in between leaves the word twice, and recovery clears the lower one.
+  /// slot can be overwritten in phase two. The ordering point between the phases puts the copy
+  /// before the overwrite; a crash in between leaves the word twice, and recovery clears the lower
+  /// one.
   template <class W, class M, class Lanes>
-  PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
-                                  Plan& plan) {
+  PERDURE_FN static bool displace(W& warp, M& mem, TableView const& t, Where const& where,
+                                  Lanes const& lanes, Plan& plan) {
     std::uint32_t victims = where.distinct_lanes(t) & ~claimed(warp, t, where);
     for (; victims != 0; victims &= victims - 1) {
       auto const lane = exec::lowest_bit(victims);
@@ -293,10 +313,11 @@ struct WordOps {
         std::uint32_t to = 0;
         if (r.header.key_bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
           std::uint64_t const into = others.slot_number(t, to);
-          if (!mutated(Mutant::displaced_copy_skipped))
+          if (!mutated("displaced_copy_skipped"))
             store(warp, mem, t, others.slot(t, to), into, on_pm(t, moving), nullptr, nullptr);
-          if (mutated(Mutant::displaced_slot_cleared_early)) mem.store(warp, where.slot(t, lane), word::kEmpty);
-          if (mutated(Mutant::displaced_slot_unclaimed)) unclaim(warp, t, from);
+          if (mutated("displaced_slot_cleared_early"))
+            mem.store(warp, where.slot(t, lane), word::kEmpty);
+          if (mutated("displaced_slot_unclaimed")) unclaim(warp, t, from);
           plan.target = where.slot(t, lane);
           plan.lane = lane;
           plan.claim[0] = from;
@@ -310,12 +331,13 @@ struct WordOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Verdict plan(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
-                                 Found const& found, Change change, bool displacement, Plan& plan, bool& displaced) {
+  PERDURE_FN static Verdict plan(W& warp, M& mem, TableView const& t, Where const& where,
+                                 Lanes const& lanes, Found const& found, Change change,
+                                 bool displacement, Plan& plan, bool& displaced) {
     plan.change = change;
     if (change != Change::insert) {
       std::uint64_t const slot = where.slot_number(t, found.lane);
-      if (!claim(warp, t, slot) && !mutated(Mutant::conflict_ignored)) return Verdict::conflict;
+      if (!claim(warp, t, slot) && !mutated("conflict_ignored")) return Verdict::conflict;
       plan.claim[0] = slot;
       plan.target = where.slot(t, found.lane);
       plan.value = word::kEmpty;
@@ -331,7 +353,9 @@ struct WordOps {
   }
 
   /// The record is at `at`: what the slot will say.
-  PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) { plan.value = word::make(hash, at); }
+  PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) {
+    plan.value = word::make(hash, at);
+  }
 
   /// What stands in the slot that the plan will overwrite. `unlinked` is the record it leads to.
   PERDURE_FN static std::uint64_t old_word(Plan const& plan, std::uint64_t hash, Offset unlinked) {
@@ -339,8 +363,9 @@ struct WordOps {
   }
 
   template <class W, class M>
-  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key, Plan const& plan) {
-    if (mutated(Mutant::erase_forgets_slot) && plan.change == Change::erase) return Verdict::done;
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key,
+                                    Plan const& plan) {
+    if (mutated("erase_forgets_slot") && plan.change == Change::erase) return Verdict::done;
     store(warp, mem, t, plan.target, plan.claim[0], plan.value, &key, &plan);
     return Verdict::done;
   }
@@ -348,21 +373,22 @@ struct WordOps {
   /// After publish: nothing in this phase claims, so others may come in any order.
   template <class W>
   PERDURE_FN static void let_go(W& warp, TableView const& t, Plan const& plan) {
-    if (mutated(Mutant::claims_never_let_go)) return;
+    if (mutated("claims_never_let_go")) return;
     unclaim(warp, t, plan.claim[0]);
     unclaim(warp, t, plan.claim[1]);
   }
 
   /// Brings the record near that rehash() will read for its key.
   template <class W, class M>
-  PERDURE_FN static void prefetch_to_rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
+  PERDURE_FN static void prefetch_to_rehash(W& warp, M& mem, TableView const& t,
+                                            std::uint64_t slot) {
     Offset const from = t.retiring_level().base + slot * 8;
     Offset const at = word::record(W::load(reinterpret_cast<std::uint64_t const*>(mem.peek(from))));
     if (at && t.may_hold(at)) t.prefetch_record(warp, mem, at, 0);
   }
 
-  /// Copies slot `slot` of the retiring level to where it belongs afterwards; its claim stays. Idempotent: a word
-  /// that an interrupted growth has copied already is left alone.
+  /// Copies slot `slot` of the retiring level to where it belongs afterwards; its claim stays.
+  /// Idempotent: a word that an interrupted growth has copied already is left alone.
   template <class W, class M>
   PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
     Offset const from = t.retiring_level().base + slot * 8;
@@ -382,38 +408,44 @@ struct WordOps {
       return Verdict::full;
     }
     store(warp, mem, t, where.slot(t, lane), where.slot_number(t, lane), moving, nullptr, nullptr);
-    if (mutated(Mutant::rehash_empties_as_it_goes)) mem.store(warp, from, word::kEmpty);
+    if (mutated("rehash_empties_as_it_goes")) mem.store(warp, from, word::kEmpty);
     return Verdict::done;
   }
 };
 
 // ------------------------------------------------------------------------------------------------
 /// Layout `in_place`: GPHash as published (section 3.2.3). Lock-free and log-free; a slot goes
-/// EMPTY -> INSERT -> fingerprint by compare-and-swap, with an ordering point between the steps. Keys are read from
-/// the bucket cache where it has them (section 3.3), and what changes a bucket changes its copy after it. A key stands
-/// in one slot at most, so one that is found in the cache needs no look at the buckets that are not there. During a
-/// batch of gets a bucket may come into the cache and never leaves it; during a write batch neither.
+/// EMPTY -> INSERT -> fingerprint by compare-and-swap, with an ordering point between the steps.
+/// Keys are read from the bucket cache where it has them (section 3.3), and what changes a bucket
+/// changes its copy after it. A key stands in one slot at most, so one that is found in the cache
+/// needs no look at the buckets that are not there. During a batch of gets a bucket may come into
+/// the cache and never leaves it; during a write batch neither.
 template <class Shape>
 struct InPlaceOps {
   static constexpr bool kPublishNeedsWarp = true;
-  static constexpr bool kUndoable = false;  // an insert writes key, place and state over what was erased there
+  // an insert writes key, place and state over what was erased there
+  static constexpr bool kUndoable = false;
   static constexpr bool kMirrored = false;
   static constexpr bool kCachesBuckets = true;
   PERDURE_FN static bool mirrored(TableView const&) { return false; }
   template <class W>
-  PERDURE_FN static void reflect(TableView const&, std::uint64_t, std::uint64_t, KeyRef const*, Plan const*) {}
+  PERDURE_FN static void reflect(TableView const&, std::uint64_t, std::uint64_t, KeyRef const*,
+                                 Plan const*) {}
   using Where = Candidates<Shape>;
 
   PERDURE_FN static bool cached(TableView const& t) { return t.buckets.entries != nullptr; }
   /// Number of the group's bucket among all live ones.
-  PERDURE_FN static std::uint64_t bucket(TableView const& t, Where const& where, std::uint32_t group) {
+  PERDURE_FN static std::uint64_t bucket(TableView const& t, Where const& where,
+                                         std::uint32_t group) {
     return where.slot_number(t, group * Shape::slots(t)) / Shape::slots(t);
   }
-  PERDURE_FN static std::uint64_t bucket_of_lane(TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static std::uint64_t bucket_of_lane(TableView const& t, Where const& where,
+                                                 std::uint32_t lane) {
     return bucket(t, where, lane / Shape::slots(t));
   }
 
-  /// The states of the candidates that are cached; those of the others say INSERT. Without a cache, of all.
+  /// The states of the candidates that are cached; those of the others say INSERT. Without a cache,
+  /// of all.
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
     if (!cached(t)) return rows_on_pm(warp, mem, t, where);
@@ -423,14 +455,16 @@ struct InPlaceOps {
     });
     std::uint32_t const elsewhere = warp.match(lanes, ~std::uint64_t{0}, in_place::kInsert);
     for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
-      if ((elsewhere >> (g * Shape::slots(t)) & 1) != 0) mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
+      if ((elsewhere >> (g * Shape::slots(t)) & 1) != 0)
+        mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
     }
     return lanes;
   }
 
   template <class W, class M>
   PERDURE_FN static auto rows_on_pm(W& warp, M& mem, TableView const& t, Where const& where) {
-    return mem.rows(warp, Where::groups(t), Shape::slots(t), [&](std::uint32_t g) { return where.row(t, g); });
+    return mem.rows(warp, Where::groups(t), Shape::slots(t),
+                    [&](std::uint32_t g) { return where.row(t, g); });
   }
 
   /// The states of all candidates, of each bucket from the cache or from PM.
@@ -457,10 +491,12 @@ struct InPlaceOps {
 
   /// The entry of the lane's bucket, or kNone: as one lane sees it, for it may come in meanwhile.
   template <class W>
-  PERDURE_FN static std::uint32_t entry_of(W& warp, TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static std::uint32_t entry_of(W& warp, TableView const& t, Where const& where,
+                                           std::uint32_t lane) {
     if (!cached(t)) return BucketCache::kNone;
-    return static_cast<std::uint32_t>(
-        warp.elect([&] { return std::uint64_t{W::load(t.buckets.entry_of + bucket_of_lane(t, where, lane))}; }));
+    return static_cast<std::uint32_t>(warp.elect([&] {
+      return std::uint64_t{W::load(t.buckets.entry_of + bucket_of_lane(t, where, lane))};
+    }));
   }
 
   template <class W, class Lanes>
@@ -472,7 +508,8 @@ struct InPlaceOps {
   }
 
   PERDURE_FN static std::uint32_t slots(TableView const& t) { return Shape::slots(t); }
-  PERDURE_FN static std::uint64_t slot_in_level(TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static std::uint64_t slot_in_level(TableView const& t, Where const& where,
+                                                std::uint32_t lane) {
     return where.slot_in_level(t, lane / Shape::slots(t)) + lane % Shape::slots(t);
   }
   PERDURE_FN static Level level(TableView const& t, Where const& where, std::uint32_t lane) {
@@ -484,15 +521,17 @@ struct InPlaceOps {
 
   /// The place of the lane's record.
   template <class W, class M>
-  PERDURE_FN static Offset load_place(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane) {
+  PERDURE_FN static Offset load_place(W& warp, M& mem, TableView const& t, Where const& where,
+                                      std::uint32_t lane) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone) return Offset{mem.load(warp, place_of(t, where, lane))};
-    return Offset{warp.elect([&] { return W::load(t.buckets.place(entry, lane % Shape::slots(t))); })};
+    return Offset{
+        warp.elect([&] { return W::load(t.buckets.place(entry, lane % Shape::slots(t))); })};
   }
 
   template <class W, class M>
-  PERDURE_FN static bool holds_key(W& warp, M& mem, TableView const& t, Where const& where, std::uint32_t lane,
-                                   KeyRef const& key) {
+  PERDURE_FN static bool holds_key(W& warp, M& mem, TableView const& t, Where const& where,
+                                   std::uint32_t lane, KeyRef const& key) {
     if (t.key_bytes != 0) {
       std::uint32_t const entry = entry_of(warp, t, where, lane);
       std::byte const* const stored =
@@ -508,20 +547,21 @@ struct InPlaceOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
-                               KeyRef const& key) {
+  PERDURE_FN static Found find(W& warp, M& mem, TableView const& t, Where const& where,
+                               Lanes const& lanes, KeyRef const& key) {
     Found found;
     find_among(warp, mem, t, where, lanes, key, found);
     found.cached = found.hit && cached(t);
     if (found.hit || !cached(t)) return found;
-    bool const all = warp.match(lanes, ~std::uint64_t{0}, in_place::kInsert) == 0;  // were in the cache
+    // were in the cache
+    bool const all = warp.match(lanes, ~std::uint64_t{0}, in_place::kInsert) == 0;
     if (!all) find_among(warp, mem, t, where, rows(warp, mem, t, where), key, found);
     return found;
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static void find_among(W& warp, M& mem, TableView const& t, Where const& where, Lanes const& lanes,
-                                    KeyRef const& key, Found& found) {
+  PERDURE_FN static void find_among(W& warp, M& mem, TableView const& t, Where const& where,
+                                    Lanes const& lanes, KeyRef const& key, Found& found) {
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
     for (; hits != 0 && !found.hit; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
@@ -541,8 +581,8 @@ struct InPlaceOps {
   }
 
   template <class W, class M, class Lanes>
-  PERDURE_FN static Verdict plan(W&, M&, TableView const& t, Where const& where, Lanes const&, Found const& found,
-                                 Change change, bool, Plan& plan, bool&) {
+  PERDURE_FN static Verdict plan(W&, M&, TableView const& t, Where const& where, Lanes const&,
+                                 Found const& found, Change change, bool, Plan& plan, bool&) {
     plan.change = change;
     plan.lane = found.lane;
     if (change == Change::replace) plan.target = place_of(t, where, found.lane);
@@ -553,15 +593,18 @@ struct InPlaceOps {
   PERDURE_FN static void settle(Plan& plan, std::uint64_t, Offset at) { plan.value = at.bytes; }
 
   template <class W, class M>
-  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key, Plan const& plan) {
-    if (plan.change == Change::insert) return insert(warp, mem, t, Where(t, key.hash), key, plan.value);
+  PERDURE_FN static Verdict publish(W& warp, M& mem, TableView const& t, KeyRef const& key,
+                                    Plan const& plan) {
+    if (plan.change == Change::insert)
+      return insert(warp, mem, t, Where(t, key.hash), key, plan.value);
     if (plan.change == Change::replace) {
-      // The batch gave this key to this warp alone, so the place cannot have changed since phase one.
+      // The batch gave this key to this warp alone, so the place cannot have changed since phase
+      // one.
       mem.store(warp, plan.target, plan.value);
       copy_place(warp, t, Where(t, key.hash), plan.lane, plan.value);
       return Verdict::done;
     }
-    if (!mutated(Mutant::erase_forgets_slot)) erase_all(warp, mem, t, key);
+    if (!mutated("erase_forgets_slot")) erase_all(warp, mem, t, key);
     return Verdict::done;
   }
 
@@ -570,36 +613,38 @@ struct InPlaceOps {
 
   /// The cache's side of a change, after PM's.
   template <class W>
-  PERDURE_FN static void copy_place(W& warp, TableView const& t, Where const& where, std::uint32_t lane,
-                                    std::uint64_t place) {
+  PERDURE_FN static void copy_place(W& warp, TableView const& t, Where const& where,
+                                    std::uint32_t lane, std::uint64_t place) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
-    if (entry == BucketCache::kNone || mutated(Mutant::bucket_copy_keeps_place)) return;
+    if (entry == BucketCache::kNone || mutated("bucket_copy_keeps_place")) return;
     warp.elect([&] {
       W::store(t.buckets.place(entry, lane % Shape::slots(t)), place);
       return std::uint64_t{0};
     });
   }
 
-  /// By compare-and-swap, for once the slot is empty on PM another key may come to it, and tell the copy first.
+  /// By compare-and-swap, for once the slot is empty on PM another key may come to it, and tell the
+  /// copy first.
   template <class W>
-  PERDURE_FN static void copy_erase(W& warp, TableView const& t, Where const& where, std::uint32_t lane,
-                                    std::uint64_t mine) {
+  PERDURE_FN static void copy_erase(W& warp, TableView const& t, Where const& where,
+                                    std::uint32_t lane, std::uint64_t mine) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
-    if (entry == BucketCache::kNone || mutated(Mutant::bucket_copy_keeps_state)) return;
+    if (entry == BucketCache::kNone || mutated("bucket_copy_keeps_state")) return;
     std::uint64_t* const state = t.buckets.states(entry) + lane % Shape::slots(t);
     warp.elect([&] {
-      if (mutated(Mutant::bucket_copy_emptied_by_store)) W::store(state, in_place::kEmpty);
+      if (mutated("bucket_copy_emptied_by_store")) W::store(state, in_place::kEmpty);
       return W::cas(state, mine, in_place::kEmpty);
     });
   }
 
   /// Key and place before the state, as on PM.
   template <class W>
-  PERDURE_FN static void copy_insert(W& warp, TableView const& t, Where const& where, std::uint32_t lane,
-                                     KeyRef const& key, std::uint64_t place) {
+  PERDURE_FN static void copy_insert(W& warp, TableView const& t, Where const& where,
+                                     std::uint32_t lane, KeyRef const& key, std::uint64_t place) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
-    if (entry == BucketCache::kNone || mutated(Mutant::bucket_copy_keeps_state)) return;
-    if (t.key_bytes != 0) warp.copy(t.buckets.key(entry, lane % Shape::slots(t)), key.data, key.bytes);
+    if (entry == BucketCache::kNone || mutated("bucket_copy_keeps_state")) return;
+    if (t.key_bytes != 0)
+      warp.copy(t.buckets.key(entry, lane % Shape::slots(t)), key.data, key.bytes);
     copy_place(warp, t, where, lane, place);
     warp.local_fence();
     warp.elect([&] {
@@ -609,32 +654,34 @@ struct InPlaceOps {
   }
 
   template <class W, class M>
-  PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, Where const& where, KeyRef const& key,
-                                   std::uint64_t place) {
+  PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, Where const& where,
+                                   KeyRef const& key, std::uint64_t place) {
     for (bool lost = false;; lost = true) {
       // Who has won a slot's race tells its copy at the end only.
       auto const lanes = lost ? rows_on_pm(warp, mem, t, where) : rows(warp, mem, t, where);
-      std::uint32_t const empties = warp.match(lanes, ~std::uint64_t{0}, in_place::kEmpty) & where.distinct_lanes(t);
+      std::uint32_t const empties =
+          warp.match(lanes, ~std::uint64_t{0}, in_place::kEmpty) & where.distinct_lanes(t);
       if (empties == 0) return Verdict::full;
       std::uint32_t const lane = less_loaded<Shape>(t, empties);
       Offset const state = where.slot(t, lane);
-      std::uint64_t const first = mutated(Mutant::fingerprint_before_key)       ? in_place::fingerprint(key.hash)
-                                  : mutated(Mutant::insert_without_reservation) ? in_place::kEmpty
-                                                                                : in_place::kInsert;
-      if (mutated(Mutant::insert_by_store)) {
+      std::uint64_t const first = mutated("fingerprint_before_key")
+                                      ? in_place::fingerprint(key.hash)
+                                  : mutated("insert_without_reservation") ? in_place::kEmpty
+                                                                          : in_place::kInsert;
+      if (mutated("insert_by_store")) {
         mem.store(warp, state, first);
       } else if (mem.cas(warp, state, in_place::kEmpty, first) != in_place::kEmpty) {
         continue;
       }
-      if (!mutated(Mutant::order_after_insert_state_skipped)) mem.order(warp);
+      if (!mutated("order_after_insert_state_skipped")) mem.order(warp);
       if (t.key_bytes != 0) {
-        warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))), key.data,
-                  key.bytes);
+        warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))),
+                  key.data, key.bytes);
       }
       mem.store(warp, place_of(t, where, lane), place);
-      if (!mutated(Mutant::order_before_fingerprint_skipped)) mem.order(warp);
+      if (!mutated("order_before_fingerprint_skipped")) mem.order(warp);
       mem.cas(warp, state, first, in_place::fingerprint(key.hash));
-      if (!mutated(Mutant::order_after_fingerprint_skipped)) mem.order(warp);
+      if (!mutated("order_after_fingerprint_skipped")) mem.order(warp);
       copy_insert(warp, t, where, lane, key, place);
       return Verdict::done;
     }
@@ -653,11 +700,12 @@ struct InPlaceOps {
       mem.cas(warp, where.slot(t, lane), mine, in_place::kEmpty);
       copy_erase(warp, t, where, lane, mine);
     }
-    if (!mutated(Mutant::order_after_erase_skipped)) mem.order(warp);
+    if (!mutated("order_after_erase_skipped")) mem.order(warp);
   }
 
   template <class W, class M>
-  PERDURE_FN static void prefetch_to_rehash(W&, M&, TableView const&, std::uint64_t) {}  // its key stands in the slot
+  PERDURE_FN static void prefetch_to_rehash(W&, M&, TableView const&, std::uint64_t) {
+  }  // its key stands in the slot
 
   template <class W, class M>
   PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
@@ -679,7 +727,8 @@ struct InPlaceOps {
     where.set_moved(t, key.hash);
     auto const lanes = rows(warp, mem, t, where);
     std::uint32_t hits = warp.match(lanes, ~std::uint64_t{0}, in_place::fingerprint(key.hash));
-    if (hits != 0) warp.fence();  // others insert meanwhile: their state was read, so read their key after it
+    if (hits != 0)
+      warp.fence();  // others insert meanwhile: their state was read, so read their key after it
     for (; hits != 0; hits &= hits - 1) {
       if (holds_key(warp, mem, t, where, exec::lowest_bit(hits), key)) return Verdict::done;
     }

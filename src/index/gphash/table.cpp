@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/crc32c.hpp"
-#include "base/mutants.hpp"
+#include "base/hooks.hpp"
 #include "exec/bits.hpp"
+#include "pm/host_verbs.hpp"
 #include "pm/record.hpp"
-#include "pm/watch.hpp"
 
 namespace perdure::gphash {
 namespace {
@@ -21,7 +21,8 @@ namespace {
 constexpr std::uint32_t kMaxTop = 40;  // buckets beyond 2^40 would run into the fingerprint's bits
 
 // A word at a place, mixed so that one that changes always changes it, and the way back.
-constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u, kMix1 = 0xbf58476d1ce4e5b9u, kMix2 = 0x94d049bb133111ebu;
+constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u, kMix1 = 0xbf58476d1ce4e5b9u,
+                        kMix2 = 0x94d049bb133111ebu;
 constexpr std::uint64_t kBack1 = 0x96de1b173f119089u, kBack2 = 0x319642b2d24d8ec3u;
 static_assert(kMix1 * kBack1 == 1 && kMix2 * kBack2 == 1);
 constexpr std::uint64_t mixed(std::uint64_t word, Offset at) {
@@ -35,7 +36,8 @@ constexpr std::uint64_t unmixed(std::uint64_t mix, Offset at) {
   x = (x ^ x >> 27 ^ x >> 54) * kBack1;
   return (x ^ x >> 30 ^ x >> 60) - at.bytes * kStep;
 }
-static_assert(unmixed(mixed(0x123456789abcdef0u, Offset{4096}), Offset{4096}) == 0x123456789abcdef0u);
+static_assert(unmixed(mixed(0x123456789abcdef0u, Offset{4096}), Offset{4096}) ==
+              0x123456789abcdef0u);
 
 bool two_bits_apart(std::uint64_t a, std::uint64_t b) { return std::popcount(a ^ b) <= 2; }
 
@@ -49,11 +51,14 @@ std::uint64_t slots_under(Shape shape, std::uint32_t top) {
 
 std::uint32_t top_level_for(Shape shape, std::uint64_t records, double load) {
   std::uint32_t top = shape.levels - 1;
-  while (top < kMaxTop && static_cast<double>(slots_under(shape, top)) * load < static_cast<double>(records)) ++top;
+  while (top < kMaxTop &&
+         static_cast<double>(slots_under(shape, top)) * load < static_cast<double>(records))
+    ++top;
   return top;
 }
 
-Table::Table(pm::Pool& pool, pm::RecordHeap& heap) : pool_(&pool), heap_(&heap), in_place_(pool.header().layout == 1) {
+Table::Table(pm::Pool& pool, pm::RecordHeap& heap)
+    : pool_(&pool), heap_(&heap), in_place_(pool.header().layout == 1) {
   pm::PoolHeader const& h = pool.header();
   view_.levels = h.levels;
   view_.hashes = h.hashes;
@@ -61,7 +66,8 @@ Table::Table(pm::Pool& pool, pm::RecordHeap& heap) : pool_(&pool), heap_(&heap),
   view_.key_bytes = h.key_bytes;
   view_.value_bytes = h.value_bytes;
   view_.records = pm::RecordShape(h);
-  view_.max_record = static_cast<std::uint32_t>(pm::record_bytes(h.max_key_bytes, h.max_value_bytes));
+  view_.max_record =
+      static_cast<std::uint32_t>(pm::record_bytes(h.max_key_bytes, h.max_value_bytes));
 }
 
 std::uint64_t Table::run_of(std::uint32_t log2_buckets) const {
@@ -71,13 +77,15 @@ std::uint64_t Table::run_of(std::uint32_t log2_buckets) const {
 
 std::uint64_t Table::usable_slots() const {
   std::uint64_t slots = 0;
-  for (std::uint32_t i = 0; i < view_.levels; ++i) slots += in_place::level_slots(view_.level[i], view_.slots);
+  for (std::uint32_t i = 0; i < view_.levels; ++i)
+    slots += in_place::level_slots(view_.level[i], view_.slots);
   return slots;
 }
 
 std::uint64_t Table::bytes() const {
   std::uint64_t superblocks = 0;
-  for (std::uint32_t i = 0; i < view_.all_levels(); ++i) superblocks += run_of(view_.level[i].log2_buckets);
+  for (std::uint32_t i = 0; i < view_.all_levels(); ++i)
+    superblocks += run_of(view_.level[i].log2_buckets);
   return superblocks * pool_->superblock_bytes();
 }
 
@@ -96,23 +104,26 @@ void Table::renumber() {
 bool Table::has_slot(Offset at) const {
   for (std::uint32_t i = 0; i < view_.all_levels(); ++i) {
     Level const& level = view_.level[i];
-    if (at.bytes >= level.base.bytes && at.bytes < (level.base + in_place::level_slots(level, view_.slots) * 8).bytes)
+    if (at.bytes >= level.base.bytes &&
+        at.bytes < (level.base + in_place::level_slots(level, view_.slots) * 8).bytes)
       return at.bytes % 8 == 0;
   }
   return false;
 }
 
 Result<Level> Table::new_level(std::uint32_t log2_buckets, exec::Workers& workers) {
-  if (log2_buckets > kMaxTop) return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
+  if (log2_buckets > kMaxTop)
+    return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
   heap_->give_back_empty();
   auto run = pool_->take_run(run_of(log2_buckets));
   if (!run) return run.status();
   // Zero is EMPTY in both layouts. publish_root orders this before the root that names the level.
-  if (!mutated(Mutant::level_not_zeroed)) {
+  if (!mutated("level_not_zeroed")) {
     constexpr std::size_t kPiece = 1u << 20;
     std::byte* const base = pool_->base() + run->bytes;
-    workers.for_chunks(level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets), kPiece,
-                       [&](std::size_t begin, std::size_t end) { pm::zero_bytes(base + begin, end - begin); });
+    workers.for_chunks(
+        level_bytes(in_place_, view_.key_bytes, view_.slots, log2_buckets), kPiece,
+        [&](std::size_t begin, std::size_t end) { pm::zero_bytes(base + begin, end - begin); });
   }
   return Level{*run, 0, log2_buckets};
 }
@@ -137,7 +148,8 @@ Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
 /// Whether a level that the root names lies in the pool and on nothing else.
 bool Table::may_hold(pm::RootLevel const& l) const {
   if (l.log2_buckets > kMaxTop || l.offset < pool_->superblock_bytes()) return false;
-  if (std::uint64_t{view_.slots} << l.log2_buckets > pool_->bytes() / 8) return false;  // so that run_of cannot wrap
+  if (std::uint64_t{view_.slots} << l.log2_buckets > pool_->bytes() / 8)
+    return false;  // so that run_of cannot wrap
   return pool_->is_free_run(Offset{l.offset}, run_of(l.log2_buckets));
 }
 
@@ -148,7 +160,8 @@ Status Table::attach() {
     bool const smaller = i == 0 || l.log2_buckets < root.level[i - 1].log2_buckets;
     if (!smaller || !may_hold(l)) {
       return {Code::corrupt,
-              "the root names a level that cannot be there (size, place or overlap); restore it from a copy"};
+              "the root names a level that cannot be there (size, place or overlap); restore it "
+              "from a copy"};
     }
     Level const level{Offset{l.offset}, 0, l.log2_buckets};
     pool_->claim_run(level.base, run_of(level.log2_buckets));
@@ -166,9 +179,9 @@ Status Table::begin_growth(exec::Workers& workers) {
   pm::Root root = pool_->root();  // taking the run may have grown the file
   for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
   root.level[0] = {top->base.bytes, top->log2_buckets, 0};
-  root.retiring = mutated(Mutant::retiring_flag_missing) ? 0 : 1;
+  root.retiring = mutated("retiring_flag_missing") ? 0 : 1;
   pool_->publish_root(root);
-  if (mutated(Mutant::resize_finished_early)) {
+  if (mutated("resize_finished_early")) {
     root.retiring = 0;
     pool_->publish_root(root);
   }
@@ -187,7 +200,8 @@ void Table::retire(bool retires) {
   view_.moved = moved_.data();
 }
 
-std::vector<std::uint32_t> Table::unmoved(std::uint64_t most, std::span<std::uint32_t const> without) const {
+std::vector<std::uint32_t> Table::unmoved(std::uint64_t most,
+                                          std::span<std::uint32_t const> without) const {
   std::vector<std::uint32_t> found;
   for (std::uint32_t unit = 0; growing() && unit < units() && found.size() < most; ++unit)
     if (!view_.unit_moved(unit) && std::find(without.begin(), without.end(), unit) == without.end())
@@ -214,7 +228,7 @@ Status Table::widen(exec::Workers& workers) {
   for (std::uint32_t bits = top_level() + 1;; ++bits) {
     auto wider = new_level(bits, workers);
     if (!wider) return wider.status();
-    if (!mutated(Mutant::wider_level_without_entries) && !carry_into(*wider)) {
+    if (!mutated("wider_level_without_entries") && !carry_into(*wider)) {
       pool_->give_run(wider->base, run_of(bits));
       continue;
     }
@@ -229,8 +243,8 @@ Status Table::widen(exec::Workers& workers) {
   }
 }
 
-/// Copies what moved units hold on the top level; false if some of it finds no room. Of other units there are copies
-/// at most. By one thread: no shape of several slots a bucket comes here.
+/// Copies what moved units hold on the top level; false if some of it finds no room. Of other units
+/// there are copies at most. By one thread: no shape of several slots a bucket comes here.
 bool Table::carry_into(Level const& wider) {
   if (units_left_ == units()) return true;
   TableView alone = view_;
@@ -246,7 +260,8 @@ bool Table::carry_into(Level const& wider) {
     if (!view_.unit_moved(view_.unit_of(hash))) continue;
     Candidates<ShapeAny> const where(alone, hash);
     bool placed = false;
-    for (std::uint32_t lanes = where.distinct_lanes(alone); lanes != 0 && !placed; lanes &= lanes - 1) {
+    for (std::uint32_t lanes = where.distinct_lanes(alone); lanes != 0 && !placed;
+         lanes &= lanes - 1) {
       std::uint32_t const lane = exec::lowest_bit(lanes);
       SlotAt const to{&wider, where.slot_in_level(alone, lane / view_.slots) + lane % view_.slots};
       placed = word_at(to) == 0;
@@ -289,9 +304,10 @@ void Table::clear_copies(std::uint64_t unit) {
   }
 }
 
-// The copies go while the root still names the retiring level: a crash meanwhile leaves a growth to resume.
+// The copies go while the root still names the retiring level: a crash meanwhile leaves a growth to
+// resume.
 void Table::give_up(std::span<std::uint32_t const> units) {
-  if (!mutated(Mutant::stuck_unit_keeps_copies))
+  if (!mutated("stuck_unit_keeps_copies"))
     for (std::uint32_t const unit : units) clear_copies(unit);
   if (units_left_ != this->units()) return;
   Level const top = view_.level[0];
@@ -314,7 +330,8 @@ Table::SlotAt Table::locate(std::uint64_t number) const {
 }
 
 std::uint64_t Table::word_at(SlotAt at) const {
-  if (at.slot >= in_place::level_slots(*at.level, view_.slots)) return 0;  // rounding up to claim words
+  if (at.slot >= in_place::level_slots(*at.level, view_.slots))
+    return 0;  // rounding up to claim words
   return pm::load_word(pool_->base() + (at.level->base + at.slot * 8).bytes);
 }
 
@@ -337,7 +354,8 @@ std::optional<Entry> Table::entry(std::uint64_t number) const {
   if (!holds_entry(at)) return std::nullopt;
   Offset const record = record_at(at);
   return read_entry(at,
-                    std::min<std::uint64_t>(view_.room(record), heap_->is_record(record) ? heap_->room(record) : 0));
+                    std::min<std::uint64_t>(view_.room(record),
+                                            heap_->is_record(record) ? heap_->room(record) : 0));
 }
 
 Entry Table::read_entry(SlotAt at, std::uint64_t room) const {
@@ -366,8 +384,11 @@ std::vector<std::uint64_t> Table::slots_at(Candidates<ShapeAny> const& where) co
 }
 
 bool Table::intact(Entry const& e) const {
-  pm::RecordView const r = pm::view_record(pool_->base(), view_.records, e.record, heap_->room(e.record));
-  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) { return crc32c(crc, data, bytes); };
+  pm::RecordView const r =
+      pm::view_record(pool_->base(), view_.records, e.record, heap_->room(e.record));
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return crc32c(crc, data, bytes);
+  };
   return pm::record_sum(r, r.value, sum) == r.header.crc;
 }
 
@@ -386,17 +407,20 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
   if (view_.value_bytes != 0 && e.value.size() != view_.value_bytes)
     return "record's value has another length than the pool's";
   auto const slots = candidate_slots(e.key);
-  if (std::find(slots.begin(), slots.end(), number) == slots.end()) return "key does not belong in this slot";
+  if (std::find(slots.begin(), slots.end(), number) == slots.end())
+    return "key does not belong in this slot";
   std::uint64_t const hash = hash_bytes(e.key.data(), e.key.size());
   std::uint64_t const word = word_at(locate(number));
-  bool const marked = in_place_ ? word == in_place::fingerprint(hash) : word == word::make(hash, e.record);
+  bool const marked =
+      in_place_ ? word == in_place::fingerprint(hash) : word == word::make(hash, e.record);
   if (!marked) return "fingerprint does not match the key";
   for (std::uint64_t const other : slots) {
     if (other == number) break;
     std::uint64_t const theirs = word_at(locate(other));
     std::uint64_t const mask = in_place_ ? ~std::uint64_t{0} : ~word::kPlaceMask;
     if (((theirs ^ word) & mask) != 0) continue;
-    if (auto const twin = entry(other); twin && twin->readable && std::ranges::equal(twin->key, e.key))
+    if (auto const twin = entry(other);
+        twin && twin->readable && std::ranges::equal(twin->key, e.key))
       return "key stands in an earlier slot too";
   }
   return {};
@@ -404,8 +428,8 @@ std::string Table::fault(std::uint64_t number, Entry const& e) const {
 
 std::string Table::name(std::uint64_t number) const {
   SlotAt const at = locate(number);
-  return "slot " + std::to_string(number) + " at byte " + std::to_string(word_of(at).bytes) + ", record at byte " +
-         std::to_string(record_at(at).bytes);
+  return "slot " + std::to_string(number) + " at byte " + std::to_string(word_of(at).bytes) +
+         ", record at byte " + std::to_string(record_at(at).bytes);
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -446,7 +470,7 @@ Survey Table::survey(exec::Workers& workers) {
   std::mutex mutex;
   Survey found;
   std::uint64_t const slots =
-      mutated(Mutant::recovery_skips_last_level) ? view_.level[view_.levels - 1].first_slot : slots_;
+      mutated("recovery_skips_last_level") ? view_.level[view_.levels - 1].first_slot : slots_;
   workers.for_chunks(slots, 1 << 16, [&](std::size_t begin, std::size_t end) {
     std::uint64_t my_records = 0, my_astray = 0, my_sum = 0;
     constexpr std::size_t kAhead = 32;
@@ -491,8 +515,8 @@ Survey Table::survey(exec::Workers& workers) {
   return found;
 }
 
-/// Slot `number` leads to a record that another slot leads to as well: keep the valid one, the first
-/// in candidate order.
+/// Slot `number` leads to a record that another slot leads to as well: keep the valid one, the
+/// first in candidate order.
 void Table::resolve_duplicate(std::uint64_t number, Mended& mended) {
   auto const e = entry(number);
   if (!e || !e->readable) return;
@@ -506,7 +530,7 @@ void Table::resolve_duplicate(std::uint64_t number, Mended& mended) {
     SlotAt const at = locate(slot);
     if (!holds_entry(at) || !(record_at(at) == e->record)) continue;
     if (slot == number && kept) continue;  // cleared below
-    if (mutated(Mutant::recovery_clears_both_duplicates)) clear(at);
+    if (mutated("recovery_clears_both_duplicates")) clear(at);
     if (kept && slot != number) drop(slot);
     kept = true;
     if (slot == number) number = ~std::uint64_t{0};  // this one is the valid one
@@ -518,9 +542,9 @@ Mended Table::mend_crash(Survey const& found) {
   Mended mended;
   for (std::uint64_t const number : found.half) {
     mended.lines.push_back(name(number) + ": half inserted, cleared");
-    if (!mutated(Mutant::recovery_keeps_half_inserts)) clear(locate(number));
+    if (!mutated("recovery_keeps_half_inserts")) clear(locate(number));
   }
-  if (!mutated(Mutant::recovery_keeps_duplicates))
+  if (!mutated("recovery_keeps_duplicates"))
     for (std::uint64_t const number : found.again) resolve_duplicate(number, mended);
   pm::order();
   return mended;
@@ -529,26 +553,31 @@ Mended Table::mend_crash(Survey const& found) {
 // ------------------------------------------------------------------------------------------------
 // Damage
 
-/// Whether a slot may say that: a whole record, of a key that belongs there, which no slot leads to now.
+/// Whether a slot may say that: a whole record, of a key that belongs there, which no slot leads to
+/// now.
 bool Table::explains(std::uint64_t number, std::uint64_t word) const {
   Offset const record = word::record(word);
   if (!heap_->is_record(record) || !view_.may_hold(record) || heap_->in_use(record)) return false;
   std::uint64_t const room = std::min<std::uint64_t>(view_.room(record), heap_->room(record));
   pm::RecordView const r = pm::view_record(pool_->base(), view_.records, record, room);
-  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) { return crc32c(crc, data, bytes); };
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return crc32c(crc, data, bytes);
+  };
   if (pm::record_sum(r, r.value, sum) != r.header.crc) return false;
   if (word != word::make(hash_bytes(r.key, r.header.key_bytes), record)) return false;
   auto const slots = candidate_slots({r.key, r.header.key_bytes});
   return std::find(slots.begin(), slots.end(), number) != slots.end();
 }
 
-/// The one word within two bits of what stands there that explains it; none where there are several.
+/// The one word within two bits of what stands there that explains it; none where there are
+/// several.
 std::optional<std::uint64_t> Table::word_nearby(std::uint64_t number) const {
   std::uint64_t const word = word_at(locate(number));
   std::optional<std::uint64_t> found;
   for (std::uint32_t a = 0; a < 64; ++a) {
     for (std::uint32_t b = a; b < 64; ++b) {
-      std::uint64_t const other = word ^ (std::uint64_t{1} << a) ^ (b == a ? 0 : std::uint64_t{1} << b);
+      std::uint64_t const other =
+          word ^ (std::uint64_t{1} << a) ^ (b == a ? 0 : std::uint64_t{1} << b);
       if (!explains(number, other)) continue;
       if (found) return std::nullopt;
       found = other;
@@ -557,15 +586,16 @@ std::optional<std::uint64_t> Table::word_nearby(std::uint64_t number) const {
   return found;
 }
 
-Table::Change Table::put_right(std::uint64_t number, Offset at, std::uint64_t word, std::string const& what) const {
+Table::Change Table::put_right(std::uint64_t number, Offset at, std::uint64_t word,
+                               std::string const& what) const {
   return {at, word, false, name(number) + ": " + what + ", put right"};
 }
 Table::Change Table::drop(std::uint64_t number, std::string const& why) const {
   return {word_of(locate(number)), 0, true, name(number) + ": " + why + ", dropped"};
 }
 
-/// The one word that is what it was when the sum lacks nothing. In all likelihood: of 2^64 sums, 2,081 words are two
-/// bits apart.
+/// The one word that is what it was when the sum lacks nothing. In all likelihood: of 2^64 sums,
+/// 2,081 words are two bits apart.
 std::optional<Table::Change> Table::change_by_sum(std::uint64_t missing) const {
   for (std::uint64_t number = 0; number < slots_; ++number) {
     SlotAt const at = locate(number);
@@ -573,25 +603,32 @@ std::optional<Table::Change> Table::change_by_sum(std::uint64_t missing) const {
     std::uint64_t const word = word_at(at);
     if (word != 0 && sum_of(at, word) + missing == 0 && two_bits_apart(word, 0))
       return put_right(number, word_of(at), 0, "was empty");
-    if (std::uint64_t const was = unmixed((word != 0 ? mixed(word, word_of(at)) : 0) + missing, word_of(at));
+    if (std::uint64_t const was =
+            unmixed((word != 0 ? mixed(word, word_of(at)) : 0) + missing, word_of(at));
         was != 0 && two_bits_apart(was, word))
       return put_right(number, word_of(at), was, "its word had changed");
     if (!in_place_ || word == 0) continue;
     Offset const place = in_place::place(view_, *at.level, at.slot);
-    std::uint64_t const leads = record_at(at).bytes, led = unmixed(mixed(leads, place) + missing, place);
+    std::uint64_t const leads = record_at(at).bytes,
+                        led = unmixed(mixed(leads, place) + missing, place);
     if (two_bits_apart(leads, led)) return put_right(number, place, led, "its place had changed");
   }
   return std::nullopt;
 }
 
-/// in_place, fixed sizes: the key in the slot that its state is the hash of, one or two bits of one word apart.
+/// in_place, fixed sizes: the key in the slot that its state is the hash of, one or two bits of one
+/// word apart.
 std::optional<Table::Change> Table::key_nearby(std::uint64_t number) const {
   SlotAt const at = locate(number);
   Offset const place = in_place::key(view_, *at.level, at.slot);
   std::byte const* const stored = pool_->base() + place.bytes;
   std::vector<std::byte> key(stored, stored + view_.key_bytes);
-  auto const flip = [&](std::uint32_t bit) { key[bit / 8] ^= static_cast<std::byte>(1u << bit % 8); };
-  auto const right = [&] { return in_place::fingerprint(hash_bytes(key.data(), key.size())) == word_at(at); };
+  auto const flip = [&](std::uint32_t bit) {
+    key[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+  };
+  auto const right = [&] {
+    return in_place::fingerprint(hash_bytes(key.data(), key.size())) == word_at(at);
+  };
   for (std::uint32_t a = 0; a < view_.key_bytes * 8; ++a) {
     for (std::uint32_t b = a; b < view_.key_bytes * 8 && b / 64 == a / 64; ++b) {
       flip(a);
@@ -602,15 +639,16 @@ std::optional<Table::Change> Table::key_nearby(std::uint64_t number) const {
       if (!found) continue;
       Offset const word = place + a / 64 * 8;
       std::uint64_t const bits = std::uint64_t{1} << a % 64 | std::uint64_t{1} << b % 64;
-      return put_right(number, word, pm::load_word(pool_->base() + word.bytes) ^ bits, "its key had changed");
+      return put_right(number, word, pm::load_word(pool_->base() + word.bytes) ^ bits,
+                       "its key had changed");
     }
   }
   return std::nullopt;
 }
 
-/// What to do about an entry; none where it is right, or only its record is damaged. `words_right`: the sum of all
-/// slots says that they are what they were. Then a record that cannot be right is damaged itself, and no other is in
-/// its place.
+/// What to do about an entry; none where it is right, or only its record is damaged. `words_right`:
+/// the sum of all slots says that they are what they were. Then a record that cannot be right is
+/// damaged itself, and no other is in its place.
 std::optional<Table::Change> Table::change_for(std::uint64_t number, bool words_right) const {
   SlotAt const at = locate(number);
   std::uint64_t const word = word_at(at);
@@ -624,7 +662,8 @@ std::optional<Table::Change> Table::change_for(std::uint64_t number, bool words_
     std::uint64_t const hash = hash_bytes(e->key.data(), e->key.size());
     auto const slots = candidate_slots(e->key);
     bool const belongs = std::find(slots.begin(), slots.end(), number) != slots.end();
-    std::uint64_t const right = in_place_ ? in_place::fingerprint(hash) : word::make(hash, e->record);
+    std::uint64_t const right =
+        in_place_ ? in_place::fingerprint(hash) : word::make(hash, e->record);
     bool const alone = std::none_of(slots.begin(), slots.end(), [&](std::uint64_t other) {
       return other != number && holds_entry(locate(other)) && record_at(locate(other)) == e->record;
     });
@@ -641,12 +680,14 @@ std::optional<Table::Change> Table::change_for(std::uint64_t number, bool words_
   return drop(number, what);
 }
 
-std::vector<Table::Change> Table::changes(Survey const& found, std::optional<std::uint64_t> missing) const {
+std::vector<Table::Change> Table::changes(Survey const& found,
+                                          std::optional<std::uint64_t> missing) const {
   if (missing.value_or(0) != 0) {
     if (auto one = change_by_sum(*missing)) return {*one};
   }
   bool const words_right = missing == 0u && found.half.empty() && found.again.empty();
-  // Records of `in_place` do not say whose they are: of two slots that lead to one, neither is to be believed.
+  // Records of `in_place` do not say whose they are: of two slots that lead to one, neither is to
+  // be believed.
   std::set<std::uint64_t> shared;
   if (in_place_ && view_.key_bytes != 0)
     for (std::uint64_t const number : found.again) shared.insert(record_at(locate(number)).bytes);

@@ -1,7 +1,8 @@
 // The host's side of a GPHash table: its levels in the pool, growth, recovery, checking, walking.
 // Invariants: the root always names every level that may hold a reachable record, so a crash at any
-// point of a growth finds both the retiring level and its successors. Which units have moved is volatile: what the
-// retiring level still holds after a crash has not moved, or stands in its successors too.
+// point of a growth finds both the retiring level and its successors. Which units have moved is
+// volatile: what the retiring level still holds after a crash has not moved, or stands in its
+// successors too.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +40,10 @@ struct Entry {
 /// What an opening finds in the slots. Nothing has been changed.
 struct Survey {
   std::uint64_t records = 0;
-  std::uint64_t astray = 0;         // slots that lead to no record; left alone, never followed
-  std::uint64_t sum = 0;            // of all slots: see Table::sum_of
+  std::uint64_t astray = 0;  // slots that lead to no record; left alone, never followed
+  std::uint64_t sum = 0;  // of all slots: see Table::sum_of
   std::vector<std::uint64_t> half;  // in_place: slots of state INSERT
-  std::vector<std::uint64_t> again; // slots that lead where another one leads as well
+  std::vector<std::uint64_t> again;  // slots that lead where another one leads as well
 };
 
 /// What was changed, a line each, and how many slots lost their entry by it.
@@ -60,16 +61,20 @@ class Table {
   Status attach();
   /// Marks every reachable record in the heap. In parallel; reads slots only.
   [[nodiscard]] Survey survey(exec::Workers& workers);
-  /// Mends what a crash may leave: clears half-inserted slots, and of equal words all but the valid one.
+  /// Mends what a crash may leave: clears half-inserted slots, and of equal words all but the valid
+  /// one.
   [[nodiscard]] Mended mend_crash(Survey const& found);
-  /// Mends what a crash does not leave, after a survey. `missing` is what its sum lacks of the one that is known to be
-  /// right: a single word that one or two flipped bits changed is found by it. Where that does not explain it, slots
-  /// are looked at one by one: a word or key that one or two bits explain gets them back; other entries that cannot be
-  /// right are dropped. Records whose own checksum fails stay, where all else says that the slot is theirs.
-  /// `note(lines)` comes before anything is changed. Then survey() again.
+  /// Mends what a crash does not leave, after a survey. `missing` is what its sum lacks of the one
+  /// that is known to be right: a single word that one or two flipped bits changed is found by it.
+  /// Where that does not explain it, slots are looked at one by one: a word or key that one or two
+  /// bits explain gets them back; other entries that cannot be right are dropped. Records whose own
+  /// checksum fails stay, where all else says that the slot is theirs. `note(lines)` comes before
+  /// anything is changed. Then survey() again.
   template <class Note>
-  [[nodiscard]] Mended mend_damage(Survey const& found, std::optional<std::uint64_t> missing, Note note);
-  /// Slots that hold something, and the sum of all of them: what a survey of the same slots comes to.
+  [[nodiscard]] Mended mend_damage(Survey const& found, std::optional<std::uint64_t> missing,
+                                   Note note);
+  /// Slots that hold something, and the sum of all of them: what a survey of the same slots comes
+  /// to.
   struct Sum {
     std::uint64_t records = 0, sum = 0;
   };
@@ -84,9 +89,10 @@ class Table {
   [[nodiscard]] std::uint32_t top_level() const { return view_.level[0].log2_buckets; }
   [[nodiscard]] std::uint64_t bytes() const;
 
-  /// Growth: a new top level, and the bottom level retires, with all its units yet to move. The engine copies what a
-  /// unit holds there to where it belongs afterwards, and empties it; then moved() counts it. When none is left, or
-  /// their copies are ordered, finish_growth() drops the retiring level. On failure nothing has changed.
+  /// Growth: a new top level, and the bottom level retires, with all its units yet to move. The
+  /// engine copies what a unit holds there to where it belongs afterwards, and empties it; then
+  /// moved() counts it. When none is left, or their copies are ordered, finish_growth() drops the
+  /// retiring level. On failure nothing has changed.
   Status begin_growth(exec::Workers& workers);
   [[nodiscard]] bool growing() const { return view_.retiring == 1; }
   [[nodiscard]] std::uint64_t units() const { return std::uint64_t{1} << view_.unit_bits; }
@@ -96,15 +102,16 @@ class Table {
     return in_place::level_slots(view_.retiring_level(), view_.slots) >> view_.unit_bits;
   }
   /// `most` of the units that have not moved, but for those in `without`.
-  [[nodiscard]] std::vector<std::uint32_t> unmoved(std::uint64_t most, std::span<std::uint32_t const> without) const;
+  [[nodiscard]] std::vector<std::uint32_t> unmoved(std::uint64_t most,
+                                                   std::span<std::uint32_t const> without) const;
   void moved(std::span<std::uint32_t const> units);
   [[nodiscard]] std::span<std::uint32_t const> moved_bits() const { return moved_; }
   void finish_growth();
-  /// Entries of some unit find no room: a larger top level in place of the new one, with what moved units hold there.
-  /// On failure nothing has changed.
+  /// Entries of some unit find no room: a larger top level in place of the new one, with what moved
+  /// units hold there. On failure nothing has changed.
   Status widen(exec::Workers& workers);
-  /// Nor is there room for that: clears the copies of these units' entries, which have not moved, so that each stands
-  /// on the retiring level alone; if none has moved, the growth is undone.
+  /// Nor is there room for that: clears the copies of these units' entries, which have not moved,
+  /// so that each stands on the retiring level alone; if none has moved, the growth is undone.
   void give_up(std::span<std::uint32_t const> units);
 
   /// The entry in slot `number` of all slots; none if the slot is empty.
@@ -146,14 +153,16 @@ class Table {
     bool drops;  // the slot's entry
     std::string line;
   };
-  [[nodiscard]] Change put_right(std::uint64_t number, Offset at, std::uint64_t word, std::string const& what) const;
+  [[nodiscard]] Change put_right(std::uint64_t number, Offset at, std::uint64_t word,
+                                 std::string const& what) const;
   [[nodiscard]] Change drop(std::uint64_t number, std::string const& why) const;
   [[nodiscard]] std::optional<Change> change_by_sum(std::uint64_t missing) const;
   [[nodiscard]] std::optional<Change> change_for(std::uint64_t number, bool words_right) const;
   [[nodiscard]] std::optional<Change> key_nearby(std::uint64_t number) const;
   [[nodiscard]] std::optional<std::uint64_t> word_nearby(std::uint64_t number) const;
   [[nodiscard]] bool explains(std::uint64_t number, std::uint64_t word) const;
-  [[nodiscard]] std::vector<Change> changes(Survey const& found, std::optional<std::uint64_t> missing) const;
+  [[nodiscard]] std::vector<Change> changes(Survey const& found,
+                                            std::optional<std::uint64_t> missing) const;
   [[nodiscard]] std::uint64_t run_of(std::uint32_t log2_buckets) const;
   Result<Level> new_level(std::uint32_t log2_buckets, exec::Workers& workers);
   void renumber();

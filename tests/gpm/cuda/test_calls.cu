@@ -1,6 +1,6 @@
-// The calls of perdure/gpm.h on a GPU, as a stranger's program makes them: kernels of its own, on streams of its own,
-// in blocks and grids of up to three dimensions. Prints a line a check; exit status 0 when all are right, 77 without a
-// GPU.
+// The calls of perdure/gpm.h on a GPU, as a stranger's program makes them: kernels of its own, on
+// streams of its own, in blocks and grids of up to three dimensions. Prints a line a check; exit
+// status 0 when all are right, 77 without a GPU.
 //   perdure_gpm_cuda [CHECK ...]      default: all
 #include <perdure/gpm.h>
 #include <unistd.h>
@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::size_t kWords = 1 << 20;
 
-std::string file(char const* what) { return "/dev/shm/perdure-gpmcuda-" + std::to_string(::getpid()) + "." + what; }
+std::string file(char const* what) {
+  return "/dev/shm/perdure-gpmcuda-" + std::to_string(::getpid()) + "." + what;
+}
 
 std::string fault;  // of the check that runs; empty: none
 bool wanted(bool right, std::string const& what) {
@@ -44,7 +46,8 @@ struct Checkpointed {
     good(cudaMalloc(&words, kWords * 4));
     good(cudaMemset(words, 0, kWords * 4));
     checkpoint = gpmcp_create(file("cp").c_str(), kWords * 4, 1, 1);
-    if (wanted(checkpoint != nullptr, gpm_error())) good(gpmcp_register(checkpoint, words, kWords * 4, 0));
+    if (wanted(checkpoint != nullptr, gpm_error()))
+      good(gpmcp_register(checkpoint, words, kWords * 4, 0));
   }
   ~Checkpointed() {
     if (checkpoint != nullptr) good(gpmcp_close(checkpoint));
@@ -126,13 +129,15 @@ void clear_after_a_kernel() {
 
 /// Each thread logs which it is, in all dimensions.
 __global__ void log_place(gpmlog* log) {
-  std::uint32_t const place[6] = {blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z};
+  std::uint32_t const place[6] = {blockIdx.x,  blockIdx.y,  blockIdx.z,
+                                  threadIdx.x, threadIdx.y, threadIdx.z};
   gpmlog_insert(log, place, sizeof place);
 }
 __global__ void places(gpmlog* log, std::uint32_t* read) {
   std::uint32_t const me = blockIdx.x * blockDim.x + threadIdx.x;
   if (me >= gpmlog_partitions(log)) return;
-  if (gpmlog_size(log, me) != 24 || gpmlog_read(log, read + 6 * me, 24, me) != GPM_OK) read[6 * me] = ~0u;
+  if (gpmlog_size(log, me) != 24 || gpmlog_read(log, read + 6 * me, 24, me) != GPM_OK)
+    read[6 * me] = ~0u;
 }
 
 void all_dimensions() {
@@ -154,7 +159,8 @@ void all_dimensions() {
       std::uint32_t const b = i / threads, t = i % threads;
       std::uint32_t const place[6] = {b % grid.x,  b / grid.x % grid.y,   b / grid.x / grid.y,
                                       t % block.x, t / block.x % block.y, t / block.x / block.y};
-      wanted(std::memcmp(read + 6 * i, place, 24) == 0, "partition " + std::to_string(i) + " is not its thread's");
+      wanted(std::memcmp(read + 6 * i, place, 24) == 0,
+             "partition " + std::to_string(i) + " is not its thread's");
     }
     cudaFreeHost(read);
   }
@@ -182,26 +188,42 @@ __global__ void in_parts(gpmlog* log, long long* answers, char* read) {
 }
 
 void parts_and_answers() {
-  constexpr long long kAnswers[] = {
-      GPM_EMPTY, 1,  GPM_OK,    GPM_OVERFLOW, GPM_SIZE, GPM_SIZE, GPM_PARTITION, GPM_PARTITION, GPM_OK,
-      GPM_OK,    17, GPM_FEWER, GPM_OK,       1,        0};
+  constexpr long long kAnswers[] = {GPM_EMPTY,
+                                    1,
+                                    GPM_OK,
+                                    GPM_OVERFLOW,
+                                    GPM_SIZE,
+                                    GPM_SIZE,
+                                    GPM_PARTITION,
+                                    GPM_PARTITION,
+                                    GPM_OK,
+                                    GPM_OK,
+                                    17,
+                                    GPM_FEWER,
+                                    GPM_OK,
+                                    1,
+                                    0};
   Log log(24, 1, 1);
   long long* answers = nullptr;
   char* read = nullptr;
-  if (log.log == nullptr || !good(cudaMallocHost(&answers, sizeof kAnswers)) || !good(cudaMallocHost(&read, 64)))
+  if (log.log == nullptr || !good(cudaMallocHost(&answers, sizeof kAnswers)) ||
+      !good(cudaMallocHost(&read, 64)))
     return;
   in_parts<<<1, 1>>>(log.log, answers, read);
   good(cudaDeviceSynchronize());
   for (std::size_t i = 0; i < std::size(kAnswers); ++i)
-    wanted(answers[i] == kAnswers[i], "answer " + std::to_string(i) + " is " + std::to_string(answers[i]));
-  wanted(std::memcmp(read, "efghijklmnopqrstuvw", 20) == 0 && read[20] == 'q', "other bytes were read");
+    wanted(answers[i] == kAnswers[i],
+           "answer " + std::to_string(i) + " is " + std::to_string(answers[i]));
+  wanted(std::memcmp(read, "efghijklmnopqrstuvw", 20) == 0 && read[20] == 'q',
+         "other bytes were read");
   log.reopen();
   wanted(gpmlog_size(log.log) == 17, "opened again, the log holds another number of bytes");
   cudaFreeHost(answers);
   cudaFreeHost(read);
 }
 
-/// gpKVS's log: an entry of 24 bytes a thread, undone by another kernel after the log was opened again.
+/// gpKVS's log: an entry of 24 bytes a thread, undone by another kernel after the log was opened
+/// again.
 __global__ void log_words(gpmlog* log, std::uint64_t* words, unsigned* refused) {
   std::size_t const me = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   std::uint64_t const entry[3] = {me, words[me], ~me};
@@ -212,7 +234,8 @@ __global__ void log_words(gpmlog* log, std::uint64_t* words, unsigned* refused) 
 __global__ void undo_words(gpmlog* log, std::uint64_t* words, unsigned* refused) {
   std::size_t const me = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   std::uint64_t entry[3] = {};
-  if (gpmlog_read(log, entry, sizeof entry) != GPM_OK || entry[0] != me || entry[2] != ~me) atomicAdd(refused, 1);
+  if (gpmlog_read(log, entry, sizeof entry) != GPM_OK || entry[0] != me || entry[2] != ~me)
+    atomicAdd(refused, 1);
   words[me] = entry[1];
   gpm_persist();
   if (gpmlog_remove(log, sizeof entry) != GPM_OK) atomicAdd(refused, 1);
@@ -221,9 +244,12 @@ __global__ void undo_words(gpmlog* log, std::uint64_t* words, unsigned* refused)
 void sized_as_the_paper_sizes() {
   constexpr std::uint32_t kBlocks = 4096, kThreads = 256, kAll = kBlocks * kThreads;
   Log log(std::size_t{24} * kAll, kBlocks, kThreads);
-  auto* const words = static_cast<std::uint64_t*>(gpm_map(file("a").c_str(), std::size_t{8} * kAll, true));
+  auto* const words =
+      static_cast<std::uint64_t*>(gpm_map(file("a").c_str(), std::size_t{8} * kAll, true));
   unsigned* refused = nullptr;
-  if (!wanted(words != nullptr && log.log != nullptr, gpm_error()) || !good(cudaMallocHost(&refused, 4))) return;
+  if (!wanted(words != nullptr && log.log != nullptr, gpm_error()) ||
+      !good(cudaMallocHost(&refused, 4)))
+    return;
   for (std::uint32_t i = 0; i < kAll; ++i) words[i] = i * 3;
   *refused = 0;
   log_words<<<kBlocks, kThreads>>>(log.log, words, refused);
@@ -242,8 +268,10 @@ void sized_as_the_paper_sizes() {
 std::vector<std::pair<std::string, std::function<void()>>> const kChecks{
     {"checkpoint-after-a-kernel", checkpoint_after_a_kernel},
     {"restore-after-a-kernel", restore_after_a_kernel},
-    {"checkpoint-after-a-blocking-stream", [] { checkpoint_after_a_stream(cudaStreamDefault, false); }},
-    {"checkpoint-after-a-stream-of-its-own", [] { checkpoint_after_a_stream(cudaStreamNonBlocking, true); }},
+    {"checkpoint-after-a-blocking-stream",
+     [] { checkpoint_after_a_stream(cudaStreamDefault, false); }},
+    {"checkpoint-after-a-stream-of-its-own",
+     [] { checkpoint_after_a_stream(cudaStreamNonBlocking, true); }},
     {"clear-after-a-kernel", clear_after_a_kernel},
     {"all-dimensions", all_dimensions},
     {"parts-and-answers", parts_and_answers},

@@ -1,8 +1,9 @@
-// A program in the published dialect of libGPM: it includes the headers that GPMbench includes, by their names, calls
-// what GPMbench calls, as it calls it, and looks at no return value that GPMbench does not look at. A ledger of
-// accounts is changed by a transaction that a crash cuts short (the process goes on with the files opened again),
-// recovered, and checkpointed in two groups of a checkpoint that was made for one, as hotspot's is. Exit status 0 when
-// the ledger is right, 77 without a GPU. Files: in the directory that PERDURE_PMEM names.
+// A program in the published dialect of libGPM: it includes the headers that GPMbench includes, by
+// their names, calls what GPMbench calls, as it calls it, and looks at no return value that
+// GPMbench does not look at. A ledger of accounts is changed by a transaction that a crash cuts
+// short (the process goes on with the files opened again), recovered, and checkpointed in two
+// groups of a checkpoint that was made for one, as hotspot's is. Exit status 0 when the ledger is
+// right, 77 without a GPU. Files: in the directory that PERDURE_PMEM names.
 extern "C" {
 #include "change-ddio.h"
 }
@@ -30,7 +31,9 @@ struct log_entry_t {
 };
 static_assert(sizeof(log_entry_t) == 24, "as gpKVS's");
 
-__global__ void log_metadata(gpmlog* log, int* data, size_t size) { gpmlog_insert(log, data, size, 0); }
+__global__ void log_metadata(gpmlog* log, int* data, size_t size) {
+  gpmlog_insert(log, data, size, 0);
+}
 
 __global__ void change(unsigned long long* accounts, gpmlog* log, int stop, int* failed) {
   int const id = threadIdx.x + blockIdx.x * blockDim.x;
@@ -40,7 +43,8 @@ __global__ void change(unsigned long long* accounts, gpmlog* log, int stop, int*
   entry.account = id;
   entry.old_low = (unsigned)old;
   entry.old_high = (unsigned)(old >> 32);
-  if (gpmlog_insert(log, &entry, sizeof(log_entry_t), id) != (int)sizeof(log_entry_t)) atomicAdd(failed, 1);
+  if (gpmlog_insert(log, &entry, sizeof(log_entry_t), id) != (int)sizeof(log_entry_t))
+    atomicAdd(failed, 1);
   BW_DELAY(CALC(73, 24, sizeof(log_entry_t)))
   unsigned long long const fresh = old + 1000;
   gpm_memcpy_nodrain(&accounts[id], &fresh, sizeof(fresh), cudaMemcpyDeviceToDevice);
@@ -75,7 +79,9 @@ __global__ void clear(gpmlog* log, int size) {
   if (id < size) gpmlog_clear(log, id);
 }
 
-__global__ void set(float* values, float value) { values[threadIdx.x + blockIdx.x * blockDim.x] = value; }
+__global__ void set(float* values, float value) {
+  values[threadIdx.x + blockIdx.x * blockDim.x] = value;
+}
 
 static int wrong = 0;
 static void check(bool right, char const* what) {
@@ -115,7 +121,8 @@ static void transaction_cut_short() {
 
   size_t len = 0;
   accounts = (unsigned long long*)gpm_map_file("./ledger.dat", len, false);
-  check(len >= sizeof(unsigned long long) * ACCOUNTS && gpm_is_pmem(accounts, len), "the ledger is opened again");
+  check(len >= sizeof(unsigned long long) * ACCOUNTS && gpm_is_pmem(accounts, len),
+        "the ledger is opened again");
   size_t changed = 0;
   for (int i = 0; i < ACCOUNTS; ++i) changed += accounts[i] != 7ull + i;
   check(changed == ACCOUNTS / 3, "a third of the ledger was changed");
@@ -174,13 +181,15 @@ static void two_groups_of_one() {
 static void host_memory() {
   size_t mapped = 0;
   int is_pmem = 0;
-  int* const nodes = (int*)pmem_map_file("/pmem/ledger_nodes", 4000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem);
+  int* const nodes =
+      (int*)pmem_map_file("/pmem/ledger_nodes", 4000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem);
   check(nodes != NULL && mapped >= 4000, "libpmem's files are where gpm_map_file's are");
   if (nodes == NULL) return;
   nodes[999] = 5;
   pmem_persist(nodes, 4000);
   pmem_unmap(nodes, 4000);
-  int* const again = (int*)pmem_map_file("/pmem/ledger_nodes", 8000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem);
+  int* const again =
+      (int*)pmem_map_file("/pmem/ledger_nodes", 8000, PMEM_FILE_CREATE, 0666, &mapped, &is_pmem);
   check(again != NULL && again[999] == 5, "a file that is there keeps what it holds");
   gpm_memset(again, 3, 8);
   check(again[0] == 0x03030303 && again[2] == 0, "the host fills what is mapped");

@@ -1,9 +1,0 @@
-#include "clevel.hpp"
-
-#include "table_on.hpp"
-
-namespace perdure::cpu_peers {
-
-Maker clevel() { return maker<Clevel, Clevel>("clevel"); }
-
-}  // namespace perdure::cpu_peers

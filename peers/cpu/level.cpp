@@ -1,9 +1,0 @@
-#include "level.hpp"
-
-#include "table_on.hpp"
-
-namespace perdure::cpu_peers {
-
-Maker level() { return maker<Level<InlineKeys>, Level<RecordKeys>>("level"); }
-
-}  // namespace perdure::cpu_peers

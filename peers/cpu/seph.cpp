@@ -1,9 +1,0 @@
-#include "seph.hpp"
-
-#include "table_on.hpp"
-
-namespace perdure::cpu_peers {
-
-Maker seph() { return maker<LevelSegments, LevelSegments>("seph-like"); }
-
-}  // namespace perdure::cpu_peers

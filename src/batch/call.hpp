@@ -1,0 +1,29 @@
+// One batch on its way through a store, whatever its index: the columns, the kind of each
+// operation, and where answers go. Invariant: the columns stay the caller's, and nobody changes
+// them while the call runs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "perdure/batch.h"
+
+namespace perdure {
+
+inline constexpr std::uint8_t kPending = 0xff;  // a status nobody has decided yet
+
+/// One batch as the store hands it to a session; columns are the caller's.
+struct Call {
+  Column keys;
+  Column values;
+  MutableColumn out;
+  OpKind kind = OpKind::get;
+  std::span<OpKind const> kinds;  // empty = all `kind`
+  Rmw rmw = Rmw::replace;
+  Element element = Element::u8;
+  CUstream_st* stream = nullptr;
+  KeyStatus* device_statuses = nullptr;
+  bool keep = false;  // the log needs its columns in host memory: see Session::kept
+};
+
+}  // namespace perdure

@@ -1,0 +1,67 @@
+// Simulated threads as a Host (pm/host.hpp): at each access to a word that threads share another
+// may go on, and whatever is done to durable memory is reported to the observer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "exec/sim/sim_scheduler.hpp"
+#include "fault/observer.hpp"
+
+namespace perdure::explore {
+
+struct Stuck : std::runtime_error {
+  Stuck() : std::runtime_error("a thread waits for itself") {}
+};
+
+class SimHost {
+ public:
+  static constexpr bool kFlushes = true;
+  static constexpr bool kNear = false;
+
+  static std::uint64_t load(std::uint64_t const* at) {
+    exec::sim_point();
+    if (auto* const o = fault::observer) o->will_read(at, sizeof *at);
+    return *at;
+  }
+  static void store(std::uint64_t* at, std::uint64_t value) {
+    exec::sim_point();
+    change(at, value);
+  }
+  static bool cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) {
+    exec::sim_point();
+    if (auto* const o = fault::observer) o->will_read(at, sizeof *at);
+    if (*at != expected) return false;
+    change(at, value);
+    return true;
+  }
+  static void read(void const*, std::size_t) {}
+  static void flush(void const* at, std::size_t bytes) {
+    if (auto* const o = fault::observer) o->flush(at, bytes);
+  }
+  static void fence() {
+    exec::sim_point();
+    if (auto* const o = fault::observer) o->fence();
+  }
+  static void persist(void const* at, std::size_t bytes) {
+    flush(at, bytes);
+    fence();
+  }
+  static void prefetch(void const*) {}
+  /// Waits for another thread; where there is none, a lock is held that nobody will let go of.
+  static void pause() {
+    if (exec::sim_scheduler == nullptr || exec::sim_scheduler->thread() == 0) throw Stuck();
+    exec::sim_scheduler->give_way();
+  }
+  static void begin() {}
+
+ private:
+  static void change(std::uint64_t* at, std::uint64_t value) {
+    if (auto* const o = fault::observer) o->will_write(at, sizeof *at);
+    *at = value;
+    if (auto* const o = fault::observer) o->wrote(at, sizeof *at);
+  }
+};
+
+}  // namespace perdure::explore

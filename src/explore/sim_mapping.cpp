@@ -1,0 +1,97 @@
+// pm::Mapping over the explorer's arena, linked in place of pm/mapping.cpp: there is one pool,
+// whatever its path, and its file is as long as it has grown.
+#include "pm/mapping.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "explore/sim_arena.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/pool_format.hpp"
+
+namespace perdure::explore {
+
+namespace {
+std::byte* room() {
+  void* const at = ::mmap(nullptr, Arena::kCapacity, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+}  // namespace
+
+Arena::Arena(std::uint32_t word_bytes)
+    : shift_(word_bytes == 8 ? 3 : 2), data_(room()), shadow_(room()) {}
+
+Arena::~Arena() {
+  ::munmap(data_, kCapacity);
+  ::munmap(shadow_, kCapacity);
+}
+
+bool Arena::shadow_agrees() const {
+  // that word is nothing that lasts, and is written by itself
+  constexpr std::uint64_t kAfter = pm::kChangeWordOffset + 8;
+  return std::memcmp(data_, shadow_, std::min(file_bytes, pm::kChangeWordOffset)) == 0 &&
+         (file_bytes <= kAfter ||
+          std::memcmp(data_ + kAfter, shadow_ + kAfter, file_bytes - kAfter) == 0);
+}
+
+}  // namespace perdure::explore
+
+namespace perdure::pm {
+
+Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  max_bytes_ = other.max_bytes_;
+  options_ = other.options_;
+  return *this;
+}
+Mapping::~Mapping() = default;
+void Mapping::close() { data_ = nullptr; }
+Status Mapping::keep() { return {}; }
+Status Mapping::sync(void const* at, std::size_t bytes) const {
+  writes_back(at, bytes);
+  order();
+  return {};
+}
+
+Status Mapping::grow(std::uint64_t bytes) {
+  if (bytes <= size_) return {};
+  if (bytes > explore::Arena::kCapacity || (max_bytes_ != 0 && bytes > max_bytes_))
+    return {Code::no_space, "the simulated medium is full"};
+  size_ = bytes;
+  explore::arena->file_bytes = bytes;
+  return {};
+}
+
+Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::uint64_t max_bytes,
+                                MakeOptions const&, MapOptions const& options) {
+  Mapping m;
+  m.data_ = explore::arena->data();
+  m.max_bytes_ = max_bytes;
+  m.options_ = options;
+  explore::arena->file_bytes = 0;
+  if (Status s = m.grow(bytes); !s.ok()) return s;
+  return m;
+}
+
+// Nobody looks at a simulated pool from outside.
+Result<Fd> Mapping::open_existing(std::string const& path, bool, Lock) {
+  return Status{Code::unsupported, "pool " + path + " is simulated"};
+}
+Result<Mapping> Mapping::copy_live(std::string const& path, MapOptions const&, FileCheck const&) {
+  return Status{Code::unsupported, "pool " + path + " is simulated"};
+}
+
+Result<Mapping> Mapping::open(std::string const&, MapOptions const& options, FileCheck const&) {
+  Mapping m;
+  m.data_ = explore::arena->data();
+  m.size_ = explore::arena->file_bytes;
+  m.options_ = options;
+  return m;
+}
+
+}  // namespace perdure::pm

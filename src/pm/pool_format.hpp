@@ -1,0 +1,206 @@
+// The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
+// padding, and reserved bytes are zero and covered by the checksum.
+//
+//   superblock 0:  PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and
+//   its lines | unused superblock k:  part of a level of the index, of the undo log or of the dense
+//   room (runs that the root
+//                  names), a heap superblock (it begins with a SuperblockHeader), or free
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace perdure::pm {
+
+inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
+inline constexpr std::uint32_t kFormatVersion = 2;
+// of pools whose index is Dash, so that older builds refuse them
+inline constexpr std::uint32_t kDashFormatVersion = 3;
+inline constexpr std::uint64_t kHeaderOffset = 0;
+inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
+// 8 bytes: number of the last transaction that ended
+inline constexpr std::uint64_t kEpochOffset = 12288;
+inline constexpr std::uint64_t kClosingNoteOffset = kEpochOffset + 64;  // a line of its own
+// 8 bytes, of no close: changes.hpp
+inline constexpr std::uint64_t kChangeWordOffset = kClosingNoteOffset + 64;
+// header, both roots, epoch and closing note: a page each
+inline constexpr std::uint64_t kHeadBytes = 4 * 4096;
+inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;
+inline constexpr std::uint32_t kMaxLevels = 32;
+inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
+inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
+
+/// Constant after creation.
+struct PoolHeader {  // bytes
+  std::array<char, 8> magic;  //   0
+  std::uint32_t format_version;  //   8
+  std::uint32_t hash_id;  //  12  which hash places the keys
+  std::array<std::uint8_t, 16> pool_id;  //  16  random
+  std::uint64_t created_unix_s;  //  32
+  std::uint64_t superblock_bytes;  //  40
+  std::uint64_t max_bytes;  //  48  0 = no limit of its own
+  std::uint32_t key_bytes;  //  56  0 = variable
+  std::uint32_t value_bytes;  //  60  0 = variable
+  std::uint32_t max_key_bytes;  //  64
+  std::uint32_t max_value_bytes;  //  68
+  std::uint8_t layout;  //  72  perdure::Layout
+  std::uint8_t durability;  //  73  perdure::Durability
+  std::uint8_t levels;  //  74
+  std::uint8_t hashes;  //  75
+  std::uint8_t slots;  //  76
+  std::uint8_t index;  //  77  perdure::Index
+  std::uint8_t value_kind;  //  78  perdure::ValueKind; 0 = bytes, and so the next three
+  std::uint8_t element_bytes;  //  79  of an element of a value
+  std::uint32_t extents[8];  //  80  of a value; those from value_rank on are 0
+  std::uint8_t value_rank;  // 112  how many extents
+  std::uint8_t reserved[11];  // 113  zero
+  std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
+};
+static_assert(offsetof(PoolHeader, value_kind) == 78 && offsetof(PoolHeader, extents) == 80 &&
+              offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, crc) == 124);
+static_assert(sizeof(PoolHeader) == 128);
+static_assert(std::has_unique_object_representations_v<PoolHeader>);
+
+struct RootLevel {
+  std::uint64_t offset;  // of its first superblock
+  std::uint32_t log2_buckets;
+  std::uint32_t reserved;  // zero
+};
+
+/// What changes as a whole. Two copies; the valid one with the higher sequence counts, so a torn
+/// write of one leaves the other.
+struct Root {  // bytes
+  std::uint64_t sequence;  //   0
+  std::uint64_t superblocks;  //   8  that the file holds
+  std::uint64_t batch_lease;  //  16  record sequence numbers below this may be in use
+  std::uint32_t clean;  //  24  1 = closed in order
+  std::uint32_t levels;  //  28  live levels, highest first in `level`
+  std::uint32_t retiring;  //  32  1 = level[levels] is being emptied by a resize
+  std::uint32_t undo_first;  //  36  first superblock of the undo log; 0 = there is none
+  RootLevel level[kMaxLevels + 1];  //  40
+  std::uint32_t undo_entries;  // 568  that the undo log has room for; a multiple of 32
+  std::uint32_t dense_first;  // 572  first superblock of the dense room; 0 = there is none
+  std::uint32_t dense_superblocks;  // 576  that it takes
+  std::uint32_t crc;  // 580  CRC-32C of bytes 0..579
+};
+static_assert(offsetof(Root, level) == 40 && offsetof(Root, dense_first) == 572 &&
+              offsetof(Root, crc) == 580);
+static_assert(sizeof(Root) == 584);
+static_assert(std::has_unique_object_representations_v<Root>);
+
+/// What an orderly close leaves for the next opening to compare with what it finds, so that nothing
+/// that changed in between goes unnoticed. It speaks for roots of two sequences, its own and the
+/// one before, and for no others; so a build that does not know it leaves none that counts. Zeros:
+/// there is none.
+struct ClosingNote {  // bytes
+  std::uint32_t magic;  //   0
+  std::uint32_t astray;  //   4  slots that led to no record even then
+  std::uint64_t sequence;  //   8  of the newer copy of the root that says `clean`
+  std::uint64_t records;  //  16
+  std::uint64_t sum;  //  24  of all slots, in any order; Dash: of the index superblock's words
+  std::uint64_t epoch;  //  32  the epoch word
+  std::uint64_t dense;  //  40  the dense room's word; 0 where there is no room
+  std::uint8_t reserved[12];  //  48  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kClosingMagic = 0x4e435250u;  // "PRCN"
+static_assert(offsetof(ClosingNote, sum) == 24 && offsetof(ClosingNote, crc) == 60);
+static_assert(sizeof(ClosingNote) == 64 && kClosingNoteOffset + sizeof(ClosingNote) <= kHeadBytes);
+static_assert(std::has_unique_object_representations_v<ClosingNote>);
+
+/// What a repair changed of this pool, until somebody acknowledges it: `text_bytes` of lines follow
+/// (repairs.hpp).
+struct RepairNote {  // bytes
+  std::uint64_t state;  //   0  0 = nothing waits to be acknowledged; else kRepaired
+  std::uint64_t repaired_unix_s;  //   8
+  std::uint64_t count;  //  16  lines there would be, were there room for all
+  std::uint32_t text_bytes;  //  24
+  std::uint32_t text_crc;  //  28  CRC-32C of them
+  std::uint8_t reserved[28];  //  32  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint64_t kRepaired = 0x6465726961706572u;  // "repaired"
+inline constexpr std::uint32_t kMostRepairText = 64u << 10;
+static_assert(offsetof(RepairNote, text_bytes) == 24 && offsetof(RepairNote, crc) == 60);
+static_assert(sizeof(RepairNote) == 64 &&
+              kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText <= kMinSuperblock);
+static_assert(std::has_unique_object_representations_v<RepairNote>);
+
+/// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord
+/// (record_shape.hpp).
+struct SuperblockHeader {  // bytes
+  std::uint32_t magic;  //   0
+  std::uint32_t record_bytes;  //   4  stride; a multiple of kStrideAlign
+  std::array<std::uint8_t, 16> pool_id;  //   8
+  std::uint8_t reserved[36];  //  24  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kSuperblockMagic = 0x42535250u;  // "PRSB"
+inline constexpr std::uint64_t kFirstRecord = 128;  // a multiple of a line
+inline constexpr std::uint64_t kRecordAlign = 16;  // of places
+inline constexpr std::uint64_t kStrideAlign = 8;
+static_assert(sizeof(SuperblockHeader) == 64 && sizeof(SuperblockHeader) <= kFirstRecord);
+static_assert(std::has_unique_object_representations_v<SuperblockHeader>);
+
+/// First bytes of a superblock of blocks (blocks.hpp). Blocks of `block_bytes` each follow at
+/// kBlockAlign.
+struct BlocksHeader {  // bytes
+  std::uint32_t magic;  //   0
+  std::uint32_t block_bytes;  //   4
+  std::array<std::uint8_t, 16> pool_id;  //   8
+  std::uint8_t reserved[36];  //  24  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
+};
+inline constexpr std::uint32_t kBlocksMagic = 0x4b425250u;  // "PRBK"
+inline constexpr std::uint64_t kBlockAlign = 256;
+static_assert(sizeof(BlocksHeader) == 64 && sizeof(BlocksHeader) <= kBlockAlign);
+static_assert(std::has_unique_object_representations_v<BlocksHeader>);
+
+/// A record that lies whole: this header, the key, the value. Layout `in_place` with fixed keys
+/// leaves the key out (key_bytes 0), for it stands in the slot.
+struct RecordHeader {  // bytes
+  std::uint32_t crc;  //   0  CRC-32C of everything after it
+  std::uint32_t value_bytes;  //   4
+  std::uint32_t key_bytes;  //   8
+  std::uint32_t reserved;  //  12  zero
+  std::uint64_t sequence;  //  16  number of the batch that wrote it
+};
+static_assert(sizeof(RecordHeader) == 24);
+static_assert(std::has_unique_object_representations_v<RecordHeader>);
+
+/// Of a record that lies split, before the key; the pool says its sizes.
+struct RecordHead {  // bytes
+  std::uint32_t crc;  //   0  CRC-32C of the sequence, the key and the value
+  std::uint32_t sequence;  //   4  number of the batch that wrote it, low half
+};
+static_assert(sizeof(RecordHead) == 8);
+static_assert(std::has_unique_object_representations_v<RecordHead>);
+
+/// At the beginning of the dense room, constant once the root names it: DenseEntry after DenseEntry
+/// from kDenseEntries on, and behind them, a line each, copy 0 of every buffer, then copy 1
+/// (pm/dense.hpp).
+struct DenseHeader {  // bytes
+  std::uint32_t magic;  //   0
+  std::uint32_t buffers;  //   4
+  std::uint8_t reserved[52];  //   8  zero
+  std::uint32_t crc;  //  60  CRC-32C of bytes 0..59 and of all entries
+};
+inline constexpr std::uint32_t kDenseMagic = 0x4e445250u;  // "PRDN"
+inline constexpr std::uint64_t kDenseAlign = 128;  // of a buffer's copies: a line
+// 8 bytes: which copy counts, and of which step it is
+inline constexpr std::uint64_t kDenseWord = 128;
+inline constexpr std::uint64_t kDenseEntries = 256;
+static_assert(sizeof(DenseHeader) == 64 && sizeof(DenseHeader) <= kDenseWord);
+static_assert(std::has_unique_object_representations_v<DenseHeader>);
+
+struct DenseEntry {  // bytes
+  std::array<char, 112> name;  //   0  zeros after it, one at least
+  std::uint64_t bytes;  // 112  of one copy
+  std::uint64_t reserved;  // 120  zero
+};
+static_assert(sizeof(DenseEntry) == 128);
+static_assert(std::has_unique_object_representations_v<DenseEntry>);
+
+}  // namespace perdure::pm

@@ -1,0 +1,12 @@
+// The engine over Dash's extendible hashing.
+#include "index/dash/extendible.hpp"
+#include "store/dash/dash_walk.hpp"
+
+namespace perdure {
+
+std::unique_ptr<DashEngine> make_dash_eh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+                                         DashOptions const& options) {
+  return make_dash<dash::Extendible>(pool, memory, space, options);
+}
+
+}  // namespace perdure

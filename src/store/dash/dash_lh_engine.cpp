@@ -1,0 +1,12 @@
+// The engine over Dash's linear hashing.
+#include "index/dash/linear.hpp"
+#include "store/dash/dash_walk.hpp"
+
+namespace perdure {
+
+std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+                                         DashOptions const& options) {
+  return make_dash<dash::Linear>(pool, memory, space, options);
+}
+
+}  // namespace perdure

@@ -1,0 +1,120 @@
+// Records as a Dash table's slots lead to them, read and written by threads of the host. The bytes
+// are those of every pool (pm/record.hpp). Invariant: what a damaged slot leads to is never
+// followed out of the pool.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "base/crc32c.hpp"
+#include "base/hash.hpp"
+#include "base/prefetch.hpp"
+#include "pm/flush.hpp"
+#include "pm/record.hpp"
+#include "pm/stream.hpp"
+
+namespace perdure {
+
+/// A thread of the host in the place of a warp: what pm/record.hpp asks of one.
+struct HostThread {
+  static constexpr bool kReadsBackCheaply = true;
+  static std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return perdure::crc32c(crc, data, bytes);
+  }
+  static void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
+    if (bytes != 0) pm::write_bytes(to, from, bytes);
+  }
+  static void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+    pm::stream_bytes(to, from, bytes);
+  }
+  template <class F>
+  static std::uint64_t elect(F f) {
+    return f();
+  }
+};
+
+/// Plain data, which every table has a copy of.
+class DashRecords {
+ public:
+  DashRecords(std::byte* base, pm::RecordShape const& shape,
+              std::atomic<std::uint64_t> const& pool_bytes)
+      : base_(base), shape_(shape), pool_bytes_(&pool_bytes) {}
+
+  /// None: no record can lie there.
+  [[nodiscard]] std::optional<pm::RecordView> view(std::uint64_t place) const {
+    std::uint64_t const inside = place & (shape_.superblock_bytes - 1);
+    std::uint64_t const room = shape_.superblock_bytes - inside;
+    std::uint64_t const least = shape_.split() ? shape_.value_bytes : sizeof(pm::RecordHeader);
+    bool const possible = place >= shape_.superblock_bytes && place % pm::kRecordAlign == 0 &&
+                          inside >= pm::kFirstRecord && room >= least &&
+                          place + room <= pool_bytes_->load(std::memory_order_acquire);
+    if (!possible) return std::nullopt;
+    return pm::view_record(base_, shape_, Offset{place}, room);
+  }
+  [[nodiscard]] static bool intact(pm::RecordView const& record) {
+    HostThread thread;
+    return pm::intact(thread, record);
+  }
+
+  /// Whether a record of this key lies there.
+  [[nodiscard]] bool has(std::uint64_t place, std::byte const* key, std::size_t bytes) const {
+    auto const record = view(place);
+    return record && record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0;
+  }
+
+  // What dash::RecordKeys asks, of slots and keys of equal hashes.
+  /// A slot whose record has not that hash is the key's as well: damaged, and to be told from one
+  /// that is not there.
+  template <class Host>
+  [[nodiscard]] bool equal(Host& host, std::uint64_t place, std::byte const* key, std::size_t bytes,
+                           std::uint64_t hash) const {
+    auto const record = view(place);
+    if (!record) return true;
+    host.read(record->key, bytes);
+    if (record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0) return true;
+    return hash_bytes(record->key, record->header.key_bytes) != hash;
+  }
+  template <class Host>
+  [[nodiscard]] bool same(Host&, std::uint64_t a, std::uint64_t b) const {
+    auto const record = view(b);
+    return record && has(a, record->key, record->header.key_bytes);
+  }
+
+  /// A record that may lie there, of so many bytes, its head apart where there is one.
+  void prefetch(std::uint64_t place, std::uint64_t bytes) const {
+    if (place % pm::kRecordAlign != 0 ||
+        place + bytes > pool_bytes_->load(std::memory_order_relaxed))
+      return;
+    pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
+    if (spot.head != nullptr) prefetch_line(spot.head);
+    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(spot.to + at);
+  }
+
+  /// Writes a whole record, and orders it.
+  template <class Host>
+  void write(Host& host, std::uint64_t place, pm::RecordView const& record) const {
+    HostThread thread;
+    pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
+    pm::write_record(thread, spot, record, false);
+    std::uint64_t const front =
+        (spot.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
+    if (spot.head != nullptr) {
+      host.flush(spot.head, front + record.header.key_bytes);
+      host.flush(spot.to, record.header.value_bytes);
+    } else {
+      host.flush(spot.to, front + record.header.key_bytes + record.header.value_bytes);
+    }
+    host.fence();
+  }
+
+ private:
+  std::byte* base_;
+  pm::RecordShape shape_;
+  std::atomic<std::uint64_t> const* pool_bytes_;
+};
+
+}  // namespace perdure

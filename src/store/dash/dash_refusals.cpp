@@ -1,0 +1,84 @@
+// What a Dash index does not do, each by name and with the way out.
+#include "store/dash/dash_store.hpp"
+#include "store/gphash/power.hpp"
+
+namespace perdure {
+namespace {
+
+Status unsupported(std::string what) { return {Code::unsupported, std::move(what)}; }
+Status bad(std::string what) { return {Code::invalid_argument, std::move(what)}; }
+
+}  // namespace
+
+char const* name(Index index) {
+  switch (index) {
+    case Index::gphash: return "gphash";
+    case Index::dash_eh: return "dash-eh";
+    case Index::dash_lh: return "dash-lh";
+  }
+  return "unknown";
+}
+
+Status DashStore::check_create(std::string const& path, CreateOptions const& create) {
+  std::string const with = std::string("index ") + name(create.index);
+  Shape const usual;
+  if (create.layout != Layout::word)
+    return bad(
+        with +
+        " has no layout in_place, which is GPHash's; leave layout out, or choose index gphash");
+  if (create.shape.levels != usual.levels || create.shape.hashes != usual.hashes ||
+      create.shape.slots != usual.slots)
+    return bad(
+        with +
+        " has no shape of levels, hashes and slots; leave shape out, or choose index gphash");
+  if (create.durability == Durability::power)
+    return unsupported(
+        with + " has no redo log for durability power; choose durability process, or index gphash");
+  return check_log_dir(path, create.durability, create.log.dir);
+}
+
+Status DashStore::check_open_options(std::string const& path, Index index,
+                                     OpenOptions const& options) {
+  std::string const with = "pool " + path + ": index " + name(index);
+  if (options.device == Device::cuda)
+    return unsupported(with +
+                       " is for threads of the host; use device cpu, or a pool of index gphash");
+  if (options.memory.residency == Residency::mirrored)
+    return bad(with + " is never mirrored; use residency pm, or a pool of index gphash");
+  if (options.memory.cache_bytes != 0)
+    return unsupported(
+        with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
+  if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
+  if (!options.grow)
+    return unsupported(
+        with +
+        " grows segment by segment, and cannot be kept from it; bound the pool by max_bytes");
+  if (!options.displacement)
+    return unsupported(with +
+                       " always displaces; leave displacement on, or use a pool of index gphash");
+  return {};
+}
+
+Status DashStore::lacks(char const* what, char const* way_out) const {
+  return unsupported("pool " + path + ": index " + name(index()) + " has no " + what + "; " +
+                     way_out);
+}
+
+Result<std::shared_ptr<Transaction::State>> DashStore::begin(TransactionOptions const&) {
+  return lacks("transactions", "write batches without one, or use a pool of index gphash");
+}
+Status DashStore::register_dense(std::vector<DenseBuffer> const&) {
+  return lacks("steps", "use a pool of index gphash for dense buffers");
+}
+Result<std::optional<std::uint64_t>> DashStore::restore_step(CUstream_st*) {
+  return lacks("steps", "use a pool of index gphash for dense buffers");
+}
+Result<std::shared_ptr<DeviceSession::State>> DashStore::device_session(DeviceSessionOptions const&,
+                                                                        bool) {
+  return lacks("device sessions", "use a pool of index gphash on a GPU");
+}
+Result<CacheReport> DashStore::load_cache() {
+  return lacks("record cache", "use a pool of index gphash");
+}
+
+}  // namespace perdure

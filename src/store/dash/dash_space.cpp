@@ -1,0 +1,56 @@
+#include "store/dash/dash_space.hpp"
+
+namespace perdure {
+
+pm::RecordHeap& DashSpace::heap() {
+  pool_->find_owners();
+  return heap_;
+}
+
+Status DashSpace::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to) {
+  std::size_t const before = to.size();
+  to.resize(before + n);
+  std::lock_guard const lock(*memory_);
+  Status const taken = heap().reserve(stride, n, to.data() + before);
+  note_size();
+  if (!taken.ok()) to.resize(before);
+  return taken;
+}
+
+void DashSpace::give(std::span<std::uint64_t const> records) {
+  if (records.empty()) return;
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : records) heap().release(Offset{record});
+}
+
+void DashSpace::give_waiting(std::span<std::uint64_t const> records) {
+  give(records);
+  waiting_.fetch_sub(records.size());
+}
+
+bool DashSpace::in_use(std::uint64_t record) {
+  std::lock_guard const lock(*memory_);
+  return heap().in_use(Offset{record});
+}
+
+void DashSpace::claim_later() {
+  std::lock_guard const lock(*memory_);
+  pool_->find_owners_later([this] { heap_.claim_superblocks(); });
+}
+
+void DashSpace::begin_sweep() {
+  std::lock_guard const lock(*memory_);
+  heap().begin_sweep();
+}
+
+void DashSpace::mark(std::span<std::uint64_t const> records) {
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : records) heap().mark_reached(Offset{record});
+}
+
+void DashSpace::finish_sweep() {
+  std::lock_guard const lock(*memory_);
+  heap().finish_sweep();
+}
+
+}  // namespace perdure

@@ -1,0 +1,62 @@
+// Room for the records of a Dash table, shared by its writers. Invariants: whatever takes from the
+// pool holds `memory`; a record comes back only when no thread can be reading it any more
+// (exec/epochs.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "pm/heap.hpp"
+#include "pm/pool.hpp"
+
+namespace perdure {
+
+class DashSpace {
+ public:
+  DashSpace(pm::Pool& pool, std::mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
+    note_size();
+  }
+  DashSpace(DashSpace const&) = delete;
+  DashSpace& operator=(DashSpace const&) = delete;
+
+  /// `n` more records of that stride, or none and why.
+  Status take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to);
+  /// Records that no slot leads to.
+  void give(std::span<std::uint64_t const> records);
+
+  /// Notes that so many records wait until nobody reads them; answers how many do.
+  std::uint64_t wait_for_readers(std::uint64_t records) {
+    return waiting_.fetch_add(records) + records;
+  }
+  void give_waiting(std::span<std::uint64_t const> records);
+
+  // After an opening, see RecordHeap. Its superblocks are claimed when something first depends on
+  // them.
+  void claim_later();
+  void begin_sweep();
+  void mark(std::span<std::uint64_t const> records);
+  void finish_sweep();
+
+  /// Whether a record is anybody's, or not known to be free yet.
+  [[nodiscard]] bool in_use(std::uint64_t record);
+
+  /// Of the pool; records that a slot leads to lie below it.
+  [[nodiscard]] std::atomic<std::uint64_t> const& pool_bytes() const { return pool_bytes_; }
+  [[nodiscard]] pm::RecordShape const& shape() const { return heap_.shape(); }
+
+ private:
+  /// `memory` is held.
+  pm::RecordHeap& heap();
+  void note_size() { pool_bytes_.store(pool_->bytes(), std::memory_order_release); }
+
+  pm::Pool* pool_;
+  std::mutex* memory_;
+  std::atomic<std::uint64_t> pool_bytes_{0};
+  std::atomic<std::uint64_t> waiting_{0};
+  pm::RecordHeap heap_;  // guarded by memory_; through heap()
+};
+
+}  // namespace perdure

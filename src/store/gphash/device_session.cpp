@@ -1,0 +1,180 @@
+// Device sessions: the store alone in the hands of a user's kernels. Invariant: while one is open,
+// room for its records has been made and nothing but its kernels touches the table; records it
+// unlinked are used again only after it.
+#include "store/gphash/device_session.hpp"
+
+#include "base/hooks.hpp"
+#include "exec/range.hpp"
+#include "pm/host_verbs.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/kernels/device_table.hpp"
+
+namespace perdure {
+namespace {
+
+// No word is displaced inside a session, so it begins with this load at most, its records included.
+constexpr double kSessionLoad = 0.75;
+
+}  // namespace
+
+Status GphashStore::held_by_this_thread() const {
+  return {Code::busy, "pool " + path +
+                          (device_session_ ? ": a device session" : ": a transaction") +
+                          " is open on this thread: end it first"};
+}
+
+Status GphashStore::check_device_session(bool anywhere) const {
+  pm::PoolHeader const& h = pool_.header();
+  auto const unsupported = [&](char const* why) {
+    return Status{Code::unsupported, "pool " + path + ": " + why};
+  };
+  if (h.layout != static_cast<std::uint8_t>(Layout::word))
+    return unsupported("device sessions need a pool of layout word");
+  if (fixed_stride() == 0)
+    return unsupported(
+        "device sessions need keys and values of fixed sizes: set key_bytes and value_bytes");
+  if (power_)
+    return unsupported(
+        "a device session's writes would miss the log of durability power; use batches");
+  if (anywhere) return {};
+  if (options.device != Device::cuda)
+    return unsupported(
+        "device sessions are for kernels on a GPU: open it with device cuda, or use batches");
+  if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
+    return unsupported("device sessions need a pool of the default shape, 2L-2H-8S");
+  return {};
+}
+
+Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(
+    DeviceSessionOptions const& how, bool anywhere) {
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock store_lock(store_lock_);
+  if (Status s = check_open(true); !s.ok()) return s;
+  if (Status s = check_device_session(anywhere); !s.ok()) return s;
+  auto run = engine_->device_run();
+  if (!run) return Status{run.status().code(), "pool " + path + ": " + run.status().message()};
+  auto state = std::make_shared<DeviceSession::State>();
+  Status const room = whole_or_failed([&]() -> Status {
+    changing_ = true;
+    if (Status s = grow_for(how.records, kSessionLoad); !s.ok()) return s;
+    if (Status s = lend_records(); !s.ok()) return s;
+    std::uint64_t sequence = 0;
+    if (Status s = next_sequence(sequence); !s.ok()) return s;
+    return take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); });
+  });
+  if (!room.ok()) return room;
+  // Superblocks added just now, before any word leads into them: in a session no phase of a batch
+  // orders them.
+  if (!mutated("device_no_order_before_session")) pm::order();
+  state->store = this;
+  state->run = std::move(*run);
+  state->store_lock = std::move(store_lock);
+  device_session_ = state;
+  store_lock_.hold(state.get());
+  return state;
+}
+
+Status GphashStore::end(DeviceSession::State* session) {
+  Status const ended{Code::closed, "this device session has ended already"};
+  GphashStore* const found = session != nullptr ? session->store.load() : nullptr;
+  if (found == nullptr) return ended;
+  GphashStore& store = *found;
+  std::shared_ptr<DeviceSession::State> keep;  // `session` may be the last to hold it
+  ExclusiveLock store_lock;
+  ExclusiveLock const inside(store.store_lock_, session);
+  if (inside.way() == Way::none) return ended;  // on another thread
+  Status const done = store.whole_or_failed([&]() -> Status {
+    store.changing_ = true;
+    auto const counts = session->run->end();
+    if (!counts.ok()) return store.fail(counts.status());
+    store.add(counts.value());
+    return {};
+  });
+  store_lock = std::move(session->store_lock);
+  keep = std::move(store.device_session_);
+  session->store = nullptr;
+  store.store_lock_.hold_no_more();
+  return done;
+}
+
+Result<std::uint64_t> GphashStore::records_in_use() {
+  if (Status s = take_records_back(); !s.ok()) return s;
+  return heap_.records_in_use();
+}
+
+// ------------------------------------------------------------------------------------------------
+// The public face
+
+Result<DeviceSession> Store::device_session(DeviceSessionOptions const& options) {
+  exec::Range const range("device_session");
+  auto state = answer(impl_.get(), [&](Impl& impl) { return impl.device_session(options, false); });
+  if (!state) return caught([&]() -> Result<DeviceSession> { return state.status(); });
+  return DeviceSession(std::move(*state));
+}
+
+namespace {
+
+Status belongs_here(DeviceSession::State const* state) {
+  if (state == nullptr || state->process == this_process()) return {};
+  return {
+      Code::closed,
+      "this device session was begun by another process, which forked this one; it is open there"};
+}
+
+/// Ends it; one that a fork brought here is only put aside, ended or not.
+void let_go(std::shared_ptr<DeviceSession::State> state) noexcept {
+  if (!state) return;
+  if (state->process == this_process()) {
+    static_cast<void>(caught([&] { return GphashStore::end(state.get()); }));
+    return;
+  }
+  DeviceSession::State* const it = state.get();
+  it->itself = std::move(state);
+  put_aside(std::unique_ptr<DeviceSession::State>(it));
+}
+
+}  // namespace
+
+DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(state)) {}
+DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
+DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
+  if (this != &other) {
+    let_go(std::move(state_));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+DeviceSession::~DeviceSession() { let_go(std::move(state_)); }
+DeviceView const& DeviceSession::table() const {
+  static DeviceView const none;
+  return state_ ? state_->run->view() : none;
+}
+Status DeviceSession::end() {
+  exec::Range const range("device_session end");
+  return caught([this] {
+    Status const s = belongs_here(state_.get());
+    return s.ok() ? GphashStore::end(state_.get()) : s;
+  });
+}
+
+Result<DeviceSession> DeviceAccess::open(Store& store, DeviceSessionOptions const& options) {
+  auto state = answer(store.impl_.get(),
+                      [&](Store::Impl& impl) { return impl.device_session(options, true); });
+  if (!state) return caught([&]() -> Result<DeviceSession> { return state.status(); });
+  return DeviceSession(std::move(*state));
+}
+
+Result<std::uint64_t> DeviceAccess::records_in_use(Store& store) {
+  return static_cast<GphashStore&>(*store.impl_).records_in_use();
+}
+
+Status DeviceAccess::run(DeviceSession& session, DeviceOps const& ops) {
+  return caught([&]() -> Status {
+    if (Status s = belongs_here(session.state_.get()); !s.ok()) return s;
+    if (!session.state_ || session.state_->store == nullptr)
+      return {Code::closed, "this device session has ended already"};
+    return session.state_->run->run(ops);
+  });
+}
+
+}  // namespace perdure

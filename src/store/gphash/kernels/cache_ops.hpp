@@ -1,0 +1,142 @@
+// Bodies that load the record cache: copies of whole records in the machine's own memory, which the
+// mirror's words lead to (GPHash section 3.3, BktCache: frozen between loads). Loading reads the
+// pool in the order of its addresses. Gets may run meanwhile: a word is changed last, and either of
+// its values leads to the record.
+#pragma once
+
+#include <cstdint>
+
+#include "store/gphash/kernels/mirror_ops.hpp"
+
+namespace perdure {
+
+/// Lists what a load may choose from, each below its score: what gets counted or stamped, or, where
+/// they note nothing, something random.
+template <class Members>
+struct ListMembersBody {
+  static constexpr int kStages = 1;
+  Members members;  // which numbers below n are worth choosing, and where their uses are noted
+  std::uint64_t* listed = nullptr;
+  std::uint64_t* count = nullptr;
+  std::uint64_t n = 0;
+  bool counted = false;
+  std::uint64_t seed = 0;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      std::uint64_t const member = item * kKeysPerItem + lane;
+      return member < n && members.worth(member);
+    });
+    append_each(warp, mask, listed, count, [&](std::uint32_t lane) {
+      std::uint64_t const member = item * kKeysPerItem + lane;
+      std::uint64_t const entry = score<W>(member) << 32 | member;
+      // The next load goes by what is got from here on; stamps grow by themselves.
+      if (counted) W::store(members.uses() + member, 0u);
+      return entry;
+    });
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN std::uint64_t score(std::uint64_t member) const {
+    return members.uses() == nullptr ? nth_hash(member + seed, 1) >> 32
+                                     : W::load(members.uses() + member);
+  }
+};
+
+/// Of the record cache: slots that lead to a record.
+struct SlotMembers {
+  gphash::TableView table;
+  PERDURE_FN std::uint32_t* uses() const { return table.mirror.uses; }
+  PERDURE_FN bool worth(std::uint64_t slot) const {
+    std::uint64_t const word = table.mirror.words[slot];
+    return word != gphash::word::kEmpty && table.may_hold_all(gphash::word::record(word));
+  }
+};
+
+/// Turns scores into places, so that a sort puts the chosen slots in the order of their records.
+struct PlaceSlotsBody {
+  gphash::TableView table;
+  std::uint64_t* entries;
+  std::uint64_t* slots;
+  std::uint32_t shift;
+
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    std::uint64_t const slot = Deferred::operation(entries[i]);
+    slots[i] = slot;
+    entries[i] =
+        gphash::word::record(table.mirror.words[slot]).bytes / pm::kRecordAlign >> shift << 32 | i;
+  }
+};
+
+/// Copies 32 records an item into the cache, and points the mirror's words at those that are whole.
+template <class Ops>
+struct FillCacheBody {
+  static constexpr int kStages = 1;
+  gphash::TableView table;
+  Deferred chosen;
+  std::uint64_t n = 0;
+  std::byte* entries = nullptr;
+  std::uint64_t* homes = nullptr;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
+    typename W::template Each<std::uint64_t> slot;
+    std::uint32_t const mask =
+        warp.ballot([&](std::uint32_t lane) { return item * kKeysPerItem + lane < n; });
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      std::uint64_t const entry = item * kKeysPerItem + lane;
+      slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
+      homes[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
+    });
+    auto const to = [&](std::uint32_t lane) {
+      return entries + (item * kKeysPerItem + lane) * table.mirror.entry_bytes;
+    };
+    auto const home = [&](std::uint32_t lane) {
+      return gphash::word::record(table.mirror.words[slot[lane]]);
+    };
+    auto const from = [&](std::uint32_t lane) { return mem.peek(home(lane)); };
+    mem.read_each(mask);
+    if (pm::RecordShape const& records = table.records; records.split()) {
+      warp.copy_each(mask, records.value_stride, to, from, nullptr);
+      auto const head_to = [&](std::uint32_t lane) { return to(lane) + records.value_stride; };
+      auto const head_from = [&](std::uint32_t lane) { return mem.peek(records.head(home(lane))); };
+      warp.copy_each(mask, records.head_stride, head_to, head_from, nullptr);
+    } else {
+      warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
+    }
+    std::uint32_t whole = 0;
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+      std::uint32_t const lane = exec::lowest_bit(rest);
+      pm::RecordView const record = table.entry(to(lane));
+      bool const fits = record.header.key_bytes == table.key_bytes &&
+                        record.header.value_bytes == table.value_bytes;
+      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
+    }
+    counts[Counts::corrupt] += exec::popcount(mask & ~whole);
+    warp.fence();  // the entry before the word that leads there
+    warp.each([&](std::uint32_t lane) {
+      if ((whole >> lane & 1) == 0) return;
+      std::uint64_t& word = table.mirror.words[slot[lane]];
+      W::store(&word, (word & ~gphash::word::kPlaceMask) | gphash::Mirror::kCached |
+                          (item * kKeysPerItem + lane));
+    });
+  }
+};
+
+/// The mirror's words lead to PM again. No get runs.
+template <class Ops>
+struct EmptyCacheBody {
+  gphash::TableView table;
+  PERDURE_FN void operator()(std::uint64_t slot) const {
+    table.mirror.words[slot] = Ops::on_pm(table, table.mirror.words[slot]);
+  }
+};
+
+}  // namespace perdure

@@ -1,0 +1,201 @@
+// Phase one of a write batch over a mirrored table that knows its keys: 32 positions of `order` an
+// item. Each lane folds its own group, finds its key and claims a slot in the mirror; then all
+// lanes together write the records of all 32. What wants more is left to PlanBody: arithmetic,
+// gets, long runs on one key, keys the mirror does not know, full rows (for displacement), slots
+// that another has claimed. Invariant: as PlanBody's; what is left has neither claimed nor written
+// anything.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/bits.hpp"
+#include "store/gphash/kernels/batch_ops.hpp"
+#include "store/gphash/kernels/mirror_ops.hpp"
+
+namespace perdure {
+
+template <class Ops>
+struct LanePerKeyPlanBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+  std::uint64_t* left = nullptr;        // positions for PlanBody
+  std::uint64_t* left_count = nullptr;
+
+  template <class W>
+  struct State {
+    typename W::template Each<Where> where;
+    typename W::template Each<std::uint64_t> hash;
+    typename W::template Each<std::uint32_t> candidates;
+    std::uint32_t heads;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    std::uint64_t const first = item * kKeysPerItem;
+    if constexpr (kStage == 0) {
+      s.heads = warp.ballot([&](std::uint32_t lane) {
+        return first + lane < batch.n && is_head<W>(batch, first + lane);
+      });
+      warp.each([&](std::uint32_t lane) {
+        std::uint64_t const j = first + lane;
+        if (j < batch.n && !in(s.heads, lane) && batch.round == 1) leave(batch, j);
+        if (!in(s.heads, lane)) return;
+        s.hash[lane] = batch.order[j].hash;
+        s.where[lane].set(table, s.hash[lane]);
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+          warp.prefetch(search().row(s.where[lane], g), 1);
+      });
+    } else if constexpr (kStage == 1) {
+      warp.each([&](std::uint32_t lane) {
+        s.candidates[lane] =
+            in(s.heads, lane) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
+        if (s.candidates[lane] == 0) return;
+        warp.prefetch(table.mirror.words +
+                          s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane])),
+                      8);
+      });
+    } else {
+      finish(warp, mem, first, s, counts);
+    }
+  }
+
+ private:
+  /// What a lane's group comes to, and what is claimed for it.
+  struct Settled {
+    Folded folded;
+    Plan plan;
+    std::uint64_t unlinked = 0;
+    bool was_there = false;
+    bool left = false;
+  };
+
+  PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) {
+    return (mask >> lane & 1) != 0;
+  }
+  PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
+  PERDURE_FN KeyRef key_at(std::uint64_t j, std::uint64_t hash) const {
+    return {batch.keys.at(batch.order[j].index), table.key_bytes, hash};
+  }
+
+  template <class W>
+  PERDURE_FN void settle(std::uint64_t j, KeyRef const& key, Where const& where,
+                         std::uint32_t candidates, Settled& s) const {
+    s.left = runs_long(batch, j);
+    if (s.left) return;
+    MirrorHit const hit = search().template look_up<W>(where, key, candidates, gphash::kKeyKnown);
+    s.was_there = hit.source != Source::none;
+    s.folded = {s.was_there, s.was_there ? table.value_bytes : 0};
+    bool gets = false;
+    s.folded.others_wait = for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
+      gets |= batch.kind_of(i) == OpKind::get;
+      step(batch, s.folded, i);
+    });
+    if (mutated("lane_per_key_keeps_first_writer")) s.folded.writer = batch.order[j].index;
+    s.left =
+        hit.source == Source::record || s.folded.arithmetic || gets || !claim<W>(where, hit, s);
+  }
+
+  template <class W>
+  PERDURE_FN bool claim(Where const& where, MirrorHit const& hit, Settled& s) const {
+    Change const change = s.folded.change(s.was_there);
+    if (change == Change::none) return true;
+    std::uint64_t slot = hit.slot;
+    s.plan.lane = hit.lane;
+    if (change == Change::insert) {
+      if (!Ops::template claim_empty<W>(table, where, search().empties(where), s.plan.lane))
+        return false;
+      slot = where.slot_number(table, s.plan.lane);
+    } else {
+      if (!Ops::template claim<W>(table, slot)) return false;
+      s.unlinked = Ops::home(table, W::load(table.mirror.words + slot)).bytes;
+    }
+    s.plan.change = change;
+    s.plan.claim[0] = slot;
+    s.plan.target = where.slot(table, s.plan.lane);
+    return true;
+  }
+
+  template <class W, class M>
+  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t first, State<W>& s, Counts& counts) const {
+    typename W::template Each<Settled> settled;
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const j = first + lane;
+      if (in(s.heads, lane))
+        settle<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], settled[lane]);
+    });
+    std::uint32_t const leaves =
+        warp.ballot([&](std::uint32_t lane) { return settled[lane].left; });
+    append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
+    write(warp, mem, first, s.hash, settled);
+    std::uint32_t const mine = s.heads & ~leaves;
+    warp.each([&](std::uint32_t lane) {
+      if (in(mine, lane)) carry_out<W>(first + lane, s.hash[lane], settled[lane]);
+    });
+    auto const number = [&](auto of) {
+      return exec::popcount(
+          warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(settled[lane]); }));
+    };
+    counts[Counts::left] += exec::popcount(leaves);
+    counts[Counts::pending] += number([](Settled const& l) { return l.folded.others_wait; });
+    counts[Counts::used] += number([](Settled const& l) { return writes(l); });
+    counts[Counts::inserted] +=
+        number([](Settled const& l) { return l.plan.change == Change::insert; });
+    counts[Counts::erased] +=
+        number([](Settled const& l) { return l.plan.change == Change::erase; });
+    counts[Counts::unlinked] += number([](Settled const& l) { return l.unlinked != 0; });
+  }
+
+  PERDURE_FN static bool writes(Settled const& s) {
+    return s.plan.change == Change::insert || s.plan.change == Change::replace;
+  }
+
+  /// The records of all lanes that write one, and what the plans and the mirror say of them.
+  template <class W, class M>
+  PERDURE_FN void write(W& warp, M& mem, std::uint64_t first,
+                        typename W::template Each<std::uint64_t> const& hash,
+                        typename W::template Each<Settled>& settled) const {
+    std::uint32_t const mask =
+        warp.ballot([&](std::uint32_t lane) { return writes(settled[lane]); });
+    typename W::template Each<pm::RecordParts> parts;
+    warp.each([&](std::uint32_t lane) {
+      if (!in(mask, lane)) return;
+      Settled& s = settled[lane];
+      bool const over = mutated("lane_per_key_overwrites_record") && s.unlinked != 0;
+      Offset const at{over ? s.unlinked
+                           : batch.reserved[batch.reservation(first + lane, s.folded.writer)]};
+      parts[lane] = {pm::spot_at(mem.spot(Offset{0}), table.records, at),
+                     batch.keys.at(batch.order[first + lane].index),
+                     batch.values.at(s.folded.writer)};
+      Ops::settle(s.plan, hash[lane], at);
+    });
+    mem.write_each(mask);
+    typename W::template Each<std::uint32_t> sums;
+    pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
+    pm::write_each(warp, mask, table.records.split(), header, parts, sums);
+    warp.each([&](std::uint32_t lane) {
+      if (!in(mask, lane)) return;
+      settled[lane].plan.value_sum = sums[lane];
+      settled[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
+      Plan const& plan = settled[lane].plan;
+      if (mutated("lane_per_key_publishes_with_record"))
+        W::store(reinterpret_cast<std::uint64_t*>(mem.spot(plan.target)), plan.value);
+    });
+  }
+
+  /// Answers the group's operations, and leaves phase two its plan.
+  template <class W>
+  PERDURE_FN void carry_out(std::uint64_t j, std::uint64_t hash, Settled const& s) const {
+    Folded walk(s.was_there, s.was_there ? table.value_bytes : 0);
+    for_group_lanewise<W>(batch, j, key_at(j, hash), [&](std::uint64_t i) {
+      batch.status[i] = code(step(batch, walk, i));
+      W::store(batch.settled + i, batch.round);
+    });
+    batch.plans[j] = s.plan;
+    batch.unlinked[j] = s.unlinked;
+    if (writes(s)) batch.used[batch.reservation(j, s.folded.writer)] = 1;
+  }
+};
+
+}  // namespace perdure

@@ -1,0 +1,380 @@
+// Bodies of residency `mirrored`, once for every machine. Gets take 32 keys an item: each lane
+// finds its own key in the mirror, then all lanes together copy the values of all 32. Values on PM
+// are copied at once, or put aside and gathered in the order of their addresses, which is what a
+// link across which every far access costs an address translation wants (docs/design.md).
+#pragma once
+
+#include <cstdint>
+
+#include "exec/bits.hpp"
+#include "store/gphash/kernels/batch_ops.hpp"
+
+namespace perdure {
+
+/// Keys (or slots, or entries) that a warp takes at a time, one a lane.
+inline constexpr std::uint32_t kKeysPerItem = 32;
+
+PERDURE_FN constexpr std::uint64_t items_of(std::uint64_t n) {
+  return (n + kKeysPerItem - 1) / kKeysPerItem;
+}
+
+/// Gets put aside: place on PM (in units of 16 bytes << shift) above, operation below. Those from
+/// place `pivot` on go to a list of their own.
+struct Deferred {
+  std::uint64_t* entries = nullptr;  // null: nothing is put aside
+  std::uint64_t* count = nullptr;    // two: of those below the pivot, of the others
+  std::uint64_t* slots = nullptr;    // by operation
+  std::uint32_t shift = 0;
+  std::uint64_t pivot = ~std::uint64_t{0};
+  std::uint64_t* upper = nullptr;
+
+  PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
+  PERDURE_FN static std::uint64_t place(std::uint64_t entry) { return entry >> 32; }
+};
+
+/// Adds an entry for each lane of the mask; entry(lane) says which.
+template <class W, class Entry>
+PERDURE_FN void append_each(W& warp, std::uint32_t mask, std::uint64_t* entries,
+                            std::uint64_t* count, Entry entry) {
+  if (mask == 0) return;
+  std::uint64_t const at = warp.elect([&] { return W::fetch_add(count, exec::popcount(mask)); });
+  warp.each([&](std::uint32_t lane) {
+    if ((mask >> lane & 1) != 0)
+      entries[at + exec::popcount(mask & ((1u << lane) - 1))] = entry(lane);
+  });
+}
+
+/// Where a get finds its value.
+enum class Source : std::uint8_t {
+  none,
+  entry,   // in the record cache
+  value,   // on PM, and the mirror knows the key and the value's checksum
+  record,  // perhaps on PM: the record must be read
+};
+
+/// What a lane found of its key.
+struct MirrorHit {
+  std::uint64_t slot = 0;
+  std::uint32_t lane = 0;  // of the key's candidates
+  Offset at;
+  std::byte const* entry = nullptr;
+  Source source = Source::none;
+};
+
+/// A lane's own search for a key in the mirror: first the tags of its rows, then the words of those
+/// that match.
+template <class Ops>
+struct MirrorSearch {
+  using Where = typename Ops::Where;
+  gphash::TableView const& table;
+
+  PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
+    return table.mirror.tags + where.slot_number(table, group * Ops::slots(table));
+  }
+
+  PERDURE_FN std::uint32_t tagged(Where const& where, std::uint8_t tag) const {
+    std::uint32_t const slots = Ops::slots(table);
+    std::uint32_t hits = 0;
+    for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+      hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
+    return hits;
+  }
+  PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
+    return tagged(where, gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kPlaceBits));
+  }
+  PERDURE_FN std::uint32_t empties(Where const& where) const {
+    return tagged(where, 0) & where.distinct_lanes(table);
+  }
+
+  /// `needed` is what must be known of a record for it to be left unread.
+  template <class W>
+  PERDURE_FN MirrorHit look_up(Where const& where, KeyRef const& key, std::uint32_t hits,
+                               std::uint32_t needed) const {
+    gphash::Mirror const& mirror = table.mirror;
+    for (; hits != 0; hits &= hits - 1) {
+      MirrorHit hit;
+      hit.lane = exec::lowest_bit(hits);
+      hit.slot = where.slot_number(table, hit.lane);
+      // a load of the cache may change it meanwhile
+      std::uint64_t const word = W::load(mirror.words + hit.slot);
+      if (((word ^ gphash::word::fingerprint(key.hash)) & ~gphash::word::kPlaceMask) != 0) continue;
+      if ((word & gphash::Mirror::kCached) != 0) {
+        hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
+        hit.source = Source::entry;
+        if (same_bytes(table.entry_key(hit.entry), key.data, table.key_bytes)) return hit;
+        continue;
+      }
+      hit.at = gphash::word::record(word);
+      std::uint32_t const known = mirror.known<W>(hit.slot);
+      if ((known & gphash::kKeyKnown) != 0 &&
+          !mirror.same_key<W>(hit.slot, key.data, table.key_bytes))
+        continue;
+      bool const sure = (known & needed) == needed && table.may_hold_all(hit.at);
+      hit.source = sure ? Source::value : Source::record;
+      return hit;
+    }
+    return {};
+  }
+};
+
+template <class Ops>
+struct MirrorGetBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+  Deferred deferred;
+
+  template <class W>
+  struct State {
+    typename W::template Each<Where> where;
+    typename W::template Each<std::uint64_t> hash;
+    typename W::template Each<std::uint32_t> candidates;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      warp.each([&](std::uint32_t lane) {
+        std::uint64_t const i = item * kKeysPerItem + lane;
+        if (!live(i)) return;
+        s.hash[lane] = hash_bytes(batch.keys.at(i), batch.keys.size(i));
+        s.where[lane].set(table, s.hash[lane]);
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+          warp.prefetch(search().row(s.where[lane], g), 1);
+      });
+    } else if constexpr (kStage == 1) {
+      warp.each([&](std::uint32_t lane) {
+        std::uint64_t const i = item * kKeysPerItem + lane;
+        s.candidates[lane] = live(i) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
+        if (s.candidates[lane] == 0) return;
+        std::uint64_t const slot =
+            s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));
+        warp.prefetch(table.mirror.words + slot, 8);
+      });
+    } else {
+      finish(warp, mem, item, s, counts);
+    }
+  }
+
+ private:
+  PERDURE_FN bool live(std::uint64_t i) const { return i < batch.n && batch.takes_part(i); }
+
+  PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
+
+  template <class W, class M>
+  PERDURE_FN void finish(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    typename W::template Each<MirrorHit> hits;
+    std::uint32_t const needed =
+        batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
+    std::uint64_t const first = item * kKeysPerItem;
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const i = first + lane;
+      if (!live(i)) return;
+      KeyRef const key{batch.keys.at(i), table.key_bytes, s.hash[lane]};
+      hits[lane] = search().template look_up<W>(s.where[lane], key, s.candidates[lane], needed);
+      if (hits[lane].source != Source::none)
+        batch.note_use<W>(i, table.mirror.uses + hits[lane].slot);
+      batch.status[i] =
+          code(hits[lane].source == Source::none ? KeyStatus::not_found : KeyStatus::ok);
+    });
+    auto const which = [&](Source source) {
+      return warp.ballot([&](std::uint32_t lane) { return hits[lane].source == source; });
+    };
+    auto const to = [&](std::uint32_t lane) {
+      return batch.out + (first + lane) * table.value_bytes;
+    };
+    auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
+    std::uint32_t const in_cache = which(Source::entry);
+    counts[Counts::cached] += exec::popcount(in_cache);
+    warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
+    std::uint32_t const on_pm = which(Source::value);
+    if (deferred.entries != nullptr) {
+      put_aside(warp, on_pm, first, hits);
+    } else {
+      auto const value = [&](std::uint32_t lane) {
+        return mem.peek(hits[lane].at + table.records.to_value(table.key_bytes));
+      };
+      mem.read_each(on_pm);
+      typename W::template Each<std::uint32_t> sums;
+      warp.copy_each(on_pm, table.value_bytes, to, value, batch.verify ? &sums : nullptr);
+      if (batch.verify) check_sums(warp, on_pm, first, hits, sums, counts);
+    }
+    for (std::uint32_t rest = which(Source::record); rest != 0; rest &= rest - 1)
+      read_whole(warp, mem, first + exec::lowest_bit(rest), counts);
+  }
+
+  template <class W, class Hits, class Sums>
+  PERDURE_FN void check_sums(W& warp, std::uint32_t mask, std::uint64_t first, Hits const& hits,
+                             Sums const& sums, Counts& counts) const {
+    std::uint32_t const wrong = warp.ballot([&](std::uint32_t lane) {
+      return (mask >> lane & 1) != 0 &&
+             sums[lane] != table.mirror.template value_sum<W>(hits[lane].slot);
+    });
+    counts[Counts::corrupt] += exec::popcount(wrong);
+    warp.each([&](std::uint32_t lane) {
+      if ((wrong >> lane & 1) != 0) batch.status[first + lane] = code(KeyStatus::corrupt);
+    });
+  }
+
+  template <class W, class Hits>
+  PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first,
+                            Hits const& hits) const {
+    auto const place = [&](std::uint32_t lane) {
+      return hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
+    };
+    auto const entry = [&](std::uint32_t lane) {
+      deferred.slots[first + lane] = hits[lane].slot;
+      return place(lane) << 32 | (first + lane);
+    };
+    std::uint32_t const above = warp.ballot([&](std::uint32_t lane) {
+      return (mask >> lane & 1) != 0 && place(lane) >= deferred.pivot;
+    });
+    append_each(warp, mask & ~above, deferred.entries, deferred.count, entry);
+    append_each(warp, above, deferred.upper, deferred.count + 1, entry);
+  }
+
+  /// The key stands perhaps in a record the mirror does not know: the whole warp reads it, and
+  /// tells the mirror.
+  template <class W, class M>
+  PERDURE_FN void read_whole(W& warp, M& mem, std::uint64_t i, Counts& counts) const {
+    KeyRef key{batch.keys.at(i), batch.keys.size(i), 0};
+    key.hash = hash_bytes(key.data, key.bytes);
+    Where where;
+    where.set(table, key.hash);
+    auto const lanes = Ops::probe(warp, mem, table, where);
+    auto found = Ops::find(warp, mem, table, where, lanes, key);
+    GetBody<Ops, GetMode::copy>{batch, table}.answer(warp, mem, i, found, counts);
+    if (!found.hit || table.mirror.identities == nullptr) return;
+    if (warp.elect([&] { return std::uint64_t{batch.status[i]}; }) != code(KeyStatus::ok)) return;
+    gphash::IdentityTail tail{0, gphash::kKeyKnown};
+    if (batch.verify) {
+      tail.value_sum = warp.crc32c(0, batch.out + i * table.value_bytes, table.value_bytes);
+      tail.known |= gphash::kSumKnown;
+    }
+    std::uint64_t const slot = where.slot_number(table, found.lane);
+    warp.elect([&] {  // others that find it say the same
+      table.mirror.learn(warp, slot, key.data, key.bytes, tail);
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Copies what was put aside, 32 entries an item, sorted by place, or from where the host has
+/// `staged` their values. Of entries with one place side by side, those of an item cost one access.
+template <class Ops>
+struct GatherBody {
+  static constexpr int kStages = 2;
+  // a few warps keep it busy, and leave room for kernels beside
+  static constexpr bool kWaitsForLink = true;
+  BatchView batch;
+  gphash::TableView table;
+  Deferred deferred;
+  std::uint64_t n = 0;
+  std::byte const* staged = nullptr;
+
+  template <class W>
+  struct State {
+    typename W::template Each<std::uint64_t> slot;
+    typename W::template Each<std::uint64_t> operation;
+    std::uint32_t taking_part;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.taking_part =
+          warp.ballot([&](std::uint32_t lane) { return item * kKeysPerItem + lane < n; });
+      warp.each([&](std::uint32_t lane) {
+        if ((s.taking_part >> lane & 1) == 0) return;
+        s.operation[lane] = Deferred::operation(deferred.entries[item * kKeysPerItem + lane]);
+        s.slot[lane] = deferred.slots[s.operation[lane]];
+        if (staged == nullptr)
+          warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
+      });
+    } else {
+      gather(warp, mem, item, s, counts);
+    }
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN Offset value_at(std::uint64_t slot) const {
+    return Ops::home(table, W::load(table.mirror.words + slot)) +
+           table.records.to_value(table.key_bytes);
+  }
+
+  template <class W, class M>
+  PERDURE_FN void gather(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    using Lanes32 = typename W::template Each<std::uint32_t>;
+    auto const in = [&](std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; };
+    // Of lanes side by side with one slot, the first leads.
+    Lanes32 leader;
+    warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
+    auto const before = warp.shuffle(s.slot, leader);
+    std::uint32_t const leaders = warp.ballot([&](std::uint32_t lane) {
+      return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]);
+    });
+    warp.each([&](std::uint32_t lane) {
+      leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u);
+    });
+
+    auto const to = [&](std::uint32_t lane) {
+      return batch.out + s.operation[lane] * table.value_bytes;
+    };
+    auto const from = [&](std::uint32_t lane) {
+      return staged != nullptr ? staged + (item * kKeysPerItem + lane) * table.value_bytes
+                               : mem.peek(value_at<W>(s.slot[lane]));
+    };
+    mem.read_each(leaders);
+    Lanes32 sums;
+    warp.copy_each(leaders, table.value_bytes, to, from, batch.verify ? &sums : nullptr);
+    std::uint32_t wrong = 0;
+    if (batch.verify) {
+      wrong = warp.ballot([&](std::uint32_t lane) {
+        return in(leaders, lane) && sums[lane] != table.mirror.template value_sum<W>(s.slot[lane]);
+      });
+    }
+    auto const model = warp.shuffle(s.operation, leader);
+    auto const copied = [&](std::uint32_t lane) {
+      return batch.out + model[lane] * table.value_bytes;
+    };
+    warp.copy_each(s.taking_part & ~leaders, table.value_bytes, to, copied, nullptr);
+    std::uint32_t const corrupt = warp.ballot(
+        [&](std::uint32_t lane) { return in(s.taking_part, lane) && in(wrong, leader[lane]); });
+    counts[Counts::corrupt] += exec::popcount(corrupt);
+    warp.each([&](std::uint32_t lane) {
+      if (in(corrupt, lane)) batch.status[s.operation[lane]] = code(KeyStatus::corrupt);
+    });
+  }
+};
+
+/// Makes the mirror say what PM says, a slot an item; what it knows besides stays where the words
+/// agree.
+template <class Ops>
+struct RefreshBody {
+  gphash::TableView table;
+  std::byte const* base;
+
+  PERDURE_FN void operator()(std::uint64_t slot) const {
+    std::uint32_t l = 0;
+    while (l + 1 < table.all_levels() && slot >= table.level[l + 1].first_slot) ++l;
+    gphash::Level const& level = table.level[l];
+    std::uint64_t const within = slot - level.first_slot;
+    if (within >= std::uint64_t{table.slots} << level.log2_buckets) return;  // between levels
+    auto const* const at =
+        reinterpret_cast<std::uint64_t const*>(base + level.base.bytes + within * 8);
+    pm::will_read(at, sizeof *at);
+    std::uint64_t word = *at;
+    // In a damaged pool: it leads nowhere here, and must not lead into the cache.
+    if ((word & gphash::Mirror::kCached) != 0)
+      word = (word & ~gphash::Mirror::kCached) | gphash::Mirror::kEntryMask;
+    gphash::Mirror const& mirror = table.mirror;
+    if (Ops::on_pm(table, mirror.words[slot]) == word) return;
+    mirror.words[slot] = word;
+    mirror.tags[slot] = gphash::tag_of(word, gphash::word::kPlaceBits);
+    if (mirror.identities != nullptr) mirror.tail(slot)->known = 0;
+  }
+};
+
+}  // namespace perdure

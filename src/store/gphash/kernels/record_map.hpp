@@ -1,0 +1,170 @@
+// The free records of a pool of fixed sizes, kept in machine memory, so that a write batch takes
+// and gives back its records without the host: a bit a record, set = in use. The host's RecordHeap
+// lends the superblocks and takes them back where it needs them itself (growth, transactions).
+//
+// Invariants: a record is taken only while its bit is clear; it is given back after the ordering
+// point that commits the batch which unlinked it. What a crash leaves of this is nothing: recovery
+// marks what slots lead to.
+#pragma once
+
+#include <cstdint>
+
+#include "base/hooks.hpp"
+#include "exec/bits.hpp"
+#include "exec/counts.hpp"
+#include "perdure/batch.h"
+#include "perdure/status.h"
+#include "pm/record_shape.hpp"
+
+namespace perdure {
+
+struct RecordMap {
+  // words_each for every superblock of the pool; of what is not lent all are set
+  std::uint32_t* bits = nullptr;
+  std::uint8_t* lent = nullptr;  // by superblock
+  std::uint64_t superblocks = 0;
+  pm::RecordShape shape;
+  std::uint64_t stride = 0;
+  std::uint64_t words_each = 0;
+
+  [[nodiscard]] PERDURE_FN std::uint64_t words() const { return superblocks * words_each; }
+
+  /// Which bit of `bits` is a record's. False: it is no record of ours, for a damaged pool's slots
+  /// lead anywhere.
+  PERDURE_FN bool locate(std::uint64_t record, std::uint64_t& word, std::uint32_t& bit) const {
+    std::uint64_t const superblock = record / shape.superblock_bytes;
+    std::uint64_t i = 0;
+    if (superblock >= superblocks || lent[superblock] == 0) return false;
+    if (!shape.index(stride, record % shape.superblock_bytes, i)) return false;
+    word = superblock * words_each + i / 32;
+    bit = 1u << (i % 32);
+    return true;
+  }
+
+  template <class W>
+  PERDURE_FN void release(std::uint64_t record) const {
+    std::uint64_t word = 0;
+    std::uint32_t bit = 0;
+    if (locate(record, word, bit)) W::fetch_and(bits + word, ~bit);
+  }
+};
+
+/// Free records in each word.
+struct CountFreeBody {
+  RecordMap map;
+  std::uint32_t* counts;
+  PERDURE_FN void operator()(std::uint64_t w) const {
+    counts[w] = w < map.words() ? exec::popcount(~map.bits[w]) : 0;
+  }
+};
+
+/// Takes the first n free records, in the order of their addresses. `before` is how many are free
+/// before each word.
+struct TakeRecordsBody {
+  RecordMap map;
+  std::uint32_t const* before;
+  std::uint64_t n;
+  std::uint64_t* taken;
+
+  PERDURE_FN void operator()(std::uint64_t w) const {
+    std::uint64_t next = before[w];
+    std::uint32_t free = ~map.bits[w];
+    if (free == 0 || next >= n) return;
+    std::uint64_t const superblock = w / map.words_each;
+    std::uint64_t const first = w % map.words_each * 32;
+    std::uint64_t const base = superblock * map.shape.superblock_bytes;
+    for (; free != 0 && next < n; free &= free - 1)
+      taken[next++] = base + map.shape.place(map.stride, first + exec::lowest_bit(free));
+    if (!mutated("kept_record_handed_out_twice")) map.bits[w] = ~free;
+  }
+};
+
+/// 1 for each operation that may write a record; one more element, 0, ends them.
+struct FlagWritersBody {
+  std::uint8_t const* kinds;
+  std::uint64_t n;
+  std::uint32_t* flags;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    flags[i] = i < n && (kinds[i] == static_cast<std::uint8_t>(OpKind::put) ||
+                         kinds[i] == static_cast<std::uint8_t>(OpKind::update));
+  }
+};
+
+/// Deals taken records out to the operations that may write one.
+struct DealRecordsBody {
+  std::uint32_t const* before;  // writers before each operation
+  std::uint64_t const* taken;
+  std::uint64_t* reserved;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    reserved[i] = before[i + 1] > before[i] ? taken[before[i]] : 0;
+  }
+};
+
+/// Gives back, of each position, the record that was unlinked and the one that was not used.
+struct GiveBackBody {
+  static constexpr int kStages = 1;
+  RecordMap map;
+  std::uint64_t const* reserved;
+  std::uint64_t const* unlinked;
+  std::uint8_t const* used;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
+    warp.elect([&] {
+      if (reserved[i] != 0 && used[i] == 0) map.release<W>(reserved[i]);
+      if (unlinked[i] != 0) map.release<W>(unlinked[i]);
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Of a device session that ends: gives back the records it unlinked, a word of bits an item.
+struct ReleaseUnlinkedBody {
+  RecordMap map;
+  std::uint32_t const* unlinked;
+  PERDURE_FN void operator()(std::uint64_t w) const { map.bits[w] &= ~unlinked[w]; }
+};
+
+/// And those it took and did not use.
+struct ReleaseUnusedBody {
+  static constexpr int kStages = 1;
+  RecordMap map;
+  std::uint64_t const* unused;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t i, State<W>&, exec::Counts&) const {
+    warp.elect([&] {
+      map.release<W>(unused[i]);
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Takes n free records in the order of their addresses; false: so many are not free. All memory it
+/// needs comes first.
+template <class Machine>
+Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t n,
+                          typename Machine::template Buffer<std::uint32_t>& free,
+                          typename Machine::template Buffer<std::uint32_t>& before,
+                          typename Machine::template Buffer<std::uint64_t>& into) {
+  std::uint64_t const words = map.words();
+  if (Status s = into.resize(n); !s.ok()) return s;
+  if (Status s = free.resize(words + 1); !s.ok()) return s;
+  if (Status s = before.resize(words + 1); !s.ok()) return s;
+  if (Status s = machine.threads(words + 1, CountFreeBody{map, free.data()}); !s.ok()) return s;
+  if (Status s = machine.sums_before(free.data(), before.data(), words + 1); !s.ok()) return s;
+  if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
+  auto total = machine.fetch(free, 1);
+  if (!total) return total.status();
+  if ((*total)[0] < n) return false;
+  if (Status s = machine.threads(words, TakeRecordsBody{map, before.data(), n, into.data()});
+      !s.ok())
+    return s;
+  return true;
+}
+
+}  // namespace perdure

@@ -1,0 +1,117 @@
+#include "store/gphash/power.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "pm/pool_format.hpp"
+
+namespace perdure {
+namespace {
+
+bool changes(OpKind kind, std::uint8_t status) {
+  return kind != OpKind::get && status == static_cast<std::uint8_t>(KeyStatus::ok);
+}
+
+/// A wrong log_dir must not cost the pool at `path`. A file without a header is what an OS crash
+/// leaves of a pool on a disk: nothing is lost with it.
+Status check_replaceable(int fd, std::string const& path, wal::PoolId const& pool_id,
+                         std::string const& log_dir) {
+  pm::PoolHeader header{};
+  ssize_t const n = ::pread(fd, &header, sizeof header, 0);
+  if (n < 0) return {Code::io_error, "pool " + path + ": " + std::strerror(errno)};
+  bool const empty =
+      n < static_cast<ssize_t>(sizeof header) || header.magic == decltype(header.magic){};
+  if (empty || (header.magic == pm::kPoolMagic && header.pool_id == pool_id)) return {};
+  return {Code::invalid_argument,
+          "pool " + path + " is not the one whose log lies in " + log_dir +
+              ": name its own log_dir (none, unless its durability is power), or remove the "
+              "file to have the log's pool made there"};
+}
+
+}  // namespace
+
+Column Effective::Gathered::take(Column const& from, std::span<std::size_t const> which) {
+  bool const variable = from.offsets != nullptr;
+  data.reserve(1);  // a column of no bytes is still one
+  if (variable) offsets.push_back(0);
+  for (std::size_t const i : which) {
+    std::size_t const begin = variable ? static_cast<std::size_t>(from.offsets[i]) : i * from.width;
+    std::size_t const end =
+        variable ? static_cast<std::size_t>(from.offsets[i + 1]) : begin + from.width;
+    data.insert(data.end(), from.data + begin, from.data + end);
+    if (variable) offsets.push_back(static_cast<std::int64_t>(data.size()));
+  }
+  return {data.data(), variable ? offsets.data() : nullptr, from.width, which.size(), Place::host};
+}
+
+Effective::Effective(Call const& call, std::span<std::uint8_t const> status)
+    : ops_{call.kind, call.kinds, call.rmw, call.element, call.keys, call.values} {
+  auto const kind = [&](std::size_t i) { return call.kinds.empty() ? call.kind : call.kinds[i]; };
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < status.size(); ++i) {
+    if (changes(kind(i), status[i])) which.push_back(i);
+  }
+  if (which.size() == status.size()) return;
+  ops_.keys = keys_.take(call.keys, which);
+  if (call.values.data != nullptr) ops_.values = values_.take(call.values, which);
+  if (call.kinds.empty()) return;
+  for (std::size_t const i : which) kinds_.push_back(call.kinds[i]);
+  ops_.kinds = kinds_;
+}
+
+Call call_of(wal::BatchOps const& ops) {
+  Call call;
+  call.keys = ops.keys;
+  call.values = ops.values;
+  call.kind = ops.kind;
+  call.kinds = ops.kinds;
+  call.rmw = ops.rmw;
+  call.element = ops.element;
+  return call;
+}
+
+Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir) {
+  bool const power = durability == Durability::power;
+  if (power && path.starts_with("memfd:")) {
+    return {
+        Code::unsupported,
+        "pool " + path +
+            " goes with its process and cannot be opened by that name again, so it has no "
+            "durability "
+            "power; give the pool a path, for example in /dev/shm, or choose durability process"};
+  }
+  if (power && log_dir.empty()) {
+    return {Code::unsupported,
+            "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its "
+            "promise through "
+            "a power loss; or choose process (what survives then: kernel abort, process kill, GPU "
+            "reset)"};
+  }
+  if (!power && !log_dir.empty())
+    return {Code::invalid_argument, "log_dir " + log_dir + " is of use with durability power only"};
+  return {};
+}
+
+Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
+                                  pm::MapOptions const& options) {
+  std::optional<pm::Mapping> pool;
+  auto loaded = power.load([&](wal::ImageInfo const& image) -> Result<std::span<std::byte>> {
+    pool.reset();  // of an image that turned out damaged
+    pm::MakeOptions make{.overwrite = true};
+    if (pm::id_of(path) == pm::FileId{}) make.mode = power.mode() | 0600;
+    make.may_replace = [&](int fd) {
+      return check_replaceable(fd, path, image.pool_id, power.directory());
+    };
+    auto made = pm::Mapping::create(path, image.bytes, 0, make, options);
+    if (!made) return made.status();
+    pool.emplace(std::move(*made));
+    return std::span<std::byte>(pool->data(), image.bytes);
+  });
+  if (!loaded) return loaded.status();
+  return RestoredPool{std::move(*loaded), std::move(*pool)};
+}
+
+}  // namespace perdure

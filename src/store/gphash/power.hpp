@@ -1,0 +1,58 @@
+// Durability `power`: what the store does with its log. A batch is executed on the pool first; then
+// the operations of it that took effect are logged, in order, so that replaying them on the image
+// they were executed on takes effect again, all of them, with the same outcome.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "perdure/store.h"
+#include "pm/mapping.hpp"
+#include "store/gphash/engine/engine.hpp"
+#include "wal/batch_record.hpp"
+#include "wal/log_dir.hpp"
+
+namespace perdure {
+
+/// The operations of a batch that changed something. Refers to the batch's columns where all did.
+class Effective {
+ public:
+  Effective(Call const& call, std::span<std::uint8_t const> status);
+  Effective(Effective const&) = delete;
+  Effective& operator=(Effective const&) = delete;
+  [[nodiscard]] wal::BatchOps const& ops() const { return ops_; }
+  [[nodiscard]] bool empty() const { return ops_.keys.count == 0; }
+
+ private:
+  struct Gathered {
+    std::vector<std::byte> data;
+    std::vector<std::int64_t> offsets;
+    [[nodiscard]] Column take(Column const& from, std::span<std::size_t const> which);
+  };
+  wal::BatchOps ops_;
+  std::vector<OpKind> kinds_;
+  Gathered keys_, values_;
+};
+
+/// A batch of the log as the store runs it.
+[[nodiscard]] Call call_of(wal::BatchOps const& ops);
+
+/// Durability power needs a pool that has a name, and a log_dir; the others have no use for a
+/// log_dir.
+[[nodiscard]] Status check_log_dir(std::string const& path, Durability durability,
+                                   std::string const& log_dir);
+
+struct RestoredPool {
+  wal::Loaded loaded;
+  pm::Mapping file;  // has its name only once it is kept
+};
+/// Makes the pool file anew, to stand at `path`, from the newest image in the directory. Refuses to
+/// replace anything but the same pool; its mode is kept, and where it is gone is that of the log.
+Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
+                                  pm::MapOptions const& options);
+
+}  // namespace perdure

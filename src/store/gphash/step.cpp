@@ -1,0 +1,244 @@
+// Steps: dense buffers of the caller's and a step number that become durable with a transaction's
+// batches. Order of a step: the other copy of each buffer, and the undo entry of the step's word |
+// order | the word | order; then, as of all transactions, the epoch. Invariant: until the epoch is
+// stored, undoing makes the older copy count.
+#include <algorithm>
+
+#include "base/hooks.hpp"
+#include "pm/stream.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/transaction.hpp"
+#include "store/store_lock.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+
+constexpr std::size_t kChunk = std::size_t{1}
+                               << 20;  // bytes one thread takes at a time; a multiple of a line
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+std::string named(std::string const& name) { return "dense buffer \"" + name + "\""; }
+
+std::string names_of(std::vector<pm::DenseRoom::Buffer> const& buffers) {
+  std::string text;
+  for (auto const& buffer : buffers) text += (text.empty() ? "" : ", ") + buffer.name;
+  return text;
+}
+
+template <class Buffers>
+auto find_name(Buffers& buffers, std::string const& name) {
+  return std::find_if(buffers.begin(), buffers.end(),
+                      [&](auto const& buffer) { return buffer.name == name; });
+}
+
+/// What no pool could take.
+Status check_buffers(std::vector<DenseBuffer> const& buffers, Device device) {
+  if (buffers.empty()) return bad("no dense buffers were given; name one at least");
+  for (DenseBuffer const& buffer : buffers) {
+    std::string const which = named(buffer.name);
+    if (buffer.name.empty() || buffer.name.size() > pm::kMostDenseName ||
+        buffer.name.find('\0') != std::string::npos)
+      return bad(which + ": a name has 1 to " + std::to_string(pm::kMostDenseName) +
+                 " bytes, none of them zero");
+    if (buffer.bytes == 0) return bad(which + " has no bytes; leave it away");
+    if (buffer.data == nullptr) return bad(which + " is null");
+    if (buffer.place == Place::device && device == Device::cpu)
+      return bad(which +
+                 " lies in device memory, and the store is on device cpu; register a host array, "
+                 "or open with "
+                 "device cuda");
+    if (&*find_name(buffers, buffer.name) != &buffer) return bad(which + " is given twice");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status GphashStore::check_steps() const {
+  if (Status s = check_undoable(); !s.ok()) return s;
+  if (pool_.header().durability == static_cast<std::uint8_t>(Durability::power)) {
+    return {Code::unsupported,
+            "pool " + path +
+                " is of durability power, whose log does not carry dense buffers; make one of "
+                "durability process, and take snapshots onto a disk"};
+  }
+  return dense_.fault().empty()
+             ? Status{}
+             : Status{Code::corrupt, "pool " + path + ": " + dense_.fault() +
+                                         "; the table is not: restore a snapshot, or go on without "
+                                         "steps"};
+}
+
+/// The caller's buffers in the pool's order; an error that names the first one that is not as the
+/// pool has it.
+Result<std::vector<DenseBuffer>> GphashStore::as_registered(
+    std::vector<DenseBuffer> const& buffers) const {
+  auto const& held = dense_.buffers();
+  for (DenseBuffer const& buffer : buffers) {
+    auto const found = find_name(held, buffer.name);
+    if (found == held.end())
+      return bad("pool " + path + " holds no " + named(buffer.name) + "; it holds " +
+                 names_of(held) + ", and no others: register these, or make another pool");
+    if (found->bytes != buffer.bytes)
+      return bad(named(buffer.name) + " has " + std::to_string(buffer.bytes) + " bytes; pool " +
+                 path + " holds it with " + std::to_string(found->bytes) +
+                 ": register one of that size, or make another pool");
+  }
+  std::vector<DenseBuffer> ordered;
+  for (auto const& kept : held) {
+    auto const found = find_name(buffers, kept.name);
+    if (found == buffers.end())
+      return bad(
+          "pool " + path + " holds " + named(kept.name) + " of " + std::to_string(kept.bytes) +
+          " bytes, which was left out; register all of them at once (" + names_of(held) + ")");
+    ordered.push_back(*found);
+  }
+  return ordered;
+}
+
+Status GphashStore::make_dense_room(std::vector<DenseBuffer> const& buffers) {
+  if (Status s = check_open(true); !s.ok()) return s;
+  std::vector<pm::DenseRoom::Buffer> wanted;
+  for (DenseBuffer const& buffer : buffers) wanted.push_back({buffer.name, buffer.bytes, 0});
+  if (Status s = take_records_back(); !s.ok()) return s;
+  heap_.give_back_empty();
+  Status const made = dense_.make(std::move(wanted));
+  if (Status s = pool_may_have_grown(); !s.ok()) return s;
+  if (made.ok()) return {};
+  return {made.code(),
+          "pool " + path + ": no room for two copies of the dense buffers: " + made.message()};
+}
+
+Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
+  if (store_lock_.is_held_here()) return held_by_this_thread();
+  ExclusiveLock const store_lock(store_lock_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (Status s = check_steps(); !s.ok()) return s;
+  if (Status s = check_buffers(buffers, options.device); !s.ok()) return s;
+  if (!dense_.exists()) {
+    Status const made = whole_or_failed([&] {
+      changing_ = true;
+      return make_dense_room(buffers);
+    });
+    if (!made.ok()) return made;
+  }
+  auto ordered = as_registered(buffers);
+  if (!ordered) return ordered.status();
+  registered_ = std::move(*ordered);
+  return {};
+}
+
+/// Those of the buffers' copies that count, or the others.
+std::vector<Offset> GphashStore::dense_copies(bool counting) const {
+  std::vector<Offset> places;
+  for (auto const& buffer : dense_.buffers())
+    places.push_back(counting ? dense_.counting(buffer) : dense_.other(buffer));
+  return places;
+}
+
+/// Copies between each buffer and its place in the pool: host arrays by host(pool, array, bytes), a
+/// line or more at a time; returns what is left to the engine.
+template <class F>
+std::vector<PoolCopy> GphashStore::copy_buffers(std::vector<Offset> const& places, F host) {
+  std::vector<PoolCopy> on_device;
+  for (std::size_t i = 0; i < registered_.size(); ++i) {
+    DenseBuffer const& buffer = registered_[i];
+    std::byte* const pool = pool_.base() + places[i].bytes;
+    if (buffer.place == Place::host) {
+      workers_.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
+        host(pool + begin, buffer.data + begin, end - begin);
+      });
+      continue;
+    }
+    // A pool is pinned in pieces, which end where superblocks do; the driver refuses copies across
+    // their ends.
+    for (std::uint64_t at = 0, size = 0; at < buffer.bytes; at += size) {
+      std::uint64_t const inside = (places[i].bytes + at) % pool_.superblock_bytes();
+      size = std::min(buffer.bytes - at, pool_.superblock_bytes() - inside);
+      on_device.push_back({buffer.data + at, pool + at, size});
+    }
+  }
+  return on_device;
+}
+
+Status GphashStore::save_buffers(std::vector<Offset> const& to, CUstream_st* stream) {
+  auto const left =
+      copy_buffers(to, [](std::byte* pool, std::byte const* array, std::size_t bytes) {
+        pm::stream_bytes(pool, array, bytes);
+      });
+  return left.empty() ? Status{} : engine_->save(left, stream);
+}
+
+Status GphashStore::load_buffers(std::vector<Offset> const& from, CUstream_st* stream) {
+  auto const left =
+      copy_buffers(from, [](std::byte const* pool, std::byte* array, std::size_t bytes) {
+        pm::read_bytes(array, pool, bytes);
+      });
+  return left.empty() ? Status{} : engine_->load(left, stream);
+}
+
+Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) const {
+  if (registered_.empty())
+    return bad("pool " + path +
+               ": no dense buffers are registered in this store; call register_dense before begin");
+  if (tx.step)
+    return bad("pool " + path + ": this transaction has written step " + std::to_string(*tx.step) +
+               " already; commit it, and write the next one in another");
+  if (step > pm::kMostStep)
+    return bad("step " + std::to_string(step) + " is above the highest, " +
+               std::to_string(pm::kMostStep));
+  return check_undo_room(tx, 1);
+}
+
+Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step,
+                               CUstream_st* stream) {
+  GphashStore* const store = transaction != nullptr ? transaction->store.load() : nullptr;
+  if (store == nullptr) return {Code::closed, "this transaction has ended already"};
+  ExclusiveLock const store_lock(store->store_lock_, transaction);
+  if (store_lock.way() == Way::none) return {Code::closed, "this transaction has ended already"};
+  if (Status s = store->check_open(true); !s.ok()) return s;
+  if (Status s = store->check_step(transaction->open, step); !s.ok()) return s;
+  return store->whole_or_failed(
+      [&] { return store->write_step_in(transaction->open, step, stream); });
+}
+
+/// Where saving fails nothing has happened: what was written there does not count.
+Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
+  bool const late = mutated("dense_written_after_step_word");
+  auto const places = dense_copies(false);
+  if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
+    return {s.code(), "pool " + path + ", saving dense buffers: " + s.message()};
+  changing_ = true;
+  wal::UndoPlace const place = undo_.next_step(tx.operations);
+  if (!mutated("step_word_not_logged")) undo_.append(place, dense_.word_at());
+  if (!mutated("no_order_before_step_word")) pm::order();
+  dense_.publish(step);
+  if (!mutated("no_order_after_step_word")) pm::order();
+  if (late) static_cast<void>(save_buffers(places, stream));
+  ++tx.operations;
+  tx.step = step;
+  if (options.count_accesses) {
+    Counts orders;
+    orders[Counts::orders] = 2;
+    add(orders);
+  }
+  return {};
+}
+
+Result<std::optional<std::uint64_t>> GphashStore::restore_step(CUstream_st* stream) {
+  SharedLock const store_lock(store_lock_);
+  if (Status s = check_open(false); !s.ok()) return s;
+  if (registered_.empty())
+    return bad("pool " + path +
+               ": no dense buffers are registered in this store; call register_dense first");
+  auto const step = dense_.step();
+  if (!step) return step;
+  if (Status s = load_buffers(dense_copies(true), stream); !s.ok())
+    return Status{s.code(), "pool " + path + ", loading dense buffers: " + s.message()};
+  return step;
+}
+
+}  // namespace perdure

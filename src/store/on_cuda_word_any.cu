@@ -1,9 +1,0 @@
-// The CUDA engine of layout `word` in any shape.
-#include "store/cuda_engine.cuh"
-
-namespace perdure {
-
-template Result<std::unique_ptr<Engine>> make_cuda_engine_of<gphash::WordOps<gphash::ShapeAny, true>>(
-    EngineOptions const&);
-
-}  // namespace perdure

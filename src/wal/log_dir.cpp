@@ -1,0 +1,202 @@
+#include "wal/log_dir.hpp"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <utility>
+
+#include "base/caught.hpp"
+#include "base/hooks.hpp"
+#include "wal/disk/disk.hpp"
+
+namespace perdure::wal {
+namespace {
+
+constexpr std::array kNames{"redo.log", "checkpoint", "image-a", "image-b"};
+constexpr std::array kMagics{kLogMagic, kCheckpointMagic, kImageMagic, kImageMagic};
+
+std::string name_in(std::string const& directory, char const* name) {
+  return directory + "/" + name;
+}
+
+/// A log that a power loss takes with it would be a lie.
+Status check_medium(std::string const& directory) {
+  auto const forgets = disk().forgets(directory);
+  if (!forgets) return {forgets.status().code(), "log " + forgets.status().message()};
+  if (!forgets.value()) return {};
+  return {Code::unsupported, "log directory " + directory +
+                                 " lies in memory, which a power loss clears; name one on a disk, "
+                                 "or choose durability process"};
+}
+
+/// A log whose directory a power loss takes with it would be a lie, too.
+Status make_directory(std::string const& directory, mode_t mode) {
+  auto const made = disk().make_directory(directory, mode);
+  if (!made) return {made.status().code(), "log " + made.status().message()};
+  auto const name_end = directory.find_last_not_of('/');
+  if (name_end == std::string::npos || mutated("log_dir_not_synced"))
+    return {};  // the root has no name
+  Status const s = disk().sync_directory_of(directory.substr(0, name_end + 1));
+  // One that was there may lie in a directory that we may not read: its name is the matter of
+  // whoever made it.
+  return !made.value() && s.code() == Code::unsupported ? Status{} : s;
+}
+
+using Opened = std::array<std::unique_ptr<BlockFile>, kNames.size()>;
+
+Result<Opened> open_all(std::string const& directory, OpenMode mode) {
+  Opened files;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    auto file = BlockFile::open(name_in(directory, kNames[i]), mode);
+    if (!file)
+      return Status{file.status().code(),
+                    "log directory " + directory + ": " + file.status().message()};
+    files[i] = std::move(*file);
+  }
+  return files;
+}
+
+/// What a killed process wrote is there to be read, and a power loss may still take it. An opening
+/// shows all that it finds, and begins an epoch after it: so first that lasts. Images need it not:
+/// of two one was synced as a whole.
+Status make_durable(std::string const& directory, BlockFile& log_file) {
+  Status s = mutated("opened_log_not_synced") ? Status{} : log_file.sync();
+  if (s.ok() && !mutated("opened_names_not_synced"))
+    s = disk().sync_directory_of(name_in(directory, kNames[0]));
+  return s.ok() ? s : Status{s.code(), "log directory " + directory + ": " + s.message()};
+}
+
+/// New files, and their names, which go first: while the files are locked. "checkpoint" is what
+/// others call files of theirs, too.
+struct Made {
+  Opened files;
+  std::vector<std::unique_ptr<NewName>> names;
+};
+
+Result<Made> make_all(std::string const& directory, pm::MakeOptions make) {
+  Made all;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    std::string const path = name_in(directory, kNames[i]);
+    std::string_view const magic{kMagics[i].data(), kMagics[i].size()};
+    make.may_replace =
+        pm::only_replaces("file " + path, "file of a log directory", magic, true, true);
+    auto made = BlockFile::make(path, make);
+    if (!made)
+      return Status{made.status().code(),
+                    "log directory " + directory + ": " + made.status().message()};
+    all.files[i] = std::move(made->first);
+    all.names.push_back(std::move(made->second));
+  }
+  return all;
+}
+
+/// Who may read files may go through their directory.
+mode_t directory_mode(std::uint32_t mode) { return mode == 0 ? 0700 : mode | (mode & 0444) >> 2; }
+
+Checkpoints::Files checkpoint_files(Opened& files) {
+  return {std::move(files[1]), {std::move(files[2]), std::move(files[3])}};
+}
+
+}  // namespace
+
+LogDir::LogDir(std::string directory, std::unique_ptr<BlockFile> log_file,
+               LogIdentity const& identity, Checkpoints::Files files)
+    : directory_(std::move(directory)),
+      log_file_(std::move(log_file)),
+      identity_(identity),
+      checkpoints_(std::make_unique<Checkpoints>(std::move(files), identity.pool_id)) {}
+
+Result<std::unique_ptr<LogDir>> LogDir::create(std::string const& directory, PoolId const& pool_id,
+                                               std::uint64_t log_bytes,
+                                               pm::MakeOptions const& make) {
+  if (log_bytes < least_log() || log_bytes % kBlock != 0)
+    return Status{Code::invalid_argument,
+                  "log directory " + directory + ": log_bytes " + std::to_string(log_bytes) +
+                      " must be a multiple of 4096 and at least " + std::to_string(least_log())};
+  if (Status s = make_directory(directory, directory_mode(make.mode)); !s.ok()) return s;
+  if (Status s = check_medium(directory); !s.ok()) return s;
+  auto all = make_all(directory, make);
+  if (!all) return all.status();
+  if (Status s = format_log(*all->files[0], pool_id, log_bytes); !s.ok()) return s;
+  auto const identity = read_identity(*all->files[0]);
+  if (!identity) return identity.status();
+  std::unique_ptr<LogDir> made(new LogDir(directory, std::move(all->files[0]), identity.value(),
+                                          checkpoint_files(all->files)));
+  made->names_ = std::move(all->names);
+  if (Status s = made->checkpoints_->format(); !s.ok()) return s;
+  if (Status s = made->start({}); !s.ok()) return s;
+  return made;
+}
+
+Status LogDir::keep() {
+  Status s = caught([this]() -> Status {
+    for (auto const& name : names_)
+      if (Status kept = name->keep(); !kept.ok()) return kept;
+    // New names, and what they replaced, are so for good only when the directory is on the disk
+    // too.
+    if (mutated("file_name_not_synced")) return {};
+    return disk().sync_directory_of(name_in(directory_, kNames[0]));
+  });
+  if (!s.ok()) {
+    for (auto const& name : names_) name->remove();
+    s = {s.code(), "log directory " + directory_ + ": " + s.message()};
+  }
+  names_.clear();
+  return s;
+}
+
+std::uint32_t LogDir::mode() const {
+  struct stat st{};
+  return ::stat(name_in(directory_, kNames[0]).c_str(), &st) == 0 ? st.st_mode & 0777 : 0;
+}
+
+Result<std::unique_ptr<LogDir>> LogDir::open(std::string const& directory) {
+  if (Status s = check_medium(directory); !s.ok()) return s;
+  auto files = open_all(directory, OpenMode::read_write);
+  if (!files) return files.status();
+  if (Status s = make_durable(directory, *(*files)[0]); !s.ok()) return s;
+  auto const identity = read_identity(*(*files)[0]);
+  if (!identity) return identity.status();
+  return std::unique_ptr<LogDir>(
+      new LogDir(directory, std::move((*files)[0]), identity.value(), checkpoint_files(*files)));
+}
+
+Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
+  auto report = wal::replay(*log_file_, identity_, from, deliver);
+  if (report && checkpoints_->has_seen_more_than(report->end))
+    report->lost("a later checkpoint had been written");
+  return report;
+}
+
+Status LogDir::settle(std::span<std::byte const> pool, LogPosition end) {
+  for (int image = 0; image < 2; ++image)
+    if (Status s = checkpoints_->write(pool, end); !s.ok()) return s;
+  return {};
+}
+
+Status LogDir::start(LogPosition end) {
+  auto log = RedoLog::start(std::move(log_file_), end, checkpoints_->keep_from());
+  if (!log) return log.status();
+  log_ = std::move(*log);
+  return {};
+}
+
+Status LogDir::checkpoint(std::span<std::byte const> pool) {
+  LogPosition const at = log_->position();
+  // Else an image could count whose log ends before it.
+  Status const logged =
+      mutated("checkpoint_without_its_log") ? Status{} : log_->wait_durable(at.lsn);
+  if (!logged.ok()) return logged;
+  if (Status s = checkpoints_->write(pool, at); !s.ok()) return s;
+  log_->truncate(mutated("log_truncated_to_newest") ? at.lsn : checkpoints_->keep_from());
+  ++written_;
+  return {};
+}
+
+bool LogDir::wants_checkpoint() const {
+  std::uint64_t const ring = log_->ring_bytes();
+  std::uint64_t const since = log_->position().lsn - checkpoints_->newest().lsn;
+  return log_->used_bytes() > ring / 2 && since > ring / 4;
+}
+
+}  // namespace perdure::wal

@@ -1,0 +1,424 @@
+#include "wal/redo_log.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/caught.hpp"
+#include "base/hooks.hpp"
+
+namespace perdure::wal {
+namespace {
+
+Status corrupt(BlockFile const& file, std::string const& what) {
+  return {Code::corrupt, "log " + file.name() + ": " + what};
+}
+
+Status write_header(BlockFile& file, LogIdentity const& identity) {
+  PERDURE_ASSERT(identity.ring_bytes > 0 && identity.ring_bytes % kBlock == 0);
+  PERDURE_ASSERT(identity.epoch_lsn % kBlock == 0);
+  auto block = AlignedBuffer::make(kBlock);
+  if (!block) return block.status();
+  LogHeader h{};
+  h.magic = kLogMagic;
+  h.format_version = kLogVersion;
+  h.epoch = identity.epoch;
+  h.pool_id = identity.pool_id;
+  h.ring_bytes = identity.ring_bytes;
+  h.epoch_lsn = identity.epoch_lsn;
+  h.crc = checksum(h);
+  std::memcpy(block->data(), &h, sizeof h);
+  return file.write_durably(identity.epoch % 2 * kBlock, block->span());
+}
+
+/// Copies from a list of pieces, as if they were one.
+class PieceReader {
+ public:
+  explicit PieceReader(std::span<std::span<std::byte const> const> pieces) : pieces_(pieces) {}
+  void copy(std::byte* to, std::uint64_t bytes) {
+    while (bytes > 0) {
+      PERDURE_ASSERT(!pieces_.empty());
+      auto const piece = pieces_.front().subspan(inside_);
+      std::uint64_t const n = std::min<std::uint64_t>(bytes, piece.size());
+      if (n > 0) std::memcpy(to, piece.data(), n);
+      to += n;
+      bytes -= n;
+      inside_ += n;
+      if (inside_ == pieces_.front().size()) {
+        pieces_ = pieces_.subspan(1);
+        inside_ = 0;
+      }
+    }
+  }
+
+ private:
+  std::span<std::span<std::byte const> const> pieces_;
+  std::uint64_t inside_ = 0;
+};
+
+}  // namespace
+
+Status format_log(BlockFile& file, PoolId const& pool_id, std::uint64_t ring_bytes) {
+  if (ring_bytes == 0 || ring_bytes % kBlock != 0)
+    return {Code::invalid_argument,
+            "log " + file.name() + ": its size must be a multiple of 4096 bytes"};
+  // A crash in here leaves no valid header, and the file is refused.
+  if (Status s = file.zero(0, kRingOffset + ring_bytes); !s.ok()) return s;
+  if (Status s = write_header(file, {pool_id, ring_bytes, 0, 0}); !s.ok()) return s;
+  return write_header(file,
+                      {pool_id, ring_bytes, 1, 0});  // so that a copy that is not valid is damaged
+}
+
+Result<LogIdentity> read_identity(BlockFile& file) {
+  auto blocks = AlignedBuffer::make(2 * kBlock);
+  if (!blocks) return blocks.status();
+  auto const read = file.read(0, blocks->span());
+  if (!read) return read.status();
+  LogHeader best{};
+  int found = 0;
+  for (std::uint64_t copy = 0; copy < 2; ++copy) {
+    LogHeader h;
+    std::memcpy(&h, blocks->data() + copy * kBlock, sizeof h);
+    if (h.magic != kLogMagic || h.crc != checksum(h)) continue;
+    if (h.format_version != kLogVersion) {
+      return corrupt(file, "it has log format version " + std::to_string(h.format_version) +
+                               "; this build reads version " + std::to_string(kLogVersion) +
+                               ": open it with the build that made it");
+    }
+    if (found == 0 || h.epoch > best.epoch) best = h;
+    ++found;
+  }
+  if (found == 0)
+    return corrupt(file,
+                   "neither copy of its header (bytes 0 and 4096) is valid: not a Perdure log, or "
+                   "damaged, or its "
+                   "creation was cut short; restore a snapshot");
+  if (best.ring_bytes == 0 || best.ring_bytes % kBlock != 0)
+    return corrupt(file, "its header gives an impossible size");
+  return LogIdentity{best.pool_id, best.ring_bytes, best.epoch, best.epoch_lsn, found < 2};
+}
+
+RedoLog::RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end,
+                 Lsn keep_from, LogOptions const& options)
+    : file_(std::move(file)),
+      identity_(identity),
+      options_(options),
+      tail_(end),
+      keep_from_(keep_from),
+      durable_(end.lsn) {}
+
+Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file, LogPosition end,
+                                                Lsn keep_from, LogOptions const& options) {
+  auto const fits = [](std::uint64_t bytes, std::uint64_t most) {
+    return bytes % kBlock == 0 && bytes >= kBlock && bytes <= most;
+  };
+  if (!fits(options.buffer_bytes, 1u << 30) ||
+      !fits(options.group_bytes, std::min(kMaxGroup, options.buffer_bytes)) ||
+      !fits(options.write_bytes, 1u << 30) || options.depth == 0 ||
+      options.depth >= BlockFile::kMaxInFlight)
+    return Status{Code::invalid_argument,
+                  "log " + file->name() + ": impossible buffer, group or write size, or depth"};
+  auto const identity = read_identity(*file);
+  if (!identity) return identity.status();
+  PERDURE_ASSERT(end.lsn % kBlock == 0 && keep_from % kBlock == 0);
+  auto buffer = AlignedBuffer::make(options.buffer_bytes);
+  if (!buffer) return buffer.status();
+  std::unique_ptr<RedoLog> log(
+      new RedoLog(std::move(file), identity.value(), end, keep_from, options));
+  log->buffer_ = std::move(*buffer);
+  log->file_->register_buffer(log->buffer_.span());
+  if (Status s = log->begin_epoch(); !s.ok()) return s;
+  log->committer_ = std::thread(&RedoLog::commit, log.get());
+  return log;
+}
+
+// Durable before the first group of the epoch is written: whatever an earlier opening left beyond
+// `end` carries an older epoch, and replay will not take it for a continuation. The copy that is
+// damaged may have been of the next epoch, so that one is passed over; and both copies are written,
+// so that of two the newer is always the next.
+Status RedoLog::begin_epoch() {
+  if (mutated("epoch_not_begun")) return {};
+  bool const both = std::exchange(identity_.copy_damaged, false);
+  identity_.epoch += both && !mutated("log_damaged_epoch_begun") ? 3 : 1;
+  identity_.epoch_lsn = tail_.lsn;
+  Status s = write_header(*file_, identity_);
+  if (!s.ok() || !both) return s;
+  LogIdentity before = identity_;
+  --before.epoch;
+  return write_header(*file_, before);
+}
+
+RedoLog::~RedoLog() {
+  if (!committer_.joinable()) return;
+  static_cast<void>(wait_durable(position().lsn));
+  {
+    std::lock_guard const lock(mutex_);
+    stopping_ = true;
+  }
+  file_->wake();
+  committer_.join();
+}
+
+// ------------------------------------------------------------------------------------------------
+// Appending
+
+/// Most bytes of a group at `lsn`: it crosses neither the ring's end nor the buffer's.
+std::uint64_t RedoLog::group_room(Lsn lsn) const {
+  std::uint64_t const to_ring_end = identity_.ring_bytes - lsn % identity_.ring_bytes;
+  std::uint64_t const to_buffer_end = buffer_.size() - lsn % buffer_.size();
+  std::uint64_t const room = std::min({options_.group_bytes, to_ring_end, to_buffer_end});
+  PERDURE_ASSERT(room >= kBlock && room % kBlock == 0);
+  return room;
+}
+
+/// Where a batch of `bytes` bytes that begins at `lsn` ends.
+Lsn RedoLog::end_of(Lsn lsn, std::uint64_t bytes) const {
+  do {
+    std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
+    PERDURE_ASSERT(group_bytes(payload) <= group_room(lsn));
+    lsn += group_bytes(payload);
+    bytes -= payload;
+  } while (bytes > 0);
+  return lsn;
+}
+
+Status RedoLog::check_room(std::uint64_t bytes, Lsn end) const {
+  std::string const what =
+      "log " + file_->name() + ": a batch of " + std::to_string(bytes) + " bytes ";
+  if (end - tail_.lsn > identity_.ring_bytes)
+    return {Code::no_space, what + "is larger than the whole log (" +
+                                std::to_string(identity_.ring_bytes) +
+                                " bytes): split it, or make the log larger"};
+  if (end - keep_from_ > identity_.ring_bytes)
+    return {Code::no_space, what + "finds the log full (" + std::to_string(tail_.lsn - keep_from_) +
+                                " of " + std::to_string(identity_.ring_bytes) +
+                                " bytes): a checkpoint must truncate it first"};
+  return {};
+}
+
+Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) {
+  std::lock_guard const only(append_);
+  std::uint64_t bytes = 0;
+  for (auto const& piece : pieces) bytes += piece.size();
+  LogPosition at;
+  Lsn end = 0;
+  {
+    std::lock_guard const lock(mutex_);
+    if (!failed_.ok()) return failed_;
+    at = tail_;
+    end = end_of(at.lsn, bytes);
+    if (Status s = check_room(bytes, end); !s.ok()) return s;
+    PERDURE_ASSERT(end > at.lsn &&
+                   // nothing that is needed is overwritten
+                   end - keep_from_ <= identity_.ring_bytes);
+    tail_ = {end, at.next_batch + 1};
+  }
+  // From here on the place is taken: what does not come there, by an exception either, ends the
+  // log.
+  try {
+    if (Status s = append_groups(at, end, bytes, pieces); !s.ok()) return s;
+  } catch (...) {
+    std::lock_guard const lock(mutex_);
+    fail({Code::no_space, "out of memory"});
+    throw;
+  }
+  return end;
+}
+
+Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
+                              std::span<std::span<std::byte const> const> pieces) {
+  PieceReader reader(pieces);
+  std::uint32_t part = 0;
+  for (Lsn lsn = at.lsn; lsn < end; ++part) {
+    std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
+    Lsn const next = lsn + group_bytes(payload);
+    if (Status s = wait_for_buffer(next); !s.ok()) return s;
+    reader.copy(buffer_.data() + lsn % buffer_.size() + sizeof(GroupHeader), payload);
+    bytes -= payload;
+    seal(lsn, payload, part, next == end, at.next_batch);
+    lsn = next;
+  }
+  PERDURE_ASSERT(bytes == 0);
+  return {};
+}
+
+/// The buffer holds the last `size` bytes before `end`; what it held there before must be durable.
+Status RedoLog::wait_for_buffer(Lsn end) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !failed_.ok() || end - durable_ <= buffer_.size(); });
+  return failed_;
+}
+
+/// Completes the group whose payload stands in the buffer, and lets it be written.
+void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last,
+                   std::uint64_t batch) {
+  std::byte* const group = buffer_.data() + lsn % buffer_.size();
+  std::uint64_t const bytes = group_bytes(payload);
+  PERDURE_ASSERT(lsn % buffer_.size() + bytes <= buffer_.size());
+  PERDURE_ASSERT(lsn % identity_.ring_bytes + bytes <= identity_.ring_bytes);
+  GroupHeader h{};
+  h.magic = kGroupMagic;
+  h.format_version = kLogVersion;
+  h.last = last ? 1 : 0;
+  h.pool_id = identity_.pool_id;
+  h.lsn = lsn;
+  h.batch = batch;
+  h.epoch = identity_.epoch;
+  h.part = part;
+  h.payload_bytes = static_cast<std::uint32_t>(payload);
+  h.sum = payload_sum(group + sizeof h, payload);
+  h.behind = static_cast<std::uint32_t>(1 + (lsn - durable_lsn()) / kBlock);
+  if (mutated("log_behind_not_known")) h.behind = 0;
+  if (mutated("log_behind_too_little")) h.behind = 1;
+  std::memcpy(group, &h, sizeof h);
+  std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);
+  h.crc = group_crc(group, bytes);
+  std::memcpy(group, &h, sizeof h);
+  std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(sealed_.empty() || sealed_.back().end == lsn);
+  sealed_.push_back({lsn, lsn + bytes});
+  begin_writes();
+}
+
+// ------------------------------------------------------------------------------------------------
+// Writing
+
+/// Begins as many writes as may be in flight; each takes sealed groups that are adjacent in the
+/// ring and in the buffer. The caller holds mutex_.
+void RedoLog::begin_writes() {
+  while (failed_.ok() && in_flight_ < options_.depth && !sealed_.empty()) {
+    Extent write = sealed_.front();
+    std::uint64_t const in_ring = write.begin % identity_.ring_bytes;
+    std::uint64_t const in_buffer = write.begin % buffer_.size();
+    std::uint64_t const most = std::min(
+        {options_.write_bytes, identity_.ring_bytes - in_ring, buffer_.size() - in_buffer});
+    sealed_.pop_front();
+    while (!sealed_.empty() && sealed_.front().end - write.begin <= most) {
+      write.end = sealed_.front().end;
+      sealed_.pop_front();
+    }
+    PERDURE_ASSERT(write.end - write.begin <= most && write.begin >= durable_);
+    PERDURE_ASSERT(flying_.empty() || flying_.back().end == write.begin);
+    std::uint64_t const tag = first_flying_ + flying_.size();
+    Verb const verb = mutated("log_write_not_durable") ? Verb::write : Verb::write_durably;
+    flying_.push_back(write);  // before it flies: its end must find it
+    Status const s = caught([&] {
+      return file_->start(
+          {verb, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
+    });
+    if (!s.ok()) {
+      flying_.pop_back();
+      return fail(s);
+    }
+    ++in_flight_;
+    if (mutated("log_durable_when_begun")) durable_ = write.end;
+  }
+}
+
+/// The caller holds mutex_.
+void RedoLog::complete(std::vector<Done> const& done) {
+  for (Done const& d : done) {
+    bool const there = d.status.ok() || mutated("log_write_error_dropped");
+    if (!there) fail(d.status);
+    PERDURE_ASSERT(d.tag >= first_flying_ && d.tag - first_flying_ < flying_.size() &&
+                   in_flight_ > 0);
+    // A write that failed is never marked, so that durable_ stays before it.
+    flying_[d.tag - first_flying_].done = there;
+    --in_flight_;
+  }
+  while (!flying_.empty() && flying_.front().done) {
+    PERDURE_ASSERT(flying_.front().begin == durable_ || mutated("log_durable_when_begun"));
+    durable_ = flying_.front().end;
+    flying_.pop_front();
+    ++first_flying_;
+  }
+}
+
+/// The caller holds mutex_.
+void RedoLog::fail(Status const& status) {
+  if (!failed_.ok()) return;
+  failed_ = {status.code(), "out of memory"};  // which needs none, should that be what lacks
+  if (Status told = caught([&]() -> Status {
+        return {status.code(),
+                "log " + file_->name() +
+                    " failed, and what its last writes left is unknown until it is reopened: " +
+                    status.message()};
+      });
+      told.code() == status.code())
+    failed_ = std::move(told);
+  sealed_.clear();
+  wake_waiters();
+}
+
+void RedoLog::wake_waiters() {
+  if (mutated("log_failure_wakes_nobody") && !failed_.ok()) return;
+  changed_.notify_all();
+}
+
+/// The committer's thread: takes completions, and begins what was sealed meanwhile.
+void RedoLog::commit() {
+  std::vector<Done> done;  // its room is had in the first wait, before which nothing is under way
+  for (;;) {
+    done.clear();
+    Status s = caught([&] { return file_->wait(done); });
+    {
+      std::lock_guard const lock(mutex_);
+      if (!s.ok()) fail(s);
+      complete(done);
+      if (s.ok()) {
+        s = caught([this]() -> Status {
+          begin_writes();
+          return {};
+        });
+        if (!s.ok()) fail(s);
+      }
+      bool const idle = in_flight_ == 0 || !s.ok();
+      if (idle && (stopping_ || !s.ok())) break;
+    }
+    wake_waiters();
+  }
+  wake_waiters();
+}
+
+void RedoLog::skip_batch() {
+  std::lock_guard const only(append_);
+  std::lock_guard const lock(mutex_);
+  ++tail_.next_batch;
+}
+
+Status RedoLog::wait_durable(Lsn lsn) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return durable_ >= lsn || !failed_.ok(); });
+  return durable_ >= lsn ? Status{} : failed_;
+}
+
+void RedoLog::truncate(Lsn lsn) {
+  std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(lsn % kBlock == 0);
+  keep_from_ = std::max(keep_from_, std::min(lsn, durable_));
+  PERDURE_ASSERT(keep_from_ <= tail_.lsn);
+}
+
+Lsn RedoLog::durable_lsn() const {
+  std::lock_guard const lock(mutex_);
+  return durable_;
+}
+
+LogPosition RedoLog::position() const {
+  std::lock_guard const lock(mutex_);
+  return tail_;
+}
+
+std::uint64_t RedoLog::used_bytes() const {
+  std::lock_guard const lock(mutex_);
+  return tail_.lsn - keep_from_;
+}
+
+Status RedoLog::failure() const {
+  std::lock_guard const lock(mutex_);
+  return failed_;
+}
+
+}  // namespace perdure::wal

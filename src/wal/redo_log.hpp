@@ -1,0 +1,131 @@
+// The redo log: batches of bytes, in order, in a file of fixed size that is used as a ring.
+//
+// Invariants:
+//  1. durable_lsn() never passes a group whose durable write, or that of any group before it, has
+//  not
+//     completed; so what lies before it comes back from replay, in order.
+//  2. No group is written over bytes of the ring that lie at or after the truncation point.
+//  3. After the first failed write nothing further is written, and every waiter whose batch is not
+//     durable, now and later, is told: what reached the disk is unknown until replay.
+//
+// Threads: append() and wait_durable() from any number; one committer thread of its own.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "perdure/status.h"
+#include "wal/disk/block_file.hpp"
+#include "wal/log_format.hpp"
+
+namespace perdure::wal {
+
+struct LogOptions {
+  std::uint64_t buffer_bytes = 4u << 20;   // memory between append() and the disk
+  std::uint64_t group_bytes = 256u << 10;  // most bytes of a group, its header included
+  std::uint64_t write_bytes = 256u << 10;  // adjacent groups are written together up to this
+  std::uint32_t depth = 8;                 // writes in flight
+};
+
+/// Where the next batch goes, and its number: what replay ends with, and an image is tagged with.
+struct LogPosition {
+  Lsn lsn = 0;
+  std::uint64_t next_batch = 1;
+  bool operator==(LogPosition const&) const = default;
+};
+
+/// What a log says of itself.
+struct LogIdentity {
+  PoolId pool_id{};
+  std::uint64_t ring_bytes = 0;
+  std::uint32_t epoch = 0;
+  Lsn epoch_lsn = 0;
+  /// Only one copy of the header is valid. The other one may have been of the next epoch, and
+  /// groups of that epoch count.
+  bool copy_damaged = false;
+};
+
+/// Writes zeros over the whole file, then a header: an empty log.
+Status format_log(BlockFile& file, PoolId const& pool_id, std::uint64_t ring_bytes);
+/// Reads and checks the header; refuses what it does not understand.
+Result<LogIdentity> read_identity(BlockFile& file);
+
+class RedoLog {
+ public:
+  /// Goes on at `end`, where replay stopped; groups before `keep_from` may be written over.
+  static Result<std::unique_ptr<RedoLog>> start(std::unique_ptr<BlockFile> file, LogPosition end,
+                                                Lsn keep_from, LogOptions const& options = {});
+  ~RedoLog();  // waits for what was appended
+  RedoLog(RedoLog const&) = delete;
+  RedoLog& operator=(RedoLog const&) = delete;
+
+  /// Appends one batch, whose bytes are those of all pieces, and begins to write it. The place it
+  /// returns is the batch's end. Code::no_space: the ring is full until a checkpoint truncates it.
+  Result<Lsn> append(std::span<std::span<std::byte const> const> pieces);
+  /// The next batch is not in the log, but in the checkpoint that follows: none that lacks it goes
+  /// on with what comes.
+  void skip_batch();
+  /// Returns when everything before `lsn` is durable, or the log has failed.
+  Status wait_durable(Lsn lsn);
+  /// What lies before `lsn` is in a durable checkpoint. Never moves back.
+  void truncate(Lsn lsn);
+
+  [[nodiscard]] Lsn durable_lsn() const;
+  [[nodiscard]] LogPosition position() const;
+  [[nodiscard]] std::uint64_t used_bytes() const;
+  [[nodiscard]] std::uint64_t ring_bytes() const { return identity_.ring_bytes; }
+  [[nodiscard]] Status failure() const;
+  [[nodiscard]] IoMethod const& method() const { return file_->method(); }
+
+ private:
+  struct Extent {
+    Lsn begin = 0, end = 0;
+    bool done = false;
+  };
+  RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end,
+          Lsn keep_from, LogOptions const& options);
+  Status begin_epoch();
+  Status append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
+                       std::span<std::span<std::byte const> const> pieces);
+  std::uint64_t group_room(Lsn lsn) const;
+  Lsn end_of(Lsn lsn, std::uint64_t bytes) const;
+  Status check_room(std::uint64_t bytes, Lsn end) const;
+  Status wait_for_buffer(Lsn end);
+  void seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last, std::uint64_t batch);
+  void begin_writes();
+  void complete(std::vector<Done> const& done);
+  void fail(Status const& status);
+  void wake_waiters();
+  void commit();
+
+  // Constant after start().
+  std::unique_ptr<BlockFile> const file_;
+  LogIdentity identity_;
+  LogOptions const options_;
+  AlignedBuffer
+      buffer_;  // byte `lsn % size` holds what lies at lsn; only what is not durable is needed
+
+  std::mutex append_;  // one append at a time; taken before mutex_
+
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  LogPosition tail_;  // of the next batch
+  Lsn keep_from_ = 0;
+  Lsn durable_ = 0;
+  std::deque<Extent> sealed_;  // not yet being written, in order
+  std::deque<Extent> flying_;  // being written, in order
+  std::uint64_t first_flying_ = 0;  // tag of flying_.front()
+  std::uint32_t in_flight_ = 0;  // flying_ but those done
+  Status failed_;
+  bool stopping_ = false;
+  std::thread committer_;
+};
+
+}  // namespace perdure::wal

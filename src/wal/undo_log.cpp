@@ -1,0 +1,108 @@
+#include "wal/undo_log.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "pm/host_verbs.hpp"
+
+namespace perdure::wal {
+
+std::uint64_t UndoLog::run_of(std::uint64_t entries) const {
+  return (entries * sizeof(UndoEntry) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+}
+
+std::uint64_t* UndoLog::epoch() const {
+  return reinterpret_cast<std::uint64_t*>(pool_->base() + pm::kEpochOffset);
+}
+
+std::uint64_t UndoLog::ended() const {
+  return pm::load_word(reinterpret_cast<std::byte const*>(epoch()));
+}
+
+void UndoLog::set_ended(std::uint64_t number) {
+  pm::store_word(epoch(), number);
+  pm::order();
+}
+
+Status UndoLog::attach() {
+  std::uint64_t const first = pool_->root().undo_first, run = run_of(capacity());
+  if (first == 0 && run == 0) return {};
+  bool const sane = first != 0 && run != 0 && first < pool_->superblocks() &&
+                    capacity() % kUndoLanes == 0 && pool_->is_free_run(base(), run);
+  if (!sane)
+    return {Code::corrupt,
+            "the root names an undo log that cannot be there; restore it from a copy"};
+  pool_->claim_run(base(), run);
+  return {};
+}
+
+Status UndoLog::make_room(std::uint64_t entries) {
+  if (entries <= capacity()) return {};
+  std::uint64_t const wanted = std::bit_ceil(std::max(entries, kUndoLanes));
+  Offset const old = base();
+  std::uint64_t const old_run = run_of(capacity());
+  Offset at = old;
+  if (run_of(wanted) > old_run) {
+    auto run = pool_->take_run(run_of(wanted));
+    if (!run) return run.status();
+    at = *run;
+  }
+  pm::Root root = pool_->root();
+  root.undo_first = static_cast<std::uint32_t>(at.bytes / pool_->superblock_bytes());
+  root.undo_entries = static_cast<std::uint32_t>(wanted);
+  pool_->publish_root(root);
+  if (old_run != 0 && !(at == old)) pool_->give_run(old, old_run);
+  return {};
+}
+
+UndoPlace UndoLog::next_step(std::uint64_t first) {
+  ++step_;
+  return {base(), first, ended() + 1, step_};
+}
+
+void UndoLog::append(UndoPlace const& place, Offset slot) {
+  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), place.transaction,
+                  place.step, 0};
+  entry.check = undo_check(entry);
+  std::uint32_t words[kUndoRows];
+  std::memcpy(words, &entry, sizeof entry);
+  for (std::uint64_t row = 0; row < kUndoRows; ++row)
+    pm::write_bytes(pool_->base() + undo_cell(place.base, place.first, row).bytes, &words[row],
+                    sizeof words[row]);
+}
+
+UndoEntry UndoLog::entry(std::uint64_t number) const {
+  std::uint32_t words[kUndoRows];
+  for (std::uint64_t row = 0; row < kUndoRows; ++row)
+    pm::read_bytes(&words[row], pool_->base() + undo_cell(base(), number, row).bytes,
+                   sizeof words[row]);
+  UndoEntry entry;
+  std::memcpy(&entry, words, sizeof entry);
+  return entry;
+}
+
+std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot) {
+  if (capacity() == 0) return 0;
+  std::uint64_t const open = ended() + 1;
+  std::vector<UndoEntry> live;
+  for (std::uint64_t i = 0; i < capacity(); ++i) {
+    UndoEntry const e = entry(i);
+    bool const whole = e.check == undo_check(e) || mutated("undo_check_ignored");
+    if (whole && e.transaction == open && e.step >= step && is_slot(Offset{e.slot}))
+      live.push_back(e);
+  }
+  std::stable_sort(live.begin(), live.end(), [](auto& a, auto& b) { return a.step > b.step; });
+  if (mutated("undo_oldest_first")) std::reverse(live.begin(), live.end());
+  for (UndoEntry const& e : live)
+    pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + e.slot), e.old);
+  if (!mutated("no_order_after_undo")) pm::order();
+  return live.size();
+}
+
+void UndoLog::end() {
+  pm::store_word(epoch(), ended() + 1);
+  if (!mutated("no_order_after_epoch")) pm::order();
+}
+
+}  // namespace perdure::wal
