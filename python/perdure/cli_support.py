@@ -31,7 +31,7 @@ _ELSEWHERE = {
     # The module, and its command's help, which the list of commands has without importing it.
     "load": (
         "perdure.tables",
-        "Put the rows of files into a pool; exit status 1: some were rejected, 2: it stopped early.",
+        "Put the rows of files into a pool; exit status 1: some were rejected, 2: it stopped.",
     ),
     "export": (
         "perdure.tables",

@@ -193,7 +193,7 @@ def load(
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Put the rows of files into a pool; exit status 1: some were rejected, 2: it stopped early."""
+    """Put the rows of files into a pool; exit status 1: some were rejected, 2: it stopped."""
     names = expand(files)
     inputs = [*(name for name in names if name != STDIN), *files_of(pool, log_dir)]
     result = JsonResult(json_file, overwrite, *inputs)
