@@ -7,7 +7,7 @@
 #include "explore/judging.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/pool_format.hpp"
-#include "store/gphash/device_session.hpp"
+#include "store/gphash/device_access.hpp"
 #include "store/gphash/engine/engine.hpp"
 
 namespace perdure::explore {

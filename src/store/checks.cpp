@@ -175,4 +175,26 @@ Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& h, Call c
   return status;
 }
 
+Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir) {
+  bool const power = durability == Durability::power;
+  if (power && path.starts_with("memfd:")) {
+    return {
+        Code::unsupported,
+        "pool " + path +
+            " goes with its process and cannot be opened by that name again, so it has no "
+            "durability "
+            "power; give the pool a path, for example in /dev/shm, or choose durability process"};
+  }
+  if (power && log_dir.empty()) {
+    return {Code::unsupported,
+            "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its "
+            "promise through "
+            "a power loss; or choose process (what survives then: kernel abort, process kill, GPU "
+            "reset)"};
+  }
+  if (!power && !log_dir.empty())
+    return {Code::invalid_argument, "log_dir " + log_dir + " is of use with durability power only"};
+  return {};
+}
+
 }  // namespace perdure

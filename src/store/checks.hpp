@@ -30,5 +30,9 @@ Status check_batch(std::string const& path, pm::PoolHeader const& header, Call c
                    std::span<KeyStatus> statuses);
 /// The status each operation begins with: pending, or too_large.
 Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& header, Call const& call);
+/// Durability power needs a pool that has a name, and a log_dir; the others have no use for a
+/// log_dir.
+[[nodiscard]] Status check_log_dir(std::string const& path, Durability durability,
+                                   std::string const& log_dir);
 
 }  // namespace perdure

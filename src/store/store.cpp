@@ -4,7 +4,7 @@
 #include "base/caught.hpp"
 #include "exec/range.hpp"
 #include "store/gphash/gphash_store.hpp"
-#include "store/gphash/transaction.hpp"
+#include "store/gphash/transactions.hpp"
 
 namespace perdure {
 

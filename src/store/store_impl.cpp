@@ -157,30 +157,4 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
   return impl;
 }
 
-Status Store::Impl::changed_since_close(std::vector<std::string> const& lines) const {
-  constexpr std::size_t kTold = 3;
-  std::string what;
-  for (std::size_t i = 0; i < std::min(lines.size(), kTold); ++i)
-    what += (i == 0 ? "" : "; ") + lines[i];
-  if (lines.size() > kTold) what += "; and " + std::to_string(lines.size() - kTold) + " more";
-  return {
-      Code::corrupt,
-      "pool " + path + " was closed in order, and is not as that close left it: " + what +
-          "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
-          "verify --repair), which mends what it can and says what it drops"};
-}
-
-void Store::Impl::note_changes(std::vector<std::string> const& lines) {
-  for (std::string const& line : lines)
-    if (recovery.changes.size() < kMostFaults) recovery.changes.push_back(line);
-}
-
-void Store::Impl::add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report) {
-  report.fault_count += lines.size();
-  std::vector<std::string> named;
-  for (std::string const& line : lines) named.push_back("repaired, and not acknowledged: " + line);
-  report.faults.insert(report.faults.begin(), named.begin(), named.end());
-  if (report.faults.size() > kMostFaults) report.faults.resize(kMostFaults);
-}
-
 }  // namespace perdure

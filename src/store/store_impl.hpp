@@ -77,15 +77,6 @@ struct Store::Impl {
   Impl* aside = nullptr;  // put_aside()
 
  protected:
-  static constexpr std::size_t kMostFaults = 100;  // that reports name
-  /// Of a pool that was closed in order and has changed since: what `lines` say of it, and the way
-  /// out.
-  [[nodiscard]] Status changed_since_close(std::vector<std::string> const& lines) const;
-  /// Notes what recovery or a repair changed.
-  void note_changes(std::vector<std::string> const& lines);
-  /// What repairs changed and nobody has acknowledged are faults.
-  static void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report);
-
   /// Of the transaction that a call names; null: it names none.
   static void const* token_of(CallOptions const& how) {
     if (how.transaction == nullptr) return nullptr;

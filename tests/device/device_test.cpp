@@ -15,7 +15,7 @@
 
 #include "explore/history.hpp"
 #include "fault/planted_faults.hpp"
-#include "store/gphash/device_session.hpp"
+#include "store/gphash/device_access.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
 

@@ -2,7 +2,7 @@
 // hears of it, the pool does not say that it was closed in order, and a CPU finds in it what was
 // acknowledged. A growth that a close cannot complete: tests/growth.
 #include "failures/failing_store.hpp"
-#include "store/gphash/device_session.hpp"
+#include "store/gphash/device_access.hpp"
 
 namespace perdure::test {
 namespace {

@@ -24,7 +24,7 @@
 #include "exec/workers.hpp"
 #include "lifetime/lifetime_store.hpp"
 #include "perdure/gpm.h"
-#include "store/gphash/device_session.hpp"
+#include "store/gphash/device_access.hpp"
 #include "wal/disk/block_file.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)

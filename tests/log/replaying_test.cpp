@@ -1,5 +1,5 @@
 // What lies between the log and the store while it is replayed: batches merged, and the queue.
-#include "store/gphash/replaying.hpp"
+#include "store/gphash/logged_queue.hpp"
 
 #include <gtest/gtest.h>
 

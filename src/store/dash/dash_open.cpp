@@ -11,6 +11,7 @@
 #include "pm/record.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
+#include "store/repair_reports.hpp"
 #include "wal/snapshot_file.hpp"
 
 namespace perdure {
@@ -149,7 +150,7 @@ Status DashStore::attach() {
   pool_.claim_run(index_at, 1);
   std::vector<std::string> wrong;
   if (recovery.clean) wrong = changed_words(index_at);
-  if (!wrong.empty() && !options.repair) return changed_since_close(wrong);
+  if (!wrong.empty() && !options.repair) return changed_since_close(path, wrong);
   make_engine(segments.value());
   if (options.repair && recovery.clean) {
     if (Status s = repair(index_at, std::move(wrong)); !s.ok()) return s;
@@ -228,7 +229,7 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
   auto const note_found = [&](std::vector<std::string>& lines) {
     for (std::string& line : lines) line = "found: " + line;
     repairs_.add(lines);
-    note_changes(lines);
+    note_changes(recovery, lines);
   };
   auto const lost = [&](std::string const& why) {
     return Status{Code::corrupt, "pool " + path + ": no repair mends that " + why +
@@ -263,7 +264,7 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
   mended.push_back(std::to_string(count.records) + " records are left" +
                    (left_ ? " of " + std::to_string(left_->records) : std::string()));
   repairs_.add(std::span(mended).last(1));
-  note_changes(mended);
+  note_changes(recovery, mended);
   recovery.repaired = true;
   if (left_ && left_->records > count.records) {
     recovery.dropped = left_->records - count.records;

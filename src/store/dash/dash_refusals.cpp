@@ -1,6 +1,6 @@
 // What a Dash index does not do, each by name and with the way out.
+#include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
-#include "store/gphash/power.hpp"
 
 namespace perdure {
 namespace {

@@ -9,6 +9,7 @@
 #include "batch/pieces.hpp"
 #include "exec/counts.hpp"
 #include "store/checks.hpp"
+#include "store/repair_reports.hpp"
 
 namespace perdure {
 namespace {

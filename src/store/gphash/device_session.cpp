@@ -1,11 +1,9 @@
-// Device sessions: the store alone in the hands of a user's kernels. Invariant: while one is open,
-// room for its records has been made and nothing but its kernels touches the table; records it
-// unlinked are used again only after it.
 #include "store/gphash/device_session.hpp"
 
 #include "base/hooks.hpp"
 #include "exec/range.hpp"
 #include "pm/host_verbs.hpp"
+#include "store/gphash/device_access.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/gphash/kernels/device_table.hpp"
 
@@ -15,29 +13,24 @@ namespace {
 // No word is displaced inside a session, so it begins with this load at most, its records included.
 constexpr double kSessionLoad = 0.75;
 
+Status session_ended() { return {Code::closed, "this device session has ended already"}; }
+
 }  // namespace
 
-Status GphashStore::held_by_this_thread() const {
-  return {Code::busy, "pool " + path +
-                          (device_session_ ? ": a device session" : ": a transaction") +
-                          " is open on this thread: end it first"};
-}
-
-Status GphashStore::check_device_session(bool anywhere) const {
-  pm::PoolHeader const& h = pool_.header();
+Status DeviceSessions::check(bool anywhere) const {
+  pm::PoolHeader const& h = core_.pool.header();
   auto const unsupported = [&](char const* why) {
-    return Status{Code::unsupported, "pool " + path + ": " + why};
+    return Status{Code::unsupported, "pool " + core_.path + ": " + why};
   };
-  if (h.layout != static_cast<std::uint8_t>(Layout::word))
-    return unsupported("device sessions need a pool of layout word");
-  if (fixed_stride() == 0)
+  if (core_.in_place()) return unsupported("device sessions need a pool of layout word");
+  if (core_.fixed_stride() == 0)
     return unsupported(
         "device sessions need keys and values of fixed sizes: set key_bytes and value_bytes");
-  if (power_)
+  if (core_.power)
     return unsupported(
         "a device session's writes would miss the log of durability power; use batches");
   if (anywhere) return {};
-  if (options.device != Device::cuda)
+  if (core_.options.device != Device::cuda)
     return unsupported(
         "device sessions are for kernels on a GPU: open it with device cuda, or use batches");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
@@ -45,61 +38,58 @@ Status GphashStore::check_device_session(bool anywhere) const {
   return {};
 }
 
-Result<std::shared_ptr<DeviceSession::State>> GphashStore::device_session(
-    DeviceSessionOptions const& how, bool anywhere) {
-  if (store_lock_.is_held_here()) return held_by_this_thread();
-  ExclusiveLock store_lock(store_lock_);
-  if (Status s = check_open(true); !s.ok()) return s;
-  if (Status s = check_device_session(anywhere); !s.ok()) return s;
-  auto run = engine_->device_run();
-  if (!run) return Status{run.status().code(), "pool " + path + ": " + run.status().message()};
+Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore& store,
+                                                                    DeviceSessionOptions const& how,
+                                                                    bool anywhere) {
+  if (core_.lock.is_held_here()) return core_.held_by_this_thread();
+  ExclusiveLock store_lock(core_.lock);
+  if (Status s = core_.check_open(true); !s.ok()) return s;
+  if (Status s = check(anywhere); !s.ok()) return s;
+  auto run = core_.engine->device_run();
+  if (!run)
+    return Status{run.status().code(), "pool " + core_.path + ": " + run.status().message()};
   auto state = std::make_shared<DeviceSession::State>();
-  Status const room = whole_or_failed([&]() -> Status {
-    changing_ = true;
-    if (Status s = grow_for(how.records, kSessionLoad); !s.ok()) return s;
-    if (Status s = lend_records(); !s.ok()) return s;
-    std::uint64_t sequence = 0;
-    if (Status s = next_sequence(sequence); !s.ok()) return s;
-    return take_lent(how.records, [&] { return (*run)->begin(how.records, sequence); });
+  Status const room = core_.health.whole_or_failed([&]() -> Status {
+    core_.health.changing = true;
+    if (Status s = growth_.grow_for(how.records, kSessionLoad); !s.ok()) return s;
+    if (Status s = records_.begin_lease(); !s.ok()) return s;
+    std::uint64_t const sequence = core_.next_sequence();
+    return records_.take_leased(how.records, [&] { return (*run)->begin(how.records, sequence); });
   });
   if (!room.ok()) return room;
   // Superblocks added just now, before any word leads into them: in a session no phase of a batch
   // orders them.
   if (!mutated("device_no_order_before_session")) pm::order();
-  state->store = this;
+  state->store = &store;
   state->run = std::move(*run);
   state->store_lock = std::move(store_lock);
-  device_session_ = state;
-  store_lock_.hold(state.get());
+  core_.device_session = state;
+  core_.lock.hold(state.get());
   return state;
 }
 
-Status GphashStore::end(DeviceSession::State* session) {
-  Status const ended{Code::closed, "this device session has ended already"};
-  GphashStore* const found = session != nullptr ? session->store.load() : nullptr;
-  if (found == nullptr) return ended;
-  GphashStore& store = *found;
+Status DeviceSessions::end(DeviceSession::State& session) {
   std::shared_ptr<DeviceSession::State> keep;  // `session` may be the last to hold it
   ExclusiveLock store_lock;
-  ExclusiveLock const inside(store.store_lock_, session);
-  if (inside.way() == Way::none) return ended;  // on another thread
-  Status const done = store.whole_or_failed([&]() -> Status {
-    store.changing_ = true;
-    auto const counts = session->run->end();
-    if (!counts.ok()) return store.fail(counts.status());
-    store.add(counts.value());
+  ExclusiveLock const inside(core_.lock, &session);
+  if (inside.way() == Way::none) return session_ended();  // on another thread
+  Status const done = core_.health.whole_or_failed([&]() -> Status {
+    core_.health.changing = true;
+    auto const counts = session.run->end();
+    if (!counts.ok()) return core_.health.fail(counts.status());
+    core_.counters.add(counts.value());
     return {};
   });
-  store_lock = std::move(session->store_lock);
-  keep = std::move(store.device_session_);
-  session->store = nullptr;
-  store.store_lock_.hold_no_more();
+  store_lock = std::move(session.store_lock);
+  keep = std::move(core_.device_session);
+  session.store = nullptr;
+  core_.lock.hold_no_more();
   return done;
 }
 
-Result<std::uint64_t> GphashStore::records_in_use() {
-  if (Status s = take_records_back(); !s.ok()) return s;
-  return heap_.records_in_use();
+Status GphashStore::end(DeviceSession::State* session) {
+  GphashStore* const store = session != nullptr ? session->store.load() : nullptr;
+  return store != nullptr ? store->device_sessions_.end(*session) : session_ended();
 }
 
 // ------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
-// A device session while it is open, and the inside entry to one for the tests and the explorer,
-// who use its table by warps of the engine's own.
+// Device sessions: the store alone in the hands of a user's kernels; and the inside entry to one
+// for the tests and the explorer, who use its table by warps of the engine's own. Invariant: while
+// one is open, room for its records has been made and nothing but its kernels touches the table;
+// records it unlinked are used again only after it.
 #pragma once
 
 #include <atomic>
@@ -8,7 +10,10 @@
 
 #include "base/process.hpp"
 #include "perdure/store.h"
-#include "store/gphash/engine/engine.hpp"
+#include "store/gphash/core.hpp"
+#include "store/gphash/engine/device_run.hpp"
+#include "store/gphash/growth.hpp"
+#include "store/gphash/records.hpp"
 #include "store/store_lock.hpp"
 
 namespace perdure {
@@ -18,20 +23,30 @@ class GphashStore;
 struct DeviceSession::State {
   std::atomic<GphashStore*> store{nullptr};  // null once it has ended
   std::uint64_t process = this_process();
-  std::unique_ptr<DeviceRun>
-      run;  // with memory of the machine, which only that process may give back
+  // with memory of the machine, which only that process may give back
+  std::unique_ptr<DeviceRun> run;
   ExclusiveLock store_lock;
   std::shared_ptr<State> itself;  // once it is put aside
   State* aside = nullptr;
 };
 
-struct DeviceAccess {
-  /// As Store::device_session, on any machine and shape.
-  static Result<DeviceSession> open(Store& store, DeviceSessionOptions const& options);
-  static Status run(DeviceSession& session, DeviceOps const& ops);
-  /// Records that are in use: as many as there are keys, or some are lost until the next opening.
-  /// Index gphash.
-  static Result<std::uint64_t> records_in_use(Store& store);
+class DeviceSessions {
+ public:
+  DeviceSessions(Core& core, Records& records, Growth& growth)
+      : core_(core), records_(records), growth_(growth) {}
+
+  /// `anywhere`: on any machine and shape.
+  Result<std::shared_ptr<DeviceSession::State>> begin(GphashStore& store,
+                                                      DeviceSessionOptions const& how,
+                                                      bool anywhere);
+  Status end(DeviceSession::State& session);
+
+ private:
+  [[nodiscard]] Status check(bool anywhere) const;
+
+  Core& core_;
+  Records& records_;
+  Growth& growth_;
 };
 
 }  // namespace perdure

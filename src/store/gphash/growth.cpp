@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/hooks.hpp"
-#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/growth.hpp"
 
 namespace perdure {
 namespace {
@@ -40,114 +40,109 @@ bool only_no_space(Status const& s) { return s.ok() || s.code() == Code::no_spac
 }  // namespace
 
 /// Keys chosen to collide must not take all memory: a table that is full while nearly empty stays.
-Status GphashStore::check_worth_growing() {
+Status Growth::check_worth_growing() {
   constexpr std::uint64_t kSmall = 1u << 20;
   constexpr std::uint64_t kEmptiest = 4096;
-  std::lock_guard const lock(stats_mutex_);
-  if (table_.slots() < kSmall || records_ >= table_.slots() / kEmptiest) return {};
-  return {Code::no_space, "pool " + path + ": " + std::to_string(records_) +
+  std::uint64_t const records = core_.counters.records();
+  if (core_.table.slots() < kSmall || records >= core_.table.slots() / kEmptiest) return {};
+  return {Code::no_space, "pool " + core_.path + ": " + std::to_string(records) +
                               " records fill all candidate slots of a key in a table of " +
-                              std::to_string(table_.slots()) +
+                              std::to_string(core_.table.slots()) +
                               "; these keys collide, and growing would not help"};
 }
 
 /// A new level may need superblocks that hold no record: so the heap has its records back
 /// meanwhile.
-Status GphashStore::make_level(std::function<Status()> const& make) {
-  bool const lent = loan_.has_value();
-  if (Status s = take_records_back(); !s.ok()) return s;
+Status Growth::make_level(std::function<Status()> const& make) {
+  bool const leased = records_.leased();
+  if (Status s = records_.end_lease(); !s.ok()) return s;
   Status const made = make();
-  if (lent) {
-    // Without memory for it the heap keeps them: see finish_records().
-    if (Status s = lend_records(); !only_no_space(s)) return s;
+  if (leased) {
+    // Without memory for it the heap keeps them: see BatchWriter::release_records().
+    if (Status s = records_.begin_lease(); !only_no_space(s)) return s;
   }
   return made;
 }
 
-Status GphashStore::begin_growth() {
+Status Growth::begin() {
   if (Status s = check_worth_growing(); !s.ok()) return s;
-  if (Status s = make_level([&] { return table_.begin_growth(workers_); }); !s.ok()) return s;
+  if (Status s = make_level([&] { return core_.table.begin_growth(core_.workers); }); !s.ok())
+    return s;
   stuck_units_.clear();
-  ++generation_;
-  {
-    std::lock_guard const lock(stats_mutex_);
-    ++growths_;
-  }
-  Status const set = engine_->set_table(table_.view(), table_.slots());
-  return set.code() == Code::no_space ? abandon_growth(set) : set;
+  ++core_.generation;
+  core_.counters.add_growth(1);
+  Status const set = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  return set.code() == Code::no_space ? abandon(set) : set;
 }
 
 /// The device has no memory for the larger table: back to the one before, of which nothing has
 /// moved.
-Status GphashStore::abandon_growth(Status const& why) {
-  table_.give_up({});
-  {
-    std::lock_guard const lock(stats_mutex_);
-    --growths_;
-  }
-  Status back = engine_->set_table(table_.view(), table_.slots());
-  if (back.ok()) back = engine_->refresh();
+Status Growth::abandon(Status const& why) {
+  core_.table.give_up({});
+  core_.counters.add_growth(-1);
+  Status back = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  if (back.ok()) back = core_.engine->refresh();
   if (back.ok()) return why;
   return {Code::device_error,
           why.message() + "; then, going back to the table as it was: " + back.message()};
 }
 
 /// Before a write batch: its share of a growth that is under way.
-Status GphashStore::advance_growth(std::uint64_t operations) {
-  if (!table_.growing()) return {};
-  std::uint64_t const share =
-      std::min(operations * kSlotsAnOperation / table_.unit_slots(), table_.units() / kShare);
-  Status const s = move_units(table_.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
+Status Growth::advance(std::uint64_t operations) {
+  if (!core_.table.growing()) return {};
+  std::uint64_t const share = std::min(operations * kSlotsAnOperation / core_.table.unit_slots(),
+                                       core_.table.units() / kShare);
+  Status const s = move_units(core_.table.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
   return only_no_space(s) ? Status{} : s;
 }
 
 /// More than it has slots for, so that no search for one is worth its time.
-bool GphashStore::is_bulk(std::uint64_t waiting) const {
-  return waiting >= kBulkKeys && waiting * kSlotsABulkKey >= table_.slots() &&
+bool Growth::is_bulk(std::uint64_t waiting) const {
+  return waiting >= kBulkKeys && waiting * kSlotsABulkKey >= core_.table.slots() &&
          load_with(waiting) > 1;
 }
 
-double GphashStore::load_with(std::uint64_t more) const {
-  std::lock_guard const lock(stats_mutex_);
-  return static_cast<double>(records_ + more) / static_cast<double>(table_.usable_slots());
+double Growth::load_with(std::uint64_t more) const {
+  return static_cast<double>(core_.counters.records() + more) /
+         static_cast<double>(core_.table.usable_slots());
 }
 
 /// So many new keys of a batch found no room: their units move. Where they have, the table is too
 /// small even when it has grown: then this growth ends, and the next one begins.
-Status GphashStore::make_room(std::uint64_t waiting) {
-  auto refused = engine_->take_refused();
+Status Growth::make_room(std::uint64_t waiting) {
+  auto refused = core_.engine->units().take_refused();
   if (!refused) return refused.status();
   if (is_bulk(waiting)) return grow_for(waiting, kBulkLoad);
   std::vector<std::uint32_t> units = std::move(*refused);
   std::vector<std::uint32_t> too_small;
   for (std::uint32_t const unit : units)
-    if (table_.growing() && table_.view().unit_moved(unit)) too_small.push_back(unit);
+    if (core_.table.growing() && core_.table.view().unit_moved(unit)) too_small.push_back(unit);
   if (!too_small.empty()) {
-    std::uint32_t const bits = table_.view().unit_bits;
-    if (Status s = complete_growth(); !s.ok()) return s;
-    units = finer(too_small, table_.view().unit_bits - bits);
+    std::uint32_t const bits = core_.table.view().unit_bits;
+    if (Status s = complete(); !s.ok()) return s;
+    units = finer(too_small, core_.table.view().unit_bits - bits);
   }
-  if (!table_.growing()) {
-    if (Status s = begin_growth(); !s.ok()) return s;
+  if (!core_.table.growing()) {
+    if (Status s = begin(); !s.ok()) return s;
   }
   return move_units(std::move(units));
 }
 
-Status GphashStore::complete_growth() { return move_units(table_.unmoved(table_.units(), {})); }
+Status Growth::complete() { return move_units(core_.table.unmoved(core_.table.units(), {})); }
 
 /// For those who need room made before they begin.
-Status GphashStore::grow_for(std::uint64_t more, double most_load) {
+Status Growth::grow_for(std::uint64_t more, double most_load) {
   auto const grow = [&]() -> Status {
-    if (Status s = begin_growth(); !s.ok()) return s;
-    return complete_growth();
+    if (Status s = begin(); !s.ok()) return s;
+    return complete();
   };
-  if (Status s = complete_growth(); !only_no_space(s)) return fail(s);
-  while (options.grow && load_with(more) > most_load) {
+  if (Status s = complete(); !only_no_space(s)) return core_.health.fail(s);
+  while (core_.options.grow && load_with(more) > most_load) {
     Status const s = grow();
-    if (!only_no_space(s)) return fail(s);
+    if (!only_no_space(s)) return core_.health.fail(s);
     if (s.ok()) continue;
     std::string const named =
-        s.message().starts_with("pool ") ? "" : "pool " + path + ", making room: ";
+        s.message().starts_with("pool ") ? "" : "pool " + core_.path + ", making room: ";
     return {s.code(), named + s.message()};
   }
   return {};
@@ -155,14 +150,14 @@ Status GphashStore::grow_for(std::uint64_t more, double most_load) {
 
 /// Moves units that have not moved, and those of them that find no room in a wider table. Refused
 /// with no_space, some stay where they are; every key is found all the same.
-Status GphashStore::move_units(std::vector<std::uint32_t> units) {
+Status Growth::move_units(std::vector<std::uint32_t> units) {
   while (!units.empty()) {
-    auto copied = engine_->rehash(units);
+    auto copied = core_.engine->units().rehash(units);
     if (!copied) return copied.status();
-    add(*copied);
+    core_.counters.add(*copied);
     std::vector<std::uint32_t> stuck;
     if ((*copied)[Counts::full] != 0 && !mutated("rehash_ignores_full")) {
-      auto refused = engine_->take_refused();
+      auto refused = core_.engine->units().take_refused();
       if (!refused) return refused.status();
       std::set_intersection(units.begin(), units.end(), refused->begin(), refused->end(),
                             std::back_inserter(stuck));
@@ -179,35 +174,35 @@ Status GphashStore::move_units(std::vector<std::uint32_t> units) {
 }
 
 /// Their copies are ordered. With the last of them the retiring level goes as a whole.
-Status GphashStore::note_moved(std::vector<std::uint32_t> const& units) {
-  if (!mutated("scan_ignores_moved_units")) ++generation_;
-  if (units.size() == table_.units_left()) {
-    table_.finish_growth();
-    return engine_->set_table(table_.view(), table_.slots());
+Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
+  if (!mutated("scan_ignores_moved_units")) ++core_.generation;
+  if (units.size() == core_.table.units_left()) {
+    core_.table.finish_growth();
+    return core_.engine->set_table(core_.table.view(), core_.table.slots());
   }
   if (units.empty()) return {};
-  auto emptied = engine_->empty(units);
+  auto emptied = core_.engine->units().empty(units);
   if (!emptied) return emptied.status();
-  add(*emptied);
-  table_.moved(units);
-  return engine_->set_moved(table_.moved_bits());
+  core_.counters.add(*emptied);
+  core_.table.moved(units);
+  return core_.engine->units().set_moved(core_.table.moved_bits());
 }
 
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way
 /// to a larger one.
-Status GphashStore::widen(std::vector<std::uint32_t> const& stuck) {
-  bool const some_moved = table_.units_left() != table_.units();
-  Status const wider = make_level([&] { return table_.widen(workers_); });
+Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
+  bool const some_moved = core_.table.units_left() != core_.table.units();
+  Status const wider = make_level([&] { return core_.table.widen(core_.workers); });
   if (!only_no_space(wider)) return wider;
   if (!wider.ok()) {
-    table_.give_up(stuck);
+    core_.table.give_up(stuck);
     stuck_units_ = stuck;
-    std::lock_guard const lock(stats_mutex_);
-    growths_ -= table_.growing() ? 0 : 1;
+    if (!core_.table.growing()) core_.counters.add_growth(-1);
   }
-  if (Status s = engine_->set_table(table_.view(), table_.slots()); !s.ok()) return s;
+  if (Status s = core_.engine->set_table(core_.table.view(), core_.table.slots()); !s.ok())
+    return s;
   if (wider.ok() && !some_moved) return {};
-  Status const followed = engine_->refresh();
+  Status const followed = core_.engine->refresh();
   return followed.ok() ? wider : followed;
 }
 

@@ -1,10 +1,8 @@
 // Pools that were closed in order: what that close notes, what an opening compares with it, and
-// what a repair does where they differ. Invariants: an opening that finds a difference changes
-// nothing, unless it was asked to repair; a repair says in the pool what it is about to change
-// before it does (pm/repairs.hpp).
+// what a repair does where they differ.
 #include "base/hooks.hpp"
-#include "store/gphash/gphash_store.hpp"
-#include "store/store_lock.hpp"
+#include "store/gphash/recovery.hpp"
+#include "store/repair_reports.hpp"
 
 namespace perdure {
 namespace {
@@ -17,47 +15,47 @@ std::string differs(char const* what, std::uint64_t at, std::uint64_t is, std::u
 }  // namespace
 
 /// For the next opening. Readers may run.
-std::optional<pm::ClosingNote> GphashStore::closing_note() {
-  if (pool_.read_only()) return left_;
-  gphash::Table::Sum const slots = table_.sum(workers_);
+std::optional<pm::ClosingNote> Recovery::closing_note() {
+  if (core_.pool.read_only()) return left_;
+  gphash::Table::Sum const slots = core_.table.sum(core_.workers);
   pm::ClosingNote note{};
   note.records = slots.records;
   note.sum = slots.sum;
-  note.astray = astray_ == 0 ? 0 : static_cast<std::uint32_t>(table_.astray());
-  note.epoch = undo_.ended();
-  note.dense = dense_.word_now();
+  note.astray = astray_ == 0 ? 0 : static_cast<std::uint32_t>(core_.table.astray());
+  note.epoch = core_.undo.ended();
+  note.dense = core_.dense.word_now();
   return note;
 }
 
 /// Of the words that the note names one by one. Nothing where there is no note.
-std::vector<std::string> GphashStore::changed_words() {
-  auto note = pool_.closing_note();
+std::vector<std::string> Recovery::changed_words() {
+  auto note = core_.pool.closing_note();
   if (!note) return {note.status().message()};
   left_ = *note;
   std::vector<std::string> wrong;
   if (!left_) return wrong;
-  if (undo_.ended() != left_->epoch)
-    wrong.push_back(
-        differs("number of the last transaction", pm::kEpochOffset, undo_.ended(), left_->epoch));
-  if (dense_.word_now() != left_->dense)
-    wrong.push_back(differs("word of the dense buffers", dense_.word_at().bytes, dense_.word_now(),
-                            left_->dense));
+  if (core_.undo.ended() != left_->epoch)
+    wrong.push_back(differs("number of the last transaction", pm::kEpochOffset, core_.undo.ended(),
+                            left_->epoch));
+  if (core_.dense.word_now() != left_->dense)
+    wrong.push_back(differs("word of the dense buffers", core_.dense.word_at().bytes,
+                            core_.dense.word_now(), left_->dense));
   return wrong;
 }
 
 /// An orderly close leaves no slot half inserted and no two that lead to one record. Without a note
 /// it is not known whether slots led to no record even then.
-void GphashStore::compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong) {
+void Recovery::compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong) {
   std::uint64_t const astray = left_ ? left_->astray : 0;
   bool const same = !left_ || left_->sum == found.sum;
   if (same && found.half.empty() && found.again.empty() && found.astray <= astray) return;
   for (std::uint64_t const number : found.half)
-    wrong.push_back(table_.name(number) + ": half inserted");
+    wrong.push_back(core_.table.name(number) + ": half inserted");
   for (std::uint64_t const number : found.again)
-    wrong.push_back(table_.name(number) + ": another slot leads to its record");
+    wrong.push_back(core_.table.name(number) + ": another slot leads to its record");
   std::vector<std::string> faults = look_at_slots().faults;
   wrong.insert(wrong.end(), faults.begin(), faults.end());
-  if (left_ && !table_.growing() &&
+  if (left_ && !core_.table.growing() &&
       found.records + found.half.size() + found.again.size() + found.astray != left_->records)
     wrong.push_back("slots hold " + std::to_string(found.records) + " records, where there were " +
                     std::to_string(left_->records));
@@ -66,58 +64,47 @@ void GphashStore::compare_slots(gphash::Survey const& found, std::vector<std::st
 }
 
 /// Mends what it can, drops what cannot be right, and looks again.
-gphash::Survey GphashStore::repair(std::vector<std::string> const& wrong) {
+gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
   std::vector<std::string> lines;
   auto const say = [&](std::vector<std::string> const& more) {
-    repairs_.add(more);
+    core_.repairs.add(more);
     lines.insert(lines.end(), more.begin(), more.end());
   };
   std::vector<std::string> found_wrong;
   for (std::string const& line : wrong) found_wrong.push_back("found: " + line);
   say(found_wrong);
-  if (left_ && undo_.ended() != left_->epoch) undo_.set_ended(left_->epoch);
-  if (left_ && dense_.word_now() != left_->dense) dense_.set_word(left_->dense);
-  heap_.forget();
-  auto const headers = heap_.damaged_headers();
+  if (left_ && core_.undo.ended() != left_->epoch) core_.undo.set_ended(left_->epoch);
+  if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
+  core_.heap.forget();
+  auto const headers = core_.heap.damaged_headers();
   std::vector<std::string> mended_headers;
   for (auto const& one : headers)
     mended_headers.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
                              ", put right");
   if (!headers.empty()) say(mended_headers);
-  heap_.mend(headers);
-  gphash::Survey const damaged = table_.survey(workers_);
+  core_.heap.mend(headers);
+  gphash::Survey const damaged = core_.table.survey(core_.workers);
   // While the table grew, or where it was grown since, the sum says nothing.
-  bool const comparable = left_ && !table_.growing() && !recovery.resize_resumed;
+  bool const comparable = left_ && !core_.table.growing() && !core_.recovery.resize_resumed;
   // An older version of a record, still whole where it was freed, may be what a damaged slot or
   // record leads to now.
   if (!comparable)
     say({"no sum says which records the slots led to: values may have changed to older ones"});
   repair_dropped_ =
-      table_
+      core_.table
           .mend_damage(damaged, comparable ? std::optional(left_->sum - damaged.sum) : std::nullopt,
                        say)
           .dropped;
   pm::order();
-  heap_.forget();
-  gphash::Survey const found = table_.survey(workers_);
+  core_.heap.forget();
+  gphash::Survey const found = core_.table.survey(core_.workers);
   bool const as_it_was = left_ && found.sum == left_->sum && found.astray <= left_->astray;
   say({as_it_was ? "all slots are as the last close left them again"
                  : std::to_string(found.records) + " records are left" +
                        (left_ ? " of " + std::to_string(left_->records) : std::string())});
-  note_changes(lines);
-  recovery.repaired = true;
+  note_changes(core_.recovery, lines);
+  core_.recovery.repaired = true;
   return found;
-}
-
-Status GphashStore::acknowledge_repair() {
-  if (store_lock_.is_held_here()) return held_by_this_thread();
-  ExclusiveLock const store_lock(store_lock_);
-  if (Status s = check_open(true); !s.ok()) return s;
-  repairs_.acknowledge();
-  if (!power_) return {};
-  // An opening makes the pool anew from an image.
-  Status const s = checkpoint();
-  return s.ok() ? s : fail(s);
 }
 
 }  // namespace perdure

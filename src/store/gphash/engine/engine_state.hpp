@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/hooks.hpp"
 #include "store/gphash/engine/bucket_cache_loads.hpp"
@@ -40,6 +41,9 @@ struct CacheBuffers {
 /// What all sessions of an engine share.
 template <class Machine>
 struct EngineState {
+  EngineState(EngineOptions const& engine_options, typename Machine::Shared shared)
+      : options(engine_options), machines(std::move(shared)) {}
+
   EngineOptions options;
   typename Machine::Shared machines;  // what they share
   gphash::TableView table;
@@ -128,7 +132,7 @@ struct EngineState {
 
   /// After a launch that has copied these units' entries and kept its claims: on each level their
   /// slots lie together.
-  Status let_go(Machine& machine, std::span<std::uint32_t const> units) {
+  Status unclaim(Machine& machine, std::span<std::uint32_t const> units) {
     if (mutated("rehash_keeps_claims")) return {};
     for (std::size_t i = 0, end = 0; i < units.size(); i = end) {
       for (end = i + 1; end < units.size() && units[end] == units[end - 1] + 1; ++end) {
@@ -143,6 +147,11 @@ struct EngineState {
       }
     }
     return machine.wait();
+  }
+
+  void add_get_counts(exec::Counts const& counts) {
+    std::lock_guard const lock(mutex);
+    for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) get_counts.value[k] += counts.value[k];
   }
 
   [[nodiscard]] std::uint64_t unit_count() const { return std::uint64_t{1} << table.unit_bits; }

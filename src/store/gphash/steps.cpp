@@ -1,19 +1,13 @@
-// Steps: dense buffers of the caller's and a step number that become durable with a transaction's
-// batches. Order of a step: the other copy of each buffer, and the undo entry of the step's word |
-// order | the word | order; then, as of all transactions, the epoch. Invariant: until the epoch is
-// stored, undoing makes the older copy count.
+#include "store/gphash/steps.hpp"
+
 #include <algorithm>
 
 #include "base/hooks.hpp"
 #include "pm/stream.hpp"
-#include "store/gphash/gphash_store.hpp"
-#include "store/gphash/transaction.hpp"
 #include "store/store_lock.hpp"
 
 namespace perdure {
 namespace {
-
-using exec::Counts;
 
 constexpr std::size_t kChunk = std::size_t{1}
                                << 20;  // bytes one thread takes at a time; a multiple of a line
@@ -57,70 +51,71 @@ Status check_buffers(std::vector<DenseBuffer> const& buffers, Device device) {
 
 }  // namespace
 
-Status GphashStore::check_steps() const {
-  if (Status s = check_undoable(); !s.ok()) return s;
-  if (pool_.header().durability == static_cast<std::uint8_t>(Durability::power)) {
+Status Steps::check_steps() const {
+  if (Status s = transactions_.check_undoable(); !s.ok()) return s;
+  if (core_.pool.header().durability == static_cast<std::uint8_t>(Durability::power)) {
     return {Code::unsupported,
-            "pool " + path +
+            "pool " + core_.path +
                 " is of durability power, whose log does not carry dense buffers; make one of "
                 "durability process, and take snapshots onto a disk"};
   }
-  return dense_.fault().empty()
+  return core_.dense.fault().empty()
              ? Status{}
-             : Status{Code::corrupt, "pool " + path + ": " + dense_.fault() +
+             : Status{Code::corrupt, "pool " + core_.path + ": " + core_.dense.fault() +
                                          "; the table is not: restore a snapshot, or go on without "
                                          "steps"};
 }
 
 /// The caller's buffers in the pool's order; an error that names the first one that is not as the
 /// pool has it.
-Result<std::vector<DenseBuffer>> GphashStore::as_registered(
+Result<std::vector<DenseBuffer>> Steps::as_registered(
     std::vector<DenseBuffer> const& buffers) const {
-  auto const& held = dense_.buffers();
+  auto const& held = core_.dense.buffers();
   for (DenseBuffer const& buffer : buffers) {
     auto const found = find_name(held, buffer.name);
     if (found == held.end())
-      return bad("pool " + path + " holds no " + named(buffer.name) + "; it holds " +
+      return bad("pool " + core_.path + " holds no " + named(buffer.name) + "; it holds " +
                  names_of(held) + ", and no others: register these, or make another pool");
     if (found->bytes != buffer.bytes)
       return bad(named(buffer.name) + " has " + std::to_string(buffer.bytes) + " bytes; pool " +
-                 path + " holds it with " + std::to_string(found->bytes) +
+                 core_.path + " holds it with " + std::to_string(found->bytes) +
                  ": register one of that size, or make another pool");
   }
   std::vector<DenseBuffer> ordered;
   for (auto const& kept : held) {
     auto const found = find_name(buffers, kept.name);
     if (found == buffers.end())
-      return bad(
-          "pool " + path + " holds " + named(kept.name) + " of " + std::to_string(kept.bytes) +
-          " bytes, which was left out; register all of them at once (" + names_of(held) + ")");
+      return bad("pool " + core_.path + " holds " + named(kept.name) + " of " +
+                 std::to_string(kept.bytes) +
+                 " bytes, which was left out; register all of them at once (" + names_of(held) +
+                 ")");
     ordered.push_back(*found);
   }
   return ordered;
 }
 
-Status GphashStore::make_dense_room(std::vector<DenseBuffer> const& buffers) {
-  if (Status s = check_open(true); !s.ok()) return s;
+Status Steps::make_dense_room(std::vector<DenseBuffer> const& buffers) {
+  if (Status s = core_.check_open(true); !s.ok()) return s;
   std::vector<pm::DenseRoom::Buffer> wanted;
   for (DenseBuffer const& buffer : buffers) wanted.push_back({buffer.name, buffer.bytes, 0});
-  if (Status s = take_records_back(); !s.ok()) return s;
-  heap_.give_back_empty();
-  Status const made = dense_.make(std::move(wanted));
-  if (Status s = pool_may_have_grown(); !s.ok()) return s;
+  if (Status s = records_.end_lease(); !s.ok()) return s;
+  core_.heap.give_back_empty();
+  Status const made = core_.dense.make(std::move(wanted));
+  core_.pool_may_have_grown();
   if (made.ok()) return {};
-  return {made.code(),
-          "pool " + path + ": no room for two copies of the dense buffers: " + made.message()};
+  return {made.code(), "pool " + core_.path +
+                           ": no room for two copies of the dense buffers: " + made.message()};
 }
 
-Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
-  if (store_lock_.is_held_here()) return held_by_this_thread();
-  ExclusiveLock const store_lock(store_lock_);
-  if (Status s = check_open(false); !s.ok()) return s;
+Status Steps::register_dense(std::vector<DenseBuffer> const& buffers) {
+  if (core_.lock.is_held_here()) return core_.held_by_this_thread();
+  ExclusiveLock const store_lock(core_.lock);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_steps(); !s.ok()) return s;
-  if (Status s = check_buffers(buffers, options.device); !s.ok()) return s;
-  if (!dense_.exists()) {
-    Status const made = whole_or_failed([&] {
-      changing_ = true;
+  if (Status s = check_buffers(buffers, core_.options.device); !s.ok()) return s;
+  if (!core_.dense.exists()) {
+    Status const made = core_.health.whole_or_failed([&] {
+      core_.health.changing = true;
       return make_dense_room(buffers);
     });
     if (!made.ok()) return made;
@@ -132,23 +127,23 @@ Status GphashStore::register_dense(std::vector<DenseBuffer> const& buffers) {
 }
 
 /// Those of the buffers' copies that count, or the others.
-std::vector<Offset> GphashStore::dense_copies(bool counting) const {
+std::vector<Offset> Steps::dense_copies(bool counting) const {
   std::vector<Offset> places;
-  for (auto const& buffer : dense_.buffers())
-    places.push_back(counting ? dense_.counting(buffer) : dense_.other(buffer));
+  for (auto const& buffer : core_.dense.buffers())
+    places.push_back(counting ? core_.dense.counting(buffer) : core_.dense.other(buffer));
   return places;
 }
 
 /// Copies between each buffer and its place in the pool: host arrays by host(pool, array, bytes), a
 /// line or more at a time; returns what is left to the engine.
 template <class F>
-std::vector<PoolCopy> GphashStore::copy_buffers(std::vector<Offset> const& places, F host) {
+std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& places, F host) {
   std::vector<PoolCopy> on_device;
   for (std::size_t i = 0; i < registered_.size(); ++i) {
     DenseBuffer const& buffer = registered_[i];
-    std::byte* const pool = pool_.base() + places[i].bytes;
+    std::byte* const pool = core_.pool.base() + places[i].bytes;
     if (buffer.place == Place::host) {
-      workers_.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
+      core_.workers.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
         host(pool + begin, buffer.data + begin, end - begin);
       });
       continue;
@@ -156,88 +151,80 @@ std::vector<PoolCopy> GphashStore::copy_buffers(std::vector<Offset> const& place
     // A pool is pinned in pieces, which end where superblocks do; the driver refuses copies across
     // their ends.
     for (std::uint64_t at = 0, size = 0; at < buffer.bytes; at += size) {
-      std::uint64_t const inside = (places[i].bytes + at) % pool_.superblock_bytes();
-      size = std::min(buffer.bytes - at, pool_.superblock_bytes() - inside);
+      std::uint64_t const inside = (places[i].bytes + at) % core_.pool.superblock_bytes();
+      size = std::min(buffer.bytes - at, core_.pool.superblock_bytes() - inside);
       on_device.push_back({buffer.data + at, pool + at, size});
     }
   }
   return on_device;
 }
 
-Status GphashStore::save_buffers(std::vector<Offset> const& to, CUstream_st* stream) {
+Status Steps::save_buffers(std::vector<Offset> const& to, CUstream_st* stream) {
   auto const left =
       copy_buffers(to, [](std::byte* pool, std::byte const* array, std::size_t bytes) {
         pm::stream_bytes(pool, array, bytes);
       });
-  return left.empty() ? Status{} : engine_->save(left, stream);
+  return left.empty() ? Status{} : core_.engine->save(left, stream);
 }
 
-Status GphashStore::load_buffers(std::vector<Offset> const& from, CUstream_st* stream) {
+Status Steps::load_buffers(std::vector<Offset> const& from, CUstream_st* stream) {
   auto const left =
       copy_buffers(from, [](std::byte const* pool, std::byte* array, std::size_t bytes) {
         pm::read_bytes(array, pool, bytes);
       });
-  return left.empty() ? Status{} : engine_->load(left, stream);
+  return left.empty() ? Status{} : core_.engine->load(left, stream);
 }
 
-Status GphashStore::check_step(OpenTransaction const& tx, std::uint64_t step) const {
+Status Steps::check_step(OpenTransaction const& tx, std::uint64_t step) const {
   if (registered_.empty())
-    return bad("pool " + path +
+    return bad("pool " + core_.path +
                ": no dense buffers are registered in this store; call register_dense before begin");
   if (tx.step)
-    return bad("pool " + path + ": this transaction has written step " + std::to_string(*tx.step) +
-               " already; commit it, and write the next one in another");
+    return bad("pool " + core_.path + ": this transaction has written step " +
+               std::to_string(*tx.step) + " already; commit it, and write the next one in another");
   if (step > pm::kMostStep)
     return bad("step " + std::to_string(step) + " is above the highest, " +
                std::to_string(pm::kMostStep));
-  return check_undo_room(tx, 1);
+  return transactions_.check_undo_room(tx, 1);
 }
 
-Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t step,
-                               CUstream_st* stream) {
-  GphashStore* const store = transaction != nullptr ? transaction->store.load() : nullptr;
-  if (store == nullptr) return {Code::closed, "this transaction has ended already"};
-  ExclusiveLock const store_lock(store->store_lock_, transaction);
-  if (store_lock.way() == Way::none) return {Code::closed, "this transaction has ended already"};
-  if (Status s = store->check_open(true); !s.ok()) return s;
-  if (Status s = store->check_step(transaction->open, step); !s.ok()) return s;
-  return store->whole_or_failed(
-      [&] { return store->write_step_in(transaction->open, step, stream); });
+Status Steps::write(Transaction::State& transaction, std::uint64_t step, CUstream_st* stream) {
+  ExclusiveLock const store_lock(core_.lock, &transaction);
+  if (store_lock.way() == Way::none) return transaction_ended();
+  if (Status s = core_.check_open(true); !s.ok()) return s;
+  if (Status s = check_step(transaction.open, step); !s.ok()) return s;
+  return core_.health.whole_or_failed([&] { return write_in(transaction.open, step, stream); });
 }
 
 /// Where saving fails nothing has happened: what was written there does not count.
-Status GphashStore::write_step_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
+Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
   bool const late = mutated("dense_written_after_step_word");
   auto const places = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
-    return {s.code(), "pool " + path + ", saving dense buffers: " + s.message()};
-  changing_ = true;
-  wal::UndoPlace const place = undo_.next_step(tx.operations);
-  if (!mutated("step_word_not_logged")) undo_.append(place, dense_.word_at());
+    return {s.code(), "pool " + core_.path + ", saving dense buffers: " + s.message()};
+  core_.health.changing = true;
+  wal::UndoPlace const place = core_.undo.next_step(tx.operations);
+  if (!mutated("step_word_not_logged")) core_.undo.append(place, core_.dense.word_at());
   if (!mutated("no_order_before_step_word")) pm::order();
-  dense_.publish(step);
+  core_.dense.publish(step);
   if (!mutated("no_order_after_step_word")) pm::order();
   if (late) static_cast<void>(save_buffers(places, stream));
   ++tx.operations;
   tx.step = step;
-  if (options.count_accesses) {
-    Counts orders;
-    orders[Counts::orders] = 2;
-    add(orders);
-  }
+  core_.counters.add_orders(2);
   return {};
 }
 
-Result<std::optional<std::uint64_t>> GphashStore::restore_step(CUstream_st* stream) {
-  SharedLock const store_lock(store_lock_);
-  if (Status s = check_open(false); !s.ok()) return s;
+Result<std::optional<std::uint64_t>> Steps::restore(CUstream_st* stream) {
+  SharedLock const store_lock(core_.lock);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
   if (registered_.empty())
-    return bad("pool " + path +
+    return bad("pool " + core_.path +
                ": no dense buffers are registered in this store; call register_dense first");
-  auto const step = dense_.step();
+  auto const step = core_.dense.step();
   if (!step) return step;
   if (Status s = load_buffers(dense_copies(true), stream); !s.ok())
-    return Status{s.code(), "pool " + path + ", loading dense buffers: " + s.message()};
+    return Status{s.code(), "pool " + core_.path + ", loading dense buffers: " + s.message()};
   return step;
 }
 

@@ -1,4 +1,4 @@
-#include "store/gphash/power.hpp"
+#include "store/gphash/logged_batch.hpp"
 
 #include <unistd.h>
 
@@ -71,28 +71,6 @@ Call call_of(wal::BatchOps const& ops) {
   call.rmw = ops.rmw;
   call.element = ops.element;
   return call;
-}
-
-Status check_log_dir(std::string const& path, Durability durability, std::string const& log_dir) {
-  bool const power = durability == Durability::power;
-  if (power && path.starts_with("memfd:")) {
-    return {
-        Code::unsupported,
-        "pool " + path +
-            " goes with its process and cannot be opened by that name again, so it has no "
-            "durability "
-            "power; give the pool a path, for example in /dev/shm, or choose durability process"};
-  }
-  if (power && log_dir.empty()) {
-    return {Code::unsupported,
-            "durability power needs a log_dir, a directory on a disk: no pool by itself keeps its "
-            "promise through "
-            "a power loss; or choose process (what survives then: kernel abort, process kill, GPU "
-            "reset)"};
-  }
-  if (!power && !log_dir.empty())
-    return {Code::invalid_argument, "log_dir " + log_dir + " is of use with durability power only"};
-  return {};
 }
 
 Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "batch/call.hpp"
 #include "exec/workers.hpp"
-#include "store/gphash/engine/engine.hpp"
 #include "wal/batch_record.hpp"
 
 namespace perdure {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "batch/call.hpp"
 #include "perdure/store.h"
 #include "pm/mapping.hpp"
-#include "store/gphash/engine/engine.hpp"
 #include "wal/batch_record.hpp"
 #include "wal/log_dir.hpp"
 
@@ -40,11 +40,6 @@ class Effective {
 
 /// A batch of the log as the store runs it.
 [[nodiscard]] Call call_of(wal::BatchOps const& ops);
-
-/// Durability power needs a pool that has a name, and a log_dir; the others have no use for a
-/// log_dir.
-[[nodiscard]] Status check_log_dir(std::string const& path, Durability durability,
-                                   std::string const& log_dir);
 
 struct RestoredPool {
   wal::Loaded loaded;

@@ -1,10 +1,10 @@
-#include "store/gphash/replaying.hpp"
+#include "store/gphash/logged_queue.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "store/gphash/power.hpp"
+#include "store/gphash/logged_batch.hpp"
 
 namespace perdure {
 namespace {

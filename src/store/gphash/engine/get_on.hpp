@@ -1,0 +1,257 @@
+// Gets on a machine: whether values are fetched as they come or put aside, and by whom. What pays
+// is measured while running (gather_choice.hpp). Invariant: nothing here changes the table, so gets
+// of several sessions run side by side.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "base/prefetch.hpp"
+#include "store/gphash/engine/gather_choice.hpp"
+#include "store/gphash/engine/launcher.hpp"
+#include "store/gphash/kernels/batch_ops.hpp"
+#include "store/gphash/kernels/mirror_ops.hpp"
+
+namespace perdure {
+
+/// How addresses in the pool are written into 32 bits of an entry.
+struct PlacesSorted {
+  // of addresses in units of kRecordAlign: more than 0 for pools of more than 64 GiB
+  std::uint32_t shift;
+  int bits;
+
+  static PlacesSorted in(gphash::TableView const& table) {
+    auto const bits = static_cast<int>(std::bit_width(table.pool_bytes / pm::kRecordAlign));
+    return bits <= 32 ? PlacesSorted{0, bits}
+                      : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
+  }
+};
+
+template <class Machine, class Ops>
+class GetOn {
+  template <class T>
+  using Buffer = typename Machine::template Buffer<T>;
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  GetOn(EngineState<Machine>& state, Launcher<Machine>& launcher, Lists<Machine>& lists)
+      : state_(&state), launcher_(launcher), machine_(launcher.machine), lists_(lists) {}
+
+  /// Each value to its place in the batch's output.
+  Status copy(BatchView const& batch) {
+    batch_ = batch;
+    if constexpr (Ops::kMirrored) {
+      if (Ops::mirrored(state_->table)) return copy_timed();
+    }
+    note_uses();
+    return launcher_.run_gets(GetBody<Ops, GetMode::copy>{batch_, state_->table}, batch_.n);
+  }
+
+  /// First where each value lies and how long it is, then the values one behind the other.
+  Result<VariableValues> variable(BatchView const& batch) {
+    batch_ = batch;
+    auto const lengths = locate();
+    if (!lengths) return lengths.status();
+    VariableValues values;
+    values.offsets.resize(batch_.n + 1);
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < batch_.n; ++i) {
+      values.offsets[i] = sum;
+      sum += static_cast<std::int64_t>(lengths.value()[i]);
+    }
+    values.offsets.back() = sum;
+    values.data.resize(static_cast<std::size_t>(sum));
+    if (Status s = copy_located(values); !s.ok()) return s;
+    return values;
+  }
+
+ private:
+  Result<std::span<std::uint64_t const>> locate() {
+    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lengths_.resize(batch_.n); !s.ok()) return s;
+    batch_.located = lists_.slots.data();
+    batch_.lengths = lengths_.data();
+    if (Status s = machine_.fill(batch_.located, 0, batch_.n); !s.ok()) return s;
+    if (Status s = machine_.fill(batch_.lengths, 0, batch_.n); !s.ok()) return s;
+    if constexpr (Ops::kCachesBuckets) note_uses();
+    if (Status s =
+            launcher_.run_gets(GetBody<Ops, GetMode::locate>{batch_, state_->table}, batch_.n);
+        !s.ok())
+      return s;
+    return machine_.fetch(lengths_, batch_.n);
+  }
+
+  Status copy_located(VariableValues& values) {
+    if (Status s = launcher_.send(out_offsets_, std::span<std::int64_t const>(values.offsets));
+        !s.ok())
+      return s;
+    batch_.out_offsets = out_offsets_.data();
+    auto place = machine_.place_for(values.data.data(), values.data.size());
+    if (!place) return place.status();
+    batch_.out = *place;
+    if (Status s = launcher_.run_gets(CopyLocatedBody{batch_, state_->table}, batch_.n); !s.ok())
+      return s;
+    return machine_.return_bytes(values.data.data(), batch_.out, values.data.size());
+  }
+
+  /// Which operations of a batch are watched follows no pattern, for callers' batches may.
+  void note_uses() {
+    std::uint32_t const number = state_->batches.fetch_add(1, std::memory_order_relaxed);
+    std::uint32_t const* const noted =
+        Ops::kCachesBuckets ? state_->table.buckets.uses : state_->table.mirror.uses;
+    if (noted == nullptr) return;
+    batch_.watched = static_cast<std::uint32_t>(nth_hash(number, 1) >> 60);
+    bool const lru = state_->options.cache_policy == CachePolicy::lru;
+    batch_.uses = lru ? BatchView::Uses::stamped : BatchView::Uses::counted;
+    batch_.stamp = number + 1;
+  }
+
+  static double since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  Status copy_timed() {
+    auto const trial = state_->gather.values(state_->options.gather, batch_.n);
+    auto const start = Clock::now();
+    note_uses();
+    bool const aside = trial.way == 1;
+    Status const got = aside ? get_aside()
+                             : launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, {}},
+                                                  items_of(batch_.n));
+    if (!got.ok() || !trial.timed) return got;
+    if (Status s = machine_.wait(); !s.ok()) return s;
+    state_->gather.noted(trial, batch_.n, since(start));
+    return {};
+  }
+
+  /// Values that lie on PM are put aside first; how they are fetched then depends on how many there
+  /// are.
+  Status get_aside() {
+    PlacesSorted const order = PlacesSorted::in(state_->table);
+    bool const few = batch_.n <= kFewAside;
+    if (Status s = lists_.entries.resize(batch_.n + 2); !s.ok()) return s;
+    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.count.resize(2); !s.ok()) return s;
+    std::uint64_t* const counts = few ? lists_.entries.data() + batch_.n : lists_.count.data();
+    if (Status s = machine_.fill(counts, 0, 2); !s.ok()) return s;
+    Deferred deferred{lists_.entries.data(), counts, lists_.slots.data(), order.shift};
+    deferred.upper = lists_.spare.data();
+    if (!few) {
+      auto const all =
+          static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> order.shift);
+      deferred.pivot = static_cast<std::uint64_t>(all * state_->gather.pivot(batch_.n));
+    }
+    if (Status s = launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, deferred},
+                                      items_of(batch_.n));
+        !s.ok())
+      return s;
+    auto fetched =
+        few ? machine_.fetch(lists_.entries, batch_.n + 2) : machine_.fetch(lists_.count, 2);
+    if (!fetched) return fetched.status();
+    Aside const aside{fetched->end()[-2], fetched->end()[-1], few ? fetched->data() : nullptr,
+                      order.bits};
+    if (aside.n() == 0) return {};
+    auto const trial = state_->gather.aside(state_->options.gather, aside.n(), order.shift == 0);
+    auto const start = Clock::now();
+    if (Status s = gather(GatherChoice::kAside[trial.way], deferred, aside); !s.ok()) return s;
+    if (!few) state_->gather.parted(batch_.n, aside.below, aside.above);
+    if (!trial.timed) return {};
+    if (Status s = machine_.wait(); !s.ok()) return s;
+    state_->gather.noted(trial, aside.n(), since(start));
+    return {};
+  }
+
+  /// What was put aside: so many below the pivot, in `entries`, and above it, in `spare`.
+  struct Aside {
+    std::uint64_t below, above;
+    std::uint64_t const* known;  // to the host already, for all lie below; or null
+    int place_bits;
+    [[nodiscard]] std::uint64_t n() const { return below + above; }
+  };
+
+  Status gather(Gather way, Deferred deferred, Aside const& aside) {
+    std::uint64_t* const entries = lists_.entries.data();
+    if (way == Gather::shared && aside.above > 0) return gather_shared(deferred, aside);
+    if (Status s = machine_.copy(entries + aside.below, lists_.spare.data(), aside.above); !s.ok())
+      return s;
+    if (way == Gather::in_order)
+      return gather_in_order(deferred, entries, lists_.spare.data(), aside.n(), aside);
+    if (aside.known != nullptr) return gather_by_host(deferred, {aside.known, aside.n()});
+    auto fetched = machine_.fetch(lists_.entries, aside.n());
+    return fetched ? gather_by_host(deferred, *fetched) : fetched.status();
+  }
+
+  Status gather_shared(Deferred const& deferred, Aside const& aside) {
+    Status const beside = machine_.beside([&] {
+      return gather_in_order(deferred, lists_.spare.data(), lists_.entries.data() + aside.below,
+                             aside.above, aside);
+    });
+    if (!beside.ok()) return beside;
+    auto entries = machine_.fetch(lists_.entries, aside.below);
+    if (!entries) return entries.status();
+    if (Status s = gather_by_host(deferred, *entries); !s.ok()) return s;
+    return machine_.rejoin();
+  }
+
+  /// n of them; `room` is for as many.
+  Status gather_in_order(Deferred deferred, std::uint64_t* entries, std::uint64_t* room,
+                         std::uint64_t n, Aside const& aside) {
+    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.place_bits);
+    if (!sorted) return sorted.status();
+    deferred.entries = *sorted;
+    return launcher_.run_gets(GatherBody<Ops>{batch_, state_->table, deferred, n}, items_of(n));
+  }
+
+  /// The host's threads read PM at random without the price of a device's address translation.
+  /// Piece by piece, so that one is read while the device takes the one before.
+  Status gather_by_host(Deferred deferred, std::span<std::uint64_t const> entries) {
+    gphash::TableView const& table = state_->table;
+    exec::Workers& workers = *state_->options.workers;
+    std::uint64_t const bytes = table.value_bytes, n = entries.size();
+    if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
+    std::byte const* const values = state_->options.base + table.records.to_value(table.key_bytes);
+    auto const at = [&](std::uint64_t i) {
+      return values + Deferred::place(entries[i]) * pm::kRecordAlign;
+    };
+    constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
+    std::uint64_t const piece =
+        std::max(kLeast, (n / kPieces + kKeysPerItem) / kKeysPerItem * kKeysPerItem);
+    // Small enough that every thread has some, large enough to be worth handing out.
+    std::size_t const chunk =
+        std::clamp<std::size_t>(std::min(n, piece) / (2 * workers.threads()), kKeysPerItem, 512);
+    for (std::uint64_t first = 0; first < n; first += piece) {
+      std::uint64_t const size = std::min(piece, n - first);
+      workers.for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = first + begin; i < first + end; ++i) {
+          if (i + kAhead < first + end)
+            for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at(i + kAhead) + b);
+          std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
+        }
+      });
+      Deferred here = deferred;
+      here.entries += first;
+      GatherBody<Ops> const body{batch_, table, here, size, staging_.twin() + first * bytes};
+      if (Status s = launcher_.run_gets(body, items_of(size)); !s.ok()) return s;
+    }
+    return {};
+  }
+
+  // entries that cross the link as fast as their number alone
+  static constexpr std::uint64_t kFewAside = 1u << 14;
+
+  EngineState<Machine>* state_;
+  Launcher<Machine>& launcher_;
+  Machine& machine_;
+  Lists<Machine>& lists_;
+  BatchView batch_;
+  Buffer<std::uint64_t> lengths_;
+  Buffer<std::int64_t> out_offsets_;
+  Buffer<std::byte> staging_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,78 @@
+// How the units of an engine launch their bodies: a machine of their own, the pool's memory, and
+// one counter of what a launch did. Invariant: a launcher belongs to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "exec/counts.hpp"
+#include "perdure/status.h"
+#include "pm/memory.hpp"
+#include "store/gphash/engine/engine_state.hpp"
+
+namespace perdure {
+
+template <class Machine>
+class Launcher {
+ public:
+  template <class T>
+  using Buffer = typename Machine::template Buffer<T>;
+
+  explicit Launcher(EngineState<Machine>& state)
+      : machine(state.machines), state_(&state), memory_(state.options.base) {}
+
+  /// Before anything else, and once more for each call.
+  Status begin(CUstream_st* stream) {
+    if (Status s = machine.begin(stream); !s.ok()) return s;
+    if (Status s = counts_.resize(1); !s.ok()) return s;
+    return counts_.need_twin(1);
+  }
+
+  template <class W, class Body>
+  Status run(Body const& body, std::uint64_t items) {
+    return machine.template warps<W>(items, body, memory_, nullptr);
+  }
+
+  /// Waits for the launch, and says what it counted.
+  template <class W, class Body>
+  Result<exec::Counts> counted(Body const& body, std::uint64_t items) {
+    if (Status s = machine.fill(counts_.data(), 0, 1); !s.ok()) return s;
+    if (Status s = machine.template warps<W>(items, body, memory_, counts_.data()); !s.ok())
+      return s;
+    auto counts = machine.fetch(counts_, 1);
+    if (!counts) return counts.status();
+    return (*counts)[0];
+  }
+
+  /// Of what a get counts, only accesses are asked for: without them nobody waits for it.
+  template <class Body>
+  Status run_gets(Body const& body, std::uint64_t items) {
+    using Warp = typename Machine::Warp;
+    if (!state_->options.count_accesses) return run<Warp>(body, items);
+    auto const counts = counted<Warp>(body, items);
+    if (!counts) return counts.status();
+    state_->add_get_counts(counts.value());
+    return {};
+  }
+
+  template <class T>
+  Status send(Buffer<T>& to, std::span<T const> from) {
+    if (Status s = to.resize(from.size()); !s.ok()) return s;
+    return machine.send(to.data(), from.data(), from.size());
+  }
+
+  Machine machine;
+
+ private:
+  EngineState<Machine>* state_;
+  pm::Memory memory_;
+  Buffer<exec::Counts> counts_;
+};
+
+/// Lists that bodies append to, and room to sort them in.
+template <class Machine>
+struct Lists {
+  typename Machine::template Buffer<std::uint64_t> entries, spare, count, slots;
+};
+
+}  // namespace perdure

@@ -1,0 +1,200 @@
+// How a store comes to be: a new pool, one that is there, one that its log or a snapshot makes
+// anew. Invariants: a machine without the device that was asked for touches no file; a pool that is
+// made gets its name only when it has been opened, with its log where it has one.
+#include <algorithm>
+#include <chrono>
+
+#include "base/caught.hpp"
+#include "exec/cuda/cuda_info.hpp"
+#include "store/checks.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/log_replay.hpp"
+#include "store/gphash/logged_batch.hpp"
+
+namespace perdure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kStartLoad = 0.9;  // levels are sized so that the expected records reach it
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+/// Asked before a file is touched: a machine without the device must not leave half a pool.
+Status can_run(Device device) {
+  if (device == Device::cuda) return exec::check_gpu();
+  if (!cpu_instruction_set().empty()) return {};
+  return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
+}
+
+Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& o) {
+  Shape const s = o.shape;
+  bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
+  if (s.levels == 0 || s.hashes == 0 || !power_of_two ||
+      std::uint64_t{s.levels} * s.hashes * s.slots > 32) {
+    return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" +
+               std::to_string(s.slots) +
+               "S: levels x hashes x slots must be 1 to 32, slots a power of two");
+  }
+  if (Status fits = check_log_dir(path, o.durability, o.log.dir); !fits.ok()) return fits;
+  pm::PoolHeader h{};
+  h.layout = static_cast<std::uint8_t>(o.layout);
+  h.durability = static_cast<std::uint8_t>(o.durability);
+  h.levels = static_cast<std::uint8_t>(s.levels);
+  h.hashes = static_cast<std::uint8_t>(s.hashes);
+  h.slots = static_cast<std::uint8_t>(s.slots);
+  if (Status fits = set_sizes(h, o); !fits.ok()) return fits;
+  return h;
+}
+
+/// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
+std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
+  bool const in_place = h.layout == 1;
+  std::uint64_t n = 1;
+  for (std::uint32_t i = 0; i < h.levels; ++i) {
+    n += (gphash::level_bytes(in_place, h.key_bytes, h.slots, top - i) + h.superblock_bytes - 1) /
+         h.superblock_bytes;
+  }
+  if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
+  std::uint64_t const stride = h.key_bytes == 0
+                                   ? pm::stride_for(pm::record_bytes(16, h.value_bytes))  // a guess
+                                   : pm::fixed_stride(h);
+  std::uint64_t const each = pm::RecordShape(h).capacity(stride);
+  return n + (records + each - 1) / each;
+}
+
+}  // namespace
+
+/// The steps of an opening, on a store that is not open yet.
+struct Opening {
+  explicit Opening(GphashStore& opened) : store(opened) {}
+
+  /// The pool as it stands in its file.
+  Status found() {
+    if (Status s = check_expected(store.path, store.options, store.core_.pool.header()); !s.ok())
+      return s;
+    if (Status s = store.recovery_.attach(); !s.ok()) return s;
+    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
+    return store.recovery_.run();
+  }
+
+  Status made(std::uint32_t top, CreateOptions const& create) {
+    store.changes_.begin_opening();
+    if (Status s = store.core_.table.create(top, store.core_.workers); !s.ok()) return s;
+    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
+    return with_log(create);
+  }
+
+  Status restored(CreateOptions const& create) {
+    store.changes_.begin_opening();
+    if (Status s = store.recovery_.attach(); !s.ok()) return s;
+    // Of its own identity, so that no log directory of the pool it comes from can be taken for its
+    // own.
+    store.core_.pool.take_identity(static_cast<std::uint8_t>(create.durability));
+    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
+    if (Status s = store.recovery_.run(); !s.ok()) return s;
+    return with_log(create);
+  }
+
+  Status replayed(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded) {
+    return LogReplay(store.core_, store.writer_).run(std::move(power), loaded);
+  }
+
+  void done() { store.changes_.opened(); }
+
+ private:
+  Status with_log(CreateOptions const& create) {
+    if (Status s = store.log_.create(create); !s.ok()) return s;
+    return store.log_.keep();
+  }
+
+  GphashStore& store;
+};
+
+GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
+    : Impl(std::move(pool_path), open_options, pool.header()),
+      core_(path, options, recovery, std::move(pool)) {}
+
+Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path,
+                                                         CreateOptions const& create,
+                                                         OpenOptions const& open) {
+  auto header = header_for(path, create);
+  if (!header) return header.status();
+  if (Status s = can_run(open.device); !s.ok()) return s;
+  gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
+  std::uint32_t const top =
+      gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
+  pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
+  auto pool =
+      pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records),
+                       make_options(create.file), map);
+  if (!pool) return pool.status();
+  auto store = std::make_unique<GphashStore>(path, open, std::move(*pool));
+  Opening opening(*store);
+  if (Status s = opening.made(top, create); !s.ok()) return s;
+  opening.done();
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<std::unique_ptr<Store::Impl>> GphashStore::open(std::string const& path,
+                                                       OpenOptions const& options, pm::Pool pool) {
+  if (Status s = can_run(options.device); !s.ok()) return s;
+  if (pool.header().durability == static_cast<std::uint8_t>(Durability::power)) {
+    return bad("pool " + path +
+               " is of durability power, and what its file holds may be behind its log; name its "
+               "log_dir");
+  }
+  auto store = std::make_unique<GphashStore>(path, options, std::move(pool));
+  Opening opening(*store);
+  if (Status s = opening.found(); !s.ok()) return s;
+  opening.done();
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const& path,
+                                                              OpenOptions const& options) {
+  auto const begin = Clock::now();
+  if (Status s = can_run(options.device); !s.ok()) return s;
+  if (options.read_only)
+    return bad("pool " + path + " of durability power opens for writing only: its log is replayed");
+  if (Status s = check_log_dir(path, Durability::power, options.log_dir); !s.ok()) return s;
+  auto opened = wal::LogDir::open(options.log_dir);
+  if (!opened) return opened.status();
+  std::shared_ptr<wal::LogDir> power = std::move(*opened);
+  auto restored =
+      restore_pool(*power, path, {false, options.lock_memory, options.device == Device::cuda});
+  if (!restored) return restored.status();
+  auto pool = pm::Pool::of(path, std::move(restored->file));
+  if (!pool) return pool.status();
+  double const map_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  auto store = std::make_unique<GphashStore>(path, options, std::move(*pool));
+  Opening opening(*store);
+  if (Status s = opening.found(); !s.ok()) return s;
+  store->recovery.map_seconds = map_seconds;
+  if (Status s = opening.replayed(std::move(power), restored->loaded); !s.ok()) return s;
+  opening.done();
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& path,
+                                                          RestoreOptions const& restore,
+                                                          OpenOptions const& open, pm::Pool pool) {
+  if (Status s = can_run(open.device); !s.ok()) return s;
+  CreateOptions create;
+  create.durability =
+      restore.durability.value_or(static_cast<Durability>(pool.header().durability));
+  create.file.overwrite = restore.file.overwrite;
+  create.file.force = restore.file.force;
+  create.file.mode = restore.file.mode;
+  create.log.dir = restore.log.dir;
+  create.log.bytes = restore.log.bytes;
+  if (Status s = check_log_dir(path, create.durability, create.log.dir); !s.ok()) return s;
+  if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
+  auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
+  Opening opening(*store);
+  if (Status s = opening.restored(create); !s.ok()) return s;
+  opening.done();
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+}  // namespace perdure

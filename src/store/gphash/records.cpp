@@ -1,0 +1,110 @@
+#include "store/gphash/records.hpp"
+
+#include <unordered_map>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "pm/record.hpp"
+
+namespace perdure {
+
+bool Records::can_lease() const {
+  return core_.engine->lease() != nullptr && core_.fixed_stride() != 0;
+}
+
+Status Records::begin_lease() {
+  if (loan_) return {};
+  PERDURE_ASSERT(can_lease());
+  pm::RecordHeap::Loan loan = core_.heap.lend(core_.fixed_stride());
+  Status const begun = core_.engine->lease()->begin(loan);
+  if (begun.ok())
+    loan_ = std::move(loan);
+  else
+    core_.heap.take_back(loan);
+  if (begun.code() != Code::no_space) return begun;
+  return {begun.code(), "pool " + core_.path + ": the map of its free records: " + begun.message() +
+                            "; free memory of the device, or reopen the pool with residency pm"};
+}
+
+Status Records::end_lease() {
+  if (!loan_) return {};
+  if (Status s = core_.engine->lease()->end(*loan_); !s.ok()) return s;
+  core_.heap.take_back(*loan_);
+  loan_.reset();
+  return {};
+}
+
+Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()> const& take) {
+  Status refused;
+  for (;;) {
+    auto enough = take();
+    if (!enough) return enough.status();
+    if (*enough) return {};
+    if (!refused.ok()) return refused;
+    PERDURE_ASSERT(loan_.has_value());
+    // Half as many again as there are, where they are to be had, so that few batches come here.
+    std::uint64_t const needed = (records + loan_->capacity - 1) / loan_->capacity;
+    std::uint64_t const more = core_.pool.superblocks_in_use() / 2;
+    if (Status s = end_lease(); !s.ok()) return s;
+    refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);
+    core_.pool_may_have_grown();
+    if (Status s = begin_lease(); !s.ok()) return s;
+  }
+}
+
+Status Records::reserve(Call const& call, std::span<std::uint8_t const> status,
+                        std::vector<std::uint64_t>& reserved, bool& any_fits) {
+  PERDURE_ASSERT(!loan_ && status.size() == call.keys.count);
+  std::uint64_t const fixed = core_.fixed_stride();
+  reserved.assign(call.keys.count, 0);
+  any_fits =
+      fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
+  Status const done = any_fits ? core_.heap.reserve(fixed, reserved.size(), reserved.data())
+                               : reserve_by_size(call, status, reserved);
+  if (done.ok()) core_.pool_may_have_grown();
+  return done;
+}
+
+Status Records::reserve_by_size(Call const& call, std::span<std::uint8_t const> status,
+                                std::vector<std::uint64_t>& reserved) {
+  std::uint64_t const fixed = core_.fixed_stride();
+  bool const key_in_slot = core_.in_place() && core_.pool.header().key_bytes != 0;
+  auto const size = [](Column const& c, std::size_t i) {
+    return c.offsets == nullptr ? std::uint64_t{c.width}
+                                : static_cast<std::uint64_t>(c.offsets[i + 1] - c.offsets[i]);
+  };
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_stride;
+  for (std::size_t i = 0; i < reserved.size(); ++i) {
+    OpKind const kind = call.kinds.empty() ? call.kind : call.kinds[i];
+    if (status[i] != kPending || (kind != OpKind::put && kind != OpKind::update)) continue;
+    std::uint64_t const stride =
+        fixed != 0 ? fixed
+                   : pm::stride_for(pm::record_bytes(key_in_slot ? 0 : size(call.keys, i),
+                                                     size(call.values, i)));
+    by_stride[stride].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<std::uint64_t> records;
+  for (auto const& [stride, operations] : by_stride) {
+    records.resize(operations.size());
+    if (Status s = core_.heap.reserve(stride, records.size(), records.data()); !s.ok()) {
+      release(reserved);
+      reserved.assign(reserved.size(), 0);
+      return s;
+    }
+    for (std::size_t k = 0; k < operations.size(); ++k) reserved[operations[k]] = records[k];
+  }
+  return {};
+}
+
+void Records::release(std::span<std::uint64_t const> records) {
+  for (std::uint64_t const record : records) {
+    if (record != 0) core_.heap.release(Offset{record});
+  }
+}
+
+Result<std::uint64_t> Records::in_use() {
+  if (Status s = end_lease(); !s.ok()) return s;
+  return core_.heap.records_in_use();
+}
+
+}  // namespace perdure

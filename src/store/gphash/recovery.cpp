@@ -1,0 +1,177 @@
+#include "store/gphash/recovery.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "base/hooks.hpp"
+#include "batch/pieces.hpp"
+#include "store/repair_reports.hpp"
+
+namespace perdure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Status Recovery::attach() {
+  auto const named = [&](Status const& s) {
+    return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
+  };
+  if (Status s = core_.table.attach(); !s.ok()) return named(s);
+  if (Status s = core_.undo.attach(); !s.ok()) return named(s);
+  return named(core_.dense.attach());
+}
+
+EngineOptions Recovery::engine_options() const {
+  pm::PoolHeader const& h = core_.pool.header();
+  OpenOptions const& options = core_.options;
+  EngineOptions e;
+  e.base = core_.pool.base();
+  e.in_place = core_.in_place();
+  e.default_shape = h.levels == 2 && h.hashes == 2 && h.slots == 8;
+  e.count_accesses = options.count_accesses;
+  e.verify_reads = options.verify_reads;
+  e.displacement = options.displacement;
+  e.workers = &core_.workers;
+  e.gather = options.memory.gather;
+  e.memory_budget = options.memory.budget_bytes;
+  e.cache_bytes = options.memory.cache_bytes;
+  e.cache_policy = options.memory.cache_policy;
+  e.mirrored = options.memory.residency == Residency::mirrored ||
+               (options.memory.residency == Residency::automatic &&
+                options.device == Device::cuda && !e.in_place);
+  return e;
+}
+
+Status Recovery::start_engine() {
+  EngineOptions const options = engine_options();
+  if (options.in_place && options.mirrored)
+    return {Code::invalid_argument,
+            "pool " + core_.path +
+                " has layout in_place, which is never mirrored; open it with residency pm"};
+  if (core_.options.device == Device::cuda) {
+    auto engine = make_cuda_engine(options);
+    if (!engine) return engine.status();
+    core_.engine = std::move(*engine);
+  } else {
+    core_.engine = make_cpu_engine(options);
+  }
+  Status const s = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  if (s.code() != Code::no_space) return s;
+  return {s.code(), "pool " + core_.path + ": its device has no memory for " + s.message() +
+                        "; free some of it, or open the pool with device cpu"};
+}
+
+Status Recovery::run() {
+  auto const begin = Clock::now();
+  RecoveryReport& report = core_.recovery;
+  gphash::Table& table = core_.table;
+  report.clean = core_.pool.root().clean == 1;
+  bool const grows = table.growing();
+  if (core_.pool.read_only() && (!report.clean || grows)) {
+    return {Code::unsupported,
+            "pool " + core_.path +
+                " was not closed in order; open it once for writing to recover it, then read-only"};
+  }
+  std::vector<std::string> wrong;  // of a pool that was closed in order
+  if (report.clean) wrong = changed_words();
+  if (left_ && grows && table.sum(core_.workers).sum != left_->sum)
+    wrong.push_back("the sum of its slots differs");
+  if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
+  if (Status s = undo_and_complete(); !s.ok()) return s;
+  gphash::Survey found = table.survey(core_.workers);
+  if (report.clean && !grows) compare_slots(found, wrong);
+  if (!wrong.empty()) {
+    if (!core_.options.repair) return changed_since_close(core_.path, wrong);
+    changes_.begin_opening();
+    found = repair(wrong);
+    dropped(repair_dropped_, "were dropped by the repair");
+  } else if (!report.clean || grows) {
+    gphash::Mended const mended = table.mend_crash(found);
+    note_changes(report, mended.lines);
+    report.duplicates = mended.dropped;
+    dropped(found.half.size(), "were half inserted");
+  }
+  dropped(found.astray, "lead to no record (run verify)");
+  if (Status s = core_.engine->refresh(); !s.ok()) return s;
+  table.pool_grew();
+  astray_ = found.astray;
+  report.records = found.records;
+  core_.counters.set_records(found.records);
+  core_.sequence = core_.pool.root().batch_lease;
+  open_for_writing();
+  report.recover_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return {};
+}
+
+void Recovery::dropped(std::uint64_t slots, char const* what) {
+  RecoveryReport& report = core_.recovery;
+  report.dropped += slots;
+  if (slots == 0) return;
+  if (!report.why_dropped.empty()) report.why_dropped += "; ";
+  report.why_dropped += std::to_string(slots) + " slots " + what;
+}
+
+/// What a transaction, or a growth, had begun.
+Status Recovery::undo_and_complete() {
+  RecoveryReport& report = core_.recovery;
+  bool const grows = core_.table.growing();
+  if (!report.clean || grows) changes_.begin_opening();
+  if (report.clean && grows) {  // from here on a crash leaves it half moved
+    pm::Root root = core_.pool.root();
+    root.clean = 0;
+    core_.pool.publish_root(root);
+  }
+  if (!report.clean && !mutated("recovery_skips_undo")) {
+    report.undone =
+        core_.undo.undo(0, [&](Offset word) { return transactions_.is_logged_word(word); });
+    if (report.undone > 0 && !mutated("epoch_survives_undo")) core_.undo.end();
+  }
+  if (!grows || mutated("recovery_skips_resize")) return {};
+  report.resize_resumed = true;
+  core_.counters.add_growth(1);
+  core_.heap.guard_superblocks(true);  // which of them hold records is not known yet
+  Status s = core_.engine->refresh();
+  if (s.ok()) s = growth_.complete();
+  core_.heap.guard_superblocks(false);
+  return s.code() == Code::no_space ? Status{} : s;
+}
+
+void Recovery::open_for_writing() {
+  if (core_.pool.read_only()) return;
+  changes_.begin_opening();
+  pm::Root root = core_.pool.root();
+  if (!mutated("clean_flag_stays")) root.clean = 0;
+  core_.pool.publish_root(root);
+}
+
+VerifyReport Recovery::look_at_slots(std::atomic<bool> const* stop) {
+  gphash::Table& table = core_.table;
+  VerifyReport report;
+  std::mutex mutex;
+  core_.workers.for_chunks(table.slots(), 1 << 14, [&](std::size_t begin, std::size_t end) {
+    if (stopped(stop)) return;
+    std::uint64_t good = 0;
+    for (std::uint64_t number = begin; number < end; ++number) {
+      auto const entry = table.entry(number);
+      if (!entry) continue;
+      std::string const fault = table.fault(number, *entry);
+      if (fault.empty()) {
+        ++good;
+        continue;
+      }
+      std::lock_guard const lock(mutex);
+      ++report.fault_count;
+      if (report.faults.size() < kMostFaults)
+        report.faults.push_back(table.name(number) + ": " + fault);
+    }
+    std::lock_guard const lock(mutex);
+    report.records += good;
+  });
+  std::sort(report.faults.begin(), report.faults.end());
+  return report;
+}
+
+}  // namespace perdure

@@ -1,0 +1,54 @@
+// What an opening does with the pool that it finds: takes over what the root names, undoes and
+// completes what a crash left half done, and compares a pool that was closed in order with what
+// that close noted (repair.cpp). Invariants: an opening that finds a difference changes nothing,
+// unless it was asked to repair; a repair says in the pool what it is about to change before it
+// does (pm/repairs.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/gphash/core.hpp"
+#include "store/gphash/growth.hpp"
+#include "store/gphash/pool_changes.hpp"
+#include "store/gphash/transactions.hpp"
+
+namespace perdure {
+
+class Recovery {
+ public:
+  Recovery(Core& core, Growth& growth, Transactions& transactions, PoolChanges& changes)
+      : core_(core), growth_(growth), transactions_(transactions), changes_(changes) {}
+
+  /// Takes over the runs of superblocks that the root names.
+  Status attach();
+  /// The engine of the device that was asked for, with the table's levels.
+  Status start_engine();
+  Status run();
+  /// For the next opening. Readers may run.
+  [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
+  /// Records and faults.
+  [[nodiscard]] VerifyReport look_at_slots(std::atomic<bool> const* stop = nullptr);
+
+ private:
+  [[nodiscard]] EngineOptions engine_options() const;
+  Status undo_and_complete();
+  void open_for_writing();
+  [[nodiscard]] std::vector<std::string> changed_words();
+  void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
+  gphash::Survey repair(std::vector<std::string> const& wrong);
+  void dropped(std::uint64_t slots, char const* what);
+
+  Core& core_;
+  Growth& growth_;
+  Transactions& transactions_;
+  PoolChanges& changes_;
+  std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
+  std::uint64_t astray_ = 0;             // slots that led to no record when it was opened
+  std::uint64_t repair_dropped_ = 0;
+};
+
+}  // namespace perdure

@@ -1,0 +1,291 @@
+#include "store/gphash/transactions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+#include "store/gphash/gphash_store.hpp"
+#include "store/gphash/logged_batch.hpp"
+
+namespace perdure {
+namespace {
+
+using exec::Counts;
+
+constexpr int kMostPasses = 64;
+// A transaction cannot grow the table once it has written: so it begins with this load at most.
+constexpr double kTransactionLoad = 0.75;
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+}  // namespace
+
+Status transaction_ended() { return {Code::closed, "this transaction has ended already"}; }
+
+Status Transactions::check_undoable() const {
+  if (!core_.in_place()) return {};
+  return {Code::unsupported,
+          "pool " + core_.path +
+              ": layout in_place writes several words for one change, which the undo "
+              "log does not hold; atomic batches need a pool of layout word"};
+}
+
+bool Transactions::is_logged_word(Offset at) const {
+  return core_.table.has_slot(at) || (core_.dense.is_word(at) && !mutated("step_word_not_undone"));
+}
+
+Status Transactions::check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const {
+  std::uint64_t const capacity = core_.undo.capacity();
+  if (tx.operations + operations <= capacity) return {};
+  return {Code::no_space, "pool " + core_.path + ": this transaction has room for " +
+                              std::to_string(capacity) + " operations, of which " +
+                              std::to_string(tx.operations) + " are taken; a batch of " +
+                              std::to_string(operations) +
+                              " does not fit: begin one with max_operations of at least " +
+                              std::to_string(tx.operations + operations)};
+}
+
+/// The undo log holds so many entries. No transaction is open.
+Status Transactions::make_undo_room(std::uint64_t operations) {
+  if (Status s = records_.end_lease(); !s.ok()) return s;
+  if (operations > core_.undo.capacity()) {
+    if (operations > (std::uint64_t{1} << 31))
+      return bad("a transaction has at most 2^31 operations");
+    core_.heap.give_back_empty();
+    if (Status s = core_.undo.make_room(operations); !s.ok()) return s;
+  }
+  core_.pool_may_have_grown();
+  return {};
+}
+
+void Transactions::start(OpenTransaction& tx) {
+  tx.first_step = core_.undo.step() + 1;
+  tx.records_before = core_.counters.records();
+}
+
+/// Slots as they were before that step; their claims have all been released.
+Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before) {
+  core_.undo.undo(from_step, [&](Offset word) { return is_logged_word(word); });
+  if (!mutated("abort_keeps_count")) core_.counters.set_records(records_before);
+  return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
+}
+
+/// Either way the epoch ends, so that entries of this transaction count no more.
+Status Transactions::finish(OpenTransaction& tx, bool commit) {
+  Health& health = core_.health;
+  health.changing = true;
+  health.unlogged = commit && core_.power && !tx.logged.empty();
+  if (!commit) {
+    health.half_undoable = true;
+    if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return health.fail(s);
+    health.half_undoable = false;
+  }
+  if (commit || !mutated("abort_keeps_entries")) core_.undo.end();
+  core_.counters.add_orders(1);
+  bool const replaced = commit || mutated("abort_releases_replaced");
+  if (commit || !mutated("abort_releases_nothing"))
+    records_.release(replaced ? tx.unlinked : tx.used);
+  if (!health.unlogged) return {};
+  std::span<std::byte const> const piece(tx.logged);
+  if (Status s = log_.append_pieces({&piece, 1}); !s.ok()) return health.fail(s);
+  health.unlogged = false;
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Batches
+
+Status Transactions::write(Call const& call, std::span<KeyStatus> statuses,
+                           CallOptions const& how) {
+  PERDURE_ASSERT(core_.transaction != nullptr);
+  if (how.transaction == nullptr)
+    return {Code::busy, "pool " + core_.path +
+                            ": a transaction is open on this thread: name it in the call options "
+                            "of each write, or end it"};
+  return core_.health.whole_or_failed(
+      [&] { return write_in(core_.transaction->open, call, statuses); });
+}
+
+Status Transactions::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
+  Health& health = core_.health;
+  if (Status s = check_undoable(); !s.ok()) return s;
+  health.changing = true;
+  if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
+  if (Status s = make_undo_room(call.keys.count); !s.ok()) return s;
+  health.changing = false;
+  OpenTransaction tx;
+  start(tx);
+  Status const done = write_in(tx, call, statuses);
+  if (health.failed()) return done;
+  Status const finished = finish(tx, done.ok());
+  return done.ok() ? finished : done;
+}
+
+/// One batch of a transaction: all of it, or, undone, none. The first may still grow the table.
+Status Transactions::write_in(OpenTransaction& tx, Call const& call,
+                              std::span<KeyStatus> statuses) {
+  std::uint64_t const n = call.keys.count;
+  if (n == 0) return {};
+  if (Status s = check_undo_room(tx, n); !s.ok()) return s;
+  for (;;) {
+    std::uint64_t waiting = 0;
+    Status const done = attempt(tx, call, statuses, waiting);
+    if (waiting == 0 || core_.health.failed()) return done;
+    if (tx.operations > 0 || !core_.options.grow) return done;
+    // growth moves slots: no entry may name them
+    if (!mutated("undo_entries_outlive_growth")) core_.undo.end();
+    if (Status s = growth_.make_room(waiting); !s.ok())
+      return s.code() == Code::no_space ? done : core_.health.fail(s);
+    tx.first_step = core_.undo.step() + 1;
+  }
+}
+
+/// `waiting`: how many new keys want room, where some of them found none. The heap has the records,
+/// for those of a batch that may be undone are noted one by one.
+Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses,
+                             std::uint64_t& waiting) {
+  Health& health = core_.health;
+  WriteBatch batch(call, statuses);
+  if (Status s = writer_.prepare(batch, false); !s.ok()) return s;
+  std::uint32_t const step = core_.undo.step() + 1;
+  std::uint64_t const records_before = core_.counters.records();
+  health.changing = health.half_undoable = true;
+  if (Status s = passes(tx, batch); !s.ok()) return health.fail(s);
+  auto const status = writer_.answer(batch);
+  if (!status) return health.fail(status.status());
+  Status const result = refusal(tx, batch, status.value());
+  if (result.ok()) {
+    if (Status s = keep_attempt(tx, batch, status.value()); !s.ok()) return health.fail(s);
+  } else {
+    if (batch.full && result.code() == Code::no_space)
+      waiting = batch.done[Counts::inserted] + std::max<std::uint64_t>(1, batch.refused);
+    if (Status s = undo(step, records_before); !s.ok()) return health.fail(s);
+    records_.release(batch.reserved);
+  }
+  if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
+  health.half_undoable = false;
+  core_.sessions.give(std::move(batch.session));
+  core_.counters.add_batch();
+  return result;
+}
+
+/// Without displacement, which would change a second slot for one key.
+Status Transactions::passes(OpenTransaction const& tx, WriteBatch& batch) {
+  for (int number = 0; number < kMostPasses; ++number) {
+    wal::UndoPlace const place = core_.undo.next_step(tx.operations);
+    auto const counts = writer_.pass(batch, false, &place);
+    if (!counts) return counts.status();
+    if (counts.value()[Counts::pending] == 0) return {};
+    batch.refused = counts.value()[Counts::full];
+    if (batch.refused != 0) break;
+  }
+  batch.full = true;
+  return {};
+}
+
+/// Why the batch must not take effect, if it must not.
+Status Transactions::refusal(OpenTransaction const& tx, WriteBatch const& batch,
+                             std::span<std::uint8_t const> status) const {
+  std::string const nothing = "pool " + core_.path + ": nothing of this batch took effect, for ";
+  for (std::size_t i = 0; i < status.size(); ++i) {
+    auto const of_operation = [&] { return nothing + "operation " + std::to_string(i); };
+    switch (static_cast<KeyStatus>(status[i])) {
+      case KeyStatus::size_mismatch:
+        return bad(of_operation() + "'s operand and stored value differ in length");
+      case KeyStatus::too_large:
+        return bad(of_operation() + "'s key or value is longer than the pool allows");
+      case KeyStatus::corrupt:
+        return {Code::corrupt, of_operation() + " found a damaged record (run verify)"};
+      default: break;
+    }
+  }
+  if (!batch.full) return {};
+  return {Code::no_space,
+          nothing + "the table is full" +
+              (tx.operations > 0 ? ", and cannot grow inside a transaction: abort it, and begin it "
+                                   "with max_operations for all its batches"
+                                 : " and could not grow")};
+}
+
+/// Notes what the batch took and unlinked, and, with durability power, what will be logged.
+Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
+                                  std::span<std::uint8_t const> status) {
+  auto const came_to = writer_.outcome(batch);
+  if (!came_to) return came_to.status();
+  Downloaded const& outcome = came_to.value();
+  writer_.release_unused(batch, outcome);
+  for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
+    bool const used = outcome.used.empty() || outcome.used[i] != 0;
+    if (used && batch.reserved[i] != 0) tx.used.push_back(batch.reserved[i]);
+  }
+  if (mutated("unlinked_released_before_commit"))
+    records_.release(outcome.unlinked);
+  else
+    tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
+  tx.operations += batch.call.keys.count;
+  if (!core_.power) return {};
+  auto const kept = batch.session->download(Download::columns);
+  if (!kept) return kept.status();
+  Effective const effective(kept.value().columns, status);
+  if (effective.empty()) return {};
+  wal::EncodedBatch const encoded(effective.ops());
+  for (auto const piece : encoded.pieces())
+    tx.logged.insert(tx.logged.end(), piece.begin(), piece.end());
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Several batches
+
+Result<std::shared_ptr<Transaction::State>> Transactions::begin(GphashStore& store,
+                                                                TransactionOptions const& how) {
+  if (core_.lock.is_held_here()) return core_.held_by_this_thread();
+  ExclusiveLock store_lock(core_.lock);
+  if (Status s = core_.check_open(true); !s.ok()) return s;
+  if (Status s = check_undoable(); !s.ok()) return s;
+  auto state = std::make_shared<Transaction::State>();
+  Status const room = core_.health.whole_or_failed([&]() -> Status {
+    core_.health.changing = true;
+    if (Status s = growth_.grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
+    return make_undo_room(how.max_operations + (core_.dense.exists() ? 1 : 0));
+  });
+  if (!room.ok()) return room;
+  state->store = &store;
+  state->store_lock = std::move(store_lock);
+  start(state->open);
+  core_.transaction = state;
+  core_.lock.hold(state.get());
+  return state;
+}
+
+/// After a failure inside it, what it wrote is unknown: recovery undoes it at the next open, and
+/// nobody sees it until then.
+Status Transactions::end_in(Transaction::State& transaction, bool commit) {
+  Health& health = core_.health;
+  if (!health.failed()) return finish(transaction.open, commit);
+  health.half_undoable |= transaction.open.operations > 0;
+  return health.failure();
+}
+
+Status Transactions::end(Transaction::State& transaction, bool commit) {
+  Status done;
+  LogMoment seen;
+  std::shared_ptr<Transaction::State> keep;  // `transaction` may be the last to hold it
+  ExclusiveLock store_lock;
+  {
+    ExclusiveLock const inside(core_.lock, &transaction);
+    if (inside.way() == Way::none) return transaction_ended();  // on another thread
+    done = core_.health.whole_or_failed([&] { return end_in(transaction, commit); });
+    if (commit) seen = log_.moment();
+    store_lock = std::move(transaction.store_lock);
+    keep = std::move(core_.transaction);
+    transaction.store = nullptr;
+    core_.lock.hold_no_more();
+  }
+  if (done.ok()) log_.checkpoint_in_time(store_lock);
+  if (!done.ok() || mutated("transaction_acknowledged_early")) return done;
+  return seen.wait_durable();
+}
+
+}  // namespace perdure

@@ -1,0 +1,23 @@
+// How openings, repairs and verify say what they found and changed, whatever the index. Invariant:
+// a report names kMostFaults at most, and counts all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "perdure/store.h"
+
+namespace perdure {
+
+inline constexpr std::size_t kMostFaults = 100;  // that reports name
+
+/// Of a pool that was closed in order and has changed since: what `lines` say of it, and the way
+/// out.
+[[nodiscard]] Status changed_since_close(std::string const& path,
+                                         std::vector<std::string> const& lines);
+/// Notes what recovery or a repair changed.
+void note_changes(RecoveryReport& report, std::vector<std::string> const& lines);
+/// What repairs changed and nobody has acknowledged are faults.
+void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report);
+
+}  // namespace perdure
