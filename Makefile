@@ -5,15 +5,17 @@
 #   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
-#   make bench-gpu  builds, checks and measures what a GPU reaches, beside what is wanted
+#   make bench-gpu  builds, checks and measures what a GPU reaches, beside the targets
+#   make docs       the documentation's site, in build/docs/html
 #   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60)
-#   each make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each
-#   kind make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU,
-#   trap kernels too make wheels     the Python wheels perdure and perdure-cu13, in dist/
+#                   each
+#   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
+#   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap
+#                   kernels too
+#   make wheels     the Python wheels perdure and perdure-cu13, in dist/
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
-#   make clean      remove what was built (virtual environments stay; `make distclean` removes them
-#   too)
+#   make clean      remove what was built (`make distclean`: the virtual environments, too)
 #
 # PERDURE_CUDA=OFF leaves the GPU code out, PERDURE_OFFLINE=1 installs nothing (scripts/offline.sh).
 
@@ -24,7 +26,7 @@ SOAK_KILLS ?= 1000
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak wheels format build setup clean distclean
+.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak wheels docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -70,6 +72,9 @@ wheels:
 	@PERDURE_CUDA=ON scripts/setup.sh
 	scripts/wheels.sh
 
+docs:
+	scripts/docs.sh
+
 format: setup
 	scripts/format.sh --fix
 
@@ -77,4 +82,4 @@ clean:
 	rm -rf build dist
 
 distclean: clean
-	rm -rf .venv .venv-frameworks .deps
+	rm -rf .venv .venv-docs .venv-frameworks .deps

@@ -58,7 +58,7 @@ function(perdure_compile_quickly target)
   endif()
 endfunction()
 
-# For sources that lose much speed by what -O2 does not do (Dash: docs/benchmarks.md). Flags that
+# For sources that lose much speed by what -O2 does not do (docs/benchmarks/dash.md). Flags that
 # the user or a parent project gave stand.
 function(perdure_compile_for_speed)
   if(CMAKE_CXX_FLAGS_RELEASE STREQUAL perdure_own_release_flags AND NOT PERDURE_SANITIZE)

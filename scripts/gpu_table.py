@@ -95,7 +95,7 @@ def show_growth(folder: Path) -> None:
         :-1
     ]  # the last is a smaller batch
     # No verdict: most batches wait for the pool's own growth, which hides a resize
-    # (docs/benchmarks.md).
+    # (docs/benchmarks/batches-gpu.md).
     print("a load that doubles the table five times, in a pool that grows too")
     show("slowest batch over the median", max(seconds) / statistics.median(seconds), None, "times")
     reopened = json.loads((folder / "reopen.json").read_text())

@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
 VENV = ROOT / ".venv" / "bin"
 FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"  # scripts/setup.sh --frameworks
+DOCS = ROOT / ".venv-docs" / "bin" / "python"  # scripts/docs.sh
 JOBS = str(os.cpu_count() or 2)
 RELEASE = ROOT / "build" / "release"
 WHOLE = "^whole$"  # the label of tests that only make test-all runs: see tests/CMakeLists.txt
@@ -96,6 +97,15 @@ def check_format(name: str) -> Counts:
         fault = skips.fault_of(name, "layout and lint", f"not packed: {', '.join(absent)}")
         return Counts(skipped=len(commands), failed=bool(fault), notes=[fault])
     return checks(*commands)(name)
+
+
+def check_docs(name: str) -> Counts:
+    absent = [] if shutil.which("doxygen") else ["doxygen"]
+    absent += [] if DOCS.exists() else ["sphinx"]
+    if absent and os.environ.get("PERDURE_OFFLINE", "0") != "0":
+        fault = skips.fault_of(name, "documentation", f"not packed: {', '.join(absent)}")
+        return Counts(skipped=1, failed=bool(fault), notes=[fault])
+    return checks(["scripts/docs.sh"])(name)
 
 
 def read_junit(name: str, report: Path, status: int) -> Counts:
@@ -316,6 +326,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
     package = checks(["scripts/check_package.sh", str(RELEASE)])
     suites = [
         Suite("format", "layout of C++ and Python, lint", check_format),
+        Suite("docs", "the documentation's site, without a warning", check_docs),
         Suite("cpp", "C++ tests, explorer", cpp("-LE")),
         Suite(
             "layering",

@@ -1,5 +1,5 @@
 // The hash tables of Dash's evaluation (Lu et al., VLDB'20, section 6), and Dash's own with and
-// without its parts: the face that benchmarks and tests see. docs/benchmarks.md, "Dash", says what
+// without its parts: the face that benchmarks and tests see. docs/benchmarks/dash.md says what
 // was rebuilt from where.
 //
 //   cceh           extendible hashing, linear probing, a reader-writer lock a segment (Nam et al.,

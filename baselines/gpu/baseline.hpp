@@ -1,5 +1,5 @@
 // The baselines of GPHash's evaluation (section 4.1), rebuilt from the papers to be measured beside
-// Perdure: the face that benchmarks and tests see. docs/benchmarks.md, "Baselines", says what was
+// Perdure: the face that benchmarks and tests see. docs/benchmarks/baselines.md says what was
 // rebuilt from where.
 //
 //   slabhash_gpm   lists of 128-byte slabs a bucket, one warp an operation, changes behind an undo

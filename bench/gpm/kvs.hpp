@@ -9,7 +9,7 @@
 // same key, or go on with the next round (Write). So the table that a batch leaves does not depend
 // on how its threads were scheduled. And stores to durable memory go from low addresses to high
 // ones: a GPU translates addresses of a few hundred MiB of it at a time, so in random order each
-// store of a large table would wait for a translation (docs/benchmarks.md).
+// store of a large table would wait for a translation (docs/benchmarks/libgpm.md).
 //
 // Invariants: a key stands in one slot at most; a slot is written once a batch at most; what stood
 // in a slot is durably in the log before the slot is written (transact.hpp says how a batch ends).

@@ -62,7 +62,7 @@ class Batches(Columns):
         Returns
         -------
         Result
-            `values, found, statuses`: `values` is `out`, or an array of shape (n, *shape) of the
+            `values, found, statuses`: `values` is `out`, or an array of shape `(n, *shape)` of the
             keys' library, zero where a key is absent; where values vary in length a
             pyarrow.LargeBinaryArray, null where a key is absent. `found` is bool of shape (n,),
             `statuses` uint8 of shape (n,). For one key instead of an array each of them is one

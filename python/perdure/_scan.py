@@ -49,7 +49,7 @@ class Scans(Handle):
         ------
         tuple of arrays
             `(keys, values)`. Keys are of shape (n,) where one element of `key_dtype` is a key, else
-            (n, key_bytes / itemsize); values (n, *shape). Where lengths vary:
+            (n, key_bytes / itemsize); values `(n, *shape)`. Where lengths vary:
             pyarrow.LargeBinaryArrays.
 
         Raises

@@ -35,13 +35,13 @@ from typer.testing import CliRunner
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 UPDATE = os.environ.get("PERDURE_UPDATE") == "1"
 NOBODY = 65534
-HEAD = """# What bad input gets
+HEAD = """# Errors
 
-One line a case: what is wrong, what was tried, what is said, and the exit status of a command or the exception of a call. None of them changed anything, but where the last column says so. `python/tests/test_errors_page.py` runs each of them and holds it against this page, which it writes when `PERDURE_UPDATE=1`.
+One line for each case: what is wrong, what was tried, what the message says, and the exit status of a command or the exception of a call. Nothing was changed, unless the last column says so. `python/tests/test_errors_page.py` runs each case and compares it with this page, which it writes with `PERDURE_UPDATE=1`.
 
-Exit status: 0 good, 1 faults found or key not found, 2 wrong usage or unable to run. Commands say what is wrong on standard error, in a line that begins with `perdure: error:`, which is left out here. Exceptions derive from `perdure.Error` ([errors.py](../python/perdure/errors.py)).
+Exit status: 0 good, 1 faults found or key not found, 2 wrong usage or unable to run. Commands print the message on standard error, in a line that begins with `perdure: error:`, which is left out here. Exceptions derive from `perdure.Error` ([errors.py](../python/perdure/errors.py)).
 
-`table.pool` holds the keys 0 to 99 with values of 16 bytes, `text.pool` keys and values of varying length, `dash.pool` is a table of Dash; `np` is NumPy.
+`table.pool` holds the keys 0 to 99 with values of 16 bytes. `text.pool` has variable-length keys and values. `dash.pool` has a Dash index. `np` is NumPy.
 """  # noqa: E501
 
 

@@ -129,7 +129,7 @@ def test_goes_like_a_dictionary(index, steps):
 
 
 def test_importing_and_single_keys_need_no_numpy(pool):
-    """What makes `import perdure` and `perdure get` quick; docs/benchmarks.md has the times."""
+    """What makes `import perdure` and `perdure get` quick (docs/benchmarks/first-hour.md)."""
     code = f"""
 import sys, perdure
 with perdure.create({pool!r}, 8, None) as store:
