@@ -173,7 +173,7 @@ class DashEngineOn final : public DashEngine {
   static OpKind kind_of(Call const& call, std::size_t i) {
     return call.kinds.empty() ? call.kind : call.kinds[i];
   }
-  static void settle(DashBatch const& batch, std::size_t i, KeyStatus status) {
+  static void complete(DashBatch const& batch, std::size_t i, KeyStatus status) {
     batch.status[i] = static_cast<std::uint8_t>(status);
   }
 
@@ -276,7 +276,7 @@ class DashEngineOn final : public DashEngine {
     for (std::size_t k = 0; k < n; ++k) {
       host.begin();
       dash::Answer const answer = table_.find(host, near[k], found[k]);
-      settle(batch, which[k], status_of(answer));
+      complete(batch, which[k], status_of(answer));
       tally.damaged += answer == dash::Answer::damaged;
     }
     for (std::size_t k = 0; k < n; ++k) {
@@ -291,7 +291,7 @@ class DashEngineOn final : public DashEngine {
     std::uint64_t word = 0;
     std::span<std::byte const> value;
     KeyStatus const status = value_at(host, key, slot, word, value);
-    settle(batch, i, status);
+    complete(batch, i, status);
     if (status == KeyStatus::ok) give(i, value);
   }
 
@@ -338,7 +338,7 @@ class DashEngineOn final : public DashEngine {
   }
 
   void refuse(Piece& piece, std::size_t i, Status const& why) {
-    settle(piece.batch, i, KeyStatus::no_space);
+    complete(piece.batch, i, KeyStatus::no_space);
     ++piece.tally.refused;
     std::lock_guard const lock(why_mutex_);
     why_refused_ = why;
@@ -402,7 +402,7 @@ class DashEngineOn final : public DashEngine {
 
   void not_done(Piece& piece, std::size_t i, dash::Answer answer) {
     if (answer == dash::Answer::full) return refuse(piece, i, {});
-    settle(piece.batch, i, status_of(answer));
+    complete(piece.batch, i, status_of(answer));
     piece.tally.damaged += answer == dash::Answer::damaged;
   }
   /// A record that no slot leads to any more, unless the slot was damaged: then it may be another
@@ -416,7 +416,7 @@ class DashEngineOn final : public DashEngine {
     dash::Slot before;
     dash::Answer const answer = table_.erase(host, key, before);
     if (answer != dash::Answer::done) return not_done(piece, i, answer);
-    settle(piece.batch, i, KeyStatus::ok);
+    complete(piece.batch, i, KeyStatus::ok);
     ++piece.tally.erased;
     unlink(piece, key, before);
   }
@@ -453,7 +453,7 @@ class DashEngineOn final : public DashEngine {
     std::optional<dash::Slot> before;
     dash::Answer const answer = table_.write(host, key, slot, how, before);
     if (answer == dash::Answer::done) {
-      settle(piece.batch, i, KeyStatus::ok);
+      complete(piece.batch, i, KeyStatus::ok);
       if (!before) ++piece.tally.inserted;
       if (before) unlink(piece, key, *before);
       return;
@@ -483,7 +483,7 @@ class DashEngineOn final : public DashEngine {
     dash::Slot before;
     dash::Answer const answer = table_.modify(host, key, change, before);
     bool const changed = answer == dash::Answer::done;
-    changed ? settle(piece.batch, i, status) : not_done(piece, i, answer);
+    changed ? complete(piece.batch, i, status) : not_done(piece, i, answer);
     if (kInline) return;
     if (changed && status == KeyStatus::ok)
       unlink(piece, key, before);

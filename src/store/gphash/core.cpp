@@ -28,6 +28,12 @@ void Sessions::give(std::unique_ptr<Session> session) {
   PERDURE_ASSERT(session != nullptr);
   std::lock_guard const guard(mutex_);
   free_.push_back(std::move(session));
+  ++batches_;
+}
+
+std::uint64_t Sessions::batches() const {
+  std::lock_guard const guard(mutex_);
+  return batches_;
 }
 
 Core::Core(std::string const& pool_path, OpenOptions const& open_options, RecoveryReport& report,

@@ -32,12 +32,15 @@ inline constexpr char const* kReopen = "; close it and reopen it, on this device
 class Sessions {
  public:
   Result<std::unique_ptr<Session>> take(Engine& engine);
+  /// A batch has ended.
   void give(std::unique_ptr<Session> session);
+  [[nodiscard]] std::uint64_t batches() const;
   void clear() { free_.clear(); }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the rest
   std::vector<std::unique_ptr<Session>> free_;
+  std::uint64_t batches_ = 0;
 };
 
 struct Core {

@@ -31,10 +31,6 @@ class Counters {
     orders[exec::Counts::orders] = n;
     add(orders);
   }
-  void add_batch() {
-    std::lock_guard const lock(mutex_);
-    ++batches_;
-  }
   /// One more growth, or one fewer, where it was abandoned.
   void add_growth(int n) {
     std::lock_guard const lock(mutex_);
@@ -57,14 +53,13 @@ class Counters {
     stats.records = records_;
     stats.growths = growths_;
     stats.displacements = displacements_;
-    stats.batches = batches_;
     stats.accesses = accesses_;
   }
 
  private:
   bool const count_accesses_;
   mutable std::mutex mutex_;  // guards the rest
-  std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0, batches_ = 0;
+  std::uint64_t records_ = 0, growths_ = 0, displacements_ = 0;
   AccessCounts accesses_;
 };
 

@@ -96,6 +96,7 @@ Stats GphashStore::stats() {
     s.memory.cache_bytes = report.mirror.cache_bytes;
   }
   core_.counters.tell(s);
+  s.batches = core_.sessions.batches();
   s.slots = core_.table.usable_slots();
   s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
   s.space.pool_bytes = core_.pool.bytes();

@@ -22,7 +22,7 @@ constexpr std::uint64_t kShare = 8;
 
 // A bulk load: new keys of one batch that found no room are so many, at least one to so many slots
 // of the table, and more than it can take. It then grows as a whole, to this load at most. Unit by
-// unit it would grow once for each round of the batch, and each round looks at all keys that wait.
+// unit it would grow once for each pass of the batch, and each pass looks at all keys that wait.
 constexpr std::uint64_t kBulkKeys = 1u << 14, kSlotsABulkKey = 16;
 constexpr double kBulkLoad = 0.7;
 

@@ -96,7 +96,6 @@ Status BatchReader::get(Call const& call, std::span<KeyStatus> statuses) {
   if (s.ok()) s = answer(session, statuses);
   if (s.ok()) s = session.finish();
   core_.sessions.give(std::move(*taken));
-  core_.counters.add_batch();
   return core_.of_batch(s, call.keys.count);
 }
 
@@ -118,7 +117,6 @@ Result<VariableValues> BatchReader::get_variable(Call const& call, std::span<Key
   };
   Status const done = run();
   core_.sessions.give(std::move(*taken));
-  core_.counters.add_batch();
   if (!done.ok()) return core_.of_batch(done, call.keys.count);
   return values;
 }

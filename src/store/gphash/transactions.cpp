@@ -166,7 +166,6 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
   if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   health.half_undoable = false;
   core_.sessions.give(std::move(batch.session));
-  core_.counters.add_batch();
   return result;
 }
 

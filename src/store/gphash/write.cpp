@@ -82,7 +82,6 @@ Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses)
   }
   if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   core_.sessions.give(std::move(batch.session));
-  core_.counters.add_batch();
   return batch.full ? table_is_full(batch) : Status{};
 }
 

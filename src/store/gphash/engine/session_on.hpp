@@ -27,7 +27,7 @@ struct WriteBuffers {
   Buffer<exec::Sorted> order;
   Buffer<gphash::Plan> plans;
   Buffer<std::uint64_t> reserved, unlinked;
-  Buffer<std::uint8_t> used, settled;
+  Buffer<std::uint8_t> used, decided;
   Buffer<std::uint32_t> free, before;  // to take records by
 
   Status resize(std::uint64_t n) {
@@ -35,7 +35,7 @@ struct WriteBuffers {
     if (Status s = plans.resize(n); !s.ok()) return s;
     if (Status s = unlinked.resize(n); !s.ok()) return s;
     if (Status s = used.resize(n); !s.ok()) return s;
-    return settled.resize(n);
+    return decided.resize(n);
   }
   void show(BatchView& batch) {
     batch.order = order.data();
@@ -43,7 +43,7 @@ struct WriteBuffers {
     batch.reserved = reserved.data();
     batch.unlinked = unlinked.data();
     batch.used = used.data();
-    batch.settled = settled.data();
+    batch.decided = decided.data();
   }
 };
 
@@ -108,7 +108,7 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> plan(bool displace) override {
-    ++batch_.round;
+    ++batch_.pass;
     batch_.displacement = displace && state_->options.displacement;
     if constexpr (Ops::kMirrored) {
       if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();

@@ -3,8 +3,8 @@
 // Operations on one key form a *group*: a run of equal hashes in `order`, in array order. The warp
 // at the group's first pending operation folds them all into at most one record and one change of
 // the index, so repeated keys cost one access and take effect in array order. A group that cannot
-// be settled (its slot claimed by a neighbour's displacement, or no room) stays pending for a next
-// round.
+// be decided (its slot claimed by a neighbour's displacement, or no room) stays pending for a next
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct HashBody {
   BatchView batch;
   PERDURE_FN void operator()(std::uint64_t i) const {
     batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
-    batch.settled[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
+    batch.decided[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
   }
 };
 
@@ -184,7 +184,7 @@ struct PlanBody {
     if constexpr (kStage == 0) {
       s.live = is_head<W>(batch, j);
       if (!s.live) {
-        if (batch.round == 1) warp.elect([&] { return leave(batch, j); });
+        if (batch.pass == 1) warp.elect([&] { return leave(batch, j); });
         return;
       }
       std::uint64_t const i = batch.order[j].index;
@@ -257,7 +257,7 @@ struct PlanBody {
   }
 
   /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
-  /// carried out: the group waits for the next round, or was refused.
+  /// carried out: the group waits for the next pass, or was refused.
   template <class W, class M>
   PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
@@ -335,7 +335,7 @@ struct PlanBody {
     counts[Counts::pending] += for_group(warp, j, key, [&](std::uint64_t i) {
       warp.elect([&] {
         batch.status[i] = code(KeyStatus::corrupt);
-        W::store(batch.settled + i, batch.round);
+        W::store(batch.decided + i, batch.pass);
         return std::uint64_t{0};
       });
     });
@@ -394,7 +394,7 @@ struct PlanBody {
       }
       warp.elect([&] {
         batch.status[i] = code(status);
-        W::store(batch.settled + i, batch.round);
+        W::store(batch.decided + i, batch.pass);
         return std::uint64_t{0};
       });
     });
@@ -429,7 +429,7 @@ struct PlanBody {
                    std::uint64_t const i = piece.operation(lane);
                    batch.status[i] =
                        code((corrupt >> lane & 1) != 0 ? KeyStatus::corrupt : piece.status(lane));
-                   W::store(batch.settled + i, batch.round);
+                   W::store(batch.decided + i, batch.pass);
                  });
                });
   }
@@ -580,12 +580,12 @@ struct PublishBody {
     --counts[Counts::used];
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
-      if (batch.settled[i] != batch.round) continue;
+      if (batch.decided[i] != batch.pass) continue;
       if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes))
         continue;
       warp.elect([&] {
         batch.status[i] = kPending;
-        batch.settled[i] = 0;
+        batch.decided[i] = 0;
         batch.used[batch.reservation(j, i)] = 0;
         return std::uint64_t{0};
       });

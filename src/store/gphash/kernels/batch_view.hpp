@@ -24,11 +24,11 @@ struct BatchView {
   std::uint64_t sequence = 0;       // written into every record
   std::uint8_t* status = nullptr;   // KeyStatus per operation, or kPending
   bool all_pending = false;         // nobody has set `status` before a get, for all take part
-  // Per operation: the round that settled it, 0 = none yet, kExcluded = it takes no part. Written
-  // by the warp that settles a group while others look for heads of groups, who take this round's
+  // Per operation: the pass that decided it, 0 = none yet, kExcluded = it takes no part. Written
+  // by the warp that decides a group while others look for heads of groups, who take this pass's
   // number for pending: so what a group is does not depend on who comes first.
-  std::uint8_t* settled = nullptr;
-  std::uint8_t round = 0;
+  std::uint8_t* decided = nullptr;
+  std::uint8_t pass = 0;
   exec::Sorted* order = nullptr;  // operations by (hash, array order)
   std::uint64_t* reserved = nullptr;  // free records, see reservation(); 0 = none
   std::uint8_t* used = nullptr;  // per reservation: 1 = published
@@ -45,11 +45,11 @@ struct BatchView {
 
   static constexpr std::uint8_t kExcluded = 0xff;
 
-  /// Whether operation i was unsettled when this round began.
+  /// Whether operation i was undecided when this pass began.
   template <class W>
   PERDURE_FN bool pending(std::uint64_t i) const {
-    std::uint8_t const when = W::load(settled + i);
-    return when == 0 || when == round;
+    std::uint8_t const when = W::load(decided + i);
+    return when == 0 || when == pass;
   }
 
   /// Which reservation a group at `position` takes that operation `writer` writes for. Where any

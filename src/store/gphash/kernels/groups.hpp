@@ -1,7 +1,7 @@
 // Operations on one key within a write batch: a *group* is what of a run of equal hashes in `order`
 // has one key, in array order. Who begins a run, who belongs to a group, and what a group comes to,
-// values aside. Invariant: all of it depends on what was settled in earlier rounds only, so warps
-// may settle groups meanwhile.
+// values aside. Invariant: all of it depends on what was decided in earlier passes only, so warps
+// may decide groups meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Folded {
   bool changed = false;  // its record is another one
   bool arithmetic = false;  // some update computed
   bool gives = false;  // a get is answered with the stored value
-  // operations on another key have this hash: their turn comes in the next round
+  // operations on another key have this hash: their turn comes in the next pass
   bool others_wait = false;
   std::uint32_t bytes;  // of the value afterwards
   std::uint64_t writer = 0;  // last operation that changed the value

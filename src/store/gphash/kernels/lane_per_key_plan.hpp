@@ -40,7 +40,7 @@ struct LanePerKeyPlanBody {
       });
       warp.each([&](std::uint32_t lane) {
         std::uint64_t const j = first + lane;
-        if (j < batch.n && !in(s.heads, lane) && batch.round == 1) leave(batch, j);
+        if (j < batch.n && !in(s.heads, lane) && batch.pass == 1) leave(batch, j);
         if (!in(s.heads, lane)) return;
         s.hash[lane] = batch.order[j].hash;
         s.where[lane].set(table, s.hash[lane]);
@@ -63,7 +63,7 @@ struct LanePerKeyPlanBody {
 
  private:
   /// What a lane's group comes to, and what is claimed for it.
-  struct Settled {
+  struct Decided {
     Folded folded;
     Plan plan;
     std::uint64_t unlinked = 0;
@@ -80,8 +80,8 @@ struct LanePerKeyPlanBody {
   }
 
   template <class W>
-  PERDURE_FN void settle(std::uint64_t j, KeyRef const& key, Where const& where,
-                         std::uint32_t candidates, Settled& s) const {
+  PERDURE_FN void decide(std::uint64_t j, KeyRef const& key, Where const& where,
+                         std::uint32_t candidates, Decided& s) const {
     s.left = runs_long(batch, j);
     if (s.left) return;
     MirrorHit const hit = search().template look_up<W>(where, key, candidates, gphash::kKeyKnown);
@@ -98,7 +98,7 @@ struct LanePerKeyPlanBody {
   }
 
   template <class W>
-  PERDURE_FN bool claim(Where const& where, MirrorHit const& hit, Settled& s) const {
+  PERDURE_FN bool claim(Where const& where, MirrorHit const& hit, Decided& s) const {
     Change const change = s.folded.change(s.was_there);
     if (change == Change::none) return true;
     std::uint64_t slot = hit.slot;
@@ -119,35 +119,35 @@ struct LanePerKeyPlanBody {
 
   template <class W, class M>
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t first, State<W>& s, Counts& counts) const {
-    typename W::template Each<Settled> settled;
+    typename W::template Each<Decided> decided;
     warp.each([&](std::uint32_t lane) {
       std::uint64_t const j = first + lane;
       if (in(s.heads, lane))
-        settle<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], settled[lane]);
+        decide<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], decided[lane]);
     });
     std::uint32_t const leaves =
-        warp.ballot([&](std::uint32_t lane) { return settled[lane].left; });
+        warp.ballot([&](std::uint32_t lane) { return decided[lane].left; });
     append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
-    write(warp, mem, first, s.hash, settled);
+    write(warp, mem, first, s.hash, decided);
     std::uint32_t const mine = s.heads & ~leaves;
     warp.each([&](std::uint32_t lane) {
-      if (in(mine, lane)) carry_out<W>(first + lane, s.hash[lane], settled[lane]);
+      if (in(mine, lane)) carry_out<W>(first + lane, s.hash[lane], decided[lane]);
     });
     auto const number = [&](auto of) {
       return exec::popcount(
-          warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(settled[lane]); }));
+          warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(decided[lane]); }));
     };
     counts[Counts::left] += exec::popcount(leaves);
-    counts[Counts::pending] += number([](Settled const& l) { return l.folded.others_wait; });
-    counts[Counts::used] += number([](Settled const& l) { return writes(l); });
+    counts[Counts::pending] += number([](Decided const& l) { return l.folded.others_wait; });
+    counts[Counts::used] += number([](Decided const& l) { return writes(l); });
     counts[Counts::inserted] +=
-        number([](Settled const& l) { return l.plan.change == Change::insert; });
+        number([](Decided const& l) { return l.plan.change == Change::insert; });
     counts[Counts::erased] +=
-        number([](Settled const& l) { return l.plan.change == Change::erase; });
-    counts[Counts::unlinked] += number([](Settled const& l) { return l.unlinked != 0; });
+        number([](Decided const& l) { return l.plan.change == Change::erase; });
+    counts[Counts::unlinked] += number([](Decided const& l) { return l.unlinked != 0; });
   }
 
-  PERDURE_FN static bool writes(Settled const& s) {
+  PERDURE_FN static bool writes(Decided const& s) {
     return s.plan.change == Change::insert || s.plan.change == Change::replace;
   }
 
@@ -155,13 +155,13 @@ struct LanePerKeyPlanBody {
   template <class W, class M>
   PERDURE_FN void write(W& warp, M& mem, std::uint64_t first,
                         typename W::template Each<std::uint64_t> const& hash,
-                        typename W::template Each<Settled>& settled) const {
+                        typename W::template Each<Decided>& decided) const {
     std::uint32_t const mask =
-        warp.ballot([&](std::uint32_t lane) { return writes(settled[lane]); });
+        warp.ballot([&](std::uint32_t lane) { return writes(decided[lane]); });
     typename W::template Each<pm::RecordParts> parts;
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
-      Settled& s = settled[lane];
+      Decided& s = decided[lane];
       bool const over = mutated("lane_per_key_overwrites_record") && s.unlinked != 0;
       Offset const at{over ? s.unlinked
                            : batch.reserved[batch.reservation(first + lane, s.folded.writer)]};
@@ -176,9 +176,9 @@ struct LanePerKeyPlanBody {
     pm::write_each(warp, mask, table.records.split(), header, parts, sums);
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
-      settled[lane].plan.value_sum = sums[lane];
-      settled[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
-      Plan const& plan = settled[lane].plan;
+      decided[lane].plan.value_sum = sums[lane];
+      decided[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
+      Plan const& plan = decided[lane].plan;
       if (mutated("lane_per_key_publishes_with_record"))
         W::store(reinterpret_cast<std::uint64_t*>(mem.spot(plan.target)), plan.value);
     });
@@ -186,11 +186,11 @@ struct LanePerKeyPlanBody {
 
   /// Answers the group's operations, and leaves phase two its plan.
   template <class W>
-  PERDURE_FN void carry_out(std::uint64_t j, std::uint64_t hash, Settled const& s) const {
+  PERDURE_FN void carry_out(std::uint64_t j, std::uint64_t hash, Decided const& s) const {
     Folded walk(s.was_there, s.was_there ? table.value_bytes : 0);
     for_group_lanewise<W>(batch, j, key_at(j, hash), [&](std::uint64_t i) {
       batch.status[i] = code(step(batch, walk, i));
-      W::store(batch.settled + i, batch.round);
+      W::store(batch.decided + i, batch.pass);
     });
     batch.plans[j] = s.plan;
     batch.unlinked[j] = s.unlinked;
