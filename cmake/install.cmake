@@ -25,7 +25,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/libgpm.cuh"
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure/gpm_dialect"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp FILES_MATCHING PATTERN "*.cuh")
 set(perdure_internal_headers
-  base/annotate.hpp base/hash.hpp base/hooks.hpp
+  base/annotate.hpp base/assert.hpp base/hash.hpp base/hooks.hpp
   exec/counts.hpp exec/grid.hpp exec/cpu/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
   gpm/gpm_checkpoint_file.hpp gpm/gpm_checkpoint_on.hpp gpm/gpm_ddio.hpp gpm/gpm_file.hpp gpm/gpm_format.hpp
   gpm/gpm_log.hpp gpm/gpm_log_file.hpp gpm/gpm_log_on.hpp gpm/gpm_memory_on.hpp gpm/gpm_path.hpp
@@ -37,7 +37,9 @@ if(PERDURE_CUDA)
     base/offset.hpp
     exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_status.cuh exec/cuda/cuda_warp.cuh
     exec/cuda/grid_cuda.cuh
-    index/gphash/bucket_cache.hpp index/gphash/layout.hpp index/gphash/mirror.hpp index/gphash/ops.hpp
+    exec/warp_concept.hpp pm/memory_concept.hpp
+    index/gphash/bucket_cache.hpp index/gphash/in_place_ops.hpp index/gphash/layout.hpp
+    index/gphash/mirror.hpp index/gphash/operation.hpp index/gphash/ops.hpp index/gphash/word_ops.hpp
     pm/pool_format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
     store/gphash/kernels/device_table.hpp store/gphash/kernels/record_map.hpp)
   install(TARGETS perdure_device EXPORT perdureTargets COMPONENT cpp)

@@ -7,8 +7,8 @@
 #
 #   scripts/setup.sh            what make demo and make build need
 #   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where
-#   there is no GPU; and the
-#                               type checker of Python
+#   there is no GPU; the type
+#                               checker of Python; and clang, which checks locks
 #   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz     clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into
@@ -59,7 +59,7 @@ wanted_packages() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip fio ;; esac
-  case " $* " in *" --fuzz "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
+  case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }
 
 # Which clang: where apt has no list of packages yet, one is fetched first.
@@ -68,9 +68,9 @@ choose_clang() {
   if ! clang=$(scripts/clang.sh --candidate 2>/dev/null); then
     find_root
     command -v apt-get >/dev/null && quietly "${sudo[@]}" apt-get -q update
-    clang=$(scripts/clang.sh --candidate) || fail "the fuzz targets need clang of 14 or later, and apt offers none"
+    clang=$(scripts/clang.sh --candidate) || fail "the check of locks and the fuzz targets need clang of 14 or later, and apt offers none"
   fi
-  say "fuzz targets: clang-$clang"
+  say "check of locks, fuzz targets: clang-$clang"
 }
 
 # g++, make and cmake may come from elsewhere than apt.
@@ -218,7 +218,7 @@ check_python
 if [ "$offline" != 0 ]; then
   exec scripts/offline.sh unpack
 fi
-case " $* " in *" --fuzz "*) choose_clang ;; esac
+case " $* " in *" --fuzz "* | *" --test "*) choose_clang ;; esac
 install_system_packages "$@"
 # else it comes with other packages or not at all
 case " $* " in *" --test "*) install_ccache ;; esac

@@ -108,6 +108,16 @@ def check_docs(name: str) -> Counts:
     return checks(["scripts/docs.sh"])(name)
 
 
+def check_locks(name: str) -> Counts:
+    """What clang knows of the annotations of locks; it needs no more of the release tree than how
+    each source is compiled."""
+    clang = subprocess.run(["scripts/clang.sh"], cwd=ROOT, capture_output=True, check=False)
+    if clang.returncode and os.environ.get("PERDURE_OFFLINE", "0") != "0":
+        fault = skips.fault_of(name, "annotations of locks", "not packed: clang")
+        return Counts(skipped=1, failed=bool(fault), notes=[fault])
+    return checks([str(VENV / "python"), "scripts/thread_safety.py", str(RELEASE)])(name)
+
+
 def read_junit(name: str, report: Path, status: int) -> Counts:
     """The counts of a suite's JUnit report, whichever of ctest and pytest wrote it."""
     if not report.exists():
@@ -333,6 +343,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
             "who includes whom, what documents claim, build options",
             on_release(layering),
         ),
+        Suite("locks", "clang -Wthread-safety over the library", on_release(check_locks)),
         Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
         Suite(
             "package", "installed C++ package, symbols, README's C++, examples", on_release(package)

@@ -43,7 +43,7 @@ class BaselinePool {
   void claim_run(Offset first, std::uint64_t bytes);
 
   pm::Pool pool;
-  std::mutex memory;
+  Mutex memory;
   pm::Blocks keys;
 
  private:

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/hooks.hpp"
+#include "base/mutex.hpp"
 #if defined(PERDURE_EXPLORE)
 #include "exec/sim/sim_scheduler.hpp"
 #endif
@@ -44,7 +44,7 @@ class Epochs {
   void retire(std::function<void()> free) {
     std::vector<Retired> done;
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       retired_.push_back({now_.fetch_add(1), std::move(free)});
       if (retired_.size() < look_at_) return;
       done = take_free();
@@ -55,7 +55,7 @@ class Epochs {
   void collect() {
     std::vector<Retired> done;
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       done = take_free();
     }
     for (Retired const& each : done) each.free();
@@ -77,7 +77,7 @@ class Epochs {
   }
   /// Frees everything; no guard is there.
   void drain() {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     for (Retired const& each : retired_) each.free();
     retired_.clear();
   }
@@ -94,7 +94,7 @@ class Epochs {
     std::uint64_t epoch;
     std::function<void()> free;
   };
-  std::vector<Retired> take_free() {
+  std::vector<Retired> take_free() PERDURE_REQUIRES(mutex_) {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (Slot const& slot : slots_) {
       std::uint64_t const epoch = slot.epoch.load();
@@ -112,9 +112,9 @@ class Epochs {
 
   std::array<Slot, kGuards> slots_;
   std::atomic<std::uint64_t> now_{1};
-  std::mutex mutex_;  // guards the rest
-  std::vector<Retired> retired_;
-  std::size_t look_at_ = kBatch;  // so many are retired
+  Mutex mutex_;  // guards the rest
+  std::vector<Retired> retired_ PERDURE_GUARDED_BY(mutex_);
+  std::size_t look_at_ PERDURE_GUARDED_BY(mutex_) = kBatch;  // so many are retired
 };
 
 class EpochGuard {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/process.hpp"
 
 namespace perdure::exec {
@@ -54,15 +54,15 @@ class Workers::Helpers {
   void for_a_while(F done) const;
 
   std::vector<std::thread> threads_;
-  std::mutex busy_;  // held by the caller whose job the pool runs
+  Mutex busy_;  // held by the caller whose job the pool runs
   bool const spins_;
-  std::mutex mutex_;  // guards the rest; generation_ and running_ are looked at without, too
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  Job* job_ = nullptr;
+  Mutex mutex_;  // guards the rest; generation_ and running_ are looked at without, too
+  Condition wake_;
+  Condition done_;
+  Job* job_ PERDURE_GUARDED_BY(mutex_) = nullptr;
   std::atomic<std::uint64_t> generation_ = 0;
   std::atomic<std::uint32_t> running_ = 0;
-  bool stop_ = false;
+  bool stop_ PERDURE_GUARDED_BY(mutex_) = false;
 };
 
 Workers::Workers(std::uint32_t threads)
@@ -93,7 +93,7 @@ Workers::Helpers::Helpers(std::uint32_t threads, bool spins) : spins_(spins) {
 
 void Workers::Helpers::stop() {
   {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -113,27 +113,27 @@ void Workers::Helpers::work(Job& job) noexcept {
 }
 
 bool Workers::Helpers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
-  std::unique_lock const pool(busy_, std::try_to_lock);
-  if (!pool.owns_lock()) return false;
+  if (!busy_.try_lock()) return false;
+  MutexLock const pool(busy_, std::adopt_lock);
   Job job;
   job.f = f;
   job.context = context;
   job.n = n;
   job.chunk = chunk;
   {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     job_ = &job;
     ++generation_;
   }
   wake_.notify_all();
   work(job);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   job_ = nullptr;  // who has not come by now need not
   if (running_ != 0) {
     lock.unlock();
     for_a_while([this] { return running_ == 0; });
     lock.lock();
-    done_.wait(lock, [this] { return running_ == 0; });
+    while (running_ != 0) done_.wait(mutex_);
   }
   if (job.why) std::rethrow_exception(job.why);
   return true;
@@ -143,8 +143,8 @@ void Workers::Helpers::serve() {
   std::uint64_t seen = 0;
   for (;;) {
     for_a_while([&] { return generation_ != seen; });
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+    MutexLock lock(mutex_);
+    while (!stop_ && generation_ == seen) wake_.wait(mutex_);
     if (stop_) return;
     seen = generation_;
     Job* const job = job_;

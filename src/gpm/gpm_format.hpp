@@ -50,6 +50,14 @@ struct GpmLogHeader {  // bytes
   std::uint32_t parts[kMostEntryBytes];  // 1280  [n-1] is 1: such an entry may lack its last bytes
   std::byte zero3[kGpmPage - 2304];
 };
+static_assert(offsetof(GpmLogHeader, magic) == 0 && offsetof(GpmLogHeader, version) == 8 &&
+              offsetof(GpmLogHeader, kind) == 12 && offsetof(GpmLogHeader, file_bytes) == 16 &&
+              offsetof(GpmLogHeader, partitions) == 24 && offsetof(GpmLogHeader, blocks) == 32 &&
+              offsetof(GpmLogHeader, threads) == 36 && offsetof(GpmLogHeader, words) == 40 &&
+              offsetof(GpmLogHeader, data) == 48 && offsetof(GpmLogHeader, check) == 56 &&
+              offsetof(GpmLogHeader, zero1) == 64 && offsetof(GpmLogHeader, transaction) == 128 &&
+              offsetof(GpmLogHeader, zero2) == 136 && offsetof(GpmLogHeader, sizes) == 256 &&
+              offsetof(GpmLogHeader, parts) == 1280);
 static_assert(sizeof(GpmLogHeader) == kGpmPage && offsetof(GpmLogHeader, transaction) == 128 &&
               offsetof(GpmLogHeader, sizes) == 256 && offsetof(GpmLogHeader, parts) == 1280);
 static_assert(std::has_unique_object_representations_v<GpmLogHeader>);
@@ -122,6 +130,11 @@ struct GpmCheckpointHeader {  // bytes
   std::uint64_t check;  //  40  hash_bytes() of the 40 bytes before it
   std::byte zero[kGpmPage - 48];
 };
+static_assert(
+    offsetof(GpmCheckpointHeader, magic) == 0 && offsetof(GpmCheckpointHeader, version) == 8 &&
+    offsetof(GpmCheckpointHeader, groups) == 12 && offsetof(GpmCheckpointHeader, elements) == 16 &&
+    offsetof(GpmCheckpointHeader, spare) == 20 && offsetof(GpmCheckpointHeader, copy_bytes) == 24 &&
+    offsetof(GpmCheckpointHeader, file_bytes) == 32 && offsetof(GpmCheckpointHeader, check) == 40);
 static_assert(sizeof(GpmCheckpointHeader) == kGpmPage);
 static_assert(std::has_unique_object_representations_v<GpmCheckpointHeader>);
 
@@ -137,6 +150,10 @@ struct GpmGroupHeader {  // bytes
   std::uint64_t check;  //  32  hash_bytes() of the 32 bytes before it and the sizes, chained
   std::byte zero[88];  //  40
 };
+static_assert(offsetof(GpmGroupHeader, epoch) == 0 && offsetof(GpmGroupHeader, word) == 8 &&
+              offsetof(GpmGroupHeader, copy) == 16 && offsetof(GpmGroupHeader, elements) == 20 &&
+              offsetof(GpmGroupHeader, bytes) == 24 && offsetof(GpmGroupHeader, check) == 32 &&
+              offsetof(GpmGroupHeader, zero) == 40);
 static_assert(sizeof(GpmGroupHeader) == kGpmLine);
 static_assert(std::has_unique_object_representations_v<GpmGroupHeader>);
 

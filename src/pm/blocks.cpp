@@ -8,7 +8,7 @@
 
 namespace perdure::pm {
 
-Blocks::Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes)
+Blocks::Blocks(Pool& pool, Mutex& memory, std::uint64_t block_bytes)
     : pool_(&pool), memory_(&memory), block_bytes_(block_bytes) {
   PERDURE_ASSERT(block_bytes > 0 && block_bytes % kBlockAlign == 0 && capacity() > 0);
 }
@@ -18,6 +18,7 @@ std::uint64_t Blocks::capacity() const {
 }
 
 Offset Blocks::block_at(std::uint64_t superblock, std::uint64_t index) const {
+  PERDURE_ASSERT(superblock > 0 && index < capacity());
   return Offset{superblock * pool_->superblock_bytes() + kBlockAlign + index * block_bytes_};
 }
 
@@ -41,18 +42,21 @@ Status Blocks::add_superblock() {
 }
 
 Result<Offset> Blocks::take() {
-  std::lock_guard const lock(*memory_);
+  MutexLock const lock(*memory_);
   if (free_.empty()) {
     if (Status s = add_superblock(); !s.ok()) return s;
   }
   PERDURE_ASSERT(!free_.empty());
   Offset const block = free_.back();
+  PERDURE_ASSERT(!unswept_.contains(block.bytes / pool_->superblock_bytes()));
   free_.pop_back();
   return block;
 }
 
 void Blocks::give(Offset block) {
-  std::lock_guard const lock(*memory_);
+  MutexLock const lock(*memory_);
+  PERDURE_ASSERT(block.bytes >= pool_->superblock_bytes() && block.bytes < pool_->bytes());
+  PERDURE_ASSERT(block.bytes % kBlockAlign == 0 && index_in_superblock(block) < capacity());
   pool_->find_owners();  // it may be of those that a sweep frees
   bool const unswept = unswept_.contains(block.bytes / pool_->superblock_bytes());
   (unswept ? given_ : free_).push_back(block);
@@ -71,7 +75,7 @@ bool Blocks::is_whole(BlocksHeader const& header) const {
 }
 
 bool Blocks::is_block(Offset at) const {
-  std::lock_guard const lock(*memory_);
+  MutexLock const lock(*memory_);
   std::uint64_t const superblock = at.bytes / pool_->superblock_bytes();
   std::uint64_t const inside = at.bytes % pool_->superblock_bytes();
   bool const possible = superblock != 0 && superblock < pool_->superblocks() &&
@@ -81,8 +85,11 @@ bool Blocks::is_block(Offset at) const {
 }
 
 void Blocks::find_superblocks_later() {
-  std::lock_guard const lock(*memory_);
-  pool_->find_owners_later([this] { find_superblocks(); });
+  MutexLock const lock(*memory_);
+  pool_->find_owners_later([this] {
+    memory_->is_held();  // by whoever takes from the pool
+    find_superblocks();
+  });
 }
 
 /// A superblock of the pool whose header is damaged, though not all of it, is kept from everybody.
@@ -102,22 +109,26 @@ void Blocks::find_superblocks() {
 }
 
 void Blocks::begin_sweep() {
-  std::lock_guard const lock(*memory_);
+  MutexLock const lock(*memory_);
   pool_->find_owners();
   for (auto& [index, unswept] : unswept_) unswept.reached.assign(capacity(), false);
 }
 
 void Blocks::mark(Offset block) {
-  std::lock_guard const lock(*memory_);
+  MutexLock const lock(*memory_);
   auto const found = unswept_.find(block.bytes / pool_->superblock_bytes());
   if (found != unswept_.end()) found->second.reached[index_in_superblock(block)] = true;
 }
 
 void Blocks::finish_sweep() {
-  std::lock_guard const lock(*memory_);
-  for (Offset const block : given_)
-    unswept_[block.bytes / pool_->superblock_bytes()].reached[index_in_superblock(block)] = false;
+  MutexLock const lock(*memory_);
+  for (Offset const block : given_) {
+    std::uint64_t const superblock = block.bytes / pool_->superblock_bytes();
+    PERDURE_ASSERT(unswept_.contains(superblock));
+    unswept_[superblock].reached[index_in_superblock(block)] = false;
+  }
   for (auto const& [index, unswept] : unswept_) {
+    PERDURE_ASSERT(unswept.reached.size() == capacity());  // begin_sweep() came before
     for (std::uint64_t i = capacity(); i-- > 0;) {
       if (!unswept.reached[i]) free_.push_back(block_at(index, i));
     }

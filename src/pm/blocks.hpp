@@ -7,10 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/offset.hpp"
 #include "perdure/status.h"
 #include "pm/pool.hpp"
@@ -21,7 +21,7 @@ class Blocks {
  public:
   /// `memory` guards the pool, and whatever else takes from it. `block_bytes` is a multiple of
   /// kBlockAlign.
-  Blocks(Pool& pool, std::mutex& memory, std::uint64_t block_bytes);
+  Blocks(Pool& pool, Mutex& memory, std::uint64_t block_bytes);
   Blocks(Blocks const&) = delete;
   Blocks& operator=(Blocks const&) = delete;
 
@@ -44,8 +44,8 @@ class Blocks {
   struct Unswept {
     std::vector<bool> reached;
   };
-  void find_superblocks();
-  Status add_superblock();
+  void find_superblocks() PERDURE_REQUIRES(*memory_);
+  Status add_superblock() PERDURE_REQUIRES(*memory_);
   [[nodiscard]] std::uint64_t index_in_superblock(Offset block) const;
   [[nodiscard]] Offset block_at(std::uint64_t superblock, std::uint64_t index) const;
   [[nodiscard]] std::uint64_t capacity() const;
@@ -53,12 +53,13 @@ class Blocks {
   [[nodiscard]] bool is_whole(BlocksHeader const& header) const;
 
   Pool* pool_;
-  std::mutex* memory_;  // guards the rest
+  Mutex* memory_;  // guards the rest
   std::uint64_t block_bytes_;
-  std::vector<Offset> free_;
-  std::unordered_map<std::uint64_t, Unswept>
-      unswept_;  // superblocks found at open, until the sweep has ended
-  std::vector<Offset> given_;  // blocks of those that were given back meanwhile
+  std::vector<Offset> free_ PERDURE_GUARDED_BY(*memory_);
+  // superblocks found at open, until the sweep has ended
+  std::unordered_map<std::uint64_t, Unswept> unswept_ PERDURE_GUARDED_BY(*memory_);
+  std::vector<Offset> given_
+      PERDURE_GUARDED_BY(*memory_);  // blocks of those that were given back meanwhile
 };
 
 }  // namespace perdure::pm

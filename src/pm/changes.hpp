@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/pool_format.hpp"
 
@@ -30,6 +31,7 @@ class Changes {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     std::atomic_ref<std::uint64_t> const word(*word_);
     std::uint64_t const now = word.load(std::memory_order_relaxed);
+    PERDURE_ASSERT(now % 2 != 0 || mutated("change_not_begun"));
     word.store(mutated("change_word_comes_back") ? 2 : (now | 1) + 1, std::memory_order_release);
   }
 

@@ -88,4 +88,6 @@ class CountedHost : public OrderedHost {
   LineCounts counts_;
 };
 
+static_assert(Host<CountedHost>);
+
 }  // namespace perdure::pm

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
@@ -23,6 +24,7 @@ std::uint32_t checksum(DenseHeader const& header, std::span<DenseEntry const> en
 std::vector<DenseEntry> entries_of(std::span<DenseRoom::Buffer const> buffers) {
   std::vector<DenseEntry> entries(buffers.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
+    PERDURE_ASSERT(buffers[i].name.size() <= kMostDenseName);  // a zero ends it
     std::copy(buffers[i].name.begin(), buffers[i].name.end(), entries[i].name.begin());
     entries[i].bytes = buffers[i].bytes;
   }
@@ -37,6 +39,7 @@ std::uint64_t DenseRoom::lay_out(std::vector<Buffer>& buffers) {
     buffer.at = end;
     if (buffer.bytes > kMostBytes - end - kDenseAlign) return kMostBytes;
     end += (buffer.bytes + kDenseAlign - 1) / kDenseAlign * kDenseAlign;
+    PERDURE_ASSERT(buffer.at % kDenseAlign == 0 && end >= buffer.at + buffer.bytes);
   }
   return end;
 }
@@ -77,6 +80,7 @@ void DenseRoom::read_header() {
 }
 
 Status DenseRoom::make(std::vector<Buffer> buffers) {
+  PERDURE_ASSERT(!exists() && buffers_.empty() && !buffers.empty());
   std::uint64_t const copy_bytes = lay_out(buffers);
   std::uint64_t const wanted = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
   std::uint64_t const superblocks =
@@ -99,12 +103,17 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   if (!mutated("dense_room_named_before_header")) pool_->publish_root(root);
   buffers_ = std::move(buffers);
   copy_bytes_ = copy_bytes;
+  PERDURE_ASSERT(exists() && first_copy() + 2 * copy_bytes_ <= bytes());
   return {};
 }
 
-std::uint64_t DenseRoom::word() const { return load_word(pool_->base() + word_at().bytes); }
+std::uint64_t DenseRoom::word() const {
+  PERDURE_ASSERT(exists());
+  return load_word(pool_->base() + word_at().bytes);
+}
 
 void DenseRoom::set_word(std::uint64_t word) {
+  PERDURE_ASSERT(exists());
   store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + word_at().bytes), word);
   order();
 }
@@ -121,6 +130,7 @@ Offset DenseRoom::other(Buffer const& buffer) const {
 }
 
 void DenseRoom::publish(std::uint64_t step) {
+  PERDURE_ASSERT(exists() && step <= kMostStep);
   std::uint64_t const flip = mutated("step_word_keeps_copy") ? 0 : kCopyBit;
   std::uint64_t const next = ((word() & kCopyBit) ^ flip) | (step + 1);
   store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + word_at().bytes), next);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/assert.hpp"
 #include "base/prefetch.hpp"
 
 namespace perdure::pm {
@@ -87,6 +88,7 @@ void EmulatedHost::ask_for(std::uint64_t line) {
     asked_ += pending_[next_pending_].line == CacheModel::kNone;
     pending_[next_pending_] = {line, medium_->read(line, std::max(own.begin(), room))};
     next_pending_ = (next_pending_ + 1) % kInFlight;
+    PERDURE_ASSERT(asked_ <= kInFlight);
   }
   wait_until(room);
 }
@@ -100,6 +102,7 @@ void EmulatedHost::wait_slowly(std::uint64_t line) {
   double there = 0;
   for (Pending& pending : pending_) {
     if (pending.line != line) continue;
+    PERDURE_ASSERT(asked_ > 0);
     pending.line = CacheModel::kNone;
     --asked_;
     there = std::max(there, pending.there);

@@ -163,4 +163,6 @@ class EmulatedHost : public FlushedHost {
   double own_ = 0;
 };
 
+static_assert(Host<EmulatedHost>);
+
 }  // namespace perdure::pm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 
 namespace perdure::pm {
@@ -52,14 +53,18 @@ EmulatedMedium::EmulatedMedium(MediumShape const& shape)
       reads_(shape.read_gb_per_s),
       writes_(shape.write_gb_per_s),
       read_(std::size_t{shape.modules} * shape.buffered),
-      written_(read_.size()) {}
+      written_(read_.size()) {
+  PERDURE_ASSERT(shape.modules > 0 && shape.buffered > 0);
+}
 
 /// A window has room for many internal lines, so that what the last one has too many does not
 /// count.
 EmulatedMedium::Bandwidth::Bandwidth(double gb_per_s)
     : ns_per_byte_(1 / gb_per_s),
       window_ns_(std::max(4000.0, 16 * kInternalLine * ns_per_byte_)),
-      words_(kWindows) {}
+      words_(kWindows) {
+  PERDURE_ASSERT(gb_per_s > 0);
+}
 
 std::optional<std::uint64_t> EmulatedMedium::Bandwidth::claim(std::uint64_t window) {
   std::atomic<std::uint64_t>& word = words_[window % kWindows];

@@ -14,7 +14,9 @@ namespace perdure::pm {
 
 std::uint64_t stride_for(std::uint64_t bytes) {
   std::uint64_t const step = std::max(kRecordAlign, std::bit_floor(bytes) / 8);
-  return (bytes + step - 1) / step * step;
+  std::uint64_t const stride = (bytes + step - 1) / step * step;
+  PERDURE_ASSERT(stride >= bytes && stride % kStrideAlign == 0);
+  return stride;
 }
 
 RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t stride) {
@@ -32,6 +34,7 @@ RecordHeap::Superblock& RecordHeap::attach(std::uint64_t index, std::uint64_t st
 }
 
 void RecordHeap::make_bitmap(Superblock& s) const {
+  PERDURE_ASSERT(s.capacity > 0 && s.capacity == shape_.capacity(s.stride));
   s.bitmap.assign((s.capacity + 63) / 64, 0);
   if (s.capacity % 64 != 0)
     s.bitmap.back() = ~std::uint64_t{0} << (s.capacity % 64);  // past the end: never free
@@ -97,8 +100,11 @@ std::vector<RecordHeap::Mend> RecordHeap::damaged_headers() const {
 }
 
 void RecordHeap::mend(std::vector<Mend> const& headers) {
-  for (Mend const& one : headers)
+  for (Mend const& one : headers) {
+    PERDURE_ASSERT(one.at.bytes > 0 && one.at.bytes % pool_->superblock_bytes() == 0);
+    PERDURE_ASSERT(is_ours(one.header) && pool_->is_free(one.at));
     write_bytes(pool_->base() + one.at.bytes, &one.header, sizeof one.header);
+  }
   order();
 }
 
@@ -109,6 +115,7 @@ void RecordHeap::find_superblocks() {
 void RecordHeap::claim_superblocks() {
   for_each_found([&](std::uint64_t i, std::uint64_t stride) {
     Superblock& s = superblocks_[i];
+    PERDURE_ASSERT(s.stride == 0 && !s.unswept && s.used == 0);  // nobody has it yet
     s.stride = stride;
     s.capacity = shape_.capacity(stride);
     s.used = s.capacity;
@@ -151,6 +158,8 @@ void RecordHeap::finish_sweep() {
   for (Superblock& s : superblocks_)
     if (s.unswept && s.bitmap.empty()) make_bitmap(s);
   for (Offset const record : released_unswept_) {
+    PERDURE_ASSERT(record.bytes / pool_->superblock_bytes() < superblocks_.size());
+    PERDURE_ASSERT(superblocks_[record.bytes / pool_->superblock_bytes()].unswept);
     std::uint64_t i = 0;
     if (index_of(record, i) && !mutated("sweep_forgets_released"))
       superblocks_[record.bytes / pool_->superblock_bytes()].bitmap[i / 64] &=
@@ -185,6 +194,7 @@ RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
   if (s.stride == 0) __atomic_store_n(&s.led_into, 1, __ATOMIC_RELAXED);
   std::uint64_t i = 0;
   if (!index_of(record, i)) return {};
+  PERDURE_ASSERT(!kCostlyAssertions || i / 64 < s.bitmap.size());
   MarkSpot const spot{&s.bitmap[i / 64], std::uint64_t{1} << (i % 64)};
   prefetch_line(spot.word);
   return spot;
@@ -202,6 +212,7 @@ void RecordHeap::finish_recovery() {
 
 /// Counts what is marked of a superblock; an empty one is none of the heap's any more.
 void RecordHeap::settle(std::uint64_t i) {
+  PERDURE_ASSERT(i > 0 && i < superblocks_.size());  // the first one is the pool's head
   Superblock& s = superblocks_[i];
   Offset const at{i * pool_->superblock_bytes()};
   // Its header is damaged, its records perhaps not: nothing may overwrite them.
@@ -210,6 +221,7 @@ void RecordHeap::settle(std::uint64_t i) {
     s.kept = true;
   }
   if (s.stride == 0) return;
+  PERDURE_ASSERT(!s.unswept && s.bitmap.size() == (s.capacity + 63) / 64);
   std::uint64_t set = 0;
   for (std::uint64_t const word : s.bitmap) set += static_cast<std::uint64_t>(std::popcount(word));
   std::uint64_t const beyond = s.bitmap.size() * 64 - s.capacity;
@@ -229,6 +241,7 @@ void RecordHeap::list(std::uint64_t index) {
   Superblock& s = superblocks_[index];
   PERDURE_ASSERT(s.stride != 0 && s.used < s.capacity);
   if (s.listed) return;
+  PERDURE_ASSERT(!s.kept && !s.unswept);
   open_[s.stride].push_back(static_cast<std::uint32_t>(index));
   s.listed = true;
 }
@@ -239,7 +252,6 @@ void RecordHeap::give_back_empty() {
     if (s.stride == 0 || s.used > 0) continue;
     std::erase(open_[s.stride], static_cast<std::uint32_t>(i));
     s = Superblock{};
-    PERDURE_ASSERT(empty_ > 0);
     --empty_;
     pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   }
@@ -272,6 +284,8 @@ Status RecordHeap::take_superblock(std::uint64_t stride) {
   if (!mutated("superblock_header_missing"))
     write_bytes(pool_->base() + run->bytes, &header, sizeof header);
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
+  PERDURE_ASSERT(run->bytes % pool_->superblock_bytes() == 0);
+  PERDURE_ASSERT(index >= superblocks_.size() || superblocks_[index].stride == 0);
   attach(index, stride);
   ++empty_;
   list(index);
@@ -279,6 +293,7 @@ Status RecordHeap::take_superblock(std::uint64_t stride) {
 }
 
 std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out) {
+  PERDURE_ASSERT(index > 0 && index < superblocks_.size() && n > 0);
   Superblock& s = superblocks_[index];
   std::uint64_t const base = index * pool_->superblock_bytes();
   std::uint64_t taken = 0;
@@ -293,6 +308,7 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
     if (!mutated("record_handed_out_twice")) word = ~free;
     if (free != 0) break;
   }
+  PERDURE_ASSERT(taken <= n);
   PERDURE_ASSERT(taken == 0 || s.used > 0 || empty_ > 0);
   if (s.used == 0 && taken > 0) --empty_;
   s.used += taken;
@@ -301,6 +317,8 @@ std::uint64_t RecordHeap::take_from(std::uint64_t index, std::uint64_t n, std::u
 }
 
 Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out) {
+  PERDURE_ASSERT(stride > 0 && stride % kStrideAlign == 0);
+  PERDURE_ASSERT(!shape_.split() || stride == shape_.split_stride());
   Open& open = open_[stride];
   std::uint64_t taken = 0;
   while (taken < n) {
@@ -319,6 +337,7 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
       open.pop_back();
     }
   }
+  PERDURE_ASSERT(taken == n);
   return {};
 }
 
@@ -332,7 +351,7 @@ void RecordHeap::release(Offset record) {
   Superblock& s = superblocks_[index];
   s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   s.hint = std::min(s.hint, i / 64);
-  PERDURE_ASSERT(s.used > 0);
+  PERDURE_ASSERT(s.stride != 0 && s.used > 0);
   if (--s.used == 0) ++empty_;
   list(index);
 }
@@ -377,6 +396,7 @@ RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
   for (std::size_t i = 1; i < superblocks_.size(); ++i) {
     Superblock& s = superblocks_[i];
     if (s.stride != stride) continue;
+    PERDURE_ASSERT(s.used > 0 || empty_ > 0);
     PERDURE_ASSERT(s.bitmap.size() * 2 <= loan.words_each && !s.unswept);
     std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(),
                 s.bitmap.size() * sizeof(std::uint64_t));
@@ -386,10 +406,13 @@ RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
     s.listed = false;
   }
   open_[stride].clear();
+  PERDURE_ASSERT(loan.bits.size() == loan.lent.size() * loan.words_each);
   return loan;
 }
 
 void RecordHeap::take_back(Loan const& loan) {
+  PERDURE_ASSERT(loan.lent.size() <= superblocks_.size());
+  PERDURE_ASSERT(loan.stride != 0 && loan.capacity == shape_.capacity(loan.stride));
   for (std::size_t i = 1; i < loan.lent.size(); ++i) {
     if (loan.lent[i] == 0) continue;
     Superblock& s = superblocks_[i];
@@ -399,6 +422,7 @@ void RecordHeap::take_back(Loan const& loan) {
     std::uint64_t set = 0;
     for (std::uint64_t const word : s.bitmap)
       set += static_cast<std::uint64_t>(std::popcount(word));
+    PERDURE_ASSERT(set >= s.bitmap.size() * 64 - s.capacity);
     s.used = set - (s.bitmap.size() * 64 - s.capacity);
     PERDURE_ASSERT(s.used <= s.capacity);
     s.hint = 0;

@@ -24,6 +24,7 @@
 #include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
 #include "pm/flush.hpp"
+#include "pm/host_concept.hpp"
 
 namespace perdure::pm {
 
@@ -66,5 +67,7 @@ class FlushedHost : public OrderedHost {
     fence();
   }
 };
+
+static_assert(Host<OrderedHost> && Host<FlushedHost>);
 
 }  // namespace perdure::pm

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #if defined(PERDURE_EXPLORE)
 #include "fault/observer.hpp"
 #endif
@@ -61,6 +62,7 @@ inline void zero_bytes(std::byte* to, std::size_t bytes) {
 }
 
 inline void store_word(std::uint64_t* to, std::uint64_t value) {
+  PERDURE_ASSERT(reinterpret_cast<std::uintptr_t>(to) % sizeof value == 0);  // else it may tear
   will_write(to, sizeof value);
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
   wrote(to, sizeof value);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "pm/flush.hpp"
 
 namespace perdure::pm {
@@ -66,6 +67,7 @@ class LineSet {
   static constexpr std::size_t kFewest = 64;
 
   Place& find(std::uint64_t line) {
+    PERDURE_ASSERT(!kCostlyAssertions || count_ < places_.size());  // a search ends
     std::size_t const mask = places_.size() - 1;
     std::size_t i = (line * 0x9e3779b97f4a7c15u >> 32) & mask;
     while (places_[i].round == round_ && places_[i].line != line) i = (i + 1) & mask;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/process.hpp"
 #include "exec/pinning.hpp"
 #include "pm/host_verbs.hpp"
@@ -128,6 +129,7 @@ Result<std::uint64_t> Mapping::detect_medium() {
 }
 
 Status Mapping::reserve_addresses(std::uint64_t bytes) {
+  PERDURE_ASSERT(data_ == nullptr && bytes > 0);
   reserved_ = round_up(bytes, std::max<std::uint64_t>(granule_, 2u << 20));
   void* const at =
       ::mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -170,6 +172,9 @@ Status Mapping::cover_holes(std::uint64_t size) {
 }
 
 Status Mapping::map(std::uint64_t from, std::uint64_t to, Pages pages) {
+  PERDURE_ASSERT(data_ != nullptr && fd_ >= 0);
+  PERDURE_ASSERT(from == size_ && from < to && to <= reserved_);
+  PERDURE_ASSERT(from % granule_ == 0);
   int const protection = options_.read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   void* const at = ::mmap(data_ + from, to - from, protection, MAP_SHARED | MAP_FIXED, fd_,
                           static_cast<off_t>(from));
@@ -202,6 +207,7 @@ Status Mapping::map(std::uint64_t from, std::uint64_t to, Pages pages) {
 Status Mapping::grow(std::uint64_t bytes) {
   bytes = round_up(bytes, granule_);
   if (bytes <= size_) return {};
+  PERDURE_ASSERT(fd_ >= 0 && size_ <= reserved_);
   std::uint64_t const most = max_bytes_ == 0 ? reserved_ : std::min(reserved_, max_bytes_);
   if (bytes > most) {
     return {Code::no_space, "pool " + path_ + " would need " + size_text(bytes) +
@@ -250,6 +256,8 @@ Status Mapping::keep() { return new_file_.keep(); }
 
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(at);
+  PERDURE_ASSERT(address >= reinterpret_cast<std::uintptr_t>(data_));
+  PERDURE_ASSERT(address - reinterpret_cast<std::uintptr_t>(data_) + bytes <= size_);
   std::uintptr_t const first = address / granule_ * granule_;
   if (::msync(reinterpret_cast<void*>(first), address + bytes - first, MS_SYNC) != 0)
     return {Code::io_error, "pool " + path_ + ": cannot sync it: " + why(errno)};

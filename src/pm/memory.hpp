@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "exec/bits.hpp"
@@ -128,6 +129,7 @@ class Memory {
 
   /// Bytes for writing, as one access; nobody reads them before a word that leads there is stored.
   PERDURE_FN std::byte* write(Offset at) {
+    PERDURE_ASSERT(!kCostlyAssertions || at.bytes > 0);  // the pool's head is nobody's record
     ++tally_.writes;
     fault::warp_passes(fault::TrapPoint::record);
     return base_ + at.bytes;
@@ -152,6 +154,7 @@ class Memory {
 
  private:
   PERDURE_FN std::uint64_t* word(Offset at) const {
+    PERDURE_ASSERT(!kCostlyAssertions || at.bytes % sizeof(std::uint64_t) == 0);
     return reinterpret_cast<std::uint64_t*>(base_ + at.bytes);
   }
 

@@ -88,6 +88,7 @@ bool has_sane_type(PoolHeader const& h) {
 Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
                           MakeOptions const& make, MapOptions const& options) {
   PERDURE_ASSERT(superblocks > 0 && std::has_single_bit(shape.superblock_bytes));
+  PERDURE_ASSERT(shape.superblock_bytes >= kMinSuperblock);
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
     return Status{Code::no_space, "pool " + path + ": max_bytes " +
@@ -104,6 +105,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   shape.created_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
   shape.crc = checksum(shape);
   pool.header_ = shape;
+  PERDURE_ASSERT(pool.bytes() >= bytes);
   pool.in_use_.assign(superblocks, false);
   pool.in_use_[0] = true;
   // The root first: a pool whose creation was cut short has no valid header, and is refused.
@@ -179,6 +181,7 @@ std::vector<std::byte> Pool::closed_head(std::optional<ClosingNote> note) const 
   std::memcpy(head.data() + kClosingNoteOffset, &noted, sizeof noted);
   Root root = root_;
   root.clean = 1;
+  PERDURE_ASSERT(root.retiring <= 1 && root.superblocks <= superblocks());
   for (int copy = 0; copy < 2; ++copy) {
     ++root.sequence;
     root.crc = checksum(root);
@@ -285,6 +288,7 @@ void Pool::publish_clean(std::optional<ClosingNote> note) {
   Root root = root_;
   root.clean = 1;
   publish_root(root);
+  PERDURE_ASSERT(root_.clean == 1);
 }
 
 Result<std::optional<ClosingNote>> Pool::closing_note() const {
@@ -331,6 +335,7 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
     if (!s.ok() && eager > missing)
       s = mapping_.grow((in_use_.size() + missing) * superblock_bytes());
     if (!s.ok()) return s;
+    PERDURE_ASSERT(mapping_.size() / superblock_bytes() >= in_use_.size() + missing);
     in_use_.resize(mapping_.size() / superblock_bytes(), false);
     Root next = root_;
     next.superblocks = in_use_.size();
@@ -354,6 +359,7 @@ void Pool::give_run(Offset first, std::uint64_t superblocks) {
   PERDURE_ASSERT(begin + superblocks <= in_use_.size());
   for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = false;
   first_free_ = std::min(first_free_, begin);
+  PERDURE_ASSERT(first_free_ > 0);
 }
 
 void Pool::claim_run(Offset first, std::uint64_t superblocks) {

@@ -58,8 +58,20 @@ struct PoolHeader {  // bytes
   std::uint8_t reserved[11];  // 113  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
-static_assert(offsetof(PoolHeader, value_kind) == 78 && offsetof(PoolHeader, extents) == 80 &&
-              offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, crc) == 124);
+static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_version) == 8 &&
+              offsetof(PoolHeader, hash_id) == 12 && offsetof(PoolHeader, pool_id) == 16 &&
+              offsetof(PoolHeader, created_unix_s) == 32 &&
+              offsetof(PoolHeader, superblock_bytes) == 40 &&
+              offsetof(PoolHeader, max_bytes) == 48 && offsetof(PoolHeader, key_bytes) == 56 &&
+              offsetof(PoolHeader, value_bytes) == 60 &&
+              offsetof(PoolHeader, max_key_bytes) == 64 &&
+              offsetof(PoolHeader, max_value_bytes) == 68 && offsetof(PoolHeader, layout) == 72 &&
+              offsetof(PoolHeader, durability) == 73 && offsetof(PoolHeader, levels) == 74 &&
+              offsetof(PoolHeader, hashes) == 75 && offsetof(PoolHeader, slots) == 76 &&
+              offsetof(PoolHeader, index) == 77 && offsetof(PoolHeader, value_kind) == 78 &&
+              offsetof(PoolHeader, element_bytes) == 79 && offsetof(PoolHeader, extents) == 80 &&
+              offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, reserved) == 113 &&
+              offsetof(PoolHeader, crc) == 124);
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 
@@ -68,6 +80,8 @@ struct RootLevel {
   std::uint32_t log2_buckets;
   std::uint32_t reserved;  // zero
 };
+static_assert(sizeof(RootLevel) == 16 && offsetof(RootLevel, log2_buckets) == 8);
+static_assert(std::has_unique_object_representations_v<RootLevel>);
 
 /// What changes as a whole. Two copies; the valid one with the higher sequence counts, so a torn
 /// write of one leaves the other.
@@ -85,8 +99,12 @@ struct Root {  // bytes
   std::uint32_t dense_superblocks;  // 576  that it takes
   std::uint32_t crc;  // 580  CRC-32C of bytes 0..579
 };
-static_assert(offsetof(Root, level) == 40 && offsetof(Root, dense_first) == 572 &&
-              offsetof(Root, crc) == 580);
+static_assert(offsetof(Root, sequence) == 0 && offsetof(Root, superblocks) == 8 &&
+              offsetof(Root, batch_lease) == 16 && offsetof(Root, clean) == 24 &&
+              offsetof(Root, levels) == 28 && offsetof(Root, retiring) == 32 &&
+              offsetof(Root, undo_first) == 36 && offsetof(Root, level) == 40 &&
+              offsetof(Root, undo_entries) == 568 && offsetof(Root, dense_first) == 572 &&
+              offsetof(Root, dense_superblocks) == 576 && offsetof(Root, crc) == 580);
 static_assert(sizeof(Root) == 584);
 static_assert(std::has_unique_object_representations_v<Root>);
 
@@ -106,7 +124,11 @@ struct ClosingNote {  // bytes
   std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
 };
 inline constexpr std::uint32_t kClosingMagic = 0x4e435250u;  // "PRCN"
-static_assert(offsetof(ClosingNote, sum) == 24 && offsetof(ClosingNote, crc) == 60);
+static_assert(offsetof(ClosingNote, magic) == 0 && offsetof(ClosingNote, astray) == 4 &&
+              offsetof(ClosingNote, sequence) == 8 && offsetof(ClosingNote, records) == 16 &&
+              offsetof(ClosingNote, sum) == 24 && offsetof(ClosingNote, epoch) == 32 &&
+              offsetof(ClosingNote, dense) == 40 && offsetof(ClosingNote, reserved) == 48 &&
+              offsetof(ClosingNote, crc) == 60);
 static_assert(sizeof(ClosingNote) == 64 && kClosingNoteOffset + sizeof(ClosingNote) <= kHeadBytes);
 static_assert(std::has_unique_object_representations_v<ClosingNote>);
 
@@ -123,7 +145,10 @@ struct RepairNote {  // bytes
 };
 inline constexpr std::uint64_t kRepaired = 0x6465726961706572u;  // "repaired"
 inline constexpr std::uint32_t kMostRepairText = 64u << 10;
-static_assert(offsetof(RepairNote, text_bytes) == 24 && offsetof(RepairNote, crc) == 60);
+static_assert(offsetof(RepairNote, state) == 0 && offsetof(RepairNote, repaired_unix_s) == 8 &&
+              offsetof(RepairNote, count) == 16 && offsetof(RepairNote, text_bytes) == 24 &&
+              offsetof(RepairNote, text_crc) == 28 && offsetof(RepairNote, reserved) == 32 &&
+              offsetof(RepairNote, crc) == 60);
 static_assert(sizeof(RepairNote) == 64 &&
               kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText <= kMinSuperblock);
 static_assert(std::has_unique_object_representations_v<RepairNote>);
@@ -141,6 +166,10 @@ inline constexpr std::uint32_t kSuperblockMagic = 0x42535250u;  // "PRSB"
 inline constexpr std::uint64_t kFirstRecord = 128;  // a multiple of a line
 inline constexpr std::uint64_t kRecordAlign = 16;  // of places
 inline constexpr std::uint64_t kStrideAlign = 8;
+static_assert(offsetof(SuperblockHeader, magic) == 0 &&
+              offsetof(SuperblockHeader, record_bytes) == 4 &&
+              offsetof(SuperblockHeader, pool_id) == 8 &&
+              offsetof(SuperblockHeader, reserved) == 24 && offsetof(SuperblockHeader, crc) == 60);
 static_assert(sizeof(SuperblockHeader) == 64 && sizeof(SuperblockHeader) <= kFirstRecord);
 static_assert(std::has_unique_object_representations_v<SuperblockHeader>);
 
@@ -155,6 +184,9 @@ struct BlocksHeader {  // bytes
 };
 inline constexpr std::uint32_t kBlocksMagic = 0x4b425250u;  // "PRBK"
 inline constexpr std::uint64_t kBlockAlign = 256;
+static_assert(offsetof(BlocksHeader, magic) == 0 && offsetof(BlocksHeader, block_bytes) == 4 &&
+              offsetof(BlocksHeader, pool_id) == 8 && offsetof(BlocksHeader, reserved) == 24 &&
+              offsetof(BlocksHeader, crc) == 60);
 static_assert(sizeof(BlocksHeader) == 64 && sizeof(BlocksHeader) <= kBlockAlign);
 static_assert(std::has_unique_object_representations_v<BlocksHeader>);
 
@@ -167,6 +199,9 @@ struct RecordHeader {  // bytes
   std::uint32_t reserved;  //  12  zero
   std::uint64_t sequence;  //  16  number of the batch that wrote it
 };
+static_assert(offsetof(RecordHeader, crc) == 0 && offsetof(RecordHeader, value_bytes) == 4 &&
+              offsetof(RecordHeader, key_bytes) == 8 && offsetof(RecordHeader, reserved) == 12 &&
+              offsetof(RecordHeader, sequence) == 16);
 static_assert(sizeof(RecordHeader) == 24);
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
 
@@ -175,6 +210,7 @@ struct RecordHead {  // bytes
   std::uint32_t crc;  //   0  CRC-32C of the sequence, the key and the value
   std::uint32_t sequence;  //   4  number of the batch that wrote it, low half
 };
+static_assert(offsetof(RecordHead, crc) == 0 && offsetof(RecordHead, sequence) == 4);
 static_assert(sizeof(RecordHead) == 8);
 static_assert(std::has_unique_object_representations_v<RecordHead>);
 
@@ -189,6 +225,8 @@ struct DenseHeader {  // bytes
 };
 inline constexpr std::uint32_t kDenseMagic = 0x4e445250u;  // "PRDN"
 inline constexpr std::uint64_t kDenseAlign = 128;  // of a buffer's copies: a line
+static_assert(offsetof(DenseHeader, magic) == 0 && offsetof(DenseHeader, buffers) == 4 &&
+              offsetof(DenseHeader, reserved) == 8 && offsetof(DenseHeader, crc) == 60);
 // 8 bytes: which copy counts, and of which step it is
 inline constexpr std::uint64_t kDenseWord = 128;
 inline constexpr std::uint64_t kDenseEntries = 256;
@@ -200,6 +238,8 @@ struct DenseEntry {  // bytes
   std::uint64_t bytes;  // 112  of one copy
   std::uint64_t reserved;  // 120  zero
 };
+static_assert(offsetof(DenseEntry, name) == 0 && offsetof(DenseEntry, bytes) == 112 &&
+              offsetof(DenseEntry, reserved) == 120);
 static_assert(sizeof(DenseEntry) == 128);
 static_assert(std::has_unique_object_representations_v<DenseEntry>);
 

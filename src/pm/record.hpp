@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "exec/bits.hpp"
@@ -103,6 +104,7 @@ struct RecordSpot {
 };
 
 PERDURE_FN RecordSpot spot_at(std::byte* base, RecordShape const& shape, Offset at) {
+  PERDURE_ASSERT(!kCostlyAssertions || (at.bytes > 0 && at.bytes % kStrideAlign == 0));
   return {base + at.bytes, shape.split() ? base + shape.head(at).bytes : nullptr};
 }
 
@@ -164,6 +166,7 @@ PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView cons
   alignas(64) std::byte whole[kAssembled];
   std::size_t const front = r.split ? sizeof(RecordHead) : sizeof(RecordHeader);
   std::size_t const bytes = front + r.header.key_bytes + r.header.value_bytes;
+  PERDURE_ASSERT(!kCostlyAssertions || bytes <= kAssembled);
   if (r.split) {
     auto const head = front_of<RecordHead>(r.header);
     memcpy(whole, &head, sizeof head);

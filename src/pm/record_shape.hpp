@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/offset.hpp"
 #include "pm/pool_format.hpp"
 
@@ -46,6 +47,7 @@ struct RecordShape {
     value_bytes = h.value_bytes;
     head_stride = static_cast<std::uint32_t>(head);
     value_stride = static_cast<std::uint32_t>(value);
+    PERDURE_ASSERT(group_bytes() % kFirstRecord == 0);  // so that values keep to their lines
   }
 
   [[nodiscard]] PERDURE_FN bool split() const { return head_stride != 0; }
@@ -55,12 +57,14 @@ struct RecordShape {
 
   /// Records of `stride` bytes in a superblock; of split ones there is one stride.
   [[nodiscard]] PERDURE_FN std::uint64_t capacity(std::uint64_t stride) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (superblock_bytes > kFirstRecord && stride > 0));
     std::uint64_t const room = superblock_bytes - kFirstRecord;
     return split() ? room / group_bytes() * kGroup : room / stride;
   }
 
   /// The place of record i, within its superblock.
   [[nodiscard]] PERDURE_FN std::uint64_t place(std::uint64_t stride, std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || i < capacity(stride));
     if (!split()) return kFirstRecord + i * stride;
     return kFirstRecord + i / kGroup * group_bytes() + heads_bytes() + i % kGroup * value_stride;
   }

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "pm/host_verbs.hpp"
 
@@ -56,6 +57,8 @@ void Repairs::add(std::span<std::string const> lines) {
   note.text_bytes = static_cast<std::uint32_t>(text.size());
   note.text_crc = crc32c(0, text.data(), text.size());
   note.crc = checksum(note);
+  PERDURE_ASSERT(text.size() <= kMostRepairText);
+  PERDURE_ASSERT(note.count >= lines.size());
   std::byte* const at = pool_->base() + kRepairNoteOffset;
   write_bytes(pool_->base() + kText, text.data(), text.size());
   write_bytes(at + sizeof note.state, reinterpret_cast<std::byte const*>(&note) + sizeof note.state,

@@ -5,8 +5,10 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -14,6 +16,7 @@ namespace perdure::pm {
 /// As write_bytes(). `to` is a multiple of 16. Seen by others no later than what the caller writes
 /// after it.
 inline void stream_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
+  PERDURE_ASSERT(reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) == 0);
   std::size_t at = 0;
   for (; at + 64 <= bytes; at += 64) {
     __m128i piece[4];

@@ -12,24 +12,24 @@ std::uint64_t this_thread_number() noexcept {
 }
 
 void StoreLock::begin_writing() {
-  std::unique_lock lock(mutex_);
-  may_write_.wait(lock, [this] { return !writing_; });
+  MutexLock const lock(mutex_);
+  while (writing_) may_write_.wait(mutex_);
   writing_ = true;
 }
 
 void StoreLock::end_writing() {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(writing_ && !exclusive_);
   writing_ = false;
   may_write_.notify_one();  // under the lock: who comes in may be the last to use the store
 }
 
 void StoreLock::lock_exclusive() {
-  std::unique_lock lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(writing_ && !exclusive_ &&
                  !exclusive_waits_);  // there is one writer, and only it takes the lock exclusively
   exclusive_waits_ = true;
-  empty_.wait(lock, [this] { return readers_ == 0; });
+  while (readers_ != 0) empty_.wait(mutex_);
   exclusive_waits_ = false;
   exclusive_ = true;
   if (changes_ != nullptr) changes_->begin();
@@ -37,7 +37,7 @@ void StoreLock::lock_exclusive() {
 
 /// Counts those in who waited: the next writer waits for them.
 void StoreLock::unlock_exclusive() {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(exclusive_ && readers_ == 0);
   if (changes_ != nullptr) changes_->end();
   exclusive_ = false;
@@ -48,17 +48,18 @@ void StoreLock::unlock_exclusive() {
 }
 
 void StoreLock::lock_shared() {
-  std::unique_lock lock(mutex_);
+  MutexLock const lock(mutex_);
   if (!exclusive_ && !exclusive_waits_) {
     ++readers_;
     return;
   }
   ++waiting_;
-  let_in_.wait(lock, [this, turn = turn_] { return turn_ != turn; });  // and counted in
+  std::uint64_t const turn = turn_;
+  while (turn_ == turn) let_in_.wait(mutex_);  // and counted in
 }
 
 void StoreLock::unlock_shared() {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(readers_ > 0 && !exclusive_);
   if (--readers_ == 0 && exclusive_waits_) empty_.notify_one();
 }

@@ -13,10 +13,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <shared_mutex>
+
+#include "base/mutex.hpp"
 
 namespace perdure::pm {
 class Changes;
@@ -59,13 +59,14 @@ class StoreLock {
   void leave_inside(bool exclusive) { exclusive ? inside_.unlock() : inside_.unlock_shared(); }
 
  private:
-  std::mutex mutex_;  // guards the next seven
-  std::condition_variable let_in_, empty_, may_write_;
-  bool writing_ = false;
-  bool exclusive_ = false, exclusive_waits_ = false;
-  std::uint64_t readers_ = 0;  // who are in
-  std::uint64_t waiting_ = 0;  // readers
-  std::uint64_t turn_ = 0;  // how often the lock has been exclusive
+  Mutex mutex_;  // guards the next seven
+  Condition let_in_, empty_, may_write_;
+  bool writing_ PERDURE_GUARDED_BY(mutex_) = false;
+  bool exclusive_ PERDURE_GUARDED_BY(mutex_) = false;
+  bool exclusive_waits_ PERDURE_GUARDED_BY(mutex_) = false;
+  std::uint64_t readers_ PERDURE_GUARDED_BY(mutex_) = 0;  // who are in
+  std::uint64_t waiting_ PERDURE_GUARDED_BY(mutex_) = 0;  // readers
+  std::uint64_t turn_ PERDURE_GUARDED_BY(mutex_) = 0;  // how often the lock has been exclusive
 
   pm::Changes* changes_ = nullptr;  // for who has it exclusively
 

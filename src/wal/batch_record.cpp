@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/assert.hpp"
+
 namespace perdure::wal {
 namespace {
 
@@ -58,6 +60,8 @@ Status take_column(Cursor& cursor, std::uint64_t count, std::uint32_t width, std
 }  // namespace
 
 void EncodedBatch::add(void const* data, std::uint64_t bytes) {
+  PERDURE_ASSERT(data != nullptr || bytes == 0);
+  PERDURE_ASSERT(bytes_ % kAlign == 0);
   pieces_.emplace_back(static_cast<std::byte const*>(data), bytes);
   std::uint64_t const padding = (kAlign - bytes % kAlign) % kAlign;
   if (padding > 0) pieces_.emplace_back(kZeros, padding);
@@ -74,6 +78,7 @@ std::uint64_t EncodedBatch::add_column(Column const& column, std::vector<std::ui
   lengths.resize(column.count);
   for (std::size_t i = 0; i < column.count; ++i)
     lengths[i] = static_cast<std::uint32_t>(column.offsets[i + 1] - column.offsets[i]);
+  PERDURE_ASSERT(column.offsets[column.count] >= column.offsets[0]);
   auto const bytes = static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
   add(lengths.data(), lengths.size() * sizeof(std::uint32_t));
   add(column.data + column.offsets[0], bytes);
@@ -81,6 +86,7 @@ std::uint64_t EncodedBatch::add_column(Column const& column, std::vector<std::ui
 }
 
 EncodedBatch::EncodedBatch(BatchOps const& ops) {
+  PERDURE_ASSERT(ops.kinds.empty() || ops.kinds.size() == ops.keys.count);
   add(&record_, sizeof record_);  // filled in below
   if (!ops.kinds.empty()) add(ops.kinds.data(), ops.kinds.size());
   record_.version = kBatchVersion;

@@ -7,6 +7,7 @@
 // only. Invariant: decoding checks every size against the bytes there are; it trusts nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -33,6 +34,12 @@ struct BatchRecord {             // bytes
   std::uint64_t keys_bytes;      //  24
   std::uint64_t values_bytes;    //  32
 };
+static_assert(offsetof(BatchRecord, version) == 0 && offsetof(BatchRecord, kind) == 2 &&
+              offsetof(BatchRecord, rmw) == 3 && offsetof(BatchRecord, element) == 4 &&
+              offsetof(BatchRecord, has_values) == 5 && offsetof(BatchRecord, reserved) == 6 &&
+              offsetof(BatchRecord, count) == 8 && offsetof(BatchRecord, key_width) == 16 &&
+              offsetof(BatchRecord, value_width) == 20 && offsetof(BatchRecord, keys_bytes) == 24 &&
+              offsetof(BatchRecord, values_bytes) == 32);
 static_assert(sizeof(BatchRecord) == 40);
 static_assert(std::has_unique_object_representations_v<BatchRecord>);
 

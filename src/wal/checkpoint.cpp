@@ -25,6 +25,7 @@ std::uint64_t table_bytes(ImageInfo const& info) {
   return round_up(chunks_of(info) * sizeof(std::uint32_t));
 }
 std::uint64_t chunk_size(ImageInfo const& info, std::uint64_t chunk) {
+  PERDURE_ASSERT(chunk < chunks_of(info));
   return std::min<std::uint64_t>(info.chunk_bytes, info.bytes - chunk * info.chunk_bytes);
 }
 
@@ -41,6 +42,7 @@ Status neither(Status const& first, Status const& other) {
 Status write_block(BlockFile& file, std::uint64_t offset, void const* record, std::size_t bytes) {
   auto block = AlignedBuffer::make(kBlock);
   if (!block) return block.status();
+  PERDURE_ASSERT(bytes > 0 && bytes <= kBlock && offset % kBlock == 0);
   std::memcpy(block->data(), record, bytes);
   return file.write_durably(offset, block->span());
 }
@@ -48,6 +50,7 @@ Status write_block(BlockFile& file, std::uint64_t offset, void const* record, st
 /// The chunks, through buffers of our own, so that what is summed is what is written.
 Status write_chunks(BlockFile& file, ImageInfo const& info, std::span<std::byte const> bytes,
                     std::span<std::byte const> head, std::vector<std::uint32_t>& sums) {
+  PERDURE_ASSERT(sums.size() == chunks_of(info) && bytes.size() == info.bytes);
   auto buffers = AlignedBuffer::make(kDepth * std::uint64_t{info.chunk_bytes});
   if (!buffers) return buffers.status();
   Pipeline pipeline(file, kDepth);
@@ -55,6 +58,7 @@ Status write_chunks(BlockFile& file, ImageInfo const& info, std::span<std::byte 
     std::byte* const buffer = buffers->data() + std::uint64_t{slot} * info.chunk_bytes;
     std::uint64_t const size = chunk_size(info, i);
     std::memcpy(buffer, bytes.data() + i * info.chunk_bytes, size);
+    PERDURE_ASSERT(slot < kDepth);
     if (i == 0 && !head.empty()) std::memcpy(buffer, head.data(), head.size());
     sums[i] = crc32c(0, buffer, size);
     return file.start(
@@ -177,6 +181,7 @@ Status load_image(BlockFile& file, ImageInfo const& info, std::span<std::byte> i
 // A and B
 
 Status Checkpoints::write_record(ImageInfo const& image, std::uint32_t which) {
+  PERDURE_ASSERT(which <= 1 && image.sequence > sequence_ && image.pool_id == pool_id_);
   CheckpointRecord r{};
   r.magic = kCheckpointMagic;
   r.format_version = kImageVersion;
@@ -208,6 +213,7 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   std::uint32_t const which =
       mutated("image_overwrites_what_counts") && sequence_ > 0 ? active_ : 1 - active_;
   bool const first = sequence_ == 0;
+  PERDURE_ASSERT(first || which != active_ || mutated("image_overwrites_what_counts"));
   older_.reset();  // from here on the inactive image is half written
   // And says so: chunks in which only roots have changed, which end with checksums of their own,
   // have the same CRC, so that the old header would vouch for a mix of both images.
@@ -222,7 +228,11 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   return {};
 }
 
-Lsn Checkpoints::keep_from() const { return older_ ? std::min(*older_, newest_.lsn) : newest_.lsn; }
+Lsn Checkpoints::keep_from() const {
+  Lsn const from = older_ ? std::min(*older_, newest_.lsn) : newest_.lsn;
+  PERDURE_ASSERT(from <= newest_.lsn && from % kBlock == 0);
+  return from;
+}
 
 /// The valid copy with the higher sequence; none if neither is valid.
 Result<std::optional<CheckpointRecord>> Checkpoints::read_record(std::string& report) {
@@ -299,6 +309,7 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
     if (i != first) loaded.report += why[first].message() + "; the other image was used";
     active_ = i;
     newest_ = loaded.image.at;
+    PERDURE_ASSERT(newest_.lsn <= seen_.lsn && loaded.image.pool_id == pool_id_);
     std::uint32_t const other = 1 - i;
     older_.reset();
     if (i == first && found[other] && found[other]->sequence < found[i]->sequence)

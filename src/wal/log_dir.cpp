@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
 #include "wal/disk/disk.hpp"
@@ -162,6 +163,7 @@ Result<std::unique_ptr<LogDir>> LogDir::open(std::string const& directory) {
 }
 
 Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
+  PERDURE_ASSERT(log_file_ != nullptr && log_ == nullptr);
   auto report = wal::replay(*log_file_, identity_, from, deliver);
   if (report && checkpoints_->has_seen_more_than(report->end))
     report->lost("a later checkpoint had been written");
@@ -169,12 +171,14 @@ Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
 }
 
 Status LogDir::settle(std::span<std::byte const> pool, LogPosition end) {
+  PERDURE_ASSERT(log_ == nullptr && !pool.empty());
   for (int image = 0; image < 2; ++image)
     if (Status s = checkpoints_->write(pool, end); !s.ok()) return s;
   return {};
 }
 
 Status LogDir::start(LogPosition end) {
+  PERDURE_ASSERT(log_file_ != nullptr && log_ == nullptr);
   auto log = RedoLog::start(std::move(log_file_), end, checkpoints_->keep_from());
   if (!log) return log.status();
   log_ = std::move(*log);
@@ -182,6 +186,7 @@ Status LogDir::start(LogPosition end) {
 }
 
 Status LogDir::checkpoint(std::span<std::byte const> pool) {
+  PERDURE_ASSERT(log_ != nullptr && !pool.empty());
   LogPosition const at = log_->position();
   // Else an image could count whose log ends before it.
   Status const logged =
@@ -194,6 +199,7 @@ Status LogDir::checkpoint(std::span<std::byte const> pool) {
 }
 
 bool LogDir::wants_checkpoint() const {
+  PERDURE_ASSERT(log_ != nullptr);
   std::uint64_t const ring = log_->ring_bytes();
   std::uint64_t const since = log_->position().lsn - checkpoints_->newest().lsn;
   return log_->used_bytes() > ring / 2 && since > ring / 4;

@@ -47,6 +47,10 @@ struct LogHeader {  // bytes
   std::uint8_t reserved[76];  //  48  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
+static_assert(offsetof(LogHeader, magic) == 0 && offsetof(LogHeader, format_version) == 8 &&
+              offsetof(LogHeader, epoch) == 12 && offsetof(LogHeader, pool_id) == 16 &&
+              offsetof(LogHeader, ring_bytes) == 32 && offsetof(LogHeader, epoch_lsn) == 40 &&
+              offsetof(LogHeader, reserved) == 48 && offsetof(LogHeader, crc) == 124);
 static_assert(sizeof(LogHeader) == 128 && offsetof(LogHeader, crc) == 124);
 static_assert(std::has_unique_object_representations_v<LogHeader>);
 
@@ -67,6 +71,12 @@ struct GroupHeader {  // bytes
   std::uint32_t
       crc;  //  60  CRC-32C of the whole group but these four bytes, zeros at its end included
 };
+static_assert(offsetof(GroupHeader, magic) == 0 && offsetof(GroupHeader, format_version) == 4 &&
+              offsetof(GroupHeader, last) == 6 && offsetof(GroupHeader, pool_id) == 8 &&
+              offsetof(GroupHeader, lsn) == 24 && offsetof(GroupHeader, batch) == 32 &&
+              offsetof(GroupHeader, epoch) == 40 && offsetof(GroupHeader, part) == 44 &&
+              offsetof(GroupHeader, payload_bytes) == 48 && offsetof(GroupHeader, behind) == 52 &&
+              offsetof(GroupHeader, sum) == 56 && offsetof(GroupHeader, crc) == 60);
 static_assert(sizeof(GroupHeader) == 64 && offsetof(GroupHeader, crc) == 60);
 static_assert(std::has_unique_object_representations_v<GroupHeader>);
 
@@ -114,6 +124,12 @@ struct ImageHeader {  // bytes
   std::uint8_t reserved[56];  //  68  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
+static_assert(offsetof(ImageHeader, magic) == 0 && offsetof(ImageHeader, format_version) == 8 &&
+              offsetof(ImageHeader, chunk_bytes) == 12 && offsetof(ImageHeader, pool_id) == 16 &&
+              offsetof(ImageHeader, sequence) == 32 && offsetof(ImageHeader, lsn) == 40 &&
+              offsetof(ImageHeader, next_batch) == 48 && offsetof(ImageHeader, bytes) == 56 &&
+              offsetof(ImageHeader, table_crc) == 64 && offsetof(ImageHeader, reserved) == 68 &&
+              offsetof(ImageHeader, crc) == 124);
 static_assert(sizeof(ImageHeader) == 128 && offsetof(ImageHeader, crc) == 124);
 static_assert(std::has_unique_object_representations_v<ImageHeader>);
 
@@ -130,6 +146,14 @@ struct CheckpointRecord {  // bytes
   std::uint8_t reserved[64];  //  60  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 };
+static_assert(offsetof(CheckpointRecord, magic) == 0 &&
+              offsetof(CheckpointRecord, format_version) == 8 &&
+              offsetof(CheckpointRecord, image) == 12 &&
+              offsetof(CheckpointRecord, pool_id) == 16 &&
+              offsetof(CheckpointRecord, sequence) == 32 && offsetof(CheckpointRecord, lsn) == 40 &&
+              offsetof(CheckpointRecord, next_batch) == 48 &&
+              offsetof(CheckpointRecord, image_crc) == 56 &&
+              offsetof(CheckpointRecord, reserved) == 60 && offsetof(CheckpointRecord, crc) == 124);
 static_assert(sizeof(CheckpointRecord) == 128 && offsetof(CheckpointRecord, crc) == 124);
 static_assert(std::has_unique_object_representations_v<CheckpointRecord>);
 

@@ -9,11 +9,9 @@
 namespace perdure::wal {
 
 LogStream::LogStream(BlockFile& file, std::uint64_t ring_bytes, Lsn from)
-    : file_(&file),
-      ring_bytes_(ring_bytes),
-      lsn_(from),
-      ahead_(from),
-      lap_end_(from + ring_bytes) {}
+    : file_(&file), ring_bytes_(ring_bytes), lsn_(from), ahead_(from), lap_end_(from + ring_bytes) {
+  PERDURE_ASSERT(ring_bytes > 0 && ring_bytes % kBlock == 0 && from % kBlock == 0);
+}
 
 Result<LogStream> LogStream::begin(BlockFile& file, std::uint64_t ring_bytes, Lsn from) {
   LogStream stream(file, ring_bytes, from);
@@ -54,6 +52,7 @@ Status LogStream::read_ahead() {
     ++in_flight_;
     ahead_ += bytes;
     s.end += bytes;
+    PERDURE_ASSERT(ahead_ <= lap_end_ && in_flight_ <= kSegments);
   }
   return {};
 }
@@ -76,6 +75,7 @@ Status LogStream::take_ends() {
     --in_flight_;
     s.failed = d.status;
     s.short_read = kMaxGroup + d.bytes < s.end;
+    PERDURE_ASSERT(kMaxGroup + d.bytes <= s.end);
     s.end = kMaxGroup + d.bytes;
   }
   return {};
@@ -95,8 +95,10 @@ Status LogStream::next_segment() {
 }
 
 Result<std::span<std::byte const>> LogStream::peek(std::uint64_t wanted) {
+  PERDURE_ASSERT(wanted > 0 && wanted <= kMaxGroup);
   for (;;) {
     Segment const& s = current();
+    PERDURE_ASSERT(!s.in_flight && s.begin <= s.end);
     std::uint64_t const here = s.end - s.begin;
     bool const last = s.short_read || at_ + 1 >= started_ || (s.wraps && here > 0);
     if (here >= wanted || last)

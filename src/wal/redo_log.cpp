@@ -107,7 +107,9 @@ RedoLog::RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, L
       options_(options),
       tail_(end),
       keep_from_(keep_from),
-      durable_(end.lsn) {}
+      durable_(end.lsn) {
+  PERDURE_ASSERT(keep_from <= end.lsn);
+}
 
 Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file, LogPosition end,
                                                 Lsn keep_from, LogOptions const& options) {
@@ -142,7 +144,11 @@ Status RedoLog::begin_epoch() {
   if (mutated("epoch_not_begun")) return {};
   bool const both = std::exchange(identity_.copy_damaged, false);
   identity_.epoch += both && !mutated("log_damaged_epoch_begun") ? 3 : 1;
-  identity_.epoch_lsn = tail_.lsn;
+  {
+    MutexLock const lock(mutex_);
+    PERDURE_ASSERT(!committer_.joinable() && durable_ == tail_.lsn);  // nobody appends yet
+    identity_.epoch_lsn = tail_.lsn;
+  }
   Status s = write_header(*file_, identity_);
   if (!s.ok() || !both) return s;
   LogIdentity before = identity_;
@@ -154,11 +160,12 @@ RedoLog::~RedoLog() {
   if (!committer_.joinable()) return;
   static_cast<void>(wait_durable(position().lsn));
   {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     stopping_ = true;
   }
   file_->wake();
   committer_.join();
+  PERDURE_ASSERT(in_flight_ == 0 || !failed_.ok());
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -175,6 +182,7 @@ std::uint64_t RedoLog::group_room(Lsn lsn) const {
 
 /// Where a batch of `bytes` bytes that begins at `lsn` ends.
 Lsn RedoLog::end_of(Lsn lsn, std::uint64_t bytes) const {
+  PERDURE_ASSERT(lsn % kBlock == 0);
   do {
     std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
     PERDURE_ASSERT(group_bytes(payload) <= group_room(lsn));
@@ -185,6 +193,7 @@ Lsn RedoLog::end_of(Lsn lsn, std::uint64_t bytes) const {
 }
 
 Status RedoLog::check_room(std::uint64_t bytes, Lsn end) const {
+  PERDURE_ASSERT(end > tail_.lsn && keep_from_ <= tail_.lsn);
   std::string const what =
       "log " + file_->name() + ": a batch of " + std::to_string(bytes) + " bytes ";
   if (end - tail_.lsn > identity_.ring_bytes)
@@ -199,13 +208,13 @@ Status RedoLog::check_room(std::uint64_t bytes, Lsn end) const {
 }
 
 Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) {
-  std::lock_guard const only(append_);
+  MutexLock const only(append_);
   std::uint64_t bytes = 0;
   for (auto const& piece : pieces) bytes += piece.size();
   LogPosition at;
   Lsn end = 0;
   {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     if (!failed_.ok()) return failed_;
     at = tail_;
     end = end_of(at.lsn, bytes);
@@ -220,7 +229,7 @@ Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) 
   try {
     if (Status s = append_groups(at, end, bytes, pieces); !s.ok()) return s;
   } catch (...) {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     fail({Code::no_space, "out of memory"});
     throw;
   }
@@ -232,10 +241,12 @@ Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t byte
   PieceReader reader(pieces);
   std::uint32_t part = 0;
   for (Lsn lsn = at.lsn; lsn < end; ++part) {
+    PERDURE_ASSERT(lsn % kBlock == 0 && (bytes > 0 || part == 0));
     std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
     Lsn const next = lsn + group_bytes(payload);
     if (Status s = wait_for_buffer(next); !s.ok()) return s;
     reader.copy(buffer_.data() + lsn % buffer_.size() + sizeof(GroupHeader), payload);
+    PERDURE_ASSERT(next <= end);
     bytes -= payload;
     seal(lsn, payload, part, next == end, at.next_batch);
     lsn = next;
@@ -246,8 +257,9 @@ Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t byte
 
 /// The buffer holds the last `size` bytes before `end`; what it held there before must be durable.
 Status RedoLog::wait_for_buffer(Lsn end) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !failed_.ok() || end - durable_ <= buffer_.size(); });
+  MutexLock const lock(mutex_);
+  while (failed_.ok() && end - durable_ > buffer_.size()) changed_.wait(mutex_);
+  PERDURE_ASSERT(!failed_.ok() || durable_ < end || mutated("log_durable_when_begun"));
   return failed_;
 }
 
@@ -276,8 +288,9 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);
   h.crc = group_crc(group, bytes);
   std::memcpy(group, &h, sizeof h);
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(sealed_.empty() || sealed_.back().end == lsn);
+  PERDURE_ASSERT(lsn + bytes <= tail_.lsn);  // append() has taken the place
   sealed_.push_back({lsn, lsn + bytes});
   begin_writes();
 }
@@ -313,6 +326,7 @@ void RedoLog::begin_writes() {
       return fail(s);
     }
     ++in_flight_;
+    PERDURE_ASSERT(in_flight_ <= options_.depth && in_flight_ <= flying_.size());
     if (mutated("log_durable_when_begun")) durable_ = write.end;
   }
 }
@@ -334,10 +348,12 @@ void RedoLog::complete(std::vector<Done> const& done) {
     flying_.pop_front();
     ++first_flying_;
   }
+  PERDURE_ASSERT(durable_ <= tail_.lsn && in_flight_ <= flying_.size());
 }
 
 /// The caller holds mutex_.
 void RedoLog::fail(Status const& status) {
+  PERDURE_ASSERT(!status.ok());
   if (!failed_.ok()) return;
   failed_ = {status.code(), "out of memory"};  // which needs none, should that be what lacks
   if (Status told = caught([&]() -> Status {
@@ -364,11 +380,12 @@ void RedoLog::commit() {
     done.clear();
     Status s = caught([&] { return file_->wait(done); });
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       if (!s.ok()) fail(s);
       complete(done);
       if (s.ok()) {
         s = caught([this]() -> Status {
+          mutex_.is_held();
           begin_writes();
           return {};
         });
@@ -383,41 +400,43 @@ void RedoLog::commit() {
 }
 
 void RedoLog::skip_batch() {
-  std::lock_guard const only(append_);
-  std::lock_guard const lock(mutex_);
+  MutexLock const only(append_);
+  MutexLock const lock(mutex_);
   ++tail_.next_batch;
 }
 
 Status RedoLog::wait_durable(Lsn lsn) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return durable_ >= lsn || !failed_.ok(); });
+  MutexLock const lock(mutex_);
+  while (durable_ < lsn && failed_.ok()) changed_.wait(mutex_);
+  PERDURE_ASSERT(durable_ >= lsn || !failed_.ok());
   return durable_ >= lsn ? Status{} : failed_;
 }
 
 void RedoLog::truncate(Lsn lsn) {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   PERDURE_ASSERT(lsn % kBlock == 0);
   keep_from_ = std::max(keep_from_, std::min(lsn, durable_));
   PERDURE_ASSERT(keep_from_ <= tail_.lsn);
 }
 
 Lsn RedoLog::durable_lsn() const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   return durable_;
 }
 
 LogPosition RedoLog::position() const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   return tail_;
 }
 
 std::uint64_t RedoLog::used_bytes() const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
+  PERDURE_ASSERT(keep_from_ <= tail_.lsn);
   return tail_.lsn - keep_from_;
 }
 
 Status RedoLog::failure() const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   return failed_;
 }
 

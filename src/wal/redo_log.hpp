@@ -12,15 +12,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "perdure/status.h"
 #include "wal/disk/block_file.hpp"
 #include "wal/log_format.hpp"
@@ -96,13 +95,14 @@ class RedoLog {
                        std::span<std::span<std::byte const> const> pieces);
   std::uint64_t group_room(Lsn lsn) const;
   Lsn end_of(Lsn lsn, std::uint64_t bytes) const;
-  Status check_room(std::uint64_t bytes, Lsn end) const;
+  Status check_room(std::uint64_t bytes, Lsn end) const PERDURE_REQUIRES(mutex_);
   Status wait_for_buffer(Lsn end);
   void seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last, std::uint64_t batch);
-  void begin_writes();
-  void complete(std::vector<Done> const& done);
-  void fail(Status const& status);
-  void wake_waiters();
+  void begin_writes() PERDURE_REQUIRES(mutex_);
+  void complete(std::vector<Done> const& done) PERDURE_REQUIRES(mutex_);
+  void fail(Status const& status) PERDURE_REQUIRES(mutex_);
+  // A mutant alone looks at what the lock guards.
+  void wake_waiters() PERDURE_NO_THREAD_SAFETY_ANALYSIS;
   void commit();
 
   // Constant after start().
@@ -112,19 +112,19 @@ class RedoLog {
   AlignedBuffer
       buffer_;  // byte `lsn % size` holds what lies at lsn; only what is not durable is needed
 
-  std::mutex append_;  // one append at a time; taken before mutex_
+  Mutex append_ PERDURE_ACQUIRED_BEFORE(mutex_);  // one append at a time; taken before mutex_
 
-  mutable std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
-  LogPosition tail_;  // of the next batch
-  Lsn keep_from_ = 0;
-  Lsn durable_ = 0;
-  std::deque<Extent> sealed_;  // not yet being written, in order
-  std::deque<Extent> flying_;  // being written, in order
-  std::uint64_t first_flying_ = 0;  // tag of flying_.front()
-  std::uint32_t in_flight_ = 0;  // flying_ but those done
-  Status failed_;
-  bool stopping_ = false;
+  mutable Mutex mutex_;  // guards the rest
+  Condition changed_;
+  LogPosition tail_ PERDURE_GUARDED_BY(mutex_);  // of the next batch
+  Lsn keep_from_ PERDURE_GUARDED_BY(mutex_) = 0;
+  Lsn durable_ PERDURE_GUARDED_BY(mutex_) = 0;
+  std::deque<Extent> sealed_ PERDURE_GUARDED_BY(mutex_);  // not yet being written, in order
+  std::deque<Extent> flying_ PERDURE_GUARDED_BY(mutex_);  // being written, in order
+  std::uint64_t first_flying_ PERDURE_GUARDED_BY(mutex_) = 0;  // tag of flying_.front()
+  std::uint32_t in_flight_ PERDURE_GUARDED_BY(mutex_) = 0;  // flying_ but those done
+  Status failed_ PERDURE_GUARDED_BY(mutex_);
+  bool stopping_ PERDURE_GUARDED_BY(mutex_) = false;
   std::thread committer_;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "wal/log_stream.hpp"
@@ -24,6 +25,7 @@ struct Expected {
 };
 
 GroupHeader header_of(std::span<std::byte const> bytes) {
+  PERDURE_ASSERT(bytes.size() >= sizeof(GroupHeader));
   GroupHeader h;
   std::memcpy(&h, bytes.data(), sizeof h);
   return h;
@@ -64,6 +66,7 @@ std::optional<Bit> find_flip(std::span<std::byte const> group, GroupHeader const
 /// But for that bit it is the group that was expected, to the zeros that close it: no torn write
 /// looks like that.
 bool is_expected_but_for(Bit flip, std::span<std::byte const> group, Expected const& e) {
+  PERDURE_ASSERT(flip.byte < group.size() && flip.bit < 8);
   std::vector<std::byte> right(group.begin(), group.end());
   right[flip.byte] ^= static_cast<std::byte>(1u << flip.bit);
   GroupHeader const h = header_of(right);
@@ -76,6 +79,7 @@ class Replayer {
  public:
   Replayer(LogIdentity const& identity, LogPosition from, LogStream stream, Deliver const& deliver)
       : identity_(identity), stream_(std::move(stream)), deliver_(&deliver) {
+    PERDURE_ASSERT(from.lsn == stream_.lsn() && identity.ring_bytes > 0);
     report_.begin = report_.end = from;
   }
 
@@ -87,6 +91,7 @@ class Replayer {
       if (Status s = take(*group); !s.ok()) return s;
       stream_.advance(group->size());
     }
+    PERDURE_ASSERT(report_.end.lsn >= report_.begin.lsn);
     if (report_.reason == StopReason::flipped) report_.lost("a group that was whole is damaged");
     if (Status s = look_beyond(); !s.ok()) return s;
     if (report_.end.lsn < identity_.epoch_lsn)
@@ -165,6 +170,8 @@ class Replayer {
 
   Status take(std::span<std::byte const> group) {
     GroupHeader const h = header_of(group);
+    PERDURE_ASSERT(group.size() >= sizeof h + h.payload_bytes);
+    PERDURE_ASSERT(group.size() % kBlock == 0 && h.part == part_);
     auto const payload = group.subspan(sizeof h, h.payload_bytes);
     payload_.insert(payload_.end(), payload.begin(), payload.end());
     epoch_ = h.epoch;
@@ -173,6 +180,7 @@ class Replayer {
     report_.payload_bytes += payload_.size();
     if (Status s = (*deliver_)(h.batch, payload_); !s.ok()) return s;
     ++report_.batches;
+    PERDURE_ASSERT(h.batch == report_.end.next_batch);
     report_.end = {stream_.lsn() + group.size(), h.batch + 1};
     part_ = 0;
     payload_.clear();
@@ -189,6 +197,7 @@ class Replayer {
     report_.reason = reason;
     report_.detail = std::move(detail);
     report_.stop_lsn = stream_.lsn();
+    PERDURE_ASSERT(report_.stop_lsn >= report_.end.lsn);
     report_.stop_offset = kRingOffset + report_.stop_lsn % identity_.ring_bytes;
     return {};
   }

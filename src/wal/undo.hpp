@@ -13,10 +13,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "base/offset.hpp"
@@ -31,7 +34,10 @@ struct UndoEntry {  // rows
   std::uint32_t step;  // 6     counts rounds of a transaction
   std::uint32_t check;  // 7     low half of hash_bytes() of the 28 bytes before it
 };
-static_assert(sizeof(UndoEntry) == 32);
+static_assert(sizeof(UndoEntry) == 32 && offsetof(UndoEntry, slot) == 0 &&
+              offsetof(UndoEntry, old) == 8 && offsetof(UndoEntry, transaction) == 16 &&
+              offsetof(UndoEntry, step) == 24 && offsetof(UndoEntry, check) == 28);
+static_assert(std::has_unique_object_representations_v<UndoEntry>);
 
 inline constexpr std::uint64_t kUndoLanes = 32;
 inline constexpr std::uint64_t kUndoRows = sizeof(UndoEntry) / 4;
@@ -59,6 +65,8 @@ PERDURE_FN std::uint32_t undo_check(UndoEntry const& entry) {
 template <class W, class M>
 PERDURE_FN void append_undo(W& warp, M& mem, UndoPlace const& place, std::uint64_t j, Offset slot,
                             std::uint64_t old) {
+  PERDURE_ASSERT(!kCostlyAssertions || (place.step > 0 && place.base.bytes > 0));
+  PERDURE_ASSERT(!kCostlyAssertions || slot.bytes % sizeof old == 0);
   UndoEntry entry{slot.bytes, old, place.transaction, place.step, 0};
   entry.check = undo_check(entry);
   std::uint32_t words[kUndoRows];

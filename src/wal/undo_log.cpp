@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::wal {
@@ -52,16 +53,20 @@ Status UndoLog::make_room(std::uint64_t entries) {
   root.undo_first = static_cast<std::uint32_t>(at.bytes / pool_->superblock_bytes());
   root.undo_entries = static_cast<std::uint32_t>(wanted);
   pool_->publish_root(root);
+  PERDURE_ASSERT(capacity() >= entries && capacity() % kUndoLanes == 0);
   if (old_run != 0 && !(at == old)) pool_->give_run(old, old_run);
   return {};
 }
 
 UndoPlace UndoLog::next_step(std::uint64_t first) {
+  PERDURE_ASSERT(capacity() > 0 && first <= capacity());
   ++step_;
   return {base(), first, ended() + 1, step_};
 }
 
 void UndoLog::append(UndoPlace const& place, Offset slot) {
+  PERDURE_ASSERT(place.first < capacity() && place.transaction == ended() + 1);
+  PERDURE_ASSERT(slot.bytes % sizeof(std::uint64_t) == 0 && slot.bytes < pool_->bytes());
   UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), place.transaction,
                   place.step, 0};
   entry.check = undo_check(entry);

@@ -94,7 +94,7 @@ class TableInPool {
 
   SegmentShape shape_;
   pm::Pool pool_;
-  std::mutex memory_;
+  Mutex memory_;
   Offset index_;
   pm::OrderedHost host_;
   std::unique_ptr<Table> table_;

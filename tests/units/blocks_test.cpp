@@ -26,7 +26,7 @@ void forget_owners(Pool& pool) {
 /// Blocks and who holds which.
 class Driven {
  public:
-  Driven(Pool& pool, std::mutex& memory, std::set<std::uint64_t>& held)
+  Driven(Pool& pool, Mutex& memory, std::set<std::uint64_t>& held)
       : blocks(pool, memory, kBlock), held_(held) {}
   void take() {
     auto block = blocks.take();
@@ -67,7 +67,7 @@ class Driven {
 RC_GTEST_PROP(Blocks, AreHandedOutOnceOverAnOpeningAndItsSweep, ()) {
   constexpr std::uint64_t kSuperblocks = 12;
   Pool pool = make_pool(kSuperblocks, kSuperblocks);
-  std::mutex memory;
+  Mutex memory;
   std::set<std::uint64_t> held;
   {
     Driven before(pool, memory, held);
@@ -88,7 +88,7 @@ RC_GTEST_PROP(Blocks, AreHandedOutOnceOverAnOpeningAndItsSweep, ()) {
 
 TEST(Blocks, SuperblocksAreLookedAtWhenSomethingIsFirstTaken) {
   Pool pool = make_pool(4, 4);
-  std::mutex memory;
+  Mutex memory;
   Offset first;
   {
     Blocks blocks(pool, memory, kBlock);

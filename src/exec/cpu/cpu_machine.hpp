@@ -18,6 +18,7 @@
 
 #include "exec/counts.hpp"
 #include "exec/cpu/cpu_warp.hpp"
+#include "exec/machine_concept.hpp"
 #include "exec/sort.hpp"
 #include "exec/workers.hpp"
 #include "fault/planted_faults.hpp"
@@ -238,5 +239,7 @@ class CpuMachine {
   Workers* workers_;
   Buffer<Sorted> spare_;
 };
+
+static_assert(Machine<CpuMachine>);
 
 }  // namespace perdure::exec::HWY_NAMESPACE

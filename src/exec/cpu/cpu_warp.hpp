@@ -35,6 +35,7 @@
 #include "base/crc32c.hpp"
 #include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
+#include "exec/warp_concept.hpp"
 
 namespace perdure::exec::HWY_NAMESPACE {
 
@@ -263,5 +264,7 @@ class CpuWarp {
     return __atomic_fetch_and(at, bits, __ATOMIC_ACQ_REL);
   }
 };
+
+static_assert(Warp<CpuWarp>);
 
 }  // namespace perdure::exec::HWY_NAMESPACE

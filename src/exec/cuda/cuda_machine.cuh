@@ -16,6 +16,7 @@
 #include "exec/cuda/cuda_staging.cuh"
 #include "exec/cuda/cuda_status.cuh"
 #include "exec/cuda/cuda_warp.cuh"
+#include "exec/machine_concept.hpp"
 #include "exec/workers.hpp"
 #include "fault/planted_faults.hpp"
 #include "perdure/batch.h"
@@ -482,5 +483,7 @@ class CudaMachine {
   Buffer<std::uint64_t> hashes_[2];
   Buffer<std::uint32_t> indices_[2];
 };
+
+static_assert(Machine<CudaMachine>);
 
 }  // namespace perdure::exec

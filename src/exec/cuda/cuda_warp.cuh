@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "exec/crc_tables.hpp"
+#include "exec/warp_concept.hpp"
 
 namespace perdure::exec {
 
@@ -438,5 +439,7 @@ class CudaSolo : public CudaAtoms {
       reinterpret_cast<T*>(to)[i] = reinterpret_cast<T const*>(from)[i];
   }
 };
+
+static_assert(Warp<CudaWarp> && Solo<CudaSolo>);
 
 }  // namespace perdure::exec

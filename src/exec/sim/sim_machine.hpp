@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/counts.hpp"
+#include "exec/machine_concept.hpp"
 #include "exec/sim/sim_warp.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
@@ -163,5 +164,7 @@ class SimMachine {
 
   Shared* shared_;
 };
+
+static_assert(Machine<SimMachine>);
 
 }  // namespace perdure::exec

@@ -10,6 +10,7 @@
 
 #include "base/crc32c.hpp"
 #include "exec/sim/sim_scheduler.hpp"
+#include "exec/warp_concept.hpp"
 #include "fault/observer.hpp"
 
 namespace perdure::exec {
@@ -215,5 +216,7 @@ class SimWarp {
     return *at;
   }
 };
+
+static_assert(Warp<SimWarp>);
 
 }  // namespace perdure::exec

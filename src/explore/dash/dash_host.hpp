@@ -8,6 +8,7 @@
 
 #include "exec/sim/sim_scheduler.hpp"
 #include "fault/observer.hpp"
+#include "pm/host_concept.hpp"
 
 namespace perdure::explore {
 
@@ -63,5 +64,7 @@ class SimHost {
     if (auto* const o = fault::observer) o->wrote(at, sizeof *at);
   }
 };
+
+static_assert(pm::Host<SimHost>);
 
 }  // namespace perdure::explore

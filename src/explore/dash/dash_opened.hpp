@@ -99,7 +99,7 @@ class OpenedDash {
   [[nodiscard]] std::vector<std::uint64_t> born() const { return {}; }
 
   pm::Pool pool;
-  std::mutex memory;
+  Mutex memory;
   SimHost host;
   std::unique_ptr<Table> table;
 
@@ -229,7 +229,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   [[nodiscard]] std::vector<std::uint64_t> born() const { return born_; }
 
   pm::Pool pool;
-  std::mutex memory;
+  Mutex memory;
   SimHost host;
   DashSpace space;
   SimRecords records;

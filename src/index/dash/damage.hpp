@@ -4,11 +4,11 @@
 // Answer::damaged, and says here what it was.
 #pragma once
 
-#include <mutex>
 #include <sstream>
 #include <string>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "index/dash/layout.hpp"
 #include "perdure/status.h"
 
@@ -28,18 +28,18 @@ std::string told(Parts const&... parts) {
 class Damage {
  public:
   std::uint64_t note(std::string what) {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     last_ = std::move(what);
     return kDamaged;
   }
   [[nodiscard]] Status why() {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     return {Code::corrupt, last_};
   }
 
  private:
-  std::mutex mutex_;
-  std::string last_;  // guarded by mutex_
+  Mutex mutex_;
+  std::string last_ PERDURE_GUARDED_BY(mutex_);
 };
 
 /// Where the hashes end of a segment that begins at `start`; 0: with the last one.

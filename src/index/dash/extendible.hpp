@@ -30,14 +30,15 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "base/zero_words.hpp"
+#include "base/assert.hpp"
+#include "base/mutex.hpp"
 #include "exec/epochs.hpp"
+#include "index/dash/directory.hpp"
 #include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
@@ -46,8 +47,8 @@
 namespace perdure::dash {
 
 template <class Keys, class K = Knobs>
-class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
-  using Base = Segmented<Extendible, Keys, K>;
+class Extendible : public WithDirectory<Extendible<Keys, K>, Keys, K> {
+  using Base = WithDirectory<Extendible, Keys, K>;
 
  public:
   using typename Base::Key;
@@ -55,7 +56,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   static constexpr Kind kKind = Kind::extendible;
 
   /// `memory` guards pool and blocks.
-  Extendible(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
+  Extendible(pm::Pool& pool, Mutex& memory, Keys keys, SegmentShape shape)
       : Base(pool, memory, Ops(keys, shape), shape.bytes()) {}
 
   /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
@@ -66,6 +67,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     set_root(index);
     version_ = 1;
     depth = std::max(depth, 1u);
+    PERDURE_ASSERT(depth <= Extent::kMostDepth);
     std::vector<Offset> segments;
     for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) {
       auto block = blocks_.take();
@@ -104,8 +106,8 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   /// Brings near what an operation on this hash will read first: its directory entry.
   template <class Host>
   void prefetch_entry(Host& host, std::uint64_t hash) {
-    Directory const& directory = this->directory(host);
-    host.prefetch(&directory.entries[directory.index(hash)]);
+    Directory const& now = directory(host);
+    host.prefetch(&now.entries[now.index(hash)]);
   }
 
   // --- Walking
@@ -114,8 +116,8 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   /// Where to go on after damage at `position`: a segment may begin there.
   template <class Host>
   std::uint64_t beyond(Host& host, std::uint64_t position) {
-    Directory& directory = this->directory(host);
-    return (directory.index(position) + 1) << (64 - directory.depth);
+    Directory& now = directory(host);
+    return (now.index(position) + 1) << (64 - now.depth);
   }
 
   template <class Host>
@@ -179,12 +181,21 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
 
  private:
-  friend Base;
+  friend Segmented<Extendible, Keys, K>;
   using Base::base_;
+  using Base::begin;
   using Base::blocks_;
+  using Base::claim;
   using Base::covers;
   using Base::damage_;
+  using Base::directory;
+  using Base::directory_lock_;
+  using Base::directory_place;
+  using Base::double_directory;
+  using Base::entries_at;
   using Base::gone;
+  using Base::halve_directory;
+  using Base::kPlace;
   using Base::make_sound;
   using Base::memory_;
   using Base::note_mended;
@@ -197,40 +208,16 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   using Base::splits_;
   using Base::store_root;
   using Base::touch;
+  using Base::turn_entries;
   using Base::version_;
+  using typename Base::Directory;
 
-  static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 56) - 1;
   // erasures that leave sparse buckets, of which one looks
   static constexpr std::uint64_t kLookToMerge = 8;
-  static constexpr std::uint64_t kSmallDirectory = 1u
-                                                   << 19;  // bytes; larger ones have to be worth it
-
-  struct Directory {
-    explicit Directory(std::uint32_t its_depth) : depth(its_depth), entries(size()) {}
-    std::uint32_t depth;
-    ZeroWords entries;  // places of segments; 0 = not looked up yet
-    [[nodiscard]] std::size_t size() const { return std::size_t{1} << depth; }
-    [[nodiscard]] std::uint64_t index(std::uint64_t hash) const { return hash >> (64 - depth); }
-  };
-
-  [[nodiscard]] Offset place_of_index() const {
-    return Offset{static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root_) - base_)};
-  }
-  [[nodiscard]] std::uint64_t* entries_at(Offset place) const {
-    return reinterpret_cast<std::uint64_t*>(base_ + place.bytes);
-  }
-
-  // --- The directory
-  // ----------------------------------------------------------------------------------------------
-
-  template <class Host>
-  PERDURE_HOT Directory& directory(Host& host) {
-    return *reinterpret_cast<Directory*>(host.load(&volatile_));
-  }
   template <class Host>
   PERDURE_HOT std::uint64_t holder(Host& host, std::uint64_t hash) {
-    Directory& directory = this->directory(host);
-    std::uint64_t const found = host.load(&directory.entries[directory.index(hash)]);
+    Directory& now = directory(host);
+    std::uint64_t const found = host.load(&now.entries[now.index(hash)]);
     return found != 0 ? found : enter(host, hash);
   }
   template <class Host>
@@ -303,28 +290,6 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     }
   }
 
-  template <class Host>
-  Status claim(Host& host) {
-    std::uint64_t const directory = host.load(&root_->directory);
-    auto const depth = static_cast<std::uint32_t>(directory >> 56);
-    if (depth == 0 || depth > Extent::kMostDepth ||
-        !claim_directory(depth, Offset{directory & kPlace}))
-      return {Code::corrupt, told("the index's directory, of ", depth, " bits, cannot lie at byte ",
-                                  directory & kPlace)};
-    return {};
-  }
-  /// Whether a directory may lie there; if so, and it has superblocks of its own, they are in use.
-  bool claim_directory(std::uint32_t depth, Offset place) {
-    std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth),
-                        superblock = pool_->superblock_bytes();
-    if (at + (std::uint64_t{8} << depth) <= superblock)
-      return place.bytes == place_of_index().bytes + at;
-    std::lock_guard const lock(*memory_);
-    if (!pool_->is_free_run(place, superblocks_of(depth))) return false;
-    pool_->claim_run(place, superblocks_of(depth));
-    return true;
-  }
-
   // --- Entering
   // -----------------------------------------------------------------------------------------------
 
@@ -353,145 +318,10 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     }
     if (std::string const fault = make_sound(host, segment_at(place)); !fault.empty())
       return damage_.note(told("segment at byte ", place, ": ", fault));
-    Directory& directory = this->directory(host);
-    std::uint64_t& entry = directory.entries[directory.index(hash)];
+    Directory& now = directory(host);
+    std::uint64_t& entry = now.entries[now.index(hash)];
     // If another has stored something meanwhile, that is newer.
     return host.cas(&entry, 0, place) ? place : host.load(&entry);
-  }
-
-  template <class Host>
-  void begin(Host& host) {
-    auto const depth = static_cast<std::uint32_t>(host.load(&root_->directory) >> 56);
-    auto directory = std::make_unique<Directory>(depth);
-    host.store(&volatile_, reinterpret_cast<std::uint64_t>(directory.get()));
-    owned_ = std::move(directory);
-  }
-  template <class Host>
-  void replace_volatile(Host& host, std::unique_ptr<Directory> next) {
-    host.store(&volatile_, reinterpret_cast<std::uint64_t>(next.get()));
-    // Others may be reading it: where there is no memory to note that it is to go, it stays.
-    Directory* const old = owned_.release();
-    owned_ = std::move(next);
-    epochs_.retire([old] { delete old; });
-  }
-
-  [[nodiscard]] std::uint64_t pool_bytes() const {
-    std::lock_guard const lock(*memory_);
-    return pool_->bytes();
-  }
-  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t depth) const {
-    return ((std::uint64_t{8} << depth) + pool_->superblock_bytes() - 1) /
-           pool_->superblock_bytes();
-  }
-  Result<Offset> directory_place(std::uint32_t depth) {
-    std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth);
-    if (at + (std::uint64_t{8} << depth) <= pool_->superblock_bytes())
-      return Offset{place_of_index().bytes + at};
-    std::lock_guard const lock(*memory_);
-    return pool_->take_run(superblocks_of(depth));
-  }
-  /// Writes a directory of entries[i] = of(i) and makes it the one that counts; nobody reads the
-  /// old one.
-  template <class Host, class Of>
-  Status switch_directory(Host& host, std::uint32_t depth, Of of) {
-    auto place = directory_place(depth);
-    if (!place) return place.status();
-    std::uint64_t* const entries = entries_at(*place);
-    for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) host.store(entries + i, of(i));
-    host.flush(entries, std::uint64_t{8} << depth);
-    if (!mutated("dash_directory_not_ordered")) host.fence();
-    std::uint64_t const old = host.load(&root_->directory);
-    host.store(&root_->directory, std::uint64_t{depth} << 56 | place->bytes);
-    host.persist(&root_->directory, sizeof root_->directory);
-    if (std::uint64_t const run = old & kPlace; run % pool_->superblock_bytes() == 0) {
-      std::lock_guard const lock(*memory_);
-      pool_->give_run(Offset{run}, superblocks_of(static_cast<std::uint32_t>(old >> 56)));
-    }
-    return {};
-  }
-
-  /// Twice as many entries, if there are still as many as `depth` says.
-  template <class Host>
-  Status double_directory(Host& host, std::uint32_t depth) {
-    HeldAlone const held(host, directory_lock_);
-    std::uint64_t const root = host.load(&root_->directory);
-    if (root >> 56 != depth) return {};
-    if (std::uint64_t const bytes = std::uint64_t{16} << depth;
-        bytes > std::max(kSmallDirectory, pool_bytes() / 4))
-      return {Code::no_space, "keys whose hashes are alike would take a directory of " +
-                                  std::to_string(bytes) +
-                                  " bytes, more than a quarter of the pool"};
-    std::uint64_t const* const old = entries_at(Offset{root & kPlace});
-    auto next = std::make_unique<Directory>(
-        depth + 1);  // before anything is changed: there may be no memory for it
-    if (Status s = switch_directory(host, depth + 1,
-                                    [&](std::uint64_t i) { return host.load(old + i / 2); });
-        !s.ok())
-      return s;
-    Directory const& now = directory(host);
-    for (std::size_t i = 0; i < now.size(); ++i)
-      next->entries[2 * i] = next->entries[2 * i + 1] = host.load(&now.entries[i]);
-    replace_volatile(host, std::move(next));
-    return {};
-  }
-
-  /// Half as many entries, if no segment needs more. Looks from hash `start` on, where one has just
-  /// ceased to.
-  template <class Host>
-  void halve_directory(Host& host, std::uint64_t start) {
-    HeldAlone const held(host, directory_lock_);
-    std::uint64_t const root = host.load(&root_->directory);
-    auto const depth = static_cast<std::uint32_t>(root >> 56);
-    std::uint64_t const* const old = entries_at(Offset{root & kPlace});
-    if (depth == 1) return;
-    std::uint64_t const last = (std::uint64_t{1} << depth) - 1;
-    for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last;
-         n += 2, i = (i + 2) & last) {
-      std::uint64_t const place = host.load(old + i);
-      // Entries that a crash left behind may agree though there are two segments.
-      if (place != host.load(old + i + 1) || !blocks_.is_block(Offset{place})) return;
-      std::uint64_t const& extent = segment_at(place).header->extent;
-      bool const two = Extent{host.load(&extent)}.depth() >= depth;
-      if (two && !mutated("dash_halving_trusts_entries")) return;
-      // Who merged it may not have come to that; ordered before the switch.
-      if (!mutated("dash_halving_not_flushed")) host.flush(&extent, sizeof extent);
-    }
-    auto next = std::make_unique<Directory>(depth - 1);
-    if (!switch_directory(host, depth - 1, [&](std::uint64_t i) {
-           return host.load(old + 2 * i);
-         }).ok())
-      return;
-    Directory const& now = directory(host);
-    for (std::size_t i = 0; i < next->size(); ++i) next->entries[i] = agreed(host, now, 2 * i);
-    replace_volatile(host, std::move(next));
-  }
-  /// Two entries that become one lead to one segment, or are not looked up yet.
-  template <class Host>
-  static std::uint64_t agreed(Host& host, Directory const& directory, std::size_t i) {
-    std::uint64_t const left = host.load(&directory.entries[i]),
-                        right = host.load(&directory.entries[i + 1]);
-    return left == right ? left : 0;
-  }
-
-  /// Entries of the hashes from `start` on that `depth` bits tell apart, or, beyond them, those
-  /// that still lead to `instead_of`, lead to `place` from now on.
-  template <class Host>
-  void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
-                    std::uint64_t instead_of) {
-    HeldShared const held(
-        host, directory_lock_);  // a split has it already: who waits to be alone keeps nobody out
-    std::uint64_t const root = host.load(&root_->directory);
-    auto const all = static_cast<std::uint32_t>(root >> 56);
-    std::uint64_t* const entries = entries_at(Offset{root & kPlace});
-    std::uint64_t const first = start >> (64 - all), n = std::uint64_t{1} << (all - depth);
-    std::uint64_t end = first;
-    for (; end < std::uint64_t{1} << all; ++end) {
-      if (end >= first + n && host.load(entries + end) != instead_of) break;
-      host.store(entries + end, place);
-    }
-    host.persist(entries + first, (end - first) * 8);
-    Directory& now = directory(host);
-    for (std::uint64_t i = first; i < first + n; ++i) host.store(&now.entries[i], place);
   }
 
   // --- Segments
@@ -499,6 +329,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
 
   template <class Host>
   Segment make_segment(Host& host, Offset block, std::uint64_t start, Extent extent) {
+    PERDURE_ASSERT(extent.depth() > 0 && begins_segment(start, extent.depth()));
     Segment const s = segment_at(block.bytes);
     host.store(&s.header->start, start);
     host.store(&s.header->version, version_);
@@ -540,6 +371,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   template <class Host>
   Status split_off(Host& host, Segment s, Extent extent) {
     std::uint32_t const depth = extent.depth();
+    PERDURE_ASSERT(depth > 0 && depth < Extent::kMostDepth);
     auto block = blocks_.take();
     if (!block) return block.status();
     std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
@@ -562,6 +394,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   }
   template <class Host>
   void commit(Host& host, Segment s, Extent extent) {
+    PERDURE_ASSERT(extent.depth() > 0 && extent.depth() <= Extent::kMostDepth);
     host.store(&s.header->extent, extent.word);
     host.persist(&s.header->extent, sizeof extent.word);
   }
@@ -601,6 +434,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
 
   template <class Host>
   bool merge_locked(Host& host, Segment left, Segment right, std::uint32_t depth) {
+    PERDURE_ASSERT(depth > 1 && !(left == right));
     SegmentContents contents = ops_.contents(host, left);
     auto const plan = ops_.plan_merge(contents, ops_.contents(host, right));
     if (!plan) return false;
@@ -619,10 +453,6 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     return true;
   }
 
-  std::uint64_t volatile_ = 0;  // a Directory, shared: read and replaced through the Host
-  std::unique_ptr<Directory> owned_;  // the same
-  SharedLock directory_lock_;  // shared by who reads or changes entries on PM, alone by who
-                               // replaces the directory
   std::atomic<std::uint64_t> merges_{0};
   exec::Epochs epochs_;  // last: what it frees is above, or Segmented's
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "index/dash/layout.hpp"
 
@@ -19,7 +20,9 @@ class InlineKeys {
     std::uint64_t hash = 0;
     std::uint64_t word = 0;
   };
-  explicit InlineKeys(std::uint32_t key_bytes = 8) : key_bytes_(key_bytes) {}
+  explicit InlineKeys(std::uint32_t key_bytes = 8) : key_bytes_(key_bytes) {
+    PERDURE_ASSERT(key_bytes > 0 && key_bytes <= sizeof(Key::word));
+  }
 
   [[nodiscard]] PERDURE_HOT Key key(std::byte const* bytes) const {
     Key key;

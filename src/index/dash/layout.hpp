@@ -26,6 +26,7 @@ struct Slot {  // bytes
   std::uint64_t first;  //   0
   std::uint64_t second;  //   8
 };
+static_assert(offsetof(Slot, first) == 0 && offsetof(Slot, second) == 8);
 
 /// 256 bytes: four words of metadata, for finding records quickly, which recovery makes anew; then
 /// the slots.
@@ -35,6 +36,8 @@ struct Bucket {  // bytes
   std::uint64_t hints;  //  24  see Hints
   Slot slots[kSlots];  //  32
 };
+static_assert(offsetof(Bucket, state) == 0 && offsetof(Bucket, prints) == 8 &&
+              offsetof(Bucket, hints) == 24 && offsetof(Bucket, slots) == 32);
 static_assert(sizeof(Slot) == 16 && sizeof(Bucket) == 256 && offsetof(Bucket, slots) == 32);
 static_assert(64 % sizeof(Slot) == 0 && offsetof(Bucket, slots) % sizeof(Slot) == 0,
               "a slot lies in one cache line");
@@ -130,7 +133,9 @@ struct SegmentHeader {  // bytes
   std::uint64_t reserved[27];  //  40  zero
 };
 inline constexpr std::uint64_t kSummed = std::uint64_t{0x4d555350u} << 32;  // "PSUM"
-static_assert(offsetof(SegmentHeader, sum) == 32);
+static_assert(offsetof(SegmentHeader, extent) == 0 && offsetof(SegmentHeader, start) == 8 &&
+              offsetof(SegmentHeader, version) == 16 && offsetof(SegmentHeader, chain) == 24 &&
+              offsetof(SegmentHeader, sum) == 32 && offsetof(SegmentHeader, reserved) == 40);
 static_assert(sizeof(SegmentHeader) == 256 &&
               std::has_unique_object_representations_v<SegmentHeader>);
 
@@ -195,6 +200,12 @@ struct IndexRoot {  // bytes
   std::uint64_t counted;  //  88  records when it was closed in order
 };
 inline constexpr std::uint32_t kIndexMagic = 0x48445250u;  // "PRDH"
+static_assert(offsetof(IndexRoot, magic) == 0 && offsetof(IndexRoot, kind) == 4 &&
+              offsetof(IndexRoot, buckets) == 8 && offsetof(IndexRoot, stash) == 12 &&
+              offsetof(IndexRoot, records) == 16 && offsetof(IndexRoot, reserved) == 20 &&
+              offsetof(IndexRoot, crc) == 60 && offsetof(IndexRoot, directory) == 64 &&
+              offsetof(IndexRoot, version) == 72 && offsetof(IndexRoot, first) == 80 &&
+              offsetof(IndexRoot, counted) == 88);
 static_assert(sizeof(IndexRoot) == 96 && offsetof(IndexRoot, directory) == 64);
 static_assert(std::has_unique_object_representations_v<IndexRoot>);
 

@@ -17,8 +17,7 @@
 //  sound since the pool
 //    was opened, so opening takes no time.
 //
-// Segments lie in arrays: the first `kStride` of one superblock each, the next of two, then of four
-// (hybrid expansion), named in the index superblock.
+// Segments lie in arrays (arrays.hpp).
 #pragma once
 
 #include <algorithm>
@@ -26,14 +25,16 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/mutex.hpp"
 #include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
+#include "index/dash/arrays.hpp"
 #include "index/dash/segmented.hpp"
 #include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
@@ -42,8 +43,8 @@
 namespace perdure::dash {
 
 template <class Keys, class K = Knobs>
-class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
-  using Base = Segmented<Linear, Keys, K>;
+class Linear : public WithArrays<Linear<Keys, K>, Keys, K> {
+  using Base = WithArrays<Linear, Keys, K>;
 
  public:
   using typename Base::Key;
@@ -51,7 +52,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   static constexpr Kind kKind = Kind::linear;
 
   /// `memory` guards pool and blocks.
-  Linear(pm::Pool& pool, std::mutex& memory, Keys keys, SegmentShape shape)
+  Linear(pm::Pool& pool, Mutex& memory, Keys keys, SegmentShape shape)
       : Base(pool, memory, Ops(keys, shape, pool.base()), sizeof(Bucket)) {}
 
   /// Superblock `index` is the index's; there are 2^depth segments to begin with, two at
@@ -62,6 +63,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     set_root(index);
     version_ = 1;
     depth = std::max(depth, 1u);
+    PERDURE_ASSERT(depth < kChunks);
     std::uint64_t const segments = std::uint64_t{1} << depth;
     for (std::uint32_t a = 0; a < kArrays; ++a) host.store(arrays() + a, 0);
     host.flush(arrays(), kArrays * 8);
@@ -147,39 +149,36 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   }
 
  private:
-  friend Base;
+  friend Segmented<Linear, Keys, K>;
+  using Base::arrays;
+  using Base::back;
   using Base::base_;
   using Base::blocks_;
+  using Base::claim;
   using Base::covers;
   using Base::damage_;
+  using Base::kArrays;
+  using Base::kChunks;
   using Base::make_sound;
   using Base::memory_;
   using Base::ops_;
   using Base::place_of;
   using Base::pool_;
   using Base::root_;
+  using Base::segment;
   using Base::segment_at;
+  using Base::segments_of;
   using Base::set_root;
   using Base::splits_;
   using Base::store_root;
   using Base::touch;
   using Base::version_;
+  using typename Base::Extents;
 
   template <class Host>
   using Changing = typename Base::template Changing<Host>;
 
-  static constexpr std::uint32_t kStride = 8;  // arrays of a size
-  static constexpr std::uint32_t kArrays = kLinearArrays;
   static constexpr std::uint32_t kExpansions = 2;  // for each bucket that is chained
-  static constexpr std::uint32_t kChunks = Extent::kMostDepth;
-
-  /// How many segments there are: first << rounds, and `next` more.
-  struct Extents {
-    std::uint64_t word = 0;
-    [[nodiscard]] std::uint32_t rounds() const { return static_cast<std::uint32_t>(word >> 32); }
-    [[nodiscard]] std::uint64_t next() const { return word & 0xffffffffu; }
-  };
-
   // --- Numbers and places
   // -------------------------------------------------------------------------------------------
 
@@ -200,91 +199,11 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return i >= now.next() ? i : bits & (2 * all - 1);
   }
 
-  [[nodiscard]] std::uint64_t* arrays() const {
-    return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::byte*>(root_) + kDirectories);
-  }
-  [[nodiscard]] std::uint64_t superblocks_of(std::uint32_t array) const {
-    return std::uint64_t{1} << array / kStride;
-  }
-  [[nodiscard]] std::uint64_t segments_of(std::uint32_t array) const {
-    return superblocks_of(array) * pool_->superblock_bytes() / ops_.shape().bytes();
-  }
-  struct InArray {
-    std::uint32_t array = 0;
-    std::uint64_t segment = 0;
-  };
-  [[nodiscard]] InArray array_of(std::uint64_t i) const {
-    InArray at{0, i};
-    for (; at.segment >= segments_of(at.array); ++at.array) at.segment -= segments_of(at.array);
-    return at;
-  }
   /// Segments follow each other by number, so the other bits check depth and start: with one bit
   /// less, what was split off would be split off again, and its newer records lost.
   [[nodiscard]] static Extent extent_of(std::uint64_t start, std::uint32_t depth) {
     return Extent::of(depth, nth_hash(start, depth) >> 8);
   }
-  /// Whether or not anything is there yet.
-  template <class Host>
-  Segment segment(Host& host, std::uint64_t i) {
-    InArray const at = array_of(i);
-    return segment_at(host.load(arrays() + at.array) + at.segment * ops_.shape().bytes());
-  }
-
-  /// Segment i has an array to lie in.
-  template <class Host>
-  Status back(Host& host, std::uint64_t i) {
-    std::uint32_t const array = array_of(i).array;
-    if (array >= kArrays)
-      return {Code::no_space,
-              "an index of this kind has at most " + std::to_string(i) + " segments"};
-    if (host.load(arrays() + array) != 0) return {};
-    std::lock_guard const lock(*memory_);
-    auto run = pool_->take_run(superblocks_of(array));
-    if (!run) return run.status();
-    host.store(arrays() + array, run->bytes);
-    host.persist(arrays() + array, sizeof(std::uint64_t));
-    return {};
-  }
-  template <class Host>
-  Status claim(Host& host) {
-    if (Status s = claim_arrays(host); !s.ok()) return s;
-    return check_extents(host);
-  }
-  template <class Host>
-  Status claim_arrays(Host& host) {
-    std::lock_guard const lock(*memory_);
-    for (std::uint32_t a = 0; a < kArrays; ++a) {
-      Offset const run{host.load(arrays() + a)};
-      if (!run) continue;
-      if (!pool_->is_free_run(run, superblocks_of(a)))
-        return {Code::corrupt,
-                told("array ", a, " of the index's segments cannot lie at byte ", run.bytes)};
-      pool_->claim_run(run, superblocks_of(a));
-    }
-    return {};
-  }
-  /// There are arrays for just as many segments as the index names, and for the one that comes next
-  /// perhaps.
-  template <class Host>
-  Status check_extents(Host& host) {
-    std::uint64_t const first = host.load(&root_->first);
-    Extents const now{host.load(&root_->directory)};
-    Status const impossible{Code::corrupt,
-                            told("the index names an impossible number of segments: ", first,
-                                 " at first, ", now.rounds(), " rounds, and ", now.next())};
-    if (first < 2 || !std::has_single_bit(first) ||
-        static_cast<std::uint32_t>(std::countr_zero(first)) + now.rounds() >= kChunks ||
-        now.next() >= first << now.rounds())
-      return impossible;
-    std::uint64_t const all = (first << now.rounds()) + now.next();
-    std::uint32_t const last = array_of(all - 1).array, next = array_of(all).array;
-    for (std::uint32_t a = 0; a < kArrays; ++a) {
-      bool const there = host.load(arrays() + a) != 0;
-      if (there ? a > next : a <= last) return impossible;
-    }
-    return {};
-  }
-
   // --- The volatile directory: a chunk for what the opening's round brings it to, one for each
   // round after it --------
 
@@ -292,6 +211,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   void begin(Host& host) {
     first_ = host.load(&root_->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
+    PERDURE_ASSERT(std::has_single_bit(first_) && depth_ > 0);
     std::uint64_t const word = host.load(&root_->directory);
     chunk_depth_ = depth_ + Extents{word}.rounds() + 1;
     chunks_[0] = ZeroWords(std::size_t{1} << chunk_depth_);
@@ -442,6 +362,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     if (!block) return block.status();
     starving_.store(false, std::memory_order_relaxed);
     touch(s);
+    PERDURE_ASSERT(block->bytes % sizeof(Bucket) == 0);
     if (!ops_.chain(host, s, block->bytes, true)) blocks_.give(*block);
     return {};
   }
@@ -456,6 +377,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     if (Status s = back(host, i); !s.ok()) return s;
     if (now.rounds() + depth_ + 2 >= kChunks)
       return {Code::no_space, "the index has as many segments as it can"};
+    PERDURE_ASSERT(now.next() < all);  // a round has as many as there were
     bool const ends = now.next() + 1 == all;
     std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
     if (ends) make_chunk(depth_ + now.rounds() + 1);
@@ -477,6 +399,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   template <class Host>
   Status split_locked(Host& host, Segment s, std::uint64_t i, std::uint32_t depth,
                       Changing<Host>& changing) {
+    PERDURE_ASSERT(depth > 0 && depth < 63);
     std::uint64_t const bit = std::uint64_t{1} << (63 - depth);
     auto const moves = [&](std::uint64_t hash) { return (hash & bit) != 0; };
     std::uint64_t const other = i | std::uint64_t{1} << depth;

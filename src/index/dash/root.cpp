@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "pm/host_verbs.hpp"
@@ -22,6 +23,7 @@ bool possible(SegmentShape shape, std::uint64_t superblock_bytes) {
 }  // namespace
 
 void write_root(std::byte* at, Kind kind, SegmentShape shape, bool records) {
+  PERDURE_ASSERT(shape.buckets >= 4 && shape.stash <= kMostStash);
   IndexRoot root{};
   root.magic = kIndexMagic;
   root.kind = static_cast<std::uint32_t>(kind);

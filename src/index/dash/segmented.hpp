@@ -29,12 +29,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
+#include "base/mutex.hpp"
 #include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/shared_lock.hpp"
@@ -58,6 +59,7 @@ class Segmented {
   /// `summed`: that close left all their sums.
   template <class Host>
   Status open(Host& host, Offset index, bool sound, bool summed = false) {
+    PERDURE_ASSERT(root_ == nullptr && index.bytes % pool_->superblock_bytes() == 0);
     set_root(index);
     host.read(root_, sizeof *root_);
     version_ = host.load(&root_->version);
@@ -97,7 +99,7 @@ class Segmented {
       });
       if (answer != Answer::full) return answer;
       if (Status s = self().make_room(host, key.hash, tried); !s.ok()) {
-        std::lock_guard const lock(why_mutex_);
+        MutexLock const lock(why_mutex_);
         why_full_ = s;
         return Answer::full;
       }
@@ -180,12 +182,13 @@ class Segmented {
   /// is here.
   template <class Host>
   void begin_mending(Host& host) {
+    PERDURE_ASSERT(!pool_->read_only() && !mends_);
     mends_ = true;
     self().mend_directory(host);
   }
   /// What was mended, a line each.
   [[nodiscard]] std::vector<std::string> mended() {
-    std::lock_guard const lock(why_mutex_);
+    MutexLock const lock(why_mutex_);
     return mended_;
   }
 
@@ -197,6 +200,7 @@ class Segmented {
   /// of a table whose sums were not known.
   template <class Host>
   bool store_sums(Host& host) {
+    PERDURE_ASSERT(!pool_->read_only());
     for (std::uint64_t const place : std::exchange(gone_, {}))
       host.store(&segment_at(place).header->sum, 0);
     bool all = true;
@@ -230,7 +234,7 @@ class Segmented {
   [[nodiscard]] Ops const& ops() const { return ops_; }
   [[nodiscard]] IndexRoot* root() const { return root_; }
   [[nodiscard]] Status why_full() {
-    std::lock_guard const lock(why_mutex_);
+    MutexLock const lock(why_mutex_);
     return why_full_;
   }
   [[nodiscard]] Status why_damaged() { return damage_.why(); }
@@ -238,7 +242,7 @@ class Segmented {
 
  protected:
   /// `memory` guards pool and blocks, which have `block_bytes`.
-  Segmented(pm::Pool& pool, std::mutex& memory, Ops ops, std::uint64_t block_bytes)
+  Segmented(pm::Pool& pool, Mutex& memory, Ops ops, std::uint64_t block_bytes)
       : pool_(&pool),
         base_(pool.base()),
         memory_(&memory),
@@ -287,34 +291,39 @@ class Segmented {
   /// Its sum will be stored by the close. Volatile, one bit for every place that a segment can
   /// have.
   PERDURE_HOT void touch(Segment s) {
+    PERDURE_ASSERT(!kCostlyAssertions || place_of(s) > 0);  // there the pool has its head
     std::uint64_t const at = number(place_of(s)), bit = std::uint64_t{1} << at % 64;
     if ((__atomic_load_n(&touched_[at / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
       note_touched(place_of(s));
   }
   void note_touched(std::uint64_t place) {
     std::uint64_t const bit = std::uint64_t{1} << number(place) % 64;
-    std::lock_guard const lock(why_mutex_);
+    MutexLock const lock(why_mutex_);
     if ((__atomic_load_n(&touched_[number(place) / 64], __ATOMIC_RELAXED) & bit) != 0) return;
     touched_places_.push_back(place);  // first: where there is no memory for it, the bit is not set
     __atomic_fetch_or(&touched_[number(place) / 64], bit, __ATOMIC_RELAXED);
   }
   /// Nobody is to take it for a segment again, should a damaged word lead there.
   void gone(Segment s) {
-    std::lock_guard const lock(why_mutex_);
+    MutexLock const lock(why_mutex_);
     gone_.push_back(place_of(s));
   }
   void note_mended(std::string what) {
-    std::lock_guard const lock(why_mutex_);
+    MutexLock const lock(why_mutex_);
     mended_.push_back(std::move(what));
   }
   static bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
     return ((hash ^ start) >> (64 - extent.depth())) == 0;
   }
 
-  void set_root(Offset index) { root_ = reinterpret_cast<IndexRoot*>(base_ + index.bytes); }
+  void set_root(Offset index) {
+    PERDURE_ASSERT(index.bytes > 0 && index.bytes + sizeof(IndexRoot) <= pool_->bytes());
+    root_ = reinterpret_cast<IndexRoot*>(base_ + index.bytes);
+  }
   /// Of an index that is new: the words that openings change, in one line.
   template <class Host>
   void store_root(Host& host, std::uint64_t first, std::uint64_t directory) {
+    PERDURE_ASSERT(first != 0 && version_ != 0);
     host.store(&root_->version, version_);
     host.store(&root_->first, first);
     host.store(&root_->counted, 0);
@@ -332,6 +341,7 @@ class Segmented {
     if (host.load(&s.header->version) == version_) return {};
     std::string const fault = self().unsound(host, s);
     if (!fault.empty() && (!mends_ || !self().mendable(host, s))) return fault;
+    PERDURE_ASSERT(fault.empty() || mends_);
     if (!fault.empty()) mend(host, s, fault);
     if (!sound_) {
       touch(s);
@@ -362,7 +372,7 @@ class Segmented {
 
   pm::Pool* pool_;
   std::byte* base_;  // its
-  std::mutex* memory_;
+  Mutex* memory_;
   Ops ops_;
   pm::Blocks blocks_;  // Extendible's segments, Linear's chained buckets
   IndexRoot* root_ = nullptr;
@@ -435,9 +445,9 @@ class Segmented {
   bool summed_ = false;  // every segment has its sum, but for those that were touched
   bool mends_ = false;
   ZeroWords touched_;
-  std::mutex why_mutex_;
-  Status why_full_;  // guarded by why_mutex_
-  std::vector<std::string> mended_;  // guarded by why_mutex_
+  Mutex why_mutex_;
+  Status why_full_ PERDURE_GUARDED_BY(why_mutex_);
+  std::vector<std::string> mended_ PERDURE_GUARDED_BY(why_mutex_);
   std::vector<std::uint64_t>
       touched_places_;  // of segments whose bit is set; guarded by why_mutex_
   std::vector<std::uint64_t> gone_;  // places of segments that were merged; guarded by why_mutex_

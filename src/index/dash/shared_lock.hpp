@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
+
 namespace perdure::dash {
 
 class SharedLock {
@@ -14,6 +16,7 @@ class SharedLock {
   }
   template <class Host>
   void unlock(Host& host) {
+    PERDURE_ASSERT(__atomic_load_n(&word_, __ATOMIC_RELAXED) == kAlone);
     host.store(&word_, 0);
   }
   template <class Host>
@@ -27,6 +30,7 @@ class SharedLock {
   void unlock_shared(Host& host) {
     for (;;) {
       std::uint64_t const word = host.load(&word_);
+      PERDURE_ASSERT(word != 0 && word != kAlone);
       if (host.cas(&word_, word, word - 1)) return;
     }
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "index/dash/damage.hpp"
 #include "index/dash/segment.hpp"
@@ -109,6 +110,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         waiting[b] |= std::uint32_t{wanted(contents[b].hashes[i])} << i;
       });
     }
+    PERDURE_ASSERT(contents.size() >= all() && !(from == to));
     SegmentContents made(buckets_of(host, to));
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(waiting[b], [&](std::uint32_t i) {
@@ -119,6 +121,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
           if (auto const at_home = free_in(made[home].used | waiting[home], home)) spot = at_home;
         }
         waiting[b] &= ~(1u << i);
+        PERDURE_ASSERT(spot.has_value());  // chain_for() has seen to it
         add(made, *spot, hash);
         store_slot(host, to, *spot, slot_at(host, from, {b, i}));
       });
@@ -135,6 +138,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         if (unwanted(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
       });
     }
+    PERDURE_ASSERT(is_locked(s.bucket(0)) && contents.size() >= all());
     store_contents(host, s, contents);
     empty_stash(host, s, contents);
   }
@@ -159,6 +163,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   template <class Host>
   void merge(Host& host, Segment into, SegmentContents const& merged, Segment from,
              Plan const& plan) const {
+    PERDURE_ASSERT(is_locked(into.bucket(0)) && is_locked(from.bucket(0)));
+    PERDURE_ASSERT(!(into == from) && merged.size() >= all());
     for (auto const& [source, target] : plan)
       store_slot(host, into, target, slot_at(host, from, source));
     if (!mutated("dash_merge_keeps_leftovers")) free_unused(host, into, merged);
@@ -233,6 +239,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// chained has room by now; false: it has, and the bucket is the caller's still.
   template <class Host>
   bool chain(Host& host, Segment s, std::uint64_t block, bool reached) const {
+    PERDURE_ASSERT(base_ != nullptr && block != 0 && block % sizeof(Bucket) == 0);
     Bucket& last = s.bucket(all() - 1);
     if (reached) lock(host, last);
     // at the end, so that the others' places in the chain stay
@@ -258,6 +265,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// Lets go of a chain of a segment that is locked, if nothing is in it: what to give back.
   template <class Host>
   std::vector<std::uint64_t> unchain(Host& host, Segment s) const {
+    PERDURE_ASSERT(is_locked(s.bucket(all() - 1)));
     std::vector<std::uint64_t> chained = chain_of(host, s);
     for (std::uint64_t const at : chained) {
       if (State{host.load(&chained_at(at).state)}.used() != 0) return {};
@@ -309,6 +317,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::free_slots;
   using Base::goes_next;
   using Base::home_of;
+  using Base::is_locked;
   using Base::keys_;
   using Base::last_of;
   using Base::lock;
@@ -338,6 +347,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
   void add(SegmentContents& contents, Spot spot, std::uint64_t hash) const {
     BucketContents& bucket = contents[spot.bucket];
+    PERDURE_ASSERT((bucket.used >> spot.slot & 1) == 0);
     bool const guest = spot.bucket < shape_.buckets && spot.bucket != home_of(hash);
     bucket.used |= 1u << spot.slot;
     bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest)

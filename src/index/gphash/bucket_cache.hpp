@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 
 namespace perdure::gphash {
 
@@ -36,6 +37,7 @@ struct BucketCache {
   std::uint32_t key_stride = 0;
 
   PERDURE_FN std::byte* at(std::uint32_t entry) const {
+    PERDURE_ASSERT(!kCostlyAssertions || entry <= capacity);  // one more: of what is not cached
     return entries + std::uint64_t{entry} * entry_bytes;
   }
   PERDURE_FN std::uint64_t* states(std::uint32_t entry) const {

@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "base/offset.hpp"
@@ -76,6 +77,7 @@ struct TableView {
     return unit_bits == 0 ? 0 : hash >> (64 - unit_bits);
   }
   PERDURE_FN bool unit_moved(std::uint64_t unit) const {
+    PERDURE_ASSERT(!kCostlyAssertions || unit >> unit_bits == 0);
     return (moved[unit / 32] >> (unit % 32) & 1) != 0;
   }
 
@@ -184,6 +186,7 @@ struct Candidates {
 
   /// Top bits of the first hash address its bucket, so hash order is address order on every level.
   PERDURE_FN std::uint64_t bucket(TableView const& t, std::uint32_t group) const {
+    PERDURE_ASSERT(!kCostlyAssertions || group < groups(t));
     std::uint32_t const bits = level(t, group).log2_buckets;
     std::uint32_t const n = group % Shape::hashes(t);
     if (bits == 0) return 0;
@@ -201,6 +204,7 @@ struct Candidates {
   /// stay in registers.
   PERDURE_FN Level level(TableView const& t, std::uint32_t group) const {
     std::uint32_t const l = group / Shape::hashes(t);
+    PERDURE_ASSERT(!kCostlyAssertions || first_level + l < t.all_levels());
     return first_level == 0 ? t.level[l] : t.level[l + 1];
   }
 
@@ -244,6 +248,7 @@ PERDURE_FN std::uint64_t fingerprint(std::uint64_t hash) {
   return (low == 0 ? 1 : low) << kPlaceBits;
 }
 PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) {
+  PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kPlaceMask);
   return fingerprint(hash) | record.bytes / pm::kRecordAlign;
 }
 PERDURE_FN Offset record(std::uint64_t word) {

@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/offset.hpp"
 
@@ -54,6 +55,7 @@ struct Mirror {
   static constexpr std::uint64_t kEntryMask = kCached - 1;
 
   PERDURE_FN std::byte* identity(std::uint64_t slot) const {
+    PERDURE_ASSERT(!kCostlyAssertions || identity_bytes > sizeof(IdentityTail));
     return identities + slot * identity_bytes;
   }
   PERDURE_FN IdentityTail* tail(std::uint64_t slot) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "exec/workers.hpp"
 #include "index/gphash/layout.hpp"
 #include "perdure/status.h"
@@ -185,6 +186,7 @@ Mended Table::mend_damage(Survey const& found, std::optional<std::uint64_t> miss
     mended.lines.push_back(c.line);
     mended.dropped += c.drops;
   }
+  PERDURE_ASSERT(mended.lines.size() == all.size() && mended.dropped <= all.size());
   note(mended.lines);
   for (Change const& c : all) store(c.at, c.word);
   return mended;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "batch/call.hpp"
 #include "index/dash/layout.hpp"
 #include "pm/pool.hpp"
@@ -137,9 +138,9 @@ class DashEngine {
   return key_bytes >= 1 && key_bytes <= 8 && value_bytes >= 1 && value_bytes <= 8;
 }
 
-std::unique_ptr<DashEngine> make_dash_eh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+std::unique_ptr<DashEngine> make_dash_eh(pm::Pool& pool, Mutex& memory, DashSpace& space,
                                          DashOptions const& options);
-std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, Mutex& memory, DashSpace& space,
                                          DashOptions const& options);
 
 }  // namespace perdure

@@ -49,7 +49,7 @@ class GivesUp : public Host {
 template <class Table, class Keys>
 class DashEngineOn final : public DashEngine {
  public:
-  DashEngineOn(pm::Pool& pool, std::mutex& memory, DashSpace& space, DashOptions const& options)
+  DashEngineOn(pm::Pool& pool, Mutex& memory, DashSpace& space, DashOptions const& options)
       : options_(options),
         space_(&space),
         records_(pool.base(), space.shape(), space.pool_bytes()),

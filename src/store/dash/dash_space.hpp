@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 
@@ -16,7 +17,7 @@ namespace perdure {
 
 class DashSpace {
  public:
-  DashSpace(pm::Pool& pool, std::mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
+  DashSpace(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
     note_size();
   }
   DashSpace(DashSpace const&) = delete;
@@ -53,7 +54,7 @@ class DashSpace {
   void note_size() { pool_bytes_.store(pool_->bytes(), std::memory_order_release); }
 
   pm::Pool* pool_;
-  std::mutex* memory_;
+  Mutex* memory_;
   std::atomic<std::uint64_t> pool_bytes_{0};
   std::atomic<std::uint64_t> waiting_{0};
   pm::RecordHeap heap_;  // guarded by memory_; through heap()

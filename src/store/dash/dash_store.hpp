@@ -104,7 +104,7 @@ class DashStore final : public Store::Impl {
   pm::Pool pool_;
   pm::Repairs repairs_{pool_};
   std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
-  std::mutex memory_;  // guards what takes from the pool, and its root
+  Mutex memory_;  // guards what takes from the pool, and its root
   DashSpace space_;
   exec::Workers workers_;
   std::unique_ptr<DashEngine> engine_;

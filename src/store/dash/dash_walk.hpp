@@ -163,7 +163,7 @@ bool DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
 
 /// Over slots that hold keys and values, or over records.
 template <template <class, class> class Table>
-std::unique_ptr<DashEngine> make_dash(pm::Pool& pool, std::mutex& memory, DashSpace& space,
+std::unique_ptr<DashEngine> make_dash(pm::Pool& pool, Mutex& memory, DashSpace& space,
                                       DashOptions const& options) {
   using RecordKeys = dash::RecordKeys<DashRecords>;
   if (dash_inline(options.key_bytes, options.value_bytes))

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "base/mutex.hpp"
 #include "base/process.hpp"
 #include "wal/disk/ring_request.hpp"
 
@@ -58,9 +58,10 @@ class PlainDevice final : public FileDevice {
   void take(int fd) { fd_ = fd; }
 
   int start(Request const& r) override {
+    PERDURE_ASSERT(fd_ >= 0 && r.data != nullptr);
     auto const at = static_cast<off_t>(r.offset);
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       done_.reserve(done_.size() + 1);  // before anything is done
     }
     ssize_t n = 0;
@@ -70,7 +71,7 @@ class PlainDevice final : public FileDevice {
     } while (n < 0 && errno == EINTR);
     std::int64_t const result = n < 0 ? -errno : n;
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       done_.push_back({r.tag, result});
       needs_sync_ |= r.verb == Verb::write_durably && !mutated("plain_write_not_synced");
     }
@@ -82,8 +83,8 @@ class PlainDevice final : public FileDevice {
     std::size_t const first = done.size();
     bool needs_sync = false;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return woken_ || !done_.empty(); });
+      MutexLock const lock(mutex_);
+      while (!woken_ && done_.empty()) changed_.wait(mutex_);
       woken_ = false;
       done.insert(done.end(), done_.begin(), done_.end());
       done_.clear();
@@ -99,7 +100,7 @@ class PlainDevice final : public FileDevice {
 
   void wake() override {
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       woken_ = true;
     }
     changed_.notify_one();
@@ -108,11 +109,12 @@ class PlainDevice final : public FileDevice {
   void register_buffer(std::span<std::byte> /*buffer*/) override {}
 
  private:
-  std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
-  std::vector<Completion> done_;  // done but for the sync; keeps the room that start() made
-  bool needs_sync_ = false;
-  bool woken_ = false;
+  Mutex mutex_;  // guards the rest
+  Condition changed_;
+  std::vector<Completion> done_
+      PERDURE_GUARDED_BY(mutex_);  // done but for the sync; keeps the room that start() made
+  bool needs_sync_ PERDURE_GUARDED_BY(mutex_) = false;
+  bool woken_ PERDURE_GUARDED_BY(mutex_) = false;
 };
 
 /// Whoever waits sleeps on the ring and on a counter of wakes, so that waking needs nothing of the
@@ -141,6 +143,7 @@ class RingDevice final : public FileDevice {
   }
 
   int start(Request const& r) override {
+    PERDURE_ASSERT(begun_ && fd_ >= 0 && r.tag != kNoTag);
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     if (sqe == nullptr) {  // full of what was taken back
       if (int const error = submit(); error != 0) return error;

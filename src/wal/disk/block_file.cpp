@@ -103,14 +103,16 @@ Status BlockFile::start(Request const& request) {
   if (!aligned)
     return {Code::invalid_argument,
             "file " + name_ + ": a request that is not aligned to 4096 bytes"};
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   if (!broken_.ok()) return broken_;
   auto const free =
       std::find_if(pending_.begin(), pending_.end(), [](Pending const& p) { return !p.used; });
   if (free == pending_.end()) return error("beginning a request", request.offset, EBUSY);
   *free = {request, 0, 0, true};
-  Status const s =
-      caught([&] { return start_rest(static_cast<std::size_t>(free - pending_.begin())); });
+  Status const s = caught([&] {
+    mutex_.is_held();
+    return start_rest(static_cast<std::size_t>(free - pending_.begin()));
+  });
   if (!s.ok()) free->used = false;
   return s;
 }
@@ -134,7 +136,7 @@ Status BlockFile::wait(std::vector<Done>& done) {
     return result == 0 ? Status{} : error("waiting", 0, result);
   });
   {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     if (waited.ok()) {
       for (Completion const& completion : ended_) settle(completion, done);
       ended_.clear();
@@ -151,15 +153,18 @@ Status BlockFile::wait(std::vector<Done>& done) {
 void BlockFile::drain() {
   for (;;) {
     {
-      std::lock_guard const lock(mutex_);
+      MutexLock const lock(mutex_);
       for (Completion const& completion : ended_) pending_[completion.tag].used = false;
       ended_.clear();
       if (std::none_of(pending_.begin(), pending_.end(), [](Pending const& p) { return p.used; }))
         return;
     }
-    Status const waited =
-        caught([this] { return device_->wait(ended_) == 0 ? Status{} : broken_; });
-    if (!waited.ok()) std::this_thread::sleep_for(kNextTry);
+    bool waited = false;
+    static_cast<void>(caught([&]() -> Status {
+      waited = device_->wait(ended_) == 0;
+      return {};
+    }));
+    if (!waited) std::this_thread::sleep_for(kNextTry);
   }
 }
 
@@ -178,6 +183,7 @@ void BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
                        !mutated("short_write_taken_for_whole");
   Done d{r.tag, p.done, {}};
   d.status = caught([&]() -> Status {
+    mutex_.is_held();
     char const* const what = writes ? "writing" : "reading";
     if (goes_on && ++p.tries < kMaxTries) {
       p.done -= p.done % kBlock;  // a piece of a block is written again
@@ -193,7 +199,7 @@ void BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
 }
 
 void BlockFile::wake() {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   device_->wake();
 }
 

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "perdure/status.h"
 #include "wal/disk/block_device.hpp"
 
@@ -86,17 +86,17 @@ class BlockFile {
   static Result<std::unique_ptr<BlockFile>> create(std::string const& path,
                                                    IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
-  Status start_rest(std::size_t slot);
-  void settle(Completion const& completion, std::vector<Done>& done);
+  Status start_rest(std::size_t slot) PERDURE_REQUIRES(mutex_);
+  void settle(Completion const& completion, std::vector<Done>& done) PERDURE_REQUIRES(mutex_);
   void drain();
   Result<Done> run_one(Request const& request);
 
   std::string const name_;
   std::unique_ptr<BlockDevice> device_;
   std::vector<Completion> ended_;  // the waiting thread's
-  std::mutex mutex_;  // guards the rest, and start() of the device
-  std::vector<Pending> pending_;
-  Status broken_;  // the device failed
+  Mutex mutex_;  // guards the rest, and start() of the device
+  std::vector<Pending> pending_ PERDURE_GUARDED_BY(mutex_);
+  Status broken_ PERDURE_GUARDED_BY(mutex_);  // the device failed
 };
 
 }  // namespace perdure::wal

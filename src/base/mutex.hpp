@@ -1,0 +1,65 @@
+// std::mutex, its guard and std::condition_variable with the annotations that libstdc++'s lack
+// (thread_annotations.hpp). Invariant: they do what those do, and cost the same.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/thread_annotations.hpp"
+
+namespace perdure {
+
+class PERDURE_CAPABILITY("mutex") Mutex {
+ public:
+  void lock() PERDURE_ACQUIRE() { mutex_.lock(); }
+  void unlock() PERDURE_RELEASE() { mutex_.unlock(); }
+  [[nodiscard]] bool try_lock() PERDURE_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  /// For lambdas that are called by who holds it. Nothing is looked at.
+  void is_held() const PERDURE_ASSERT_CAPABILITY(this) {}
+
+ private:
+  friend class Condition;
+  std::mutex mutex_;
+};
+
+class PERDURE_SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) PERDURE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  /// Of a mutex that try_lock() has.
+  MutexLock(Mutex& mutex, std::adopt_lock_t) PERDURE_REQUIRES(mutex) : mutex_(mutex) {}
+  MutexLock(MutexLock const&) = delete;
+  MutexLock& operator=(MutexLock const&) = delete;
+  ~MutexLock() PERDURE_RELEASE() {
+    if (held_) mutex_.unlock();
+  }
+  /// For a while in which the caller does without.
+  void unlock() PERDURE_RELEASE() {
+    held_ = false;
+    mutex_.unlock();
+  }
+  void lock() PERDURE_ACQUIRE() {
+    mutex_.lock();
+    held_ = true;
+  }
+
+ private:
+  Mutex& mutex_;
+  bool held_ = true;
+};
+
+/// What is waited for stands in a loop around wait(), where clang sees that the lock is held.
+class Condition {
+ public:
+  void wait(Mutex& mutex) PERDURE_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait(lock);
+    static_cast<void>(lock.release());  // held, as before
+  }
+  void notify_one() noexcept { condition_.notify_one(); }
+  void notify_all() noexcept { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,80 @@
+// What the store asks of a machine: memory of its own, columns brought there and back, launches and
+// their order. CpuMachine, CudaMachine and SimMachine are checked against it where they are
+// defined.
+//
+//   begin(stream)                     a call begins, after what the caller's stream has under way
+//   bring, keep, bring_out, return_out, return_bytes    the caller's arrays, where the machine
+//   reads
+//                                     and writes them, and back
+//   send, copy, fill, fetch           between the host's memory and the machine's
+//   threads(n, f), warps<W>(n, body, mem, counts)       launches; each sees what came before it
+//   once
+//                                     order() stands between them
+//   sort, sort_words, sums_before     what any batch needs, with the machine's own libraries
+//   beside(launches), rejoin()        launches that may run beside those that follow
+//   wait, wait_for_all                until what was launched is done
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "exec/counts.hpp"
+#include "exec/sort.hpp"
+#include "exec/warp_concept.hpp"
+#include "perdure/batch.h"
+#include "perdure/status.h"
+
+namespace perdure::exec {
+
+/// Memory of the machine's; on failure resize() leaves it as it was.
+template <class B, class T>
+concept MachineBuffer = requires(B& buffer, B const& constant, std::size_t n) {
+  { buffer.resize(n) } -> std::same_as<Status>;
+  { buffer.need_twin(n) } -> std::same_as<Status>;
+  { constant.data() } -> std::same_as<T*>;
+  { constant.twin() } -> std::same_as<T*>;
+};
+
+template <class M>
+concept MovesArrays =
+    requires(M& machine, Column const& column, Column& kept, MutableColumn const& out,
+             ByteColumn& here, std::byte* to, std::byte const* from, std::size_t n,
+             typename M::template Buffer<std::uint64_t>& words) {
+      { machine.bring(column, here, 0) } -> std::same_as<Status>;
+      { machine.keep(column, 0) } -> std::same_as<Status>;
+      { machine.kept(kept, 0) } -> std::same_as<Status>;
+      { machine.bring_out(out, to) } -> std::same_as<Status>;
+      { machine.return_bytes(to, from, n) } -> std::same_as<Status>;
+      { machine.place_for(to, n) } -> std::same_as<Result<std::byte*>>;
+      { M::must_be_returned(out) } -> std::same_as<bool>;
+      { machine.send(to, from, n) } -> std::same_as<Status>;
+      { machine.copy(to, from, n) } -> std::same_as<Status>;
+      { machine.fill(to, 0, n) } -> std::same_as<Status>;
+      machine.fetch(words, n);
+    };
+
+template <class M>
+concept Machine =
+    Warp<typename M::Warp> && Solo<typename M::Solo> && MovesArrays<M> &&
+    MachineBuffer<typename M::template Buffer<std::uint64_t>, std::uint64_t> &&
+    std::constructible_from<M, typename M::Shared&> &&
+    requires(M& machine, M const& constant, Sorted* items, std::uint32_t const* in,
+             std::uint32_t* out, std::uint64_t* words, std::size_t n, CUstream_st* stream,
+             Status (*launches)(), typename M::Shared const& shared) {
+      { M::kPoolIsFar } -> std::convertible_to<bool>;
+      { shared.describe() } -> std::convertible_to<std::string>;
+      { machine.begin(stream) } -> std::same_as<Status>;
+      { machine.sort(items, n) } -> std::same_as<Status>;
+      { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
+      { machine.sums_before(in, out, n) } -> std::same_as<Status>;
+      { machine.beside(launches) } -> std::same_as<Status>;
+      { machine.rejoin() } -> std::same_as<Status>;
+      { machine.order() } -> std::same_as<Status>;
+      { machine.wait() } -> std::same_as<Status>;
+      { machine.wait_for_all() } -> std::same_as<Status>;
+      { constant.free_bytes() } -> std::convertible_to<std::uint64_t>;
+    };
+
+}  // namespace perdure::exec

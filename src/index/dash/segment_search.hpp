@@ -1,0 +1,171 @@
+// Searching one segment of Dash, without locks. segment.hpp has the invariants.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+#include "exec/bytes.hpp"
+#include "index/dash/segment_buckets.hpp"
+
+namespace perdure::dash {
+
+template <class Keys, class K = Knobs>
+class SegmentSearch : public SegmentBuckets<Keys, K> {
+  using Base = SegmentBuckets<Keys, K>;
+
+ public:
+  using Base::Base;
+  using typename Base::Key;
+
+  // `right()` tells whether the segment is still the key's.
+
+  template <class Host, class Right>
+  PERDURE_HOT Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
+    Bucket& home = s.bucket(home_of(key.hash));
+    host.read(&home, kMetadata);
+    if constexpr (!K::optimistic) lock(host, home);
+    State const before{host.load(&home.state)};
+    if (K::optimistic && before.locked()) return Answer::retry;
+    Answer answer = Answer::retry;
+    if (right()) answer = locate(host, s, key, before, found) ? Answer::done : Answer::absent;
+    if constexpr (!K::optimistic) {
+      unlock(host, home);
+    } else if (host.load(&home.state) != before.word && !mutated("dash_search_not_checked")) {
+      return Answer::retry;
+    }
+    return answer;
+  }
+
+  template <class Host>
+  void prefetch(Host& host, Segment s, std::uint64_t hash) const {
+    if constexpr (Host::kNear) return fetch_ahead(host, s, home_of(hash));
+    host.prefetch(&s.bucket(home_of(hash)));
+    host.prefetch(&s.bucket(next_of(home_of(hash))));
+  }
+
+  /// f(slot) for what is in the key's buckets with its fingerprint, looked at without locks: a
+  /// guess.
+  template <class Host, class F>
+  void guess(Host& host, Segment s, std::uint64_t hash, F f) const {
+    std::uint32_t const home = home_of(hash);
+    exec::ByteFinder const print(fingerprint(hash));
+    auto const look = [&](std::uint32_t b, std::uint32_t of) {
+      for_each_bit(printed(host, s.bucket(b), print) & of,
+                   [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
+    };
+    State const state = state_of(host, s, home);
+    look(home, state.used() & ~state.guests());
+    if (!K::probing || !Hints{host.load(&s.bucket(home).hints)}.beyond(filter_bit(hash))) return;
+    State const guests = state_of(host, s, next_of(home));
+    look(next_of(home), guests.used() & guests.guests());
+  }
+
+ protected:
+  using Base::any_of_stash;
+  using Base::fetch_ahead;
+  using Base::for_each_bit;
+  using Base::home_of;
+  using Base::keys_;
+  using Base::kMetadata;
+  using Base::lock;
+  using Base::next_of;
+  using Base::shape_;
+  using Base::slot_at;
+  using Base::slot_in;
+  using Base::state_of;
+  using Base::unlock;
+
+  /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
+  template <class Host>
+  PERDURE_HOT static std::uint32_t printed(Host& host, Bucket const& bucket,
+                                           exec::ByteFinder const& print) {
+    if constexpr (!K::fingerprints) return State::kAll;
+    return print.in(host.load(&bucket.prints[0]), host.load(&bucket.prints[1]));
+  }
+  /// In `bucket`, which is number b of its segment.
+  template <class Host>
+  bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
+                 std::uint32_t of, Slot& found, Spot* spot) const {
+    exec::ByteFinder const print(fingerprint(key.hash));
+    for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
+      Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
+      Slot const slot = slot_in(host, bucket, at.slot);
+      if (!keys_.equal(host, slot, key)) continue;
+      found = slot;
+      if (spot != nullptr) *spot = at;
+      return true;
+    }
+    return false;
+  }
+  template <class Host>
+  bool locate_in_stash(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
+                       Slot& found, Spot* spot) const {
+    host.read(&bucket, kMetadata);
+    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, spot);
+  }
+  /// Overflows of a bucket that may be the key's, of those in `of`.
+  template <class Host>
+  static std::uint32_t overflow_candidates(Host& host, Bucket const& bucket, Hints hints,
+                                           std::uint64_t hash, std::uint32_t of) {
+    std::uint32_t found = 0;
+    std::uint64_t const two = host.load(&bucket.prints[1]) >> 48 | (hints.word & 0xffff) << 16;
+    for (std::uint32_t i = 0; i < kOverflows; ++i) {
+      if (static_cast<std::uint8_t>(two >> (8 * i)) == fingerprint(hash)) found |= 1u << i;
+    }
+    return found & of;
+  }
+  template <class Host>
+  bool locate_overflows(Host& host, Segment s, std::uint32_t b, Hints hints, bool guests,
+                        Key const& key, Slot& found, Spot* spot) const {
+    std::uint32_t const of = hints.overflows() & (guests ? hints.guests() : ~hints.guests());
+    std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.bucket(b), hints, key.hash, of);
+    for (; left != 0; left &= left - 1) {
+      std::uint32_t const stash =
+          hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
+      if (stash >= shape_.stash) continue;  // a hint that is being changed
+      std::uint32_t const at = shape_.buckets + stash;
+      if (locate_in_stash(host, s.bucket(at), at, key, found, spot)) return true;
+    }
+    return false;
+  }
+
+  /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
+  template <class Host>
+  PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
+                          Spot* spot = nullptr) const {
+    std::uint32_t const home = home_of(key.hash), next = next_of(home);
+    PERDURE_ASSERT(!kCostlyAssertions || (home < shape_.buckets && home != next));
+    if (locate_in(host, s.bucket(home), home, key, state.used() & ~state.guests(), found, spot))
+      return true;
+    Hints const hints{host.load(&s.bucket(home).hints)};
+    Hints beyond;
+    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
+      host.read(&s.bucket(next), kMetadata);
+      State const guests = state_of(host, s, next);
+      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found, spot))
+        return true;
+      beyond = {host.load(&s.bucket(next).hints)};
+    }
+    if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0)
+      return false;
+    return locate_beyond(host, s, key, hints, beyond, found, spot);
+  }
+  /// In the stash, as far as the hints of the key's two buckets lead there.
+  template <class Host>
+  bool locate_beyond(Host& host, Segment s, Key const& key, Hints hints, Hints beyond, Slot& found,
+                     Spot* spot) const {
+    if (K::overflow_hints && hints.untold() == 0) {
+      std::uint32_t const home = home_of(key.hash);
+      return locate_overflows(host, s, home, hints, false, key, found, spot) ||
+             locate_overflows(host, s, next_of(home), beyond, true, key, found, spot);
+    }
+    return any_of_stash(host, s, [&](std::uint32_t b, Bucket const& bucket) {
+      return locate_in_stash(host, bucket, b, key, found, spot);
+    });
+  }
+};
+
+}  // namespace perdure::dash

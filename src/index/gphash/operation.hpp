@@ -1,0 +1,75 @@
+// What an operation of GPHash on one key is made of, whatever the layout: the key, what a search
+// found, what phase one of a batch settled for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "base/assert.hpp"
+#include "base/offset.hpp"
+#include "exec/bits.hpp"
+#include "index/gphash/layout.hpp"
+#include "pm/record.hpp"
+
+namespace perdure::gphash {
+
+struct KeyRef {
+  std::byte const* data;
+  std::uint32_t bytes;
+  std::uint64_t hash;
+};
+
+struct Found {
+  bool hit = false;
+  bool read = false;      // `record` was read from PM; else only its places and sizes are known
+  bool cached = false;    // the bucket cache said where it is
+  std::uint32_t lane = 0;
+  Offset at;              // record read last, the hit if there is one; 0 = none
+  pm::RecordView record;  // valid when `at` is not 0
+};
+
+enum class Change : std::uint32_t { none, insert, replace, erase };
+
+/// What phase one settled for one key.
+struct Plan {
+  Offset target;            // slot word (in_place: state, for insert none)
+  std::uint64_t value = 0;  // the word to store (in_place: the record's place)
+  std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to let go of afterwards
+  Change change = Change::none;
+  std::uint32_t lane = 0;
+  std::uint32_t value_sum = 0;  // CRC-32C of the new value, for the mirror
+  std::uint32_t known = 0;      // what the mirror may say of the new record
+
+  static constexpr std::uint64_t kNoClaim = ~std::uint64_t{0};
+};
+
+enum class Verdict : std::uint8_t { done, conflict, full };
+
+/// The emptiest bucket's group among `empties`; ties go to the highest level, lowest bucket.
+template <class Shape>
+PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) {
+  PERDURE_ASSERT(!kCostlyAssertions || empties != 0);
+  std::uint32_t const slots = Shape::slots(t);
+  std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
+  std::uint32_t best = 0;
+  std::uint32_t best_free = 0;
+  for (std::uint32_t g = 0; g < Candidates<Shape>::groups(t); ++g) {
+    std::uint32_t const free = exec::popcount(empties >> (g * slots) & row_mask);
+    if (free > best_free) {
+      best_free = free;
+      best = g;
+    }
+  }
+  return exec::lowest_bit(empties & (row_mask << (best * slots)));
+}
+
+/// A key with this hash found no room: its unit, if it has not moved, wants to.
+template <class W>
+PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
+  std::uint64_t const unit = t.unit_of(hash);
+  PERDURE_ASSERT(!kCostlyAssertions || (t.refused != nullptr && unit >> t.unit_bits == 0));
+  warp.elect([&] { return std::uint64_t{W::fetch_or(t.refused + unit / 32, 1u << (unit % 32))}; });
+}
+
+}  // namespace perdure::gphash
