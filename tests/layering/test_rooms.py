@@ -15,7 +15,7 @@ ROOMS_BELOW = {
     "pm": {"exec", "fault", "base"},
     "wal": {"pm", "exec", "fault", "base"},
     "gpm": {"wal", "pm", "exec", "fault", "base"},
-    "index": {"pm", "exec", "fault", "base"},
+    "index": {"batch", "pm", "exec", "fault", "base"},
     "batch": {"pm", "exec", "fault", "base"},
     "store": {"batch", "index", "wal", "pm", "exec", "fault", "base"},
     "lsm": {"batch", "index", "wal", "pm", "exec", "fault", "base"},

@@ -8,17 +8,15 @@
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
 #include "base/offset.hpp"
+#include "batch/key.hpp"
 #include "exec/bits.hpp"
 #include "index/gphash/layout.hpp"
 #include "pm/record.hpp"
 
 namespace perdure::gphash {
 
-struct KeyRef {
-  std::byte const* data;
-  std::uint32_t bytes;
-  std::uint64_t hash;
-};
+using perdure::Change;
+using perdure::KeyRef;
 
 struct Found {
   bool hit = false;
@@ -28,8 +26,6 @@ struct Found {
   Offset at;              // record read last, the hit if there is one; 0 = none
   pm::RecordView record;  // valid when `at` is not 0
 };
-
-enum class Change : std::uint32_t { none, insert, replace, erase };
 
 /// What phase one settled for one key.
 struct Plan {

@@ -37,7 +37,7 @@ struct WriteBuffers {
     if (Status s = used.resize(n); !s.ok()) return s;
     return decided.resize(n);
   }
-  void show(BatchView& batch) {
+  void show(WriteView& batch) {
     batch.order = order.data();
     batch.plans = plans.data();
     batch.reserved = reserved.data();
@@ -264,7 +264,7 @@ class SessionOn final : public Session {
   EngineState<Machine>* state_;
   Launcher<Machine> launcher_;
   Call call_;
-  BatchView batch_;
+  WriteView batch_;
   Buffer<std::uint8_t> status_, kinds_;
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;

@@ -13,10 +13,9 @@
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "batch/arithmetic.hpp"
+#include "batch/groups.hpp"
+#include "batch/hot_keys.hpp"
 #include "index/gphash/ops.hpp"
-#include "store/gphash/kernels/batch_view.hpp"
-#include "store/gphash/kernels/groups.hpp"
-#include "store/gphash/kernels/long_runs.hpp"
 #include "wal/undo.hpp"
 
 namespace perdure {
@@ -143,8 +142,13 @@ struct CopyLocatedBody {
 };
 
 // ------------------------------------------------------------------------------------------------
+/// A batch of writes.
+struct WriteView : BatchView {
+  Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
+};
+
 /// Nothing to publish at this position, nothing to free.
-PERDURE_FN std::uint64_t leave(BatchView const& batch, std::uint64_t j) {
+PERDURE_FN std::uint64_t leave(WriteView const& batch, std::uint64_t j) {
   batch.plans[j].change = Change::none;
   batch.unlinked[j] = 0;
   return 0;
@@ -160,7 +164,7 @@ template <class Ops>
 struct PlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 4;
-  BatchView batch;
+  WriteView batch;
   gphash::TableView table;
   std::uint64_t const* positions = nullptr;  // of `order`, one an item; null: all of them
 
@@ -514,7 +518,7 @@ struct PlanBody {
 template <class Ops>
 struct UndoBody {
   static constexpr int kStages = 1;
-  BatchView batch;
+  WriteView batch;
   wal::UndoPlace place;
   template <class W>
   struct State {};
@@ -532,7 +536,7 @@ struct UndoBody {
 template <class Ops>
 struct PublishBody {
   static constexpr int kStages = 3;
-  BatchView batch;
+  WriteView batch;
   gphash::TableView table;
   template <class W>
   struct State {};

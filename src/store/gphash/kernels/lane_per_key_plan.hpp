@@ -18,7 +18,7 @@ template <class Ops>
 struct LanePerKeyPlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 3;
-  BatchView batch;
+  WriteView batch;
   gphash::TableView table;
   std::uint64_t* left = nullptr;        // positions for PlanBody
   std::uint64_t* left_count = nullptr;

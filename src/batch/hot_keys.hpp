@@ -1,14 +1,14 @@
 // Long runs of operations on one key within a write batch: the warp that has the group looks at 32
 // of them at a time. So a hot key's thousands of operations cost a warp what some hundreds cost one
 // lane. Invariant: the answers are those that step() gives one operation after the other
-// (store/gphash/kernels/groups.hpp).
+// (batch/groups.hpp).
 #pragma once
 
 #include <cstdint>
 
 #include "base/hooks.hpp"
+#include "batch/groups.hpp"
 #include "exec/bits.hpp"
-#include "store/gphash/kernels/groups.hpp"
 
 namespace perdure {
 
