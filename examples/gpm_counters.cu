@@ -3,8 +3,8 @@
 // undoes what it did not finish. Here both happen in one run: the first batch is committed, the
 // second is cut short, and recovery brings back what the first had left.
 //
-//   gpm_counters [NAME]     files NAME.counters and NAME.log in /dev/shm; default
-//   /dev/shm/perdure-counters
+//   gpm_counters [NAME]  files NAME.counters and NAME.log in /dev/shm; default /dev/shm/perdure-
+//                        counters
 #include <perdure/gpm.h>
 
 #include <cstdio>

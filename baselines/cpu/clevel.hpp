@@ -64,9 +64,9 @@ class Clevel : public KnowsWhyFull {
       std::uint64_t const context = host.load(&root_->context);
       for (std::uint64_t level = lowest(context); level <= highest(context); ++level) {
         for (WordBucket* const bucket : buckets(host, level, hash)) {
-          auto const spot = words_.find(host, bucket, key, hash);
-          if (!spot) continue;
-          words_.value(host, spot->word, value);
+          auto const ref = words_.find(host, bucket, key, hash);
+          if (!ref) continue;
+          words_.value(host, ref->word, value);
           return Outcome::done;
         }
       }
@@ -83,7 +83,7 @@ class Clevel : public KnowsWhyFull {
       {
         HeldStripe const held(host, stripe(hash));
         context = host.load(&root_->context);
-        if (for_each_match(host, context, key, hash, [](WordSpot) { return false; })) {
+        if (for_each_match(host, context, key, hash, [](WordRef) { return false; })) {
           words_.retire(epochs_, word);
           return Outcome::exists;
         }
@@ -108,16 +108,16 @@ class Clevel : public KnowsWhyFull {
     std::uint64_t word = 0, before = 0;
     bool failed = false;
     bool const found =
-        for_each_match(host, host.load(&root_->context), key, hash, [&](WordSpot spot) {
+        for_each_match(host, host.load(&root_->context), key, hash, [&](WordRef ref) {
           if (word == 0) {
             auto made = words_.make(host, log, key, value, hash);
             failed = !made;
             if (failed) return static_cast<void>(fail(made.status())), false;
             word = *made;
           }
-          if (spot.word == word) return true;  // where both buckets are one
-          before = spot.word;
-          WordSlots::store(host, spot.slot, word);
+          if (ref.word == word) return true;  // where both buckets are one
+          before = ref.word;
+          WordSlots::store(host, ref.slot, word);
           return true;
         });
     words_.retire(epochs_, before);
@@ -131,9 +131,9 @@ class Clevel : public KnowsWhyFull {
     HeldStripe const held(host, stripe(hash));
     std::uint64_t before = 0;
     bool const found =
-        for_each_match(host, host.load(&root_->context), key, hash, [&](WordSpot spot) {
-          before = spot.word;
-          WordSlots::store(host, spot.slot, 0);
+        for_each_match(host, host.load(&root_->context), key, hash, [&](WordRef ref) {
+          before = ref.word;
+          WordSlots::store(host, ref.slot, 0);
           return true;
         });
     words_.retire(epochs_, before);
@@ -217,9 +217,9 @@ class Clevel : public KnowsWhyFull {
     bool any = false;
     for (std::uint64_t level = lowest(context); level <= highest(context); ++level) {
       for (WordBucket* const bucket : buckets(host, level, hash)) {
-        bool const on = words_.for_each_match(host, bucket, key, hash, [&](WordSpot spot) {
+        bool const on = words_.for_each_match(host, bucket, key, hash, [&](WordRef ref) {
           any = true;
-          return f(spot);
+          return f(ref);
         });
         if (!on) return any;
       }

@@ -70,9 +70,9 @@ class Level : public KnowsWhyFull {
     auto const key = keys_.wanted(bytes);
     Stripes const held = stripes(key.hash);
     lock_shared(host, held);
-    Spot spot;
-    bool const found = look_up(host, candidates(key.hash), key, spot);
-    if (found) value = host.load(&slot(spot).value);
+    SlotRef ref;
+    bool const found = look_up(host, candidates(key.hash), key, ref);
+    if (found) value = host.load(&slot(ref).value);
     unlock_shared(host, held);
     return found ? Outcome::done : Outcome::absent;
   }
@@ -84,12 +84,12 @@ class Level : public KnowsWhyFull {
     for (;;) {
       lock(host, held);
       Candidates const buckets = candidates(key.hash);
-      Spot spot;
-      if (look_up(host, buckets, key, spot)) return unlocked(host, held, Outcome::exists);
-      if (find_room(host, buckets, spot) || make_room(host, buckets, held, spot)) {
+      SlotRef ref;
+      if (look_up(host, buckets, key, ref)) return unlocked(host, held, Outcome::exists);
+      if (find_room(host, buckets, ref) || make_room(host, buckets, held, ref)) {
         auto word = keys_.make(host, log, bytes);
         if (!word) return unlocked(host, held, fail(word.status()));
-        fill(host, spot, {*word, value});
+        fill(host, ref, {*word, value});
         return unlocked(host, held, Outcome::done);
       }
       std::uint32_t const full = shape_.log2_top;
@@ -103,12 +103,12 @@ class Level : public KnowsWhyFull {
     auto const key = keys_.wanted(bytes);
     Stripes const held = stripes(key.hash);
     lock(host, held);
-    Spot spot;
+    SlotRef ref;
     Candidates const buckets = candidates(key.hash);
-    if (!look_up(host, buckets, key, spot)) return unlocked(host, held, Outcome::absent);
-    clear_matches(host, buckets, key, &spot);
-    host.store(&slot(spot).value, value);
-    host.persist(&slot(spot).value, sizeof value);
+    if (!look_up(host, buckets, key, ref)) return unlocked(host, held, Outcome::absent);
+    clear_matches(host, buckets, key, &ref);
+    host.store(&slot(ref).value, value);
+    host.persist(&slot(ref).value, sizeof value);
     return unlocked(host, held, Outcome::done);
   }
 
@@ -158,7 +158,7 @@ class Level : public KnowsWhyFull {
     std::uint64_t shapes[2][4];  //  16  top, bottom, log2_top, zero
   };
   using Candidates = std::array<Bucket*, 4>;  // top by each hash, bottom by each hash
-  struct Spot {
+  struct SlotRef {
     Bucket* bucket = nullptr;
     std::uint32_t slot = 0;
   };
@@ -174,7 +174,7 @@ class Level : public KnowsWhyFull {
     return bits == 0 ? 0 : hash >> (64 - bits);
   }
   static std::uint64_t second_hash(std::uint64_t hash) { return nth_hash(hash, 1); }
-  static Slot& slot(Spot spot) { return spot.bucket->slots[spot.slot]; }
+  static Slot& slot(SlotRef ref) { return ref.bucket->slots[ref.slot]; }
   [[nodiscard]] Bucket* bucket(std::uint64_t place, std::uint64_t i) const {
     return reinterpret_cast<Bucket*>(pool_->words(place)) + i;
   }
@@ -254,17 +254,17 @@ class Level : public KnowsWhyFull {
     if constexpr (Keys::kInline) left &= holding(host, b, key);
     for (; left != 0; left &= left - 1) {
       auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
-      if (keys_.equal(host, host.load(&b->slots[i].key), key) && !f(Spot{b, i})) return;
+      if (keys_.equal(host, host.load(&b->slots[i].key), key) && !f(SlotRef{b, i})) return;
     }
   }
   template <class Host>
   bool look_up(Host& host, Candidates const& buckets, typename Keys::Wanted const& key,
-               Spot& found) {
+               SlotRef& found) {
     announce(host, buckets);
     for (Bucket* const b : buckets) {
       bool here = false;
-      for_each_match(host, b, key, [&](Spot spot) {
-        found = spot;
+      for_each_match(host, b, key, [&](SlotRef ref) {
+        found = ref;
         here = true;
         return false;
       });
@@ -274,13 +274,13 @@ class Level : public KnowsWhyFull {
   }
   template <class Host>
   bool clear_matches(Host& host, Candidates const& buckets, typename Keys::Wanted const& key,
-                     Spot const* but) {
+                     SlotRef const* but) {
     bool any = false;
     announce(host, buckets);
     for (Bucket* const b : buckets) {
-      for_each_match(host, b, key, [&](Spot spot) {
-        if (but == nullptr || spot.bucket != but->bucket || spot.slot != but->slot)
-          clear_token(host, spot);
+      for_each_match(host, b, key, [&](SlotRef ref) {
+        if (but == nullptr || ref.bucket != but->bucket || ref.slot != but->slot)
+          clear_token(host, ref);
         return any = true;
       });
     }
@@ -288,7 +288,7 @@ class Level : public KnowsWhyFull {
   }
   /// In the less loaded bucket of the top level, else of the bottom level.
   template <class Host>
-  bool find_room(Host& host, Candidates const& buckets, Spot& room) {
+  bool find_room(Host& host, Candidates const& buckets, SlotRef& room) {
     for (std::size_t const level : {0, 2}) {
       Bucket *a = buckets[level], *b = buckets[level + 1];
       if (std::popcount(host.load(&b->tokens)) < std::popcount(host.load(&a->tokens))) a = b;
@@ -297,31 +297,30 @@ class Level : public KnowsWhyFull {
     return false;
   }
   template <class Host>
-  static bool free_slot(Host& host, Bucket* b, Spot& room) {
+  static bool free_slot(Host& host, Bucket* b, SlotRef& room) {
     auto const i = static_cast<std::uint32_t>(std::countr_one(host.load(&b->tokens)));
     if (i >= kSlots) return false;
     room = {b, i};
     return true;
   }
   template <class Host>
-  static void fill(Host& host, Spot spot, Slot value) {
-    host.store(&slot(spot).key, value.key);
-    host.store(&slot(spot).value, value.value);
-    host.persist(&slot(spot), sizeof(Slot));
-    host.store(&spot.bucket->tokens,
-               host.load(&spot.bucket->tokens) | std::uint64_t{1} << spot.slot);
-    host.persist(&spot.bucket->tokens, sizeof spot.bucket->tokens);
+  static void fill(Host& host, SlotRef ref, Slot value) {
+    host.store(&slot(ref).key, value.key);
+    host.store(&slot(ref).value, value.value);
+    host.persist(&slot(ref), sizeof(Slot));
+    host.store(&ref.bucket->tokens, host.load(&ref.bucket->tokens) | std::uint64_t{1} << ref.slot);
+    host.persist(&ref.bucket->tokens, sizeof ref.bucket->tokens);
   }
   template <class Host>
-  static void clear_token(Host& host, Spot spot) {
-    host.store(&spot.bucket->tokens,
-               host.load(&spot.bucket->tokens) & ~(std::uint64_t{1} << spot.slot));
-    host.persist(&spot.bucket->tokens, sizeof spot.bucket->tokens);
+  static void clear_token(Host& host, SlotRef ref) {
+    host.store(&ref.bucket->tokens,
+               host.load(&ref.bucket->tokens) & ~(std::uint64_t{1} << ref.slot));
+    host.persist(&ref.bucket->tokens, sizeof ref.bucket->tokens);
   }
 
   /// Moves one record of a full bucket to its other bucket of the level.
   template <class Host>
-  bool make_room(Host& host, Candidates const& buckets, Stripes const& held, Spot& room) {
+  bool make_room(Host& host, Candidates const& buckets, Stripes const& held, SlotRef& room) {
     for (Bucket* const b : buckets) {
       for (std::uint32_t i = 0; i < kSlots; ++i) {
         if (move_away(host, buckets, held, {b, i})) {
@@ -333,7 +332,7 @@ class Level : public KnowsWhyFull {
     return false;
   }
   template <class Host>
-  bool move_away(Host& host, Candidates const& buckets, Stripes const& held, Spot from) {
+  bool move_away(Host& host, Candidates const& buckets, Stripes const& held, SlotRef from) {
     Slot const record{host.load(&slot(from).key), host.load(&slot(from).value)};
     std::uint64_t const hash = keys_.hash_of(host, record.key);
     Candidates const its = candidates(hash);
@@ -347,7 +346,7 @@ class Level : public KnowsWhyFull {
     bool const have = other == held.first || other == held.second;
     if (!have && !stripe(other).try_lock(host)) return false;
     host.read(to, sizeof *to);
-    Spot room;
+    SlotRef room;
     bool const moved = free_slot(host, to, room);
     if (moved) {
       fill(host, room, record);
@@ -428,7 +427,7 @@ class Level : public KnowsWhyFull {
       Bucket* const other = bucket(top, top_bits(second_hash(hash), log2_top));
       if (std::popcount(host.load(&other->tokens)) < std::popcount(host.load(&to->tokens)))
         to = other;
-      Spot room;
+      SlotRef room;
       if (!free_slot(host, to, room)) return false;
       host.store(&slot(room).key, record.key);
       host.store(&slot(room).value, record.value);

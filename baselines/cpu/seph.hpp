@@ -95,9 +95,9 @@ class LevelSegments : public KnowsWhyFull {
       std::uint64_t const place = directory_.segment(host, hash);
       Outcome outcome = Outcome::absent;
       for (WordBucket* const bucket : buckets(host, segment(place), hash)) {
-        auto const spot = words_.find(host, bucket, key, hash);
-        if (!spot) continue;
-        words_.value(host, spot->word, value);
+        auto const ref = words_.find(host, bucket, key, hash);
+        if (!ref) continue;
+        words_.value(host, ref->word, value);
         outcome = Outcome::done;
         break;
       }
@@ -136,12 +136,12 @@ class LevelSegments : public KnowsWhyFull {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     Segment& s = locked(host, hash);
     for (WordBucket* const bucket : buckets(host, s, hash)) {
-      auto const spot = words_.find(host, bucket, key, hash);
-      if (!spot) continue;
+      auto const ref = words_.find(host, bucket, key, hash);
+      if (!ref) continue;
       auto made = words_.make(host, log, key, value, hash);
       if (!made) return unlocked(host, s, fail(made.status()));
-      WordSlots::store(host, spot->slot, *made);
-      words_.retire(epochs_, spot->word);
+      WordSlots::store(host, ref->slot, *made);
+      words_.retire(epochs_, ref->word);
       return unlocked(host, s, Outcome::done);
     }
     return unlocked(host, s, Outcome::absent);
@@ -152,10 +152,10 @@ class LevelSegments : public KnowsWhyFull {
     std::uint64_t const hash = hash_bytes(key.data(), key.size());
     Segment& s = locked(host, hash);
     for (WordBucket* const bucket : buckets(host, s, hash)) {
-      auto const spot = words_.find(host, bucket, key, hash);
-      if (!spot) continue;
-      WordSlots::store(host, spot->slot, 0);
-      words_.retire(epochs_, spot->word);
+      auto const ref = words_.find(host, bucket, key, hash);
+      if (!ref) continue;
+      WordSlots::store(host, ref->slot, 0);
+      words_.retire(epochs_, ref->word);
       return unlocked(host, s, Outcome::done);
     }
     return unlocked(host, s, Outcome::absent);

@@ -20,7 +20,7 @@ struct WordBucket {
 static_assert(sizeof(WordBucket) == 64);
 
 /// A slot, and the word that was found there.
-struct WordSpot {
+struct WordRef {
   std::uint64_t* slot = nullptr;
   std::uint64_t word = 0;
 };
@@ -37,23 +37,23 @@ class WordSlots {
   static void announce(Host& host, WordBucket const* bucket) {
     host.read(bucket, sizeof *bucket);
   }
-  /// f(spot) for each slot of a bucket that has the key, until it answers false; answers whether it
+  /// f(ref) for each slot of a bucket that has the key, until it answers false; answers whether it
   /// did not.
   template <class Host, class F>
   bool for_each_match(Host& host, WordBucket* bucket, Key key, std::uint64_t hash, F f) const {
     for (std::uint64_t& slot : bucket->slots) {
       std::uint64_t const word = host.load(&slot);
       if (word == 0 || (word & ~kPlace) != tag_of(hash)) continue;
-      if (records_.equal(host, place_of(word), key.data(), key.size()) && !f(WordSpot{&slot, word}))
+      if (records_.equal(host, place_of(word), key.data(), key.size()) && !f(WordRef{&slot, word}))
         return false;
     }
     return true;
   }
   template <class Host>
-  std::optional<WordSpot> find(Host& host, WordBucket* bucket, Key key, std::uint64_t hash) const {
-    std::optional<WordSpot> found;
-    for_each_match(host, bucket, key, hash, [&](WordSpot spot) {
-      found = spot;
+  std::optional<WordRef> find(Host& host, WordBucket* bucket, Key key, std::uint64_t hash) const {
+    std::optional<WordRef> found;
+    for_each_match(host, bucket, key, hash, [&](WordRef ref) {
+      found = ref;
       return false;
     });
     return found;

@@ -53,10 +53,11 @@ class BaselineOn final : public Baseline {
   Status get(Column const& keys, MutableColumn const& values,
              std::span<KeyStatus> statuses) override {
     if (Status s = begin(keys, {}, statuses); !s.ok()) return s;
-    if (Status s = machine_.bring_out(values, batch_.out); !s.ok()) return s;
+    if (Status s = machine_.map_output(values, batch_.out); !s.ok()) return s;
     if (auto const ran = run(keys.count, OpBody<Ops, Verb::get>{batch_, view()}); !ran)
       return ran.status();
-    if (Status s = machine_.return_out(values, [](std::size_t) { return true; }); !s.ok()) return s;
+    if (Status s = machine_.download_output(values, [](std::size_t) { return true; }); !s.ok())
+      return s;
     return answer(statuses);
   }
 
@@ -126,8 +127,8 @@ class BaselineOn final : public Baseline {
     batch_.value_bytes = header.value_bytes;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     if (Status s = word_.resize(1); !s.ok()) return s;
-    if (Status s = machine_.bring(keys, batch_.keys, 0); !s.ok()) return s;
-    if (Status s = machine_.bring(values, batch_.values, 1); !s.ok()) return s;
+    if (Status s = machine_.upload(keys, batch_.keys, 0); !s.ok()) return s;
+    if (Status s = machine_.upload(values, batch_.values, 1); !s.ok()) return s;
     if (Status s = status_.resize(keys.count); !s.ok()) return s;
     batch_.status = status_.data();
     return machine_.fill(status_.data(), kPending, keys.count);

@@ -303,7 +303,7 @@ class Bfs {
   BfsState resume() {
     std::vector<std::uint32_t> const ends = durable_ends();
     if (ends.empty()) throw damaged();
-    file_.bring(near_, sequence_, ends.back());
+    file_.upload(near_, sequence_, ends.back());
     return restored(ends);
   }
 

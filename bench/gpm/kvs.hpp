@@ -68,7 +68,7 @@ struct KvsTable {
     return found != kKvsNowhere ? found : look(bucket_of(key, 1), key, 0).found;
   }
   /// Where a SET of the key belongs: where it stands, else in the emptier bucket.
-  PERDURE_FN std::uint32_t place_for(std::uint64_t key) const {
+  PERDURE_FN std::uint32_t room_for(std::uint64_t key) const {
     auto const start = static_cast<std::uint32_t>(nth_hash(key, 3) % kKvsSlots);
     Look const one = look(bucket_of(key, 0), key, start);
     if (one.found != kKvsNowhere) return one.found;
@@ -236,7 +236,7 @@ struct KvsSeek {
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
     for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set(i), place = near.place_for(batch.keys[batch.set_at(n)]);
+      std::uint32_t const n = round.set(i), place = near.room_for(batch.keys[batch.set_at(n)]);
       if (place == kKvsNowhere) thread.add(&round.counts[1], 1);
       round.wanted[i] = KvsRound::wants(place == kKvsNowhere ? near.places() : place, n);
     }

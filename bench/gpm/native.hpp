@@ -119,7 +119,7 @@ class NativeFile {
   }
   /// Elements, from the beginning, for kernels to read often: into machine memory.
   template <class T>
-  void bring(Array<Grid, T> const& to, Region<T> region, std::uint64_t n) {
+  void upload(Array<Grid, T> const& to, Region<T> region, std::uint64_t n) {
     require(grid_->copy(to.data(), data(region), n), "reading results");
   }
 

@@ -250,8 +250,8 @@ class PrefixSum {
     AppReport report;
     Stopwatch watch;
     if (!file_.goes_on()) file_.begin();
-    file_.bring(known_partial_, partial_words_, partial_words_.n);
-    file_.bring(known_final_, final_words_, final_words_.n);
+    file_.upload(known_partial_, partial_words_, partial_words_.n);
+    file_.upload(known_final_, final_words_, final_words_.n);
     report.began_at = done_of(known_partial_) + done_of(known_final_);
     if (file_.goes_on()) report.recovery_s = watch.lap();
 

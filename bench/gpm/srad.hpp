@@ -373,9 +373,9 @@ class Srad {
   std::uint32_t resume(AppReport& report) {
     std::uint32_t const from = file_.get(iteration_)[0];
     if (from > iterations_) throw Failure("srad: its file is damaged");
-    if (from > 0) file_.bring(images_[from % 2], durable_images_[from % 2], shape_.pixels());
-    file_.bring(known_coefficients_, coefficient_words_, coefficient_words_.n);
-    file_.bring(known_image_, image_words_, image_words_.n);
+    if (from > 0) file_.upload(images_[from % 2], durable_images_[from % 2], shape_.pixels());
+    file_.upload(known_coefficients_, coefficient_words_, coefficient_words_.n);
+    file_.upload(known_image_, image_words_, image_words_.n);
     double found = 0;
     for (auto const* words : {&known_coefficients_, &known_image_})
       for (std::uint32_t const word : words->get()) found += word == from + 1 ? 1 : 0;

@@ -104,7 +104,7 @@ class Transactions {
     if (stores_directly(options.path)) require(near_.resize(bytes()), "machine memory");
     if (goes_on_) {
       open_log();
-      bring();
+      upload();
     } else if (near() != table()) {
       require(grid.fill(near(), 0, bytes()), "machine memory");
     }
@@ -196,7 +196,7 @@ class Transactions {
                     " is of another size, seed, log or path; resume it as it was run");
     log_.emplace(require(Log::open(*grid_, log_file_, logs()), "log"));
   }
-  void bring() {
+  void upload() {
     if (near() == table()) return;
     Stopwatch watch;
     require(grid_->copy(near(), table(), bytes()), "table");

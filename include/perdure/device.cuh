@@ -3,10 +3,10 @@
 // engine's headers that this one includes.
 //
 //   __global__ void count(__grid_constant__ perdure::DeviceTable const table, ...) {
-//     ... table.find(key, value) == perdure::KeyStatus::ok ...      // all 32 threads of a warp,
-//     the same key
+//     // all 32 threads of a warp, with the same key
+//     ... table.find(key, value) == perdure::KeyStatus::ok ...
 //   }
-//   auto session = store.device_session({.records = 1 << 20});      // see Store::device_session
+//   auto session = store.device_session({.records = 1 << 20});  // see Store::device_session
 //   count<<<blocks, 256>>>(session->table(), ...);
 //   perdure::Status const s = session->end();
 //

@@ -4,12 +4,11 @@
 // paper's published code take perdure/libgpm.cuh instead.
 //
 //   host     gpm_map, gpm_unmap, gpm_persist_begin, gpm_persist_end, gpmlog_create_conv,
-//   gpmlog_create_hcl,
-//            gpmlog_open, gpmlog_close, gpmlog_clear, gpmlog_size, gpmlog_partitions, gpmcp_create,
-//            gpmcp_open, gpmcp_close, gpmcp_register, gpmcp_checkpoint, gpmcp_restore
+//            gpmlog_create_hcl, gpmlog_open, gpmlog_close, gpmlog_clear, gpmlog_size,
+//            gpmlog_partitions, gpmcp_create, gpmcp_open, gpmcp_close, gpmcp_register,
+//            gpmcp_checkpoint, gpmcp_restore
 //   kernels  gpm_persist, gpmlog_insert, gpmlog_read, gpmlog_remove, gpmlog_clear, gpmlog_size,
-//   gpmlog_empty,
-//            gpmlog_partitions
+//            gpmlog_empty, gpmlog_partitions
 //
 // What calls answer, and what they come after: perdure/gpm_common.h. Kernels may have up to three
 // dimensions.

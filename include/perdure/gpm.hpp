@@ -3,26 +3,28 @@
 // perdure/gpm.h. Compile with the target perdure::gpm, which brings the engine's headers that this
 // one includes; for a GPU, with nvcc.
 //
-//   struct Add {                                            // a kernel: see exec/grid.hpp
+//   struct Add {  // a kernel: see exec/grid.hpp
 //     static constexpr int kPhases = 1;
 //     using Shared = perdure::gpm::NoShared;
 //     using State = perdure::gpm::NoState;
 //     perdure::gpm::LogView log;
-//     std::uint64_t* counters;                              // durable memory
+//     std::uint64_t* counters;  // durable memory
 //     template <int, class T> PERDURE_FN void run(T& thread, Shared&, State&) const {
 //       std::uint64_t* const mine = &counters[thread.global()];
-//       perdure::gpm::insert(thread, log, mine, sizeof *mine);      // what is there, before it
-//       goes thread.store(mine, *mine + 1); thread.persist();
+//       perdure::gpm::insert(thread, log, mine, sizeof *mine);  // what is there, before it goes
+//       thread.store(mine, *mine + 1);
+//       thread.persist();
 //     }
 //   };
-//   perdure::gpm::Cpu grid;                                 // or *perdure::gpm::Cuda::open()
-//   auto counters = perdure::gpm::Memory<perdure::gpm::Cpu>::open(grid, "/dev/shm/counters", 8 <<
-//   20, {}); auto log = perdure::gpm::Log<perdure::gpm::Cpu>::create(grid, "/dev/shm/counters.log",
-//   64 << 20,
-//                                                           {perdure::gpm::LogKind::hcl, 4096,
-//                                                           256});
-//   grid.launch({4096, 256}, Add{log->view(), ...}); grid.order(); log->clear();        //
-//   committed
+//   perdure::gpm::Cpu grid;  // or *perdure::gpm::Cuda::open()
+//   using Counters = perdure::gpm::Memory<perdure::gpm::Cpu>;
+//   using Log = perdure::gpm::Log<perdure::gpm::Cpu>;
+//   auto counters = Counters::open(grid, "/dev/shm/counters", 8 << 20, {});
+//   auto log = Log::create(grid, "/dev/shm/counters.log", 64 << 20,
+//                          {perdure::gpm::LogKind::hcl, 4096, 256});
+//   grid.launch({4096, 256}, Add{log->view(), ...});
+//   grid.order();
+//   log->clear();  // committed
 //
 // What of it survives what: docs/survival.md.
 #pragma once

@@ -4,16 +4,15 @@
 // than there. Other programs take perdure/gpm.h.
 //
 //   host     gpm_map_file, gpm_unmap, gpm_persist_begin, gpm_persist_end, gpm_memcpy,
-//   gpm_memcpy_nodrain, gpm_memset,
-//            gpm_memset_nodrain, gpm_is_pmem, ddio_on, ddio_off, gpmlog_create,
-//            gpmlog_create_managed, gpmlog_create_conv, gpmlog_create_hcl, gpmlog_open,
-//            gpmlog_close, gpmlog_get_partitions, gpmcp_create, gpmcp_open, gpmcp_close,
-//            gpmcp_register, gpmcp_checkpoint, gpmcp_restore, pmem_map_file, pmem_persist,
-//            pmem_mt_persist, pmem_flush, pmem_drain, pmem_unmap, pmem_write
+//            gpm_memcpy_nodrain, gpm_memset, gpm_memset_nodrain, gpm_is_pmem, ddio_on, ddio_off,
+//            gpmlog_create, gpmlog_create_managed, gpmlog_create_conv, gpmlog_create_hcl,
+//            gpmlog_open, gpmlog_close, gpmlog_get_partitions, gpmcp_create, gpmcp_open,
+//            gpmcp_close, gpmcp_register, gpmcp_checkpoint, gpmcp_restore, pmem_map_file,
+//            pmem_persist, pmem_mt_persist, pmem_flush, pmem_drain, pmem_unmap, pmem_write
 //   kernels  gpm_drain, gpm_persist, gpm_flush, gpm_memcpy, gpm_memcpy_nodrain, gpm_memset,
-//   gpm_memset_nodrain,
-//            vol_memcpy, gpmlog_insert, gpmlog_read, gpmlog_remove, gpmlog_read_remove,
-//            gpmlog_clear, gpmlog_get_size, gpmlog_is_empty, gpmlog_get_partitions
+//            gpm_memset_nodrain, vol_memcpy, gpmlog_insert, gpmlog_read, gpmlog_remove,
+//            gpmlog_read_remove, gpmlog_clear, gpmlog_get_size, gpmlog_is_empty,
+//            gpmlog_get_partitions
 //
 // Files with relative paths lie in the directory that the environment variable PERDURE_PMEM names,
 // else in /pmem. What fails on the host is told on standard error too. gpmlog_insert, read, remove

@@ -2,17 +2,19 @@
 // their order. CpuMachine, CudaMachine and SimMachine are checked against it where they are
 // defined.
 //
-//   begin(stream)                     a call begins, after what the caller's stream has under way
-//   bring, keep, bring_out, return_out, return_bytes    the caller's arrays, where the machine
-//   reads
-//                                     and writes them, and back
-//   send, copy, fill, fetch           between the host's memory and the machine's
-//   threads(n, f), warps<W>(n, body, mem, counts)       launches; each sees what came before it
-//   once
-//                                     order() stands between them
-//   sort, sort_words, sums_before     what any batch needs, with the machine's own libraries
-//   beside(launches), rejoin()        launches that may run beside those that follow
-//   wait, wait_for_all                until what was launched is done
+//   begin(stream)                 a call begins, after what the caller's stream has under way
+//   upload, map_output            the caller's arrays, where the machine reads and writes them
+//   stage, staged                 a copy of an array in the host's memory, made beside the batch
+//   download_output, download_bytes
+//                                 results into the caller's arrays
+//   send, copy, fill, fetch       between the host's memory and the machine's
+//   threads(n, f), warps<W>(n, body, mem, counts)
+//                                 launches; each sees what came before it once order() stands
+//                                 between them
+//   sort, sort_words, sums_before
+//                                 what any batch needs, with the machine's own libraries
+//   beside(launches), rejoin()    launches that may run beside those that follow
+//   wait, wait_for_all            until what was launched is done
 #pragma once
 
 #include <concepts>
@@ -42,13 +44,13 @@ concept MovesArrays =
     requires(M& machine, Column const& column, Column& kept, MutableColumn const& out,
              ByteColumn& here, std::byte* to, std::byte const* from, std::size_t n,
              typename M::template Buffer<std::uint64_t>& words) {
-      { machine.bring(column, here, 0) } -> std::same_as<Status>;
-      { machine.keep(column, 0) } -> std::same_as<Status>;
-      { machine.kept(kept, 0) } -> std::same_as<Status>;
-      { machine.bring_out(out, to) } -> std::same_as<Status>;
-      { machine.return_bytes(to, from, n) } -> std::same_as<Status>;
-      { machine.place_for(to, n) } -> std::same_as<Result<std::byte*>>;
-      { M::must_be_returned(out) } -> std::same_as<bool>;
+      { machine.upload(column, here, 0) } -> std::same_as<Status>;
+      { machine.stage(column, 0) } -> std::same_as<Status>;
+      { machine.staged(kept, 0) } -> std::same_as<Status>;
+      { machine.map_output(out, to) } -> std::same_as<Status>;
+      { machine.download_bytes(to, from, n) } -> std::same_as<Status>;
+      { machine.room_for(to, n) } -> std::same_as<Result<std::byte*>>;
+      { M::must_be_downloaded(out) } -> std::same_as<bool>;
       { machine.send(to, from, n) } -> std::same_as<Status>;
       { machine.copy(to, from, n) } -> std::same_as<Status>;
       { machine.fill(to, 0, n) } -> std::same_as<Status>;

@@ -6,14 +6,12 @@
 // A crash leaves everything before the window, and of the window a set of writes that holds, with
 // each write, all that must be there before it. Models:
 //   fence   before a write come: earlier writes to its word; what its warp wrote before its last
-//   fence;
-//           what its warp had read from others' writes before its last fence; and all that came
-//           before those. A write of the value that is there counts as a read of it.
+//           fence; what its warp had read from others' writes before its last fence; and all that
+//           came before those. A write of the value that is there counts as a read of it.
 //   commit  earlier writes to its word, nothing else.
 //   flush   earlier writes to its word; and all that anyone had flushed, and then fenced, by then.
-//   This is memory
-//           behind a processor's caches (ADR): what is not flushed may be there or not, at any
-//           time.
+//           This is memory behind a processor's caches (ADR): what is not flushed may be there or
+//           not, at any time.
 // With follow_volatile(), before a write come also what another warp had fenced before it wrote a
 // volatile word (a lock, a word of the mirror) that its warp has read: such memory is seen as it is
 // now, and a fence is done when it returns. With follow_all() durable words tell the same: threads

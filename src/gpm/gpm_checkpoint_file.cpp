@@ -76,13 +76,13 @@ Result<GpmCheckpointFile> GpmCheckpointFile::create(std::string const& path, std
   if (!mapping.ok()) return mapping.status();
   GpmCheckpointFile file(path, std::move(mapping.value()), synced);
   pm::write_bytes(file.mapping_.data(), &header, sizeof header);
-  if (Status s = file.settle(file.mapping_.data(), sizeof header); !s.ok()) return s;
+  if (Status s = file.make_durable(file.mapping_.data(), sizeof header); !s.ok()) return s;
   if (Status s = file.mapping_.keep(); !s.ok()) return s;
   return Result<GpmCheckpointFile>(std::move(file));
 }
 
 /// What the host stored there is durable.
-Status GpmCheckpointFile::settle(void const* at, std::size_t bytes) const {
+Status GpmCheckpointFile::make_durable(void const* at, std::size_t bytes) const {
   if (synced_) return mapping_.sync(at, bytes);
   if (!mutated("gpm_header_not_flushed")) pm::start_flush(at, bytes);
   pm::order();
@@ -180,7 +180,7 @@ Status GpmCheckpointFile::forget_torn(std::byte* header) const {
   auto* const check = reinterpret_cast<std::uint64_t*>(header + offsetof(GpmGroupHeader, check));
   if (*check == 0 || mutated("gpm_torn_header_kept")) return {};
   pm::store_word(check, 0);
-  return settle(check, sizeof *check);
+  return make_durable(check, sizeof *check);
 }
 
 Status GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word,
@@ -201,7 +201,7 @@ Status GpmCheckpointFile::switch_to_next(std::uint32_t group, std::uint64_t word
   pm::write_bytes(at, &next, sizeof next);
   pm::write_bytes(at + sizeof next, sizes.data(), sizes.size_bytes());
   if (mutated("gpm_header_not_ordered")) return {};
-  return settle(at, sizeof next + sizes.size_bytes());
+  return make_durable(at, sizeof next + sizes.size_bytes());
 }
 
 }  // namespace perdure::gpm

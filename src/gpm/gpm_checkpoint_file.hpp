@@ -60,7 +60,7 @@ class GpmCheckpointFile {
  private:
   GpmCheckpointFile(std::string path, pm::Mapping mapping, bool synced)
       : path_(std::move(path)), mapping_(std::move(mapping)), synced_(synced) {}
-  Status settle(void const* at, std::size_t bytes) const;
+  Status make_durable(void const* at, std::size_t bytes) const;
   [[nodiscard]] Status check() const;
   [[nodiscard]] bool has_copies(std::uint32_t group) const;
   [[nodiscard]] std::optional<Newest> header_at(std::uint32_t group, std::uint32_t place) const;

@@ -86,13 +86,13 @@ Result<GpmLogFile> GpmLogFile::create(std::string const& path, std::uint64_t byt
   header.check = header_check(header);
   GpmLogFile file(path, std::move(mapping.value()), whom);
   pm::write_bytes(file.data(), &header, sizeof header);
-  if (Status s = file.settle(file.data(), sizeof header); !s.ok()) return s;
+  if (Status s = file.make_durable(file.data(), sizeof header); !s.ok()) return s;
   if (Status s = file.mapping_.keep(); !s.ok()) return s;
   return Result<GpmLogFile>(std::move(file));
 }
 
 /// What the host stored there is durable.
-Status GpmLogFile::settle(void const* at, std::size_t bytes) const {
+Status GpmLogFile::make_durable(void const* at, std::size_t bytes) const {
   if (whom_ == For::kernels) pm::start_flush(at, bytes);
   return settle_written_back(at, bytes);
 }
@@ -257,7 +257,7 @@ Status GpmLogFile::end_above(std::vector<std::uint32_t> const& tails, std::uint3
 Status GpmLogFile::clear() {
   std::uint64_t* const word = &reinterpret_cast<GpmLogHeader*>(mapping_.data())->transaction;
   pm::store_word(word, header().transaction + 1);
-  return mutated("gpm_clear_not_ordered") ? Status{} : settle(word, sizeof *word);
+  return mutated("gpm_clear_not_ordered") ? Status{} : make_durable(word, sizeof *word);
 }
 
 }  // namespace perdure::gpm

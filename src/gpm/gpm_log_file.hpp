@@ -56,7 +56,7 @@ class GpmLogFile {
   GpmLogFile(std::string path, pm::Mapping mapping, For whom)
       : path_(std::move(path)), mapping_(std::move(mapping)), whom_(whom) {}
   [[nodiscard]] Status check() const;
-  Status settle(void const* at, std::size_t bytes) const;
+  Status make_durable(void const* at, std::size_t bytes) const;
   Status settle_written_back(void const* at, std::size_t bytes) const;
   [[nodiscard]] std::uint32_t* word_at(std::uint64_t partition, std::uint64_t word) const;
   template <class F>

@@ -39,7 +39,7 @@ class DurableMemory {
     memory.file_ = std::move(opened.value());
     if (stores_directly(options.path)) return Result<DurableMemory>(std::move(memory));
     if (Status s = memory.near_.resize(memory.file_.bytes()); !s.ok()) return s;
-    if (Status s = memory.bring(); !s.ok()) return s;
+    if (Status s = memory.upload(); !s.ok()) return s;
     return Result<DurableMemory>(std::move(memory));
   }
 
@@ -89,7 +89,7 @@ class DurableMemory {
         workers_(std::make_unique<exec::Workers>(
             options.flush_threads != 0 ? options.flush_threads : grid.host_threads())) {}
   /// What the file holds, into machine memory.
-  Status bring() {
+  Status upload() {
     if (options_.create) return grid_->fill(near_.data(), 0, file_.bytes());
     if (options_.path != GpmPath::cap_fs)
       return grid_->send(near_.data(), file_.data(), file_.bytes());

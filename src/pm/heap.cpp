@@ -151,7 +151,7 @@ void RecordHeap::mark_reached(Offset record) {
   if (index >= superblocks_.size()) return;
   Superblock& s = superblocks_[index];
   if (s.unswept && s.bitmap.empty()) make_bitmap(s);
-  if (s.unswept || s.stride == 0) mark(spot_to_mark(record));
+  if (s.unswept || s.stride == 0) mark(bit_to_mark(record));
 }
 
 void RecordHeap::finish_sweep() {
@@ -172,7 +172,7 @@ void RecordHeap::finish_sweep() {
     if (s.stride != 0 && !s.unswept) continue;
     bool const claimed = s.unswept;
     s.unswept = false;
-    settle(i);
+    complete(i);
     if (claimed && s.stride == 0) pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   }
 }
@@ -187,7 +187,7 @@ void RecordHeap::guard_superblocks(bool on) {
   if (!on) superblocks_.clear();
 }
 
-RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
+RecordHeap::MarkBit RecordHeap::bit_to_mark(Offset record) {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   if (index >= superblocks_.size()) return {};
   Superblock& s = superblocks_[index];
@@ -195,23 +195,24 @@ RecordHeap::MarkSpot RecordHeap::spot_to_mark(Offset record) {
   std::uint64_t i = 0;
   if (!index_of(record, i)) return {};
   PERDURE_ASSERT(!kCostlyAssertions || i / 64 < s.bitmap.size());
-  MarkSpot const spot{&s.bitmap[i / 64], std::uint64_t{1} << (i % 64)};
-  prefetch_line(spot.word);
-  return spot;
+  MarkBit const address{&s.bitmap[i / 64], std::uint64_t{1} << (i % 64)};
+  prefetch_line(address.word);
+  return address;
 }
 
-RecordHeap::Mark RecordHeap::mark(MarkSpot spot) {
-  if (spot.word == nullptr) return Mark::invalid;
-  return (__atomic_fetch_or(spot.word, spot.bit, __ATOMIC_RELAXED) & spot.bit) != 0 ? Mark::again
-                                                                                    : Mark::first;
+RecordHeap::Mark RecordHeap::mark(MarkBit address) {
+  if (address.word == nullptr) return Mark::invalid;
+  return (__atomic_fetch_or(address.word, address.bit, __ATOMIC_RELAXED) & address.bit) != 0
+             ? Mark::again
+             : Mark::first;
 }
 
 void RecordHeap::finish_recovery() {
-  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) settle(i);
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i) complete(i);
 }
 
 /// Counts what is marked of a superblock; an empty one is none of the heap's any more.
-void RecordHeap::settle(std::uint64_t i) {
+void RecordHeap::complete(std::uint64_t i) {
   PERDURE_ASSERT(i > 0 && i < superblocks_.size());  // the first one is the pool's head
   Superblock& s = superblocks_[i];
   Offset const at{i * pool_->superblock_bytes()};

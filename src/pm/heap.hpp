@@ -35,14 +35,15 @@ class RecordHeap {
   void find_superblocks();
   enum class Mark : std::uint8_t { first, again, invalid };
   /// Where it is noted that a record is in use.
-  struct MarkSpot {
+  struct MarkBit {
     std::uint64_t* word = nullptr;  // null: there can be no record
     std::uint64_t bit = 0;
   };
-  /// Recovery, step 2, from any number of threads: brings the spot near, for records lie anywhere,
-  MarkSpot spot_to_mark(Offset record);
+  /// Recovery, step 2, from any number of threads: brings the address near, for records lie
+  /// anywhere,
+  MarkBit bit_to_mark(Offset record);
   /// and notes that the record is in use.
-  static Mark mark(MarkSpot spot);
+  static Mark mark(MarkBit address);
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
   /// Back to before step 1.
@@ -118,7 +119,7 @@ class RecordHeap {
   /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
   void keep_damaged();
   void make_bitmap(Superblock& s) const;
-  void settle(std::uint64_t index);
+  void complete(std::uint64_t index);
   Superblock& attach(std::uint64_t index, std::uint64_t stride);
   Status add_superblock(std::uint64_t stride);
   Status take_superblock(std::uint64_t stride);

@@ -136,7 +136,7 @@ class Memory {
   }
 
   /// As write(), of places that write_each() counts.
-  PERDURE_FN std::byte* spot(Offset at) const { return base_ + at.bytes; }
+  PERDURE_FN std::byte* address(Offset at) const { return base_ + at.bytes; }
   /// An access for each lane of the mask.
   PERDURE_FN void write_each(std::uint32_t mask) {
     tally_.writes += exec::popcount(mask);

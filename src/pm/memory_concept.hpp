@@ -23,7 +23,7 @@ concept DurableMemory =
       { memory.read(at) } -> std::same_as<std::byte const*>;
       { constant.peek(at) } -> std::same_as<std::byte const*>;
       { memory.write(at) } -> std::same_as<std::byte*>;
-      { constant.spot(at) } -> std::same_as<std::byte*>;
+      { constant.address(at) } -> std::same_as<std::byte*>;
       memory.store(warp, at, word);
       memory.store_each(warp, n, of, value);
       memory.store_cell(warp, at, n, word);

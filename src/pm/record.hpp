@@ -94,7 +94,7 @@ PERDURE_FN bool intact(W& warp, RecordView const& r) {
 }
 
 /// Where a record is to be written.
-struct RecordSpot {
+struct RecordAddress {
   std::byte* to;    // its place
   std::byte* head;  // null: it lies whole
 
@@ -103,7 +103,7 @@ struct RecordSpot {
   }
 };
 
-PERDURE_FN RecordSpot spot_at(std::byte* base, RecordShape const& shape, Offset at) {
+PERDURE_FN RecordAddress address_at(std::byte* base, RecordShape const& shape, Offset at) {
   PERDURE_ASSERT(!kCostlyAssertions || (at.bytes > 0 && at.bytes % kStrideAlign == 0));
   return {base + at.bytes, shape.split() ? base + shape.head(at).bytes : nullptr};
 }
@@ -125,11 +125,11 @@ PERDURE_FN void store_front(std::byte* to, Front const& front) {
 
 /// Completes a record whose value bytes stand in their place already.
 template <class W>
-PERDURE_FN void seal_record(W& warp, RecordSpot const& spot, RecordView r) {
-  bool const split = spot.head != nullptr;
-  std::byte* const front = split ? spot.head : spot.to;
+PERDURE_FN void seal_record(W& warp, RecordAddress const& address, RecordView r) {
+  bool const split = address.head != nullptr;
+  std::byte* const front = split ? address.head : address.to;
   std::byte* const key = front + (split ? sizeof(RecordHead) : sizeof(RecordHeader));
-  std::byte* const value = spot.value(r.header.key_bytes);
+  std::byte* const value = address.value(r.header.key_bytes);
   wrote(value, r.header.value_bytes);
   warp.copy(key, r.key, r.header.key_bytes);
   auto const store_header = [&] {
@@ -161,7 +161,7 @@ PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
 
 /// Puts the record together in a CPU's cache, and writes it in one go.
 template <class W>
-PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView const& r,
+PERDURE_FN void write_assembled(W& warp, RecordAddress const& address, RecordView const& r,
                                 bool streaming) {
   alignas(64) std::byte whole[kAssembled];
   std::size_t const front = r.split ? sizeof(RecordHead) : sizeof(RecordHeader);
@@ -181,12 +181,12 @@ PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView cons
   auto const room = static_cast<std::size_t>(aligned_up(bytes, kRecordAlign));
   for (std::size_t i = bytes; i < room; ++i) whole[i] = std::byte{0};
   if (!r.split)
-    return streaming ? warp.stream(spot.to, whole, room) : warp.copy(spot.to, whole, room);
-  warp.copy(spot.head, whole, front + r.header.key_bytes);
+    return streaming ? warp.stream(address.to, whole, room) : warp.copy(address.to, whole, room);
+  warp.copy(address.head, whole, front + r.header.key_bytes);
   auto const value_room = static_cast<std::size_t>(aligned_up(r.header.value_bytes, kRecordAlign));
   if (streaming && value_room == r.header.value_bytes)
-    return warp.stream(spot.to, value, value_room);
-  warp.copy(spot.to, value, r.header.value_bytes);
+    return warp.stream(address.to, value, value_room);
+  warp.copy(address.to, value, r.header.value_bytes);
 }
 
 /// Writes the record, whole. A CPU puts a small one together in its cache and writes it in one
@@ -194,34 +194,34 @@ PERDURE_FN void write_assembled(W& warp, RecordSpot const& spot, RecordView cons
 /// fetched only to be overwritten). A GPU sums its parts where they are, for the pool lies across
 /// the link, and its lanes write 16 bytes each, so that few and full packets cross it.
 template <class W>
-PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r,
+PERDURE_FN void write_record(W& warp, RecordAddress const& address, RecordView r,
                              [[maybe_unused]] bool streaming) {
-  r.split = spot.head != nullptr;
+  r.split = address.head != nullptr;
   if constexpr (W::kReadsBackCheaply) {
     if (sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes <= kAssembled)
-      return write_assembled(warp, spot, r, streaming);
-    warp.copy(spot.value(r.header.key_bytes), r.value, r.header.value_bytes);
-    return seal_record(warp, spot, r);
+      return write_assembled(warp, address, r, streaming);
+    warp.copy(address.value(r.header.key_bytes), r.value, r.header.value_bytes);
+    return seal_record(warp, address, r);
   } else {
     r.header.crc = r.split ? sum_parts<RecordHead>(warp, r) : sum_parts<RecordHeader>(warp, r);
     if (r.split) {
-      warp.copy(spot.to, r.value, r.header.value_bytes);
+      warp.copy(address.to, r.value, r.header.value_bytes);
       auto const head = front_of<RecordHead>(r.header);
-      if (warp.join(spot.head, head, r.key, r.header.key_bytes, r.key, 0)) return;
-      warp.copy(spot.head + sizeof head, r.key, r.header.key_bytes);
+      if (warp.join(address.head, head, r.key, r.header.key_bytes, r.key, 0)) return;
+      warp.copy(address.head + sizeof head, r.key, r.header.key_bytes);
       warp.elect([&] {
-        store_front(spot.head, head);
+        store_front(address.head, head);
         return std::uint64_t{0};
       });
       return;
     }
-    if (warp.join(spot.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes))
+    if (warp.join(address.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes))
       return;
-    std::byte* const key = spot.to + sizeof(RecordHeader);
+    std::byte* const key = address.to + sizeof(RecordHeader);
     warp.copy(key, r.key, r.header.key_bytes);
     warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
     warp.elect([&] {
-      store_front(spot.to, r.header);
+      store_front(address.to, r.header);
       return std::uint64_t{0};
     });
   }
@@ -229,7 +229,7 @@ PERDURE_FN void write_record(W& warp, RecordSpot const& spot, RecordView r,
 
 /// Where a record goes, and what it is made of.
 struct RecordParts {
-  RecordSpot spot;
+  RecordAddress address;
   std::byte const* key;
   std::byte const* value;
 };
@@ -246,7 +246,7 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
     bool const even = sizes % 8 == 0 && header.value_bytes != 0;
     std::uint32_t const odd = warp.ballot([&](std::uint32_t lane) {
       RecordParts const& p = parts[lane];
-      std::uintptr_t const places = place_of(p.spot.to) | place_of(p.spot.head);
+      std::uintptr_t const places = place_of(p.address.to) | place_of(p.address.head);
       return (mask >> lane & 1) != 0 &&
              (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
     });
@@ -256,7 +256,7 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
     std::uint32_t const lane = exec::lowest_bit(mask);
     RecordParts const p = warp.broadcast(parts, lane);
     std::uint32_t const sum = warp.crc32c(0, p.value, header.value_bytes);
-    write_record(warp, p.spot, {header, p.key, p.value}, false);
+    write_record(warp, p.address, {header, p.key, p.value}, false);
     warp.each([&](std::uint32_t each) {
       if (each == lane) sums[each] = sum;
     });
@@ -298,7 +298,7 @@ PERDURE_FN void join_fronts(W& warp, std::uint32_t mask, RecordHeader const& hea
                               header.value_bytes);
     FrontParts<Front>& mine = fronts[lane];
     memcpy(mine.front, &front, sizeof front);
-    mine.to = p.spot.head != nullptr ? p.spot.head : p.spot.to;
+    mine.to = p.address.head != nullptr ? p.address.head : p.address.to;
     mine.key = p.key;
     mine.value = p.value;
   });
@@ -321,7 +321,8 @@ PERDURE_FN void join_records(W& warp, std::uint32_t mask, bool split, RecordHead
       mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
   if (!split) return join_fronts<RecordHeader>(warp, mask, header, parts, sums, header.value_bytes);
   typename W::template Each<ValueParts> values;
-  warp.each([&](std::uint32_t lane) { values[lane] = {parts[lane].spot.to, parts[lane].value}; });
+  warp.each(
+      [&](std::uint32_t lane) { values[lane] = {parts[lane].address.to, parts[lane].value}; });
   warp.join_each(mask, values, header.value_bytes / 8, [](ValueParts const& p, std::uint32_t w) {
     return reinterpret_cast<std::uint64_t const*>(p.value)[w];
   });

@@ -12,12 +12,12 @@ Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
   if (this != &other) {
-    Impl::let_go(std::move(impl_));
+    Impl::release(std::move(impl_));
     impl_ = std::move(other.impl_);
   }
   return *this;
 }
-Store::~Store() { Impl::let_go(std::move(impl_)); }
+Store::~Store() { Impl::release(std::move(impl_)); }
 
 Status Store::belongs_here() const {
   return caught([this] { return impl_ ? impl_->check_process() : moved_elsewhere(); });
@@ -174,7 +174,7 @@ Status inside(Transaction::State* state, F call) {
 }
 
 /// Aborts one that has not ended. In another process its store is put aside, and it with it.
-void let_go(std::shared_ptr<Transaction::State> const& state) {
+void release(std::shared_ptr<Transaction::State> const& state) {
   if (!state || state->store == nullptr || state->process != this_process()) return;
   static_cast<void>(caught([&] { return GphashStore::end(state.get(), false); }));
 }
@@ -185,12 +185,12 @@ Transaction::Transaction(std::shared_ptr<State> state) : state_(std::move(state)
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&& other) noexcept {
   if (this != &other) {
-    let_go(state_);
+    release(state_);
     state_ = std::move(other.state_);
   }
   return *this;
 }
-Transaction::~Transaction() { let_go(state_); }
+Transaction::~Transaction() { release(state_); }
 Status Transaction::write_step(std::uint64_t step, CUstream_st* stream) {
   exec::Range const range("write_step");
   return inside(state_.get(),

@@ -96,7 +96,7 @@ Status Store::Impl::check_process() const {
 
 /// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its
 /// threads, are elsewhere.
-void Store::Impl::let_go(std::unique_ptr<Impl> impl) noexcept {
+void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {
   if (!impl) return;
   if (impl->process == this_process()) {
     impl->end_holder();  // nobody has the store any more to end it by

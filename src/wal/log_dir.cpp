@@ -170,7 +170,7 @@ Result<ReplayReport> LogDir::replay(LogPosition from, Deliver const& deliver) {
   return report;
 }
 
-Status LogDir::settle(std::span<std::byte const> pool, LogPosition end) {
+Status LogDir::write_both_images(std::span<std::byte const> pool, LogPosition end) {
   PERDURE_ASSERT(log_ == nullptr && !pool.empty());
   for (int image = 0; image < 2; ++image)
     if (Status s = checkpoints_->write(pool, end); !s.ok()) return s;

@@ -38,12 +38,12 @@ class LogDir {
   /// Permission bits of the files.
   [[nodiscard]] std::uint32_t mode() const;
 
-  // In this order after open(): load, replay, settle where something is lost, start.
+  // In this order after open(): load, replay, write_both_images where something is lost, start.
   Result<Loaded> load(MakeRoom const& make_room) { return checkpoints_->load(make_room); }
   Result<ReplayReport> replay(LogPosition from, Deliver const& deliver);
   /// The pool as it is now, at `end`, is all there is: both images hold it, and no file names a
   /// later place any more.
-  Status settle(std::span<std::byte const> pool, LogPosition end);
+  Status write_both_images(std::span<std::byte const> pool, LogPosition end);
   Status start(LogPosition end);
 
   [[nodiscard]] RedoLog& log() { return *log_; }

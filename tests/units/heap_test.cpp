@@ -44,15 +44,14 @@ void check_recovery(Pool& pool, Held const& held) {
   fresh.find_superblocks();
   using Mark = RecordHeap::Mark;
   for (auto const& [at, stride] : held) {
-    bool const good = fresh.mark(fresh.spot_to_mark(Offset{at})) == Mark::first &&
-                      fresh.mark(fresh.spot_to_mark(Offset{at})) == Mark::again &&
-                      fresh.mark(fresh.spot_to_mark(Offset{at + 8})) == Mark::invalid;
+    bool const good = fresh.mark(fresh.bit_to_mark(Offset{at})) == Mark::first &&
+                      fresh.mark(fresh.bit_to_mark(Offset{at})) == Mark::again &&
+                      fresh.mark(fresh.bit_to_mark(Offset{at + 8})) == Mark::invalid;
     if (!good) RC_FAIL("the record at " + std::to_string(at) + " is marked wrong");
   }
-  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{0})) == RecordHeap::Mark::invalid);
-  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{pool.bytes()})) == RecordHeap::Mark::invalid);
-  RC_ASSERT(fresh.mark(fresh.spot_to_mark(Offset{~std::uint64_t{15}})) ==
-            RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.bit_to_mark(Offset{0})) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.bit_to_mark(Offset{pool.bytes()})) == RecordHeap::Mark::invalid);
+  RC_ASSERT(fresh.mark(fresh.bit_to_mark(Offset{~std::uint64_t{15}})) == RecordHeap::Mark::invalid);
   fresh.finish_recovery();
   check(fresh, pool, held);
 }
@@ -189,7 +188,7 @@ TEST(RecordHeap, ADamagedSuperblockThatSlotsLeadIntoIsLeftAlone) {
   pool.base()[kMinSuperblock + 4] ^= std::byte{1};
   RecordHeap heap(pool);
   heap.find_superblocks();
-  EXPECT_EQ(heap.mark(heap.spot_to_mark(Offset{at})), RecordHeap::Mark::invalid);
+  EXPECT_EQ(heap.mark(heap.bit_to_mark(Offset{at})), RecordHeap::Mark::invalid);
   heap.finish_recovery();
   std::uint64_t other = 0;
   EXPECT_EQ(heap.reserve(64, 1, &other).code(), Code::no_space)

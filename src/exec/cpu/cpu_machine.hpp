@@ -86,7 +86,7 @@ class CpuMachine {
 
   Status begin(CUstream_st*) { return {}; }
 
-  Status bring(Column const& column, ByteColumn& here, int) {
+  Status upload(Column const& column, ByteColumn& here, int) {
     if (column.place != Place::host) {
       return {Code::invalid_argument,
               "a batch in device memory was handed to a store on device cpu; copy it to the host, "
@@ -96,9 +96,9 @@ class CpuMachine {
     here = {column.data, column.offsets, column.width};
     return {};
   }
-  Status keep(Column const&, int) { return {}; }
-  Status kept(Column&, int) { return {}; }  // it lies in host memory
-  Status bring_out(MutableColumn const& column, std::byte*& here) {
+  Status stage(Column const&, int) { return {}; }
+  Status staged(Column&, int) { return {}; }  // it lies in host memory
+  Status map_output(MutableColumn const& column, std::byte*& here) {
     if (column.place != Place::host) {
       return {
           Code::invalid_argument,
@@ -108,23 +108,25 @@ class CpuMachine {
     return {};
   }
   template <class Wanted>
-  Status return_out(MutableColumn const&, Wanted) {
+  Status download_output(MutableColumn const&, Wanted) {
     return {};  // written in place
   }
-  static bool must_be_returned(MutableColumn const&) { return false; }
-  Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }  // written in place
-  Result<std::byte*> place_for(std::byte* host, std::size_t) { return host; }
+  static bool must_be_downloaded(MutableColumn const&) { return false; }
+  Status download_bytes(std::byte*, std::byte const*, std::size_t) {
+    return {};
+  }  // written in place
+  Result<std::byte*> room_for(std::byte* host, std::size_t) { return host; }
 
   /// For work that the host does itself: a column of the caller's in host memory (after wait()), a
   /// place for values there, and their way to the caller's array.
   Result<Column> take_home(Column const& column, int) {
     ByteColumn here;
-    if (Status s = bring(column, here, 0); !s.ok()) return s;
+    if (Status s = upload(column, here, 0); !s.ok()) return s;
     return column;
   }
   Result<std::byte*> host_room(MutableColumn const& column) {
     std::byte* here = nullptr;
-    if (Status s = bring_out(column, here); !s.ok()) return s;
+    if (Status s = map_output(column, here); !s.ok()) return s;
     return here;
   }
   Status send_back(MutableColumn const&) { return {}; }

@@ -198,7 +198,7 @@ class CudaMachine {
     return cuda_status(cudaStreamWaitEvent(stream_, ready_), "waiting for the caller's stream");
   }
 
-  Status bring(Column const& column, ByteColumn& here, int which) {
+  Status upload(Column const& column, ByteColumn& here, int which) {
     here = {column.data, column.offsets, column.width};
     if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
     std::size_t const n = column.count;
@@ -220,7 +220,7 @@ class CudaMachine {
 
   /// Begins to copy a device column to the host: after what the caller has put on its stream, and
   /// beside the batch, which only reads it.
-  Status keep(Column const& column, int which) {
+  Status stage(Column const& column, int which) {
     if (!must_be_copied(column)) return {};
     if (copies_ == nullptr) {
       if (Status s = cuda_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking),
@@ -229,27 +229,27 @@ class CudaMachine {
         return s;
     }
     std::size_t const bytes = column.count * column.width;
-    if (Status s = kept_[which].need_twin(bytes); !s.ok()) return s;
+    if (Status s = staged_[which].need_twin(bytes); !s.ok()) return s;
     if (Status s =
             cuda_status(cudaStreamWaitEvent(copies_, ready_), "waiting for the caller's stream");
         !s.ok())
       return s;
     return cuda_status(
-        cudaMemcpyAsync(kept_[which].twin(), column.data, bytes, cudaMemcpyDeviceToHost, copies_),
+        cudaMemcpyAsync(staged_[which].twin(), column.data, bytes, cudaMemcpyDeviceToHost, copies_),
         "copying a batch to the host");
   }
   /// Makes it the column of that copy.
-  Status kept(Column& column, int which) {
+  Status staged(Column& column, int which) {
     if (!must_be_copied(column)) return {};
     if (Status s = cuda_status(cudaStreamSynchronize(copies_), "copying a batch to the host");
         !s.ok())
       return s;
-    column.data = kept_[which].twin();
+    column.data = staged_[which].twin();
     column.place = Place::host;
     return {};
   }
 
-  Status bring_out(MutableColumn const& column, std::byte*& here) {
+  Status map_output(MutableColumn const& column, std::byte*& here) {
     here = column.data;
     if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
     std::size_t const bytes = column.count * column.width;
@@ -259,20 +259,20 @@ class CudaMachine {
   }
   /// Those elements that wanted(i) names; the others stay as the caller has them.
   template <class Wanted>
-  Status return_out(MutableColumn const& column, Wanted wanted) {
-    if (!must_be_returned(column)) return {};
+  Status download_output(MutableColumn const& column, Wanted wanted) {
+    if (!must_be_downloaded(column)) return {};
     return staging_.fetch(column.data, out_.data(), column.width, column.count, stream_,
                           *shared_->workers, wanted);
   }
-  /// Whether return_out() will ask which elements are wanted.
-  static bool must_be_returned(MutableColumn const& column) {
+  /// Whether download_output() will ask which elements are wanted.
+  static bool must_be_downloaded(MutableColumn const& column) {
     return column.data != nullptr && column.place == Place::host && column.count > 0;
   }
-  Status return_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
+  Status download_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
     return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
                        "copying results to the host");
   }
-  Result<std::byte*> place_for(std::byte*, std::size_t bytes) {
+  Result<std::byte*> room_for(std::byte*, std::size_t bytes) {
     if (Status s = out_.resize(bytes); !s.ok()) return s;
     return out_.data();
   }
@@ -283,7 +283,7 @@ class CudaMachine {
       return Status{Code::unsupported, "a column of varying width in device memory"};
     std::size_t const bytes = column.count * column.width;
     if (Status s = columns_[which].need_twin(bytes); !s.ok()) return s;
-    if (Status s = return_bytes(columns_[which].twin(), column.data, bytes); !s.ok()) return s;
+    if (Status s = download_bytes(columns_[which].twin(), column.data, bytes); !s.ok()) return s;
     return Column{columns_[which].twin(), nullptr, column.width, column.count, Place::host};
   }
   Result<std::byte*> host_room(MutableColumn const& column) {
@@ -478,7 +478,7 @@ class CudaMachine {
   bool apart_ = false;
   CudaStaging staging_;
   Buffer<std::byte> columns_[2], out_, sort_room_;
-  Buffer<std::byte> kept_[2];  // their twins alone
+  Buffer<std::byte> staged_[2];  // their twins alone
   Buffer<std::int64_t> offsets_[2];
   Buffer<std::uint64_t> hashes_[2];
   Buffer<std::uint32_t> indices_[2];

@@ -52,23 +52,23 @@ class SimMachine {
   explicit SimMachine(Shared& shared) : shared_(&shared) {}
 
   Status begin(CUstream_st*) { return {}; }
-  Status bring(Column const& column, ByteColumn& here, int) {
+  Status upload(Column const& column, ByteColumn& here, int) {
     here = {column.data, column.offsets, column.width};
     return {};
   }
-  Status keep(Column const&, int) { return {}; }
-  Status kept(Column&, int) { return {}; }
-  Status bring_out(MutableColumn const& column, std::byte*& here) {
+  Status stage(Column const&, int) { return {}; }
+  Status staged(Column&, int) { return {}; }
+  Status map_output(MutableColumn const& column, std::byte*& here) {
     here = column.data;
     return {};
   }
   template <class Wanted>
-  Status return_out(MutableColumn const&, Wanted) {
+  Status download_output(MutableColumn const&, Wanted) {
     return {};  // written in place
   }
-  static bool must_be_returned(MutableColumn const&) { return false; }
-  Status return_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }
-  Result<std::byte*> place_for(std::byte* host, std::size_t) { return host; }
+  static bool must_be_downloaded(MutableColumn const&) { return false; }
+  Status download_bytes(std::byte*, std::byte const*, std::size_t) { return {}; }
+  Result<std::byte*> room_for(std::byte* host, std::size_t) { return host; }
 
   template <class T>
   Status send(T* to, T const* from, std::size_t n) {

@@ -15,12 +15,12 @@ std::uint64_t hash_of(std::uint64_t key) {
   return dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key)).hash;
 }
 
-/// Keys whose home bucket is one of the first `homes`, and whose hashes are in the lower half
+/// Keys whose target bucket is one of the first `targets`, and whose hashes are in the lower half
 /// unless `halves` is 2, so that few of them fill what they can reach.
-std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t homes, std::uint64_t halves) {
+std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t targets, std::uint64_t halves) {
   for (;;) {
     std::uint64_t const key = draw() % 100000, hash = hash_of(key);
-    if (dash::bucket_of(hash, kBuckets) < homes && hash >> 63 < halves) return key;
+    if (dash::bucket_of(hash, kBuckets) < targets && hash >> 63 < halves) return key;
   }
 }
 
@@ -154,12 +154,12 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind,
   bool const shrinks = kind == dash::Kind::extendible && draw() % 3 == 0;
   s.depth = static_cast<std::uint32_t>(shrinks ? 1 + draw() % 2 : 1);
   std::uint64_t const halves = shrinks ? 2 : 1 + draw() % 2;
-  std::uint32_t const homes = static_cast<std::uint32_t>(1 + draw() % 3);
-  std::uint64_t const each = (homes + 1 + s.shape.stash) * dash::kSlots;
+  std::uint32_t const targets = static_cast<std::uint32_t>(1 + draw() % 3);
+  std::uint64_t const each = (targets + 1 + s.shape.stash) * dash::kSlots;
   std::uint64_t const fillers = shrinks ? draw() % 6 : each * halves * (85 + draw() % 40) / 100;
   auto const fresh = [&] {
     for (;;) {
-      std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : homes, halves);
+      std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : targets, halves);
       // Erasures look for a merge at some hashes only.
       if (shrinks && draw() % 4 != 0 && (hash_of(key) >> 24) % 8 != 0) continue;
       bool const known = std::find(s.fillers.begin(), s.fillers.end(), key) != s.fillers.end() ||

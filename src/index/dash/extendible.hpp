@@ -361,9 +361,9 @@ class Extendible : public WithDirectory<Extendible<Keys, K>, Keys, K> {
     for (;;) {
       HeldShared held(host, directory_lock_);
       std::uint32_t const all = directory(host).depth;
-      if (mutated("dash_halving_beside_split")) held.let_go();
+      if (mutated("dash_halving_beside_split")) held.release();
       if (all > depth) return split_off(host, s, extent);
-      held.let_go();
+      held.release();
       if (Status status = double_directory(host, all); !status.ok()) return status;
     }
   }

@@ -10,21 +10,21 @@
 //    What a split moved away stays in its slot: it does not belong there any more. Who lets a
 //    segment have more hashes frees such slots before (whole_segment.hpp).
 //  * Metadata serves searches alone, and is never flushed: recovery makes it anew from the slots.
-//  * A record is changed, moved or removed only under the lock of its home bucket, wherever it
+//  * A record is changed, moved or removed only under the lock of its target bucket, wherever it
 //  lies. So a search holds
-//    if the home bucket's state is what it was before, and no other bucket's needs to be looked at
-//    again. What a bucket has, records and metadata, changes under its own lock. So who needs no
-//    room, or finds it at home, locks that alone; all others lock the probing bucket as well.
+//    if the target bucket's state is what it was before, and no other bucket's needs to be looked
+//    at again. What a bucket has, records and metadata, changes under its own lock. So who needs no
+//    room, or finds it at target, locks that alone; all others lock the probing bucket as well.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can
 //  take back.
 //  * Locks are taken in the order of the buckets, the stash last; further ones, to displace into,
 //  are only tried.
 //
-// Between home and probing bucket there is a filter of 24 bits that the paper has not, and a record
-// goes to the probing bucket only once its home has kAtHome: both spare most searches the second
-// bucket. The paper has a bitmap say which slots count, a line and a fence more for each insert,
-// and displaces one record where here up to four may move on. In a table whose segments may be
-// chained (linear.hpp), buckets of their own follow the stash, one leading to the next; their
+// Between target and probing bucket there is a filter of 24 bits that the paper has not, and a
+// record goes to the probing bucket only once its target has kAtHome: both spare most searches the
+// second bucket. The paper has a bitmap say which slots count, a line and a fence more for each
+// insert, and displaces one record where here up to four may move on. In a table whose segments may
+// be chained (linear.hpp), buckets of their own follow the stash, one leading to the next; their
 // `hints` are that link, which is durable and changes under the last stash bucket's lock.
 #pragma once
 
@@ -64,7 +64,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     return answer;
   }
 
-  /// Replaces the value that is there by change(slot), under the home bucket's lock.
+  /// Replaces the value that is there by change(slot), under the target bucket's lock.
   template <class Host, class Right, class Change>
   Answer modify(Host& host, Segment s, Key const& key, Right right, Change change,
                 Slot& before) const {
@@ -72,11 +72,11 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Answer answer = Answer::retry;
     if (right()) {
       Slot found;
-      Spot spot;
+      Spot address;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &spot)) {
+      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &address)) {
         before = found;
-        replace(host, s, spot, change(found));
+        replace(host, s, address, change(found));
         answer = Answer::done;
       }
     }
@@ -92,13 +92,13 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Pair pair = lock_home(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
-      Spot spot;
+      Spot address;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, pair.home), before, &spot)) {
-        if (spot.bucket != pair.home) lock_next(host, s, pair);
-        remove(host, s, spot, key.hash);
+      if (locate(host, s, key, state_of(host, s, pair.target), before, &address)) {
+        if (address.bucket != pair.target) lock_next(host, s, pair);
+        remove(host, s, address, key.hash);
         answer = Answer::done;
-        std::uint32_t const left = state_of(host, s, pair.home).count();
+        std::uint32_t const left = state_of(host, s, pair.target).count();
         sparse = left <= kSparse && left + state_of(host, s, pair.next).count() <= kSparse;
       }
     }
@@ -137,20 +137,20 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   // buckets that displacement makes room in, for room in the one before
   static constexpr std::uint32_t kFurther = 3;
 
-  // --- Changing, under the home bucket's lock
+  // --- Changing, under the target bucket's lock
   // -----------------------------------------------------------------------------------------------
 
   template <class Host>
   Answer write_locked(Host& host, Segment s, Pair& pair, Key const& key, Slot const& slot,
                       Write how, std::optional<Slot>& before) const {
     Slot found;
-    Spot spot;
-    PERDURE_ASSERT(!kCostlyAssertions || pair.home == home_of(key.hash));
-    PERDURE_ASSERT(!kCostlyAssertions || is_locked(s.bucket(pair.home)));
-    if (locate(host, s, key, state_of(host, s, pair.home), found, &spot)) {
+    Spot address;
+    PERDURE_ASSERT(!kCostlyAssertions || pair.target == home_of(key.hash));
+    PERDURE_ASSERT(!kCostlyAssertions || is_locked(s.bucket(pair.target)));
+    if (locate(host, s, key, state_of(host, s, pair.target), found, &address)) {
       if (how == Write::insert) return Answer::exists;
       before = found;
-      replace(host, s, spot, slot);
+      replace(host, s, address, slot);
       return Answer::done;
     }
     if (how == Write::update) return Answer::absent;
@@ -158,14 +158,15 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   }
 
   template <class Host>
-  void replace(Host& host, Segment s, Spot spot, Slot const& slot) const {
-    Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
+  void replace(Host& host, Segment s, Spot address, Slot const& slot) const {
+    Slot& at = bucket_at(host, s, address.bucket).slots[address.slot];
     std::uint64_t& word = (at.*Keys::changing);
     host.store(&word, (slot.*Keys::changing));
     if (!mutated("dash_update_not_ordered")) host.persist(&word, sizeof word);
   }
 
-  /// Whether a record stays in its home bucket, which has so many, whatever the probing bucket has.
+  /// Whether a record stays in its target bucket, which has so many, whatever the probing bucket
+  /// has.
   static bool stays_home(std::uint32_t here) {
     return !K::probing || here < (K::balanced ? kAtHome : kSlots);
   }
@@ -176,16 +177,16 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   template <class Host>
   bool insert(Host& host, Segment s, Pair& pair, std::uint64_t hash, Slot const& slot) const {
-    std::uint32_t const home = pair.home, next = pair.next;
-    State const here = state_of(host, s, home);
+    std::uint32_t const target = pair.target, next = pair.next;
+    State const here = state_of(host, s, target);
     if (stays_home(here.count()) && !here.full()) {
-      place(host, s, home, hash, slot);
+      place(host, s, target, hash, slot);
       return true;
     }
     lock_next(host, s, pair);
     PERDURE_ASSERT(!kCostlyAssertions || is_locked(s.bucket(next)));
     State const there = state_of(host, s, next);
-    if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : home;
+    if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : target;
         !state_of(host, s, b).full()) {
       place(host, s, b, hash, slot);
       return true;
@@ -195,8 +196,8 @@ class SegmentOps : public SegmentSearch<Keys, K> {
         place(host, s, next, hash, slot);
         return true;
       }
-      if (displace(host, s, home, true)) {
-        place(host, s, home, hash, slot);
+      if (displace(host, s, target, true)) {
+        place(host, s, target, hash, slot);
         return true;
       }
     }
@@ -209,13 +210,13 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
-    std::uint32_t const home = home_of(hash);
+    std::uint32_t const target = home_of(hash);
     PERDURE_ASSERT(!kCostlyAssertions || (!state.full() && i < kSlots));
-    bool const guest = b < shape_.buckets && b != home;
+    bool const guest = b < shape_.buckets && b != target;
     store_slot(host, s, {b, i}, slot);
     if (!mutated("dash_slot_not_ordered")) host.persist(&bucket.slots[i], sizeof slot);
     store_print(host, bucket, i, fingerprint(hash));
-    if (guest) store_beyond(host, s.bucket(home), hash);
+    if (guest) store_beyond(host, s.bucket(target), hash);
     host.store(&bucket.state, state.with_slot(i, guest).word);
   }
 
@@ -231,11 +232,11 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     std::uint32_t const movable = state.used() & (guest ? state.guests() : ~state.guests());
     if (movable == 0) return false;
     std::uint32_t const to = guest ? last_of(b) : next_of(b);
-    Bucket& target = s.bucket(to);
-    host.read(&target, kMetadata);
-    if ((further == 0 && State{host.load(&target.state)}.full()) || !try_lock(host, target))
+    Bucket& into = s.bucket(to);
+    host.read(&into, kMetadata);
+    if ((further == 0 && State{host.load(&into.state)}.full()) || !try_lock(host, into))
       return false;
-    bool const room = !State{host.load(&target.state)}.full() ||
+    bool const room = !State{host.load(&into.state)}.full() ||
                       (further != 0 && displace(host, s, to, guest, further - 1));
     if (room) {
       Spot const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
@@ -246,19 +247,20 @@ class SegmentOps : public SegmentSearch<Keys, K> {
       place(host, s, to, hash, slot);
       if (late) free_slot(host, s, from, hash);
     }
-    unlock(host, target);
+    unlock(host, into);
     return room;
   }
 
   /// Of a record with this hash, or one of the same half.
   template <class Host>
-  void free_slot(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
-    Bucket& bucket = bucket_at(host, s, spot.bucket);
-    PERDURE_ASSERT(!kCostlyAssertions || spot.bucket >= all() || is_locked(bucket));
+  void free_slot(Host& host, Segment s, Spot address, std::uint64_t hash) const {
+    Bucket& bucket = bucket_at(host, s, address.bucket);
+    PERDURE_ASSERT(!kCostlyAssertions || address.bucket >= all() || is_locked(bucket));
     if (!mutated("dash_slot_not_freed"))
-      free_slots(host, bucket, 1u << spot.slot, keys_.elsewhere(hash));
-    if (!mutated("dash_removal_not_ordered")) host.persist(&bucket.slots[spot.slot], sizeof(Slot));
-    host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << spot.slot).word);
+      free_slots(host, bucket, 1u << address.slot, keys_.elsewhere(hash));
+    if (!mutated("dash_removal_not_ordered"))
+      host.persist(&bucket.slots[address.slot], sizeof(Slot));
+    host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << address.slot).word);
   }
 
   template <class Host>
@@ -283,10 +285,10 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   template <class Host>
   void tell_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
-    std::uint32_t const home = home_of(hash);
-    PERDURE_ASSERT(!kCostlyAssertions || home < shape_.buckets);
-    for (std::uint32_t const b : {home, next_of(home)}) {
-      bool const guest = b != home;
+    std::uint32_t const target = home_of(hash);
+    PERDURE_ASSERT(!kCostlyAssertions || target < shape_.buckets);
+    for (std::uint32_t const b : {target, next_of(target)}) {
+      bool const guest = b != target;
       if (stash >= shape_.stash || (guest && !K::probing)) break;
       Bucket& bucket = s.bucket(b);
       Hints const hints{host.load(&bucket.hints)};
@@ -301,21 +303,21 @@ class SegmentOps : public SegmentSearch<Keys, K> {
                                                                        << shift;
       }
       host.store(&bucket.hints, next.word);
-      if (guest) store_beyond(host, s.bucket(home), hash);
+      if (guest) store_beyond(host, s.bucket(target), hash);
       return;
     }
-    Bucket& bucket = s.bucket(home);
+    Bucket& bucket = s.bucket(target);
     Hints const hints{host.load(&bucket.hints)};
     host.store(&bucket.hints, hints.one_more_untold().word);
   }
 
   template <class Host>
   void forget_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
-    std::uint32_t const home = home_of(hash);
-    for (std::uint32_t const b : {home, next_of(home)}) {
+    std::uint32_t const target = home_of(hash);
+    for (std::uint32_t const b : {target, next_of(target)}) {
       Bucket& bucket = s.bucket(b);
       Hints const hints{host.load(&bucket.hints)};
-      std::uint32_t const of = hints.overflows() & (b != home ? hints.guests() : ~hints.guests());
+      std::uint32_t const of = hints.overflows() & (b != target ? hints.guests() : ~hints.guests());
       if (stash >= shape_.stash) break;
       for (std::uint32_t left = overflow_candidates(host, bucket, hints, hash, of); left != 0;
            left &= left - 1) {
@@ -326,19 +328,19 @@ class SegmentOps : public SegmentSearch<Keys, K> {
       }
       if (!K::probing) break;
     }
-    Bucket& bucket = s.bucket(home);
+    Bucket& bucket = s.bucket(target);
     Hints const hints{host.load(&bucket.hints)};
     host.store(&bucket.hints, hints.one_less_untold().word);
   }
 
   template <class Host>
-  void remove(Host& host, Segment s, Spot spot, std::uint64_t hash) const {
-    if (spot.bucket < shape_.buckets) return free_slot(host, s, spot, hash);
-    Bucket& stash = s.bucket(std::min(spot.bucket, all() - 1));
+  void remove(Host& host, Segment s, Spot address, std::uint64_t hash) const {
+    if (address.bucket < shape_.buckets) return free_slot(host, s, address, hash);
+    Bucket& stash = s.bucket(std::min(address.bucket, all() - 1));
     lock(host, stash);
-    free_slot(host, s, spot, hash);
+    free_slot(host, s, address, hash);
     unlock(host, stash);
-    forget_overflow(host, s, hash, spot.bucket - shape_.buckets);
+    forget_overflow(host, s, hash, address.bucket - shape_.buckets);
   }
 };
 

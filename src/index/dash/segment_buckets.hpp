@@ -21,7 +21,7 @@ struct Knobs {
   // else every search that finds nothing looks through the stash
   static constexpr bool overflow_hints = true;
   static constexpr bool filter = true;  // else every such search looks into the probing bucket
-  static constexpr bool optimistic = true;  // else searches lock their home bucket
+  static constexpr bool optimistic = true;  // else searches lock their target bucket
   static constexpr bool probing = true;  // a second bucket for each key
   static constexpr bool balanced = true;  // the less full one of the two
   static constexpr bool displacement = true;
@@ -73,7 +73,7 @@ class SegmentBuckets {
  protected:
   static constexpr std::size_t kMetadata = 32;
   struct Pair {
-    std::uint32_t home, next;
+    std::uint32_t target, next;
     bool both;  // are locked
   };
 
@@ -101,7 +101,7 @@ class SegmentBuckets {
   /// f(b, bucket) for the stash and what is chained to it, until one answers true. For searches,
   /// which hold no lock: a split may let go of the chain meanwhile, so it is walked once. What was
   /// let go of keeps its links while the caller's EpochGuard stands, and ends as it did; whether
-  /// what was found counts, the home bucket's version says.
+  /// what was found counts, the target bucket's version says.
   template <class Host, class F>
   bool any_of_stash(Host& host, Segment s, F f) const {
     bool const twice = mutated("dash_chain_end_missed");
@@ -170,41 +170,42 @@ class SegmentBuckets {
   [[nodiscard]] static bool is_locked(Bucket const& bucket) {
     return State{__atomic_load_n(&bucket.state, __ATOMIC_RELAXED)}.locked() || locks_are_faulty();
   }
-  /// The home bucket, and before it the probing bucket where that is the lower one: lock_next()
+  /// The target bucket, and before it the probing bucket where that is the lower one: lock_next()
   /// could not have it later.
   template <class Host>
   Pair lock_home(Host& host, Segment s, std::uint64_t hash) const {
-    std::uint32_t const home = home_of(hash), next = K::probing ? next_of(home) : home;
-    fetch_ahead(host, s, home);
-    host.read(&s.bucket(home), kMetadata);
+    std::uint32_t const target = home_of(hash), next = K::probing ? next_of(target) : target;
+    fetch_ahead(host, s, target);
+    host.read(&s.bucket(target), kMetadata);
     host.read(&s.bucket(next), kMetadata);  // one wait for both, should it come to that
     bool const late = mutated("dash_locks_out_of_order");
-    if (next < home && !late) lock(host, s.bucket(next));
-    lock(host, s.bucket(home));
-    if (next < home && late) lock(host, s.bucket(next));
-    return {home, next, next < home};
+    if (next < target && !late) lock(host, s.bucket(next));
+    lock(host, s.bucket(target));
+    if (next < target && late) lock(host, s.bucket(next));
+    return {target, next, next < target};
   }
   template <class Host>
   void lock_next(Host& host, Segment s, Pair& pair) const {
-    if (pair.both || pair.next == pair.home) return;
+    if (pair.both || pair.next == pair.target) return;
     // Locks are taken in the order of the buckets.
-    PERDURE_ASSERT(!kCostlyAssertions || pair.next > pair.home);
+    PERDURE_ASSERT(!kCostlyAssertions || pair.next > pair.target);
     if (!mutated("dash_next_not_locked")) lock(host, s.bucket(pair.next));
     pair.both = true;
   }
   template <class Host>
   void unlock_pair(Host& host, Segment s, Pair pair) const {
-    unlock(host, s.bucket(pair.home));
+    unlock(host, s.bucket(pair.target));
     if (pair.both) unlock(host, s.bucket(pair.next));
   }
 
-  /// Of near memory, in one wait: a key's home bucket, and what its probing bucket says of itself.
+  /// Of near memory, in one wait: a key's target bucket, and what its probing bucket says of
+  /// itself.
   template <class Host>
-  PERDURE_HOT void fetch_ahead(Host& host, Segment s, std::uint32_t home) const {
+  PERDURE_HOT void fetch_ahead(Host& host, Segment s, std::uint32_t target) const {
     if constexpr (Host::kNear) {
-      auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(home));
+      auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(target));
       for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
-      host.prefetch(&s.bucket(next_of(home)));
+      host.prefetch(&s.bucket(next_of(target)));
     }
   }
 
@@ -212,8 +213,8 @@ class SegmentBuckets {
   // -----------------------------------------------------------------------------------------------
 
   template <class Host>
-  Slot slot_at(Host& host, Segment s, Spot spot) const {
-    return slot_in(host, bucket_at(host, s, spot.bucket), spot.slot);
+  Slot slot_at(Host& host, Segment s, Spot address) const {
+    return slot_in(host, bucket_at(host, s, address.bucket), address.slot);
   }
   template <class Host>
   static Slot slot_in(Host& host, Bucket const& bucket, std::uint32_t i) {
@@ -224,9 +225,9 @@ class SegmentBuckets {
   }
   /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
-  void store_slot(Host& host, Segment s, Spot spot, Slot const& slot) const {
-    PERDURE_ASSERT(!kCostlyAssertions || spot.slot < kSlots);
-    Slot& at = bucket_at(host, s, spot.bucket).slots[spot.slot];
+  void store_slot(Host& host, Segment s, Spot address, Slot const& slot) const {
+    PERDURE_ASSERT(!kCostlyAssertions || address.slot < kSlots);
+    Slot& at = bucket_at(host, s, address.bucket).slots[address.slot];
     bool const early = mutated("dash_key_before_value");
     if (early) host.store(&(at.*Keys::naming), (slot.*Keys::naming));
     host.store(&(at.*Keys::changing), (slot.*Keys::changing));
@@ -248,10 +249,10 @@ class SegmentBuckets {
                (host.load(&word) & ~(std::uint64_t{255} << shift)) | std::uint64_t{print} << shift);
   }
   template <class Host>
-  static void store_beyond(Host& host, Bucket& home, std::uint64_t hash) {
-    Hints const hints{host.load(&home.hints)};
+  static void store_beyond(Host& host, Bucket& target, std::uint64_t hash) {
+    Hints const hints{host.load(&target.hints)};
     if (!hints.beyond(filter_bit(hash)))
-      host.store(&home.hints, hints.with_beyond(filter_bit(hash)).word);
+      host.store(&target.hints, hints.with_beyond(filter_bit(hash)).word);
   }
   /// Without hints; a chained bucket's stay, for they are its link.
   template <class Host>

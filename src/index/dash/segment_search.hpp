@@ -24,16 +24,16 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
 
   template <class Host, class Right>
   PERDURE_HOT Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
-    Bucket& home = s.bucket(home_of(key.hash));
-    host.read(&home, kMetadata);
-    if constexpr (!K::optimistic) lock(host, home);
-    State const before{host.load(&home.state)};
+    Bucket& target = s.bucket(home_of(key.hash));
+    host.read(&target, kMetadata);
+    if constexpr (!K::optimistic) lock(host, target);
+    State const before{host.load(&target.state)};
     if (K::optimistic && before.locked()) return Answer::retry;
     Answer answer = Answer::retry;
     if (right()) answer = locate(host, s, key, before, found) ? Answer::done : Answer::absent;
     if constexpr (!K::optimistic) {
-      unlock(host, home);
-    } else if (host.load(&home.state) != before.word && !mutated("dash_search_not_checked")) {
+      unlock(host, target);
+    } else if (host.load(&target.state) != before.word && !mutated("dash_search_not_checked")) {
       return Answer::retry;
     }
     return answer;
@@ -50,17 +50,17 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   /// guess.
   template <class Host, class F>
   void guess(Host& host, Segment s, std::uint64_t hash, F f) const {
-    std::uint32_t const home = home_of(hash);
+    std::uint32_t const target = home_of(hash);
     exec::ByteFinder const print(fingerprint(hash));
     auto const look = [&](std::uint32_t b, std::uint32_t of) {
       for_each_bit(printed(host, s.bucket(b), print) & of,
                    [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
     };
-    State const state = state_of(host, s, home);
-    look(home, state.used() & ~state.guests());
-    if (!K::probing || !Hints{host.load(&s.bucket(home).hints)}.beyond(filter_bit(hash))) return;
-    State const guests = state_of(host, s, next_of(home));
-    look(next_of(home), guests.used() & guests.guests());
+    State const state = state_of(host, s, target);
+    look(target, state.used() & ~state.guests());
+    if (!K::probing || !Hints{host.load(&s.bucket(target).hints)}.beyond(filter_bit(hash))) return;
+    State const guests = state_of(host, s, next_of(target));
+    look(next_of(target), guests.used() & guests.guests());
   }
 
  protected:
@@ -88,23 +88,23 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   /// In `bucket`, which is number b of its segment.
   template <class Host>
   bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                 std::uint32_t of, Slot& found, Spot* spot) const {
+                 std::uint32_t of, Slot& found, Spot* address) const {
     exec::ByteFinder const print(fingerprint(key.hash));
     for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
       Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_in(host, bucket, at.slot);
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
-      if (spot != nullptr) *spot = at;
+      if (address != nullptr) *address = at;
       return true;
     }
     return false;
   }
   template <class Host>
   bool locate_in_stash(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                       Slot& found, Spot* spot) const {
+                       Slot& found, Spot* address) const {
     host.read(&bucket, kMetadata);
-    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, spot);
+    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, address);
   }
   /// Overflows of a bucket that may be the key's, of those in `of`.
   template <class Host>
@@ -119,7 +119,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
   template <class Host>
   bool locate_overflows(Host& host, Segment s, std::uint32_t b, Hints hints, bool guests,
-                        Key const& key, Slot& found, Spot* spot) const {
+                        Key const& key, Slot& found, Spot* address) const {
     std::uint32_t const of = hints.overflows() & (guests ? hints.guests() : ~hints.guests());
     std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.bucket(b), hints, key.hash, of);
     for (; left != 0; left &= left - 1) {
@@ -127,43 +127,46 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
           hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
       if (stash >= shape_.stash) continue;  // a hint that is being changed
       std::uint32_t const at = shape_.buckets + stash;
-      if (locate_in_stash(host, s.bucket(at), at, key, found, spot)) return true;
+      if (locate_in_stash(host, s.bucket(at), at, key, found, address)) return true;
     }
     return false;
   }
 
-  /// `state` is the home bucket's, and nobody has changed it since: else the answer means nothing.
+  /// `state` is the target bucket's, and nobody has changed it since: else the answer means
+  /// nothing.
   template <class Host>
   PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
-                          Spot* spot = nullptr) const {
-    std::uint32_t const home = home_of(key.hash), next = next_of(home);
-    PERDURE_ASSERT(!kCostlyAssertions || (home < shape_.buckets && home != next));
-    if (locate_in(host, s.bucket(home), home, key, state.used() & ~state.guests(), found, spot))
+                          Spot* address = nullptr) const {
+    std::uint32_t const target = home_of(key.hash), next = next_of(target);
+    PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next));
+    if (locate_in(host, s.bucket(target), target, key, state.used() & ~state.guests(), found,
+                  address))
       return true;
-    Hints const hints{host.load(&s.bucket(home).hints)};
+    Hints const hints{host.load(&s.bucket(target).hints)};
     Hints beyond;
     if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
       host.read(&s.bucket(next), kMetadata);
       State const guests = state_of(host, s, next);
-      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found, spot))
+      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found,
+                    address))
         return true;
       beyond = {host.load(&s.bucket(next).hints)};
     }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0)
       return false;
-    return locate_beyond(host, s, key, hints, beyond, found, spot);
+    return locate_beyond(host, s, key, hints, beyond, found, address);
   }
   /// In the stash, as far as the hints of the key's two buckets lead there.
   template <class Host>
   bool locate_beyond(Host& host, Segment s, Key const& key, Hints hints, Hints beyond, Slot& found,
-                     Spot* spot) const {
+                     Spot* address) const {
     if (K::overflow_hints && hints.untold() == 0) {
-      std::uint32_t const home = home_of(key.hash);
-      return locate_overflows(host, s, home, hints, false, key, found, spot) ||
-             locate_overflows(host, s, next_of(home), beyond, true, key, found, spot);
+      std::uint32_t const target = home_of(key.hash);
+      return locate_overflows(host, s, target, hints, false, key, found, address) ||
+             locate_overflows(host, s, next_of(target), beyond, true, key, found, address);
     }
     return any_of_stash(host, s, [&](std::uint32_t b, Bucket const& bucket) {
-      return locate_in_stash(host, bucket, b, key, found, spot);
+      return locate_in_stash(host, bucket, b, key, found, address);
     });
   }
 };

@@ -59,9 +59,9 @@ class HeldShared {
   HeldShared(Host& host, SharedLock& lock) : host_(host), lock_(&lock) { lock.lock_shared(host_); }
   HeldShared(HeldShared const&) = delete;
   HeldShared& operator=(HeldShared const&) = delete;
-  ~HeldShared() { let_go(); }
+  ~HeldShared() { release(); }
   /// Before its time.
-  void let_go() {
+  void release() {
     if (lock_ != nullptr) lock_->unlock_shared(host_);
     lock_ = nullptr;
   }

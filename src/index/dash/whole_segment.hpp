@@ -98,7 +98,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
   /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody
-  /// reaches yet and whose header is written; into their home buckets where those have room.
+  /// reaches yet and whose header is written; into their target buckets where those have room.
   /// Ordered by who fences next.
   template <class Host, class Wanted>
   void copy(Host& host, Segment from, SegmentContents const& contents, Segment to,
@@ -115,15 +115,16 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(waiting[b], [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
-        std::uint32_t const home = home_of(hash);
-        std::optional<Spot> spot = b < shape_.buckets ? Spot{b, i} : room_for(made, hash);
-        if (b < shape_.buckets && b != home) {
-          if (auto const at_home = free_in(made[home].used | waiting[home], home)) spot = at_home;
+        std::uint32_t const target = home_of(hash);
+        std::optional<Spot> address = b < shape_.buckets ? Spot{b, i} : room_for(made, hash);
+        if (b < shape_.buckets && b != target) {
+          if (auto const at_home = free_in(made[target].used | waiting[target], target))
+            address = at_home;
         }
         waiting[b] &= ~(1u << i);
-        PERDURE_ASSERT(spot.has_value());  // chain_for() has seen to it
-        add(made, *spot, hash);
-        store_slot(host, to, *spot, slot_at(host, from, {b, i}));
+        PERDURE_ASSERT(address.has_value());  // chain_for() has seen to it
+        add(made, *address, hash);
+        store_slot(host, to, *address, slot_at(host, from, {b, i}));
       });
     }
     write_whole(host, to, made);
@@ -151,10 +152,10 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       std::uint32_t left = from[b].used;
       for (; left != 0; left &= left - 1) {
         auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
-        std::optional<Spot> const spot = room_for(into, from[b].hashes[i]);
-        if (!spot) return std::nullopt;
-        add(into, *spot, from[b].hashes[i]);
-        plan.push_back({{b, i}, *spot});
+        std::optional<Spot> const address = room_for(into, from[b].hashes[i]);
+        if (!address) return std::nullopt;
+        add(into, *address, from[b].hashes[i]);
+        plan.push_back({{b, i}, *address});
       }
     }
     return plan;
@@ -165,8 +166,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
              Plan const& plan) const {
     PERDURE_ASSERT(is_locked(into.bucket(0)) && is_locked(from.bucket(0)));
     PERDURE_ASSERT(!(into == from) && merged.size() >= all());
-    for (auto const& [source, target] : plan)
-      store_slot(host, into, target, slot_at(host, from, source));
+    for (auto const& [source, slot] : plan)
+      store_slot(host, into, slot, slot_at(host, from, source));
     if (!mutated("dash_merge_keeps_leftovers")) free_unused(host, into, merged);
     flush_buckets(host, into);
     host.fence();
@@ -345,22 +346,23 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     });
     return prints;
   }
-  void add(SegmentContents& contents, Spot spot, std::uint64_t hash) const {
-    BucketContents& bucket = contents[spot.bucket];
-    PERDURE_ASSERT((bucket.used >> spot.slot & 1) == 0);
-    bool const guest = spot.bucket < shape_.buckets && spot.bucket != home_of(hash);
-    bucket.used |= 1u << spot.slot;
-    bucket.guests = (bucket.guests & ~(1u << spot.slot)) | static_cast<std::uint32_t>(guest)
-                                                               << spot.slot;
-    bucket.hashes[spot.slot] = hash;
+  void add(SegmentContents& contents, Spot address, std::uint64_t hash) const {
+    BucketContents& bucket = contents[address.bucket];
+    PERDURE_ASSERT((bucket.used >> address.slot & 1) == 0);
+    bool const guest = address.bucket < shape_.buckets && address.bucket != home_of(hash);
+    bucket.used |= 1u << address.slot;
+    bucket.guests = (bucket.guests & ~(1u << address.slot)) | static_cast<std::uint32_t>(guest)
+                                                                  << address.slot;
+    bucket.hashes[address.slot] = hash;
   }
   /// In the one of a key's buckets that an insert would take, or in the stash.
   std::optional<Spot> room_for(SegmentContents const& contents, std::uint64_t hash) const {
-    std::uint32_t const home = home_of(hash), next = next_of(home);
-    std::uint32_t const b = goes_next(contents[home].count(), contents[next].count()) ? next : home;
-    if (auto const spot = free_in(contents[b].used, b)) return spot;
+    std::uint32_t const target = home_of(hash), next = next_of(target);
+    std::uint32_t const b =
+        goes_next(contents[target].count(), contents[next].count()) ? next : target;
+    if (auto const address = free_in(contents[b].used, b)) return address;
     for (std::uint32_t stash = shape_.buckets; stash < contents.size(); ++stash) {
-      if (auto const spot = free_in(contents[stash].used, stash)) return spot;
+      if (auto const address = free_in(contents[stash].used, stash)) return address;
     }
     return std::nullopt;
   }
@@ -416,11 +418,11 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
-        std::optional<Spot> const spot = room_for(contents, hash);
-        if (!spot || spot->bucket >= shape_.buckets) return;
-        place(host, s, spot->bucket, hash, slot_at(host, s, {b, i}));
+        std::optional<Spot> const address = room_for(contents, hash);
+        if (!address || address->bucket >= shape_.buckets) return;
+        place(host, s, address->bucket, hash, slot_at(host, s, {b, i}));
         free_slot(host, s, {b, i}, hash);
-        add(contents, *spot, hash);
+        add(contents, *address, hash);
         contents[b].used &= ~(1u << i);
         moved = true;
       });
@@ -450,15 +452,15 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// Whether a key stands a second time, in a place that a crash inside a move leaves the other
   /// copy of.
   template <class Host>
-  bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot spot) const {
-    std::uint64_t const hash = found[spot.bucket].hashes[spot.slot];
-    std::uint32_t const home = home_of(hash);
-    for (std::uint32_t const b : {home, next_of(home)}) {
-      if (b == spot.bucket) return false;
+  bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot address) const {
+    std::uint64_t const hash = found[address.bucket].hashes[address.slot];
+    std::uint32_t const target = home_of(hash);
+    for (std::uint32_t const b : {target, next_of(target)}) {
+      if (b == address.bucket) return false;
       bool twice = false;
       for_each_bit(found[b].used, [&](std::uint32_t i) {
         if (found[b].hashes[i] != hash) return;
-        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, spot));
+        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, address));
       });
       if (twice) return true;
     }

@@ -2,12 +2,11 @@
 // the machine's own memory, of which a load chooses the members and which are frozen between loads.
 //
 //   entries    an entry: S states, S keys, S places, as on PM. One more, `capacity`, stands for
-//   every bucket that is
-//              not cached: its states are INSERT, which no key matches
+//              every bucket that is not cached: its states are INSERT, which no key matches
 //   entry_of   F, by bucket number: the bucket's entry, or kNone
 //   bucket_of  G, by entry: the bucket it is a copy of, or kNone
 //   uses       by bucket number: how often, or how lately, a get found its key there, or looked
-//   there in vain
+//              there in vain
 //
 // Buckets are numbered over all live levels: slot number / S.
 //

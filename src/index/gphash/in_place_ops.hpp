@@ -196,7 +196,7 @@ struct InPlaceOps {
     return Verdict::done;
   }
 
-  PERDURE_FN static void settle(Plan& plan, std::uint64_t, Offset at) {
+  PERDURE_FN static void complete(Plan& plan, std::uint64_t, Offset at) {
     PERDURE_ASSERT(!kCostlyAssertions || at.bytes > 0);
     plan.value = at.bytes;
   }
@@ -219,7 +219,7 @@ struct InPlaceOps {
   }
 
   template <class W>
-  PERDURE_FN static void let_go(W&, TableView const&, Plan const&) {}
+  PERDURE_FN static void release_claims(W&, TableView const&, Plan const&) {}
 
   /// The cache's side of a change, after PM's.
   template <class W>

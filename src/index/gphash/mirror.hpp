@@ -1,13 +1,12 @@
 // The mirror: a volatile image of the slots in the machine's own memory (HBM on a GPU), so that
 // probes and misses touch no PM. By slot number:
 //
-//   words        the slot words; one whose record is in the record cache has kCached set, and the
-//   number of
-//                its entry where the place would be
-//   tags         one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
-//   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the
-//   value alone.
-//                Only where keys and values have fixed sizes, keys of at most kMaxIdentityKey bytes
+//   words       the slot words; one whose record is in the record cache has kCached set, and the
+//               number of its entry where the place would be
+//   tags        one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
+//   identities  key and CRC-32C of the value, where known: then a hit costs one PM access, for the
+//               value alone. Only where keys and values have fixed sizes, keys of at most
+//               kMaxIdentityKey bytes
 //
 // Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores
 // the mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh.
@@ -48,7 +47,7 @@ struct Mirror {
   std::uint32_t identity_bytes = 0;
   std::uint32_t entry_bytes = 0;  // stride of the record cache
   std::byte const* entries = nullptr;  // copies of whole records
-  std::uint64_t const* homes = nullptr;  // the place of each on PM, in kRecordAlign units
+  std::uint64_t const* sources = nullptr;  // the place of each on PM, in kRecordAlign units
   std::uint32_t* uses = nullptr;  // by slot number: how often, or how lately, its record was got
 
   static constexpr std::uint64_t kCached = std::uint64_t{1} << 39;  // of the 40 bits that say where

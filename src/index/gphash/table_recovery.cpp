@@ -56,7 +56,7 @@ Survey Table::survey(exec::Workers& workers) {
   workers.for_chunks(slots, 1 << 16, [&](std::size_t begin, std::size_t end) {
     std::uint64_t my_records = 0, my_astray = 0, my_sum = 0;
     constexpr std::size_t kAhead = 32;
-    std::array<std::pair<std::uint64_t, pm::RecordHeap::MarkSpot>, kAhead> near;
+    std::array<std::pair<std::uint64_t, pm::RecordHeap::MarkBit>, kAhead> near;
     std::size_t waiting = 0;
     auto const mark_all = [&] {
       for (std::size_t i = 0; i < waiting; ++i) {
@@ -81,7 +81,7 @@ Survey Table::survey(exec::Workers& workers) {
         found.half.push_back(number);
         continue;
       }
-      near[waiting++] = {number, heap_->spot_to_mark(record_at(at))};
+      near[waiting++] = {number, heap_->bit_to_mark(record_at(at))};
       if (waiting == kAhead) mark_all();
     }
     mark_all();

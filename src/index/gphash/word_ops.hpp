@@ -64,16 +64,16 @@ struct WordOps {
   }
 
   /// Where a slot's record is on PM.
-  PERDURE_FN static Offset home(TableView const& t, std::uint64_t word) {
+  PERDURE_FN static Offset source(TableView const& t, std::uint64_t word) {
     if (kMirrored && (word & Mirror::kCached) != 0)
-      return Offset{t.mirror.homes[word & Mirror::kEntryMask] * pm::kRecordAlign};
+      return Offset{t.mirror.sources[word & Mirror::kEntryMask] * pm::kRecordAlign};
     return word::record(word);
   }
 
   /// A word as it is on PM.
   PERDURE_FN static std::uint64_t on_pm(TableView const& t, std::uint64_t word) {
     if (!kMirrored || (word & Mirror::kCached) == 0) return word;
-    return (word & ~word::kPlaceMask) | t.mirror.homes[word & Mirror::kEntryMask];
+    return (word & ~word::kPlaceMask) | t.mirror.sources[word & Mirror::kEntryMask];
   }
 
   /// The record that find() will probably read first; 0 if there is none.
@@ -82,7 +82,7 @@ struct WordOps {
                                          std::uint64_t hash) {
     if (kMirrored && t.mirror.identities != nullptr) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
-    return hits == 0 ? Offset{} : home(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
+    return hits == 0 ? Offset{} : source(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
   }
 
   /// Stores a slot's word; `plan` says what the mirror may know of its record, null nothing.
@@ -121,7 +121,7 @@ struct WordOps {
     std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
-      Offset const at = home(t, warp.broadcast(lanes, found.lane));
+      Offset const at = source(t, warp.broadcast(lanes, found.lane));
       if (!t.may_hold(at)) continue;
       if constexpr (kMirrored) {
         std::uint64_t const slot = where.slot_number(t, found.lane);
@@ -246,7 +246,7 @@ struct WordOps {
       std::uint64_t const moving = warp.broadcast(lanes, lane);
       std::uint64_t const from = where.slot_number(t, lane);
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
-      Offset const record = home(t, moving);
+      Offset const record = source(t, moving);
       if (t.may_hold(record)) {
         pm::RecordView const r = t.record(mem, record);
         Where const others(t, hash_bytes(r.key, r.header.key_bytes));
@@ -296,7 +296,7 @@ struct WordOps {
   }
 
   /// The record is at `at`: what the slot will say.
-  PERDURE_FN static void settle(Plan& plan, std::uint64_t hash, Offset at) {
+  PERDURE_FN static void complete(Plan& plan, std::uint64_t hash, Offset at) {
     PERDURE_ASSERT(!kCostlyAssertions || (at.bytes > 0 && at.bytes % pm::kRecordAlign == 0));
     plan.value = word::make(hash, at);
   }
@@ -319,7 +319,7 @@ struct WordOps {
 
   /// After publish: nothing in this phase claims, so others may come in any order.
   template <class W>
-  PERDURE_FN static void let_go(W& warp, TableView const& t, Plan const& plan) {
+  PERDURE_FN static void release_claims(W& warp, TableView const& t, Plan const& plan) {
     if (mutated("claims_never_let_go")) return;
     unclaim(warp, t, plan.claim[0]);
     unclaim(warp, t, plan.claim[1]);

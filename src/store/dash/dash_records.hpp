@@ -89,24 +89,24 @@ class DashRecords {
     if (place % pm::kRecordAlign != 0 ||
         place + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
-    pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
-    if (spot.head != nullptr) prefetch_line(spot.head);
-    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(spot.to + at);
+    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
+    if (address.head != nullptr) prefetch_line(address.head);
+    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(address.to + at);
   }
 
   /// Writes a whole record, and orders it.
   template <class Host>
   void write(Host& host, std::uint64_t place, pm::RecordView const& record) const {
     HostThread thread;
-    pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
-    pm::write_record(thread, spot, record, false);
+    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
+    pm::write_record(thread, address, record, false);
     std::uint64_t const front =
-        (spot.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
-    if (spot.head != nullptr) {
-      host.flush(spot.head, front + record.header.key_bytes);
-      host.flush(spot.to, record.header.value_bytes);
+        (address.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
+    if (address.head != nullptr) {
+      host.flush(address.head, front + record.header.key_bytes);
+      host.flush(address.to, record.header.value_bytes);
     } else {
-      host.flush(spot.to, front + record.header.key_bytes + record.header.value_bytes);
+      host.flush(address.to, front + record.header.key_bytes + record.header.value_bytes);
     }
     host.fence();
   }

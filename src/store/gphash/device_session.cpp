@@ -112,7 +112,7 @@ Status belongs_here(DeviceSession::State const* state) {
 }
 
 /// Ends it; one that a fork brought here is only put aside, ended or not.
-void let_go(std::shared_ptr<DeviceSession::State> state) noexcept {
+void release(std::shared_ptr<DeviceSession::State> state) noexcept {
   if (!state) return;
   if (state->process == this_process()) {
     static_cast<void>(caught([&] { return GphashStore::end(state.get()); }));
@@ -129,12 +129,12 @@ DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(st
 DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
 DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
   if (this != &other) {
-    let_go(std::move(state_));
+    release(std::move(state_));
     state_ = std::move(other.state_);
   }
   return *this;
 }
-DeviceSession::~DeviceSession() { let_go(std::move(state_)); }
+DeviceSession::~DeviceSession() { release(std::move(state_)); }
 DeviceView const& DeviceSession::table() const {
   static DeviceView const none;
   return state_ ? state_->run->view() : none;

@@ -72,7 +72,7 @@ Status LogReplay::note_loss(wal::LogDir& power, wal::ReplayReport const& report)
   core_.recovery.repaired = true;
   return mutated("loss_noted_late")
              ? Status{}
-             : power.settle({core_.pool.base(), core_.pool.bytes()}, report.end);
+             : power.write_both_images({core_.pool.base(), core_.pool.bytes()}, report.end);
 }
 
 /// One thread reads the log, this one runs what it brings.

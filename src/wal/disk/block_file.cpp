@@ -138,7 +138,7 @@ Status BlockFile::wait(std::vector<Done>& done) {
   {
     MutexLock const lock(mutex_);
     if (waited.ok()) {
-      for (Completion const& completion : ended_) settle(completion, done);
+      for (Completion const& completion : ended_) complete(completion, done);
       ended_.clear();
       return {};
     }
@@ -169,7 +169,7 @@ void BlockFile::drain() {
 }
 
 /// The caller holds mutex_. A request that does not go on has ended.
-void BlockFile::settle(Completion const& completion, std::vector<Done>& done) {
+void BlockFile::complete(Completion const& completion, std::vector<Done>& done) {
   PERDURE_ASSERT(completion.tag < pending_.size() && pending_[completion.tag].used);
   Pending& p = pending_[completion.tag];
   Request const& r = p.request;

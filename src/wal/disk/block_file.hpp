@@ -87,7 +87,7 @@ class BlockFile {
                                                    IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
   Status start_rest(std::size_t slot) PERDURE_REQUIRES(mutex_);
-  void settle(Completion const& completion, std::vector<Done>& done) PERDURE_REQUIRES(mutex_);
+  void complete(Completion const& completion, std::vector<Done>& done) PERDURE_REQUIRES(mutex_);
   void drain();
   Result<Done> run_one(Request const& request);
 

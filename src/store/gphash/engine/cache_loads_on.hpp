@@ -122,7 +122,7 @@ class RecordCacheLoads final : public CacheLoader {
     Deferred const placed{*sorted, nullptr, lists.slots.data(), order.shift};
     return launcher.template counted<Warp>(
         FillCacheBody<Ops>{table, placed, n, state_->cache.entries.data(),
-                           state_->cache.homes.data()},
+                           state_->cache.sources.data()},
         items_of(n));
   }
 

@@ -126,9 +126,9 @@ class DeviceRunOn final : public DeviceRun {
     here.updates_add = ops.updates_add;
     here.acknowledged = ops.acknowledged;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
-    if (Status s = machine_.bring(ops.keys, here.keys, 0); !s.ok()) return s;
-    if (Status s = machine_.bring(ops.values, here.values, 1); !s.ok()) return s;
-    if (Status s = machine_.bring_out(ops.out, here.out); !s.ok()) return s;
+    if (Status s = machine_.upload(ops.keys, here.keys, 0); !s.ok()) return s;
+    if (Status s = machine_.upload(ops.values, here.values, 1); !s.ok()) return s;
+    if (Status s = machine_.map_output(ops.out, here.out); !s.ok()) return s;
     if (Status s = kinds_.resize(n); !s.ok()) return s;
     if (Status s = machine_.send(kinds_.data(),
                                  reinterpret_cast<std::uint8_t const*>(ops.kinds.data()), n);
@@ -199,7 +199,7 @@ class DeviceRunOn final : public DeviceRun {
           ops.kinds[i] == OpKind::get || (ops.updates_add && ops.kinds[i] == OpKind::update);
       return writes && (ops.statuses.empty() || ops.statuses[i] == KeyStatus::ok);
     };
-    if (Status s = machine_.return_out(ops.out, written); !s.ok()) return s;
+    if (Status s = machine_.download_output(ops.out, written); !s.ok()) return s;
     return machine_.wait();
   }
 

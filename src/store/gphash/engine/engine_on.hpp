@@ -116,7 +116,7 @@ class EngineOn final : public Engine {
 
   Status save(std::span<PoolCopy const> copies, CUstream_st* stream) override {
     return copy_each(copies, stream, [](Machine& machine, PoolCopy const& copy) {
-      Status const sent = machine.return_bytes(copy.pool, copy.array, copy.bytes);
+      Status const sent = machine.download_bytes(copy.pool, copy.array, copy.bytes);
       pm::wrote(copy.pool, copy.bytes);
       return sent;
     });

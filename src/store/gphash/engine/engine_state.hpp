@@ -34,7 +34,7 @@ struct MirrorBuffers {
 template <class Machine>
 struct CacheBuffers {
   typename Machine::template Buffer<std::byte> entries;
-  typename Machine::template Buffer<std::uint64_t> homes;
+  typename Machine::template Buffer<std::uint64_t> sources;
   std::uint64_t capacity = 0;  // records
 };
 
@@ -168,7 +168,7 @@ struct EngineState {
                                   " exceed the memory budget of " + std::to_string(budget)};
     std::uint64_t const capacity = wanted / each;
     if (Status s = cache.entries.resize(capacity * entry); !s.ok()) return s;
-    if (Status s = cache.homes.resize(capacity); !s.ok()) return s;
+    if (Status s = cache.sources.resize(capacity); !s.ok()) return s;
     cache.capacity = capacity;
     mirror_report.cache_bytes = capacity * each;
     show_cache();
@@ -182,7 +182,7 @@ struct EngineState {
     if (cache.capacity == 0 || shown.words == nullptr) return;
     shown.entry_bytes = entry_bytes();
     shown.entries = cache.entries.data();
-    shown.homes = cache.homes.data();
+    shown.sources = cache.sources.data();
   }
 
   /// What the budget leaves for the mirror; the record cache has the rest.

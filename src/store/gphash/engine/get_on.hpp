@@ -90,12 +90,12 @@ class GetOn {
         !s.ok())
       return s;
     batch_.out_offsets = out_offsets_.data();
-    auto place = machine_.place_for(values.data.data(), values.data.size());
+    auto place = machine_.room_for(values.data.data(), values.data.size());
     if (!place) return place.status();
     batch_.out = *place;
     if (Status s = launcher_.run_gets(CopyLocatedBody{batch_, state_->table}, batch_.n); !s.ok())
       return s;
-    return machine_.return_bytes(values.data.data(), batch_.out, values.data.size());
+    return machine_.download_bytes(values.data.data(), batch_.out, values.data.size());
   }
 
   /// Which operations of a batch are watched follows no pattern, for callers' batches may.

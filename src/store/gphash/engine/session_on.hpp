@@ -70,12 +70,12 @@ class SessionOn final : public Session {
     batch_.verify = state_->options.verify_reads;
     if (Status s = launcher_.begin(call.stream); !s.ok()) return s;
     if (call.keep) {  // goes on beside the batch
-      if (Status s = machine.keep(call.keys, 0); !s.ok()) return s;
-      if (Status s = machine.keep(call.values, 1); !s.ok()) return s;
+      if (Status s = machine.stage(call.keys, 0); !s.ok()) return s;
+      if (Status s = machine.stage(call.values, 1); !s.ok()) return s;
     }
-    if (Status s = machine.bring(call.keys, batch_.keys, 0); !s.ok()) return s;
-    if (Status s = machine.bring(call.values, batch_.values, 1); !s.ok()) return s;
-    if (Status s = machine.bring_out(call.out, batch_.out); !s.ok()) return s;
+    if (Status s = machine.upload(call.keys, batch_.keys, 0); !s.ok()) return s;
+    if (Status s = machine.upload(call.values, batch_.values, 1); !s.ok()) return s;
+    if (Status s = machine.map_output(call.out, batch_.out); !s.ok()) return s;
     if (Status s = upload_statuses(status); !s.ok()) return s;
     if (call.kinds.empty()) return {};
     auto const* const kinds = reinterpret_cast<std::uint8_t const*>(call.kinds.data());
@@ -153,14 +153,14 @@ class SessionOn final : public Session {
 
   Status finish() override {
     Machine& machine = launcher_.machine;
-    if (!Machine::must_be_returned(call_.out)) return machine.wait();
+    if (!Machine::must_be_downloaded(call_.out)) return machine.wait();
     auto const status = machine.fetch(status_, batch_.n);
     if (!status) return status.status();
     auto const answered = [&](std::size_t i) {
       OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
       return kind == OpKind::get && status.value()[i] == code(KeyStatus::ok);
     };
-    if (Status s = machine.return_out(call_.out, answered); !s.ok()) return s;
+    if (Status s = machine.download_output(call_.out, answered); !s.ok()) return s;
     return machine.wait();
   }
 
@@ -175,8 +175,8 @@ class SessionOn final : public Session {
 
   Status fetch_columns(Call& call) {
     call = call_;
-    Status const keys = launcher_.machine.kept(call.keys, 0);
-    return keys.ok() ? launcher_.machine.kept(call.values, 1) : keys;
+    Status const keys = launcher_.machine.staged(call.keys, 0);
+    return keys.ok() ? launcher_.machine.staged(call.values, 1) : keys;
   }
 
   Status upload_statuses(std::span<std::uint8_t const> status) {

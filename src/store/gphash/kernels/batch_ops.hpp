@@ -300,7 +300,7 @@ struct PlanBody {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
       write(warp, mem, j, s.key, s.found, s.folded, at, sure);
-      Ops::settle(s.plan, s.key.hash, at);
+      Ops::complete(s.plan, s.key.hash, at);
       if constexpr (Ops::kMirrored) note_identity(warp, s);
       if (mutated("word_published_with_record") && s.plan.target)
         mem.store(warp, s.plan.target, s.plan.value);
@@ -362,7 +362,7 @@ struct PlanBody {
                         gphash::Found const& found, Folded const& folded, Offset at,
                         bool gets) const {
     (void)mem.write(at);
-    pm::RecordSpot const spot = pm::spot_at(mem.spot(Offset{0}), table.records, at);
+    pm::RecordAddress const address = pm::address_at(mem.address(Offset{0}), table.records, at);
     pm::RecordView record{};
     bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
     record.header.key_bytes = key_in_slot ? 0 : key.bytes;
@@ -371,10 +371,10 @@ struct PlanBody {
     record.key = key.data;
     record.value = batch.values.at(folded.writer);
     if (folded.arithmetic) {
-      replay(warp, j, key, found, folded, spot.value(record.header.key_bytes), gets);
-      return pm::seal_record(warp, spot, record);
+      replay(warp, j, key, found, folded, address.value(record.header.key_bytes), gets);
+      return pm::seal_record(warp, address, record);
     }
-    pm::write_record(warp, spot, record, streams(j));
+    pm::write_record(warp, address, record, streams(j));
   }
 
   /// Statuses of the group, and, with `gets`, the values of its gets where no arithmetic is
@@ -550,7 +550,7 @@ struct PublishBody {
     } else if constexpr (kStage == 1) {
       publish(warp, mem, j, plan, counts);
     } else {
-      Ops::let_go(warp, table, plan);
+      Ops::release_claims(warp, table, plan);
       warp.elect([&] {
         batch.plans[j].change = Change::none;
         return std::uint64_t{0};

@@ -80,7 +80,7 @@ struct FillCacheBody {
   Deferred chosen;
   std::uint64_t n = 0;
   std::byte* entries = nullptr;
-  std::uint64_t* homes = nullptr;
+  std::uint64_t* sources = nullptr;
   template <class W>
   struct State {};
 
@@ -93,20 +93,22 @@ struct FillCacheBody {
       if ((mask >> lane & 1) == 0) return;
       std::uint64_t const entry = item * kKeysPerItem + lane;
       slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
-      homes[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
+      sources[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
     });
     auto const to = [&](std::uint32_t lane) {
       return entries + (item * kKeysPerItem + lane) * table.mirror.entry_bytes;
     };
-    auto const home = [&](std::uint32_t lane) {
+    auto const source = [&](std::uint32_t lane) {
       return gphash::word::record(table.mirror.words[slot[lane]]);
     };
-    auto const from = [&](std::uint32_t lane) { return mem.peek(home(lane)); };
+    auto const from = [&](std::uint32_t lane) { return mem.peek(source(lane)); };
     mem.read_each(mask);
     if (pm::RecordShape const& records = table.records; records.split()) {
       warp.copy_each(mask, records.value_stride, to, from, nullptr);
       auto const head_to = [&](std::uint32_t lane) { return to(lane) + records.value_stride; };
-      auto const head_from = [&](std::uint32_t lane) { return mem.peek(records.head(home(lane))); };
+      auto const head_from = [&](std::uint32_t lane) {
+        return mem.peek(records.head(source(lane)));
+      };
       warp.copy_each(mask, records.head_stride, head_to, head_from, nullptr);
     } else {
       warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);

@@ -218,7 +218,7 @@ class WarpTable {
     std::byte const* const value = make(held.there ? held.record.value : nullptr);
     pm::RecordHeader const header{0, table().value_bytes, key.bytes, 0, view_.sequence};
     (void)mem.write(at);
-    pm::write_record(warp, pm::spot_at(mem.spot(Offset{0}), table().records, at),
+    pm::write_record(warp, pm::address_at(mem.address(Offset{0}), table().records, at),
                      {header, key.data, value}, false);
     if (!mutated("device_no_order_before_word")) mem.order(warp);
     if (mutated("device_claim_let_go_early") && !held.there) Ops::unclaim(warp, table(), slot);
@@ -297,7 +297,7 @@ class WarpTable {
   PERDURE_FN std::uint32_t unlink(std::uint64_t word) const {
     std::uint64_t index = 0;
     std::uint32_t bit = 0;
-    if (!view_.records.locate(Ops::home(table(), word).bytes, index, bit)) return 0;
+    if (!view_.records.locate(Ops::source(table(), word).bytes, index, bit)) return 0;
     return W::fetch_or(view_.unlinked + index, bit);
   }
 

@@ -109,7 +109,7 @@ struct LanePerKeyPlanBody {
       slot = where.slot_number(table, s.plan.lane);
     } else {
       if (!Ops::template claim<W>(table, slot)) return false;
-      s.unlinked = Ops::home(table, W::load(table.mirror.words + slot)).bytes;
+      s.unlinked = Ops::source(table, W::load(table.mirror.words + slot)).bytes;
     }
     s.plan.change = change;
     s.plan.claim[0] = slot;
@@ -165,10 +165,10 @@ struct LanePerKeyPlanBody {
       bool const over = mutated("lane_per_key_overwrites_record") && s.unlinked != 0;
       Offset const at{over ? s.unlinked
                            : batch.reserved[batch.reservation(first + lane, s.folded.writer)]};
-      parts[lane] = {pm::spot_at(mem.spot(Offset{0}), table.records, at),
+      parts[lane] = {pm::address_at(mem.address(Offset{0}), table.records, at),
                      batch.keys.at(batch.order[first + lane].index),
                      batch.values.at(s.folded.writer)};
-      Ops::settle(s.plan, hash[lane], at);
+      Ops::complete(s.plan, hash[lane], at);
     });
     mem.write_each(mask);
     typename W::template Each<std::uint32_t> sums;
@@ -180,7 +180,7 @@ struct LanePerKeyPlanBody {
       decided[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
       Plan const& plan = decided[lane].plan;
       if (mutated("lane_per_key_publishes_with_record"))
-        W::store(reinterpret_cast<std::uint64_t*>(mem.spot(plan.target)), plan.value);
+        W::store(reinterpret_cast<std::uint64_t*>(mem.address(plan.target)), plan.value);
     });
   }
 

@@ -300,7 +300,7 @@ struct GatherBody {
  private:
   template <class W>
   PERDURE_FN Offset value_at(std::uint64_t slot) const {
-    return Ops::home(table, W::load(table.mirror.words + slot)) +
+    return Ops::source(table, W::load(table.mirror.words + slot)) +
            table.records.to_value(table.key_bytes);
   }
 
