@@ -1,9 +1,9 @@
 // The YCSB core workloads, generated here: which operation comes next, on which record, and what it
 // must find. Nothing is read from a file, and nothing is timed.
 //
-//   load  inserts records 0, 1, 2, ...                     a  50 % reads, 50 % updates
-//   b     95 % reads, 5 % updates                          c  reads alone
-//   d     95 % reads of the latest records, 5 % inserts    f  50 % reads, 50 % read-modify-writes
+//   load  inserts records 0, 1, 2, ... a 50 % reads, 50 % updates
+//   b     95 % reads, 5 % updates c reads alone
+//   d     95 % reads of the latest records, 5 % inserts f 50 % reads, 50 % read-modify-writes
 //
 // Workload e scans ranges of keys, which a hash index does not have.
 //

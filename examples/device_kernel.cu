@@ -3,7 +3,8 @@
 // removes the rare ones. Words are keys of 16 bytes, counts values of 8. The host counts too, and
 // compares.
 //
-//   device_kernel [POOL]  a pool file in /dev/shm; default /dev/shm/perdure-words.pool, made anew
+//   device_kernel [POOL]     a pool file in /dev/shm; default /dev/shm/perdure-words.pool, made
+//                            anew
 #include <perdure/store.h>
 #include <perdure/device.cuh>
 

@@ -1,8 +1,8 @@
 // A training step as one commit, in C++: embeddings in a table, dense weights, and the step's
 // number.
 //
-//   training_step [NAME]  pools NAME-whole and NAME-killed are made, and removed; default
-//                         /dev/shm/perdure-training
+//   training_step [NAME]     pools NAME-whole and NAME-killed are made, and removed; default
+//                            /dev/shm/perdure-training
 //
 // Trains a small model (two embeddings multiplied, a dense layer on top) twice: once without a
 // stop, and once in processes that are killed in mid-step, each of which goes on from the step that

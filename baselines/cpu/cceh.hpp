@@ -4,15 +4,13 @@
 // bucket on; a word a segment, on durable memory, is its reader-writer lock. Invariants:
 //
 //  * A pair counts if its key is not 0 and its hash is of its segment: a split leaves what moved in
-//  the left segment,
-//    where it may be written over (lazy deletion).
+//    the left segment, where it may be written over (lazy deletion).
 //  * A pair's value is stored before its key, in one line: nobody finds half a pair, after a crash
-//  either.
+//    either.
 //  * A split fills the right segment, makes it durable, turns the directory's entries to it from
-//  the last one to the
-//    first, and only then deepens the left segment. So an opening that looks at every entry (as the
-//    paper's does) finds each split that a crash cut short by the last entry of its range, and
-//    completes it.
+//    the last one to the first, and only then deepens the left segment. So an opening that looks at
+//    every entry (as the paper's does) finds each split that a crash cut short by the last entry of
+//    its range, and completes it.
 //
 // Key word 0 is taken, as in the paper.
 #pragma once

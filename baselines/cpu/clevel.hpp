@@ -7,13 +7,11 @@
 // records, in place of one in the background. Invariants:
 //
 //  * Two levels take records; a third, below them, only while it is being emptied, and nobody
-//  inserts there: whoever
-//    adds a level passes through all locks before it moves anything.
+//    inserts there: whoever adds a level passes through all locks before it moves anything.
 //  * A record is durable on a higher level before it is cleared on the lowest. A crash between the
-//  two leaves one word
-//    twice: the search finds either, a write sees to both.
+//    two leaves one word twice: the search finds either, a write sees to both.
 //  * `context` names the levels there are. A search that finds nothing while it changed looks
-//  again.
+//    again.
 #pragma once
 
 #include <array>

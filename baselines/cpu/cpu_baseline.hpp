@@ -2,11 +2,14 @@
 // without its parts: the face that benchmarks and tests see. docs/benchmarks/dash.md says what
 // was rebuilt from where.
 //
-//   cceh           extendible hashing, linear probing, a reader-writer lock a segment (Nam et al.,
-//   FAST'19) level          two levels, two hashes, one movement, resizing of the whole table (Zuo
-//   et al., OSDI'18) clevel         levels of 8-byte slots, compare-and-swap alone (Chen et al.,
-//   ATC'20) seph-like      levels of segments with fingerprints; a simplified rebuild (Wang et al.,
-//   OSDI'23) dash-eh, ...   src/index/dash; what follows a name is what is different: see names()
+//   cceh            extendible hashing, linear probing, a reader-writer lock a segment (Nam et al.,
+//                   FAST'19)
+//   level           two levels, two hashes, one movement, resizing of the whole table (Zuo et al.,
+//                   OSDI'18)
+//   clevel          levels of 8-byte slots, compare-and-swap alone (Chen et al., ATC'20)
+//   seph-like       levels of segments with fingerprints; a simplified rebuild (Wang et al.,
+//                   OSDI'23)
+//   dash-eh, ...    src/index/dash; what follows a name is what is different: see names()
 //   boost-flat-map  boost::concurrent_flat_map: volatile, and only where it was found
 //
 // Any number of threads, each with a session of its own. When an operation returns, its effect is

@@ -5,14 +5,14 @@
 // Invariants:
 //
 //  * Bit i of a bucket's token says that slot i counts. A slot is durable before its bit, and its
-//  bit is cleared durably
+//    bit is cleared
+//  durably
 //    before it is used again. So a crash inside a move leaves a record in two of its buckets, both
 //    whole: the first in the order of a search counts, an update or an erasure clears the other.
 //  * Locks are stripes of one small volatile array, by the bottom bucket of each hash: whoever
-//  looks at a bucket holds
-//    its stripe, shared or alone; a resize holds all of them.
+//    looks at a bucket holds its stripe, shared or alone; a resize holds all of them.
 //  * A resize is committed by one word that names the description that counts, durable before
-//  others get in.
+//    others get in.
 #pragma once
 
 #include <algorithm>

@@ -8,12 +8,10 @@
 // not spread over later operations. Invariants:
 //
 //  * Searches take no lock. A level segment that is split does not change any more, so what a
-//  search read holds if the
-//    directory still leads to it afterwards.
+//    search read holds if the directory still leads to it afterwards.
 //  * A split makes the new level segments durable, then turns entries, the last one first, and
-//  nobody writes to either
-//    before all are turned. Until then both tell the same; an opening turns what a crash left
-//    unturned.
+//    nobody writes to either before all are turned. Until then both tell the same; an opening turns
+//    what a crash left unturned.
 #pragma once
 
 #include <array>

@@ -3,7 +3,8 @@
 // rebuilt from where.
 //
 //   slabhash_gpm   lists of 128-byte slabs a bucket, one warp an operation, changes behind an undo
-//   log clevel_gpm     levels of 8-byte slots, one thread an operation, compare-and-swap alone
+//                  log
+//   clevel_gpm     levels of 8-byte slots, one thread an operation, compare-and-swap alone
 //   cpu_assisted   keys go to the CPU, an index there answers, values come back to the GPU
 //
 // One batch at a time. Operations of a batch on one key take effect in any order, each whole: the

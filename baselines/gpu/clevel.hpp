@@ -3,7 +3,7 @@
 // two hash functions, lock-free by compare-and-swap on slots alone. In its GPM port "each thread
 // independently performs index operations without intra-warp communication" (section 4.1).
 //
-//   63  48 47            0
+//   63  48 47 0
 //   | tag | record place |     0 = empty; a tag is never 0
 //
 // Order of slots: level from the top, hash function, slot. Two puts of one new key in a batch may

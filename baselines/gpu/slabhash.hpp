@@ -7,8 +7,8 @@
 //   32-byte keys    3 keys | 3 pointers | next slab
 //
 // A pointer says all about its slot:
-//   63    48 47   40 39         0
-//   | tag   | epoch | place / 16 |    0 = free; place 16 = an insert is writing the key
+//   63    48 47 40 39 0
+//   | tag   | epoch | place / 16 | 0 = free; place 16 = an insert is writing the key
 //
 // Tag and epoch are there for warps that meet over one key, not to save reads. A row is not read in
 // one piece, so a pointer may be newer than the key read beside it. Hence: what this very batch has

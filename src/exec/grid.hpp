@@ -3,27 +3,22 @@
 // libGPM's calls, and the applications of its paper, are written against this.
 //
 // A *kernel* is a value with
-//   static constexpr int kPhases  a barrier of the block stands between phases
-//   struct Shared                 what a block's threads share; not initialised
-//   struct State                  what a thread keeps from phase to phase; zero at first template
-//                                 <int kPhase, class T> PERDURE_FN void run(T& thread, Shared&,
-//                                 State&) const
+//   static constexpr int kPhases      a barrier of the block stands between phases
+//   struct Shared                     what a block's threads share; not initialised
+//   struct State                      what a thread keeps from phase to phase; zero at first
+//   template <int kPhase, class T> PERDURE_FN void run(T& thread, Shared&, State&) const
 //
 // A *thread* (T) has
 //   block(), thread(), blocks(), threads(), global(), total()
-//   store(at, value)                                  to durable memory: a value of 1, 2, 4 or 8
-//                                                     bytes, aligned
-//   load(at)                                          from durable memory that other threads of the
-//                                                     launch may be storing to
-//   persist()                                         what the thread stored before is durable
-//                                                     before anything it stores afterwards (GPM
-//                                                     section 5.1), unless the launch says
-//                                                     Persist::later
-//   add, least, greatest, cas, exchange               on volatile memory, by whole words; the value
-//                                                     before.
-//   They order nothing local_fence()                  what the thread did before is seen by the
-//                                                     machine's
-//   threads that see what it does afterwards pause()  while waiting for another block
+//   store(at, value)       to durable memory: a value of 1, 2, 4 or 8 bytes, aligned
+//   load(at)               from durable memory that other threads of the launch may be storing to
+//   persist()              what the thread stored before is durable before anything it stores
+//                          afterwards (GPM section 5.1), unless the launch says Persist::later
+//   add, least, greatest, cas, exchange   on volatile memory, by whole words; the value before.
+//                                         They order nothing
+//   local_fence()          what the thread did before is seen by the machine's threads that see
+//                          what it does afterwards
+//   pause()                while waiting for another block
 // Invariants: durable memory is written through store() alone; a thread waits for no thread of its
 // own block inside a phase, and for another block only to let go of a lock that it holds no longer
 // than a phase.

@@ -2,10 +2,11 @@
 //
 //   gpm       kernels store to the mapped file and persist there; the host waits for them
 //   gpm-eadr  the same: what eADR spares is the switch of DDIO, which this platform has not
-//   (gpm_persist_begin()) ndp       kernels store to the mapped file; the CPU flushes ("no direct
-//   persistence") cap-mm    kernels write machine memory; the host copies to the mapped file, and
-//   the CPU flushes cap-eadr  the same without the flush cap-fs    kernels write machine memory;
-//   the host copies to a buffer, write() and fsync()
+//             (gpm_persist_begin())
+//   ndp       kernels store to the mapped file; the CPU flushes ("no direct persistence")
+//   cap-mm    kernels write machine memory; the host copies to the mapped file, and the CPU flushes
+//   cap-eadr  the same without the flush
+//   cap-fs    kernels write machine memory; the host copies to a buffer, write() and fsync()
 #pragma once
 
 #include <array>

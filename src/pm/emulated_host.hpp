@@ -3,25 +3,23 @@
 // What it measures is always labelled "emulated". Invariants:
 //
 //  * Each thread has a model of the caches before it: sets of 11 lines, as many bytes as it is
-//  told. A line that is
-//    there costs nothing; so directories and roots cost nothing once they are hot. What counts is
-//    how much of the data fits: the paper's machine has 36.75 MB (a core's L2 and the L3 that all
-//    share) for 200 million records, and whoever measures fewer records scales it down. Flushed
-//    lines stay (the paper's clwb); what other threads change stays too, which spares a line that
-//    moves between cores its way.
+//    told. A line that is there costs nothing; so directories and roots cost nothing once they are
+//    hot. What counts is how much of the data fits: the paper's machine has 36.75 MB (a core's L2
+//    and the L3 that all share) for 200 million records, and whoever measures fewer records scales
+//    it down. Flushed lines stay (the paper's clwb); what other threads change stays too, which
+//    spares a line that moves between cores its way.
 //  * read() and prefetch() ask for lines and do not wait; load() and cas() wait until their line is
-//  there. So reads that
+//    there. So reads
+//  that
 //    an algorithm announces together overlap, as those do that a processor finds ahead by itself,
 //    and one whose place is only known from another's bytes comes after it. A store waits for
 //    nothing, but its line is read too.
 //  * now() is the thread's time without what emulating takes; waits are by it, and whoever measures
-//  goes by it. Threads
-//    that are measured together reset their clocks together. Who waits for a lock waits for what
-//    emulating takes its holder, too.
+//    goes by it. Threads that are measured together reset their clocks together. Who waits for a
+//    lock waits for what emulating takes its holder, too.
 //  * A line that was stored to is written when it is flushed, or when it makes room in the cache.
-//  Whoever finds media
-//    busy for longer than the buffers take waits: at the fence for flushed lines, at once for
-//    others.
+//    Whoever finds media busy for longer than the buffers take waits: at the fence for flushed
+//    lines, at once for others.
 #pragma once
 
 #include <algorithm>

@@ -3,14 +3,12 @@
 // buffers. It knows nothing of clocks: who asks says when it is, so that patterns can be replayed
 // in time of their own. Any number of threads may ask.
 //
-//   latency                             a line that its module has to fetch: read_ns; one of an
-//                                       internal line of 256 bytes that the modules have read
-//                                       lately: near_ns
-//   bandwidth                           of what media read and of what they write, 256 bytes for
-//                                       each internal line,
-//   counted by windows of time writing  lines gather in the modules' write-combining buffers; an
-//                                       internal line that makes room for another leaves, and is
-//                                       charged 256 bytes whatever was written of it
+//   latency     a line that its module has to fetch: read_ns; one of an internal line of 256 bytes
+//               that the modules have read lately: near_ns
+//   bandwidth   of what media read and of what they write, 256 bytes for each internal line,
+//               counted by windows of time
+//   writing     lines gather in the modules' write-combining buffers; an internal line that makes
+//               room for another leaves, and is charged 256 bytes whatever was written of it
 //
 // Invariant: who asks waits for what media do at its own time, never for another thread's clock.
 // Threads' clocks run apart, for each leaves out what emulating takes it (emulated_host.hpp): so

@@ -3,13 +3,16 @@
 // policy, so an algorithm is written once over a *Host*:
 //
 //   load(at), store(at, v), cas(at, expected, v)   8-byte words that threads share; acquire,
-//   release, both read(at, bytes)           says that the operation reads these lines; before the
-//   loads, and once for each line flush(at, bytes), fence() what was stored there is durable once
-//   the fence is done; persist() is both prefetch(at), pause()     hints; pause() in a loop that
-//   waits for another thread begin()                   an operation begins kNear memory as near as
-//   DRAM, with bandwidth to spare: lines that are likely to be wanted are
-//                             fetched before it is known which; on persistent memory each of them
-//                             is paid for
+//                                                  release, both
+//   read(at, bytes)           says that the operation reads these lines; before the loads, and once
+//                             for each line
+//   flush(at, bytes), fence() what was stored there is durable once the fence is done; persist() is
+//                             both
+//   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
+//   begin()                   an operation begins
+//   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are
+//                             likely to be wanted are fetched before it is known which; on
+//                             persistent memory each of them is paid for
 //
 // Of one cache line, memory has what it held after some store: stores to it never arrive without
 // those before them. Invariant: a word that two threads use is touched by load, store and cas

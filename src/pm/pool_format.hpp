@@ -1,10 +1,11 @@
 // The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
 // padding, and reserved bytes are zero and covered by the checksum.
 //
-//   superblock 0:  PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and
-//   its lines | unused superblock k:  part of a level of the index, of the undo log or of the dense
-//   room (runs that the root
-//                  names), a heap superblock (it begins with a SuperblockHeader), or free
+//   superblock 0   PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and
+//                  its lines | unused
+//   superblock k   part of a level of the index, of the undo log or of the dense room (runs that
+//   the
+//                  root names), a heap superblock (it begins with a SuperblockHeader), or free
 #pragma once
 
 #include <array>

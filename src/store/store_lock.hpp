@@ -2,14 +2,13 @@
 // and a transaction or a device session that holds it exclusively from its begin to its end,
 // whichever threads call for it. Invariants:
 //  1. While the lock is exclusive, nobody else has it. There is one writer at a time, and only the
-//  writer takes it
-//     exclusively.
+//     writer takes it exclusively.
 //  2. Nobody waits for ever: a writer that waits for the exclusive lock goes before readers who
-//  come after it, and
-//     readers who waited while it was exclusive have it before it is exclusive again.
+//     come after it, and readers who waited while it was exclusive have it before it is exclusive
+//     again.
 //  3. No thread owns the lock: what one thread locked, another may unlock.
 //  4. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only
-//  while that is exclusive.
+//     while that is exclusive.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,7 @@
 //
 // Invariants:
 //  1. durable_lsn() never passes a group whose durable write, or that of any group before it, has
-//  not
-//     completed; so what lies before it comes back from replay, in order.
+//     not completed; so what lies before it comes back from replay, in order.
 //  2. No group is written over bytes of the ring that lie at or after the truncation point.
 //  3. After the first failed write nothing further is written, and every waiter whose batch is not
 //     durable, now and later, is told: what reached the disk is unknown until replay.

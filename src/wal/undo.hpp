@@ -3,9 +3,8 @@
 // tiles of 32 entries, a row of 32 lanes x 4 bytes for each word of an entry, so that 32 operations
 // side by side fill whole lines, each at an offset of its own and without a lock.
 //
-//   tile t:  row 0: slot, low half, of entries 32t .. 32t+31   (128 bytes)
-//            row 1: slot, high half        row 4, 5: transaction
-//            row 2, 3: old word            row 6: step        row 7: check
+//   tile t:  row 0: slot, low half, of entries 32t .. 32t+31 (128 bytes) row 1: slot, high half row
+//            4, 5: transaction row 2, 3: old word row 6: step row 7: check
 //
 // Invariants: an entry is ordered before the word it describes is overwritten; it counts if its
 // check matches and its transaction is the one after the pool's epoch; of two entries for one slot

@@ -4,8 +4,7 @@
 // A warp's verbs, the same on every machine (see cuda_warp.cuh):
 //   rows(groups, slots, row_of)   lane g*slots+s holds word s of the row at row_of(g)
 //   match(lanes, mask, want)      bit i is set where (lane i & mask) == want
-//   bits(groups, slots, map, first)
-//                                 bit g*slots+s is bit first(g)+s of `map`; slots divide 32
+//   bits(groups, slots, map, first)  bit g*slots+s is bit first(g)+s of `map`; slots divide 32
 //   broadcast(lanes, i)           lane i's value, known to all lanes
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
 //   elect(f)                      one lane runs f; all get its 64-bit result
@@ -14,12 +13,12 @@
 //                                 (and reads) afterwards: for everybody, or for the warps of this
 //                                 machine
 //   pause()                       by one lane, which waits for another warp
-//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane;
-//                                 broadcast(each, i) as above
+//   Each<T>                       a T a lane; each(f) runs f(lane) in every lane; broadcast(each,
+//                                 i) as above
 //   ballot(f)                     bit i is what f(i) says
 //   shuffle(each, from)           lane i gets the value of lane from[i]
-//   copy_each(mask, bytes, to, from, sums)
-//                                 copies, for each lane i of the mask, `bytes` bytes from from(i)
+//   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from
+//                                           from(i)
 //                                 to to(i); `sums` (or null) gets their CRC-32C
 //   row<slots>(at)                one thread's own row, for bodies that never compare lanes (not
 //                                 CudaWarp)

@@ -3,27 +3,23 @@
 // Invariants:
 //
 //  * The segments, each leading to the next, cover all hashes, in order, whatever crashes. A split
-//  or a merge is
-//    committed by storing the left segment's `extent`: how far it reaches and which comes next.
-//    Before that store the right segment is not there (split) or still is (merge); after it, what
-//    the left one holds of keys beyond its reach is left over, and recovery drops it. So nothing
-//    has to be rolled back or forward.
+//    or a merge is committed by storing the left segment's `extent`: how far it reaches and which
+//    comes next. Before that store the right segment is not there (split) or still is (merge);
+//    after it, what the left one holds of keys beyond its reach is left over, and recovery drops
+//    it. So nothing has to be rolled back or forward.
 //  * A directory entry on PM leads to the segment of its hashes, or to one before it, from which
-//  the chain leads there.
-//    An entry that a crash left behind is no error. A merge turns every entry that leads to the
-//    right segment to the left one first, and only then commits: nothing durable ever leads to a
-//    segment that is gone.
+//    the chain leads there. An entry that a crash left behind is no error. A merge turns every
+//    entry that leads to the right segment to the left one first, and only then commits: nothing
+//    durable ever leads to a segment that is gone.
 //  * Threads read a volatile copy of the directory, filled entry by entry. An entry that is there
-//  leads to the very
-//    segment, and that one has been made sound since the pool was opened (lazy recovery): opening
-//    takes no time.
+//    leads to the very segment, and that one has been made sound since the pool was opened (lazy
+//    recovery): opening takes no time.
 //  * Who changes which segment has a range of hashes holds all its locks from before that to after
-//  it.
+//    it.
 //  * Who splits a segment shares the directory's lock from before it looks whether the directory
-//  has a bit for that
-//    until its entries are turned: nobody halves it in between. Locks are taken in this order:
-//    buckets, those of the left segment before those of the right, then the directory's, then the
-//    pool's.
+//    has a bit for that until its entries are turned: nobody halves it in between. Locks are taken
+//    in this order: buckets, those of the left segment before those of the right, then the
+//    directory's, then the pool's.
 #pragma once
 
 #include <algorithm>

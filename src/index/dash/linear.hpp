@@ -4,18 +4,15 @@
 // each has one range of hashes. Invariants:
 //
 //  * Word `directory` of the root says how many segments there are: rounds and next. Storing it is
-//  all an expansion
-//    does (as LHlf's); the segment that is new then has nothing, and what it is to have is in the
-//    one it splits off from. Whoever first wants it makes that split.
+//    all an expansion does (as LHlf's); the segment that is new then has nothing, and what it is to
+//    have is in the one it splits off from. Whoever first wants it makes that split.
 //  * A split is committed by storing the old segment's `extent`, one bit deeper. Before that store
-//  the new segment is
-//    nobody's; after it, what the old one holds of the new one's keys is left over, and recovery
-//    drops it.
+//    the new segment is nobody's; after it, what the old one holds of the new one's keys is left
+//    over, and recovery drops it.
 //  * Where there is no memory for a split, operations go to the segment that still has what is due
-//  to be split off.
+//    to be split off.
 //  * The volatile directory leads to a segment only when that one is split off and has been made
-//  sound since the pool
-//    was opened, so opening takes no time.
+//    sound since the pool was opened, so opening takes no time.
 //
 // Segments lie in arrays (arrays.hpp).
 #pragma once

@@ -3,22 +3,22 @@
 // Invariants:
 //
 //  * What counts after a crash, the slots say by themselves: a slot holds a record if its key
-//  belongs to the segment,
-//    and to that bucket. Free slots name a key of the other half of all hashes, which belongs to no
-//    segment of this half. A slot's key is stored last, and its line holds what was stored to it in
-//    that order (pm/host.hpp), so a record appears by one flushed line, whole, and goes by another.
-//    What a split moved away stays in its slot: it does not belong there any more. Who lets a
-//    segment have more hashes frees such slots before (whole_segment.hpp).
+//    belongs to the segment, and to that bucket. Free slots name a key of the other half of all
+//    hashes, which belongs to no segment of this half. A slot's key is stored last, and its line
+//    holds what was stored to it in that order (pm/host.hpp), so a record appears by one flushed
+//    line, whole, and goes by another. What a split moved away stays in its slot: it does not
+//    belong there any more. Who lets a segment have more hashes frees such slots before
+//    (whole_segment.hpp).
 //  * Metadata serves searches alone, and is never flushed: recovery makes it anew from the slots.
 //  * A record is changed, moved or removed only under the lock of its target bucket, wherever it
-//  lies. So a search holds
-//    if the target bucket's state is what it was before, and no other bucket's needs to be looked
-//    at again. What a bucket has, records and metadata, changes under its own lock. So who needs no
-//    room, or finds it at target, locks that alone; all others lock the probing bucket as well.
+//    lies. So a search holds if the target bucket's state is what it was before, and no other
+//    bucket's needs to be looked at again. What a bucket has, records and metadata, changes under
+//    its own lock. So who needs no room, or finds it at target, locks that alone; all others lock
+//    the probing bucket as well.
 //  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can
-//  take back.
+//    take back.
 //  * Locks are taken in the order of the buckets, the stash last; further ones, to displace into,
-//  are only tried.
+//    are only tried.
 //
 // Between target and probing bucket there is a filter of 24 bits that the paper has not, and a
 // record goes to the probing bucket only once its target has kAtHome: both spare most searches the

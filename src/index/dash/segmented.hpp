@@ -3,31 +3,26 @@
 // sound when it is first wanted. Invariants:
 //
 //  * An opening has a version of its own, durable before any segment has it. A segment has it once
-//  it is sound, and
-//    what made it so is ordered before that.
+//    it is sound, and what made it so is ordered before that.
 //  * Whoever changes a segment marks it as touched before it does. An orderly close stores the sums
-//  of those, so that
-//    every segment has its sum if all had one before, and the next opening compares it when it
-//    enters the segment.
+//    of those, so that every segment has its sum if all had one before, and the next opening
+//    compares it when it enters the segment.
 //  * A sweep ends when nothing that was unlinked before it came by waits for readers: no block is
-//  free twice.
+//    free twice.
 //
 // `Table`, which derives from it, knows which segment has a hash, and how there come to be more:
 //
-//   until_settled(host, hash, operation)              operation(segment, right) until it answers
-//                                                     anything but
-//   Answer::retry holder(host, hash)                  place of the segment that has the hash,
-//                                                     sound;
-//   kDamaged: why_damaged() holds(host, place, hash)  whether it is still that one
-//   make_room(host, hash, s)                          where `s` was found to be full; not ok: there
-//                                                     is no memory
-//   mark(host, place)                                 what of blocks_ the segment has, for the
-//                                                     sweep
-//   unsound(host, s)                                  more than what is looked at here, if need be
-//   claim(host), begin(host)                          at open: what the root names is in use; the
-//                                                     volatile directory,
-//   empty epochs_                                     its last member: what it frees may be any of
-//                                                     Table's, or is here
+//   until_settled(host, hash, operation)  operation(segment, right) until it answers anything but
+//                                         Answer::retry
+//   holder(host, hash)           place of the segment that has the hash, sound; kDamaged:
+//                                why_damaged()
+//   holds(host, place, hash)     whether it is still that one
+//   make_room(host, hash, s)     where `s` was found to be full; not ok: there is no memory
+//   mark(host, place)            what of blocks_ the segment has, for the sweep
+//   unsound(host, s)             more than what is looked at here, if need be
+//   claim(host), begin(host)     at open: what the root names is in use; the volatile directory,
+//                                empty
+//   epochs_                      its last member: what it frees may be any of Table's, or is here
 #pragma once
 
 #include <atomic>

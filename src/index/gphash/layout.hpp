@@ -2,8 +2,9 @@
 // adjacent levels live, H hash functions, S slots a bucket. Two slot layouts:
 //
 //   word      8 bytes a slot: fingerprint and place of the record, which holds the key. A row (one
-//             bucket) is S words. 63        40 39                 0 | fingerprint | record place /
-//             16 |     0 = empty; a fingerprint is never 0
+//             bucket) is S words.
+//             63        40 39                 0
+//             | fingerprint | record place / 16 |   0 = empty; a fingerprint is never 0
 //   in_place  as published: per level three arrays, each [bucket][slot]: state/fingerprint (8
 //             bytes: 0 EMPTY, 1 INSERT, else the hash), key (key_bytes rounded up to 8; none for
 //             variable keys), and the place of the record.

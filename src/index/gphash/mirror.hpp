@@ -1,12 +1,12 @@
 // The mirror: a volatile image of the slots in the machine's own memory (HBM on a GPU), so that
 // probes and misses touch no PM. By slot number:
 //
-//   words       the slot words; one whose record is in the record cache has kCached set, and the
-//               number of its entry where the place would be
-//   tags        one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
-//   identities  key and CRC-32C of the value, where known: then a hit costs one PM access, for the
-//               value alone. Only where keys and values have fixed sizes, keys of at most
-//               kMaxIdentityKey bytes
+//   words        the slot words; one whose record is in the record cache has kCached set, and the
+//                number of its entry where the place would be
+//   tags         one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
+//   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the
+//                value alone. Only where keys and values have fixed sizes, keys of at most
+//                kMaxIdentityKey bytes
 //
 // Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores
 // the mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh.

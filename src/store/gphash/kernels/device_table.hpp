@@ -8,10 +8,9 @@
 // its call and its return:
 //   * writers of a key hold its lock, one of kKeyLocks by hash, and a warp holds one at a time;
 //   * finds take no lock. A key stands in one slot at most and changes its slot only while it is
-//   absent; a record
-//     never changes, and none is used again, before the session ends;
+//     absent; a record never changes, and none is used again, before the session ends;
 //   * a slot is filled by the warp that holds its claim bit and, with the bit set, has found it
-//   empty still.
+//     empty still.
 #pragma once
 
 #include <cstddef>
