@@ -6,6 +6,7 @@ by perdure.tables; `replay` and `demo` come from their own modules.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
@@ -604,8 +605,8 @@ def restore(
     add_help_option=False,
 )
 def bench(context: typer.Context) -> None:
-    """Run perdure-bench with the arguments given (perdure bench --help), or measure a paper's
-    figures with it (perdure bench figure --help; perdure bench --list lists them)."""
+    """Run perdure-bench with the arguments given (perdure bench --help). In a clone of Perdure,
+    also measure a paper's figures (perdure bench figure --help; perdure bench --list)."""
     if context.args[:1] == ["figure"]:
         _run_figures(context, context.args[1:])
     elif context.args[:1] == ["--list"]:
@@ -615,7 +616,13 @@ def bench(context: typer.Context) -> None:
 
 
 def _run_figures(context: typer.Context, arguments: list[str]) -> None:
-    from perdure.figures.command import app as figures
+    if importlib.util.find_spec("perdure_figures") is None:
+        raise Failure(
+            "bench figure: this install measures no papers' figures; in a clone of Perdure, run"
+            " scripts/setup.sh and scripts/build.sh PERDURE_BENCH=ON, then .venv/bin/perdure bench"
+            " figure"
+        )
+    from perdure_figures.command import app as figures
 
     command = typer.main.get_command(figures)
     with command.make_context("figure", arguments, parent=context) as inner:

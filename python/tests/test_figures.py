@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +15,15 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure.figures import cache, dash, gpm, plots, real_world, runner, throughput
-from perdure.figures.catalogue import FIGURES
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Run
-from perdure.figures.report import Measured
-from perdure.figures.setting import Setting, scale_for
+from perdure_figures import cache, dash, gpm, plots, real_world, runner, throughput
+from perdure_figures.catalogue import FIGURES
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Run
+from perdure_figures.report import Measured
+from perdure_figures.setting import Setting, scale_for
 
 BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
-DATA = Path(__file__).resolve().parents[2] / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
 TINY = ["--quick", "--records", 2048]
 
 needs_bench = pytest.mark.skipif(
@@ -477,3 +480,16 @@ def test_the_list(cli):
     listed = cli("bench", "figure", "--list", "--json", "-")
     assert listed.status == 0 and len(listed.json()["figures"]) == len(FIGURES)
     assert all(name in cli("bench", "figure", "--list").out for name in FIGURES)
+
+
+def test_no_wheel_has_the_figures_of_papers(cli, monkeypatch):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    assert settings["wheel"]["packages"] == ["python/perdure"]
+    assert all(one["if"] == {"state": "editable"} for one in settings["overrides"])
+    assert not list((ROOT / "python" / "perdure").rglob("*figures*"))
+    for module in [name for name in sys.modules if name.startswith("perdure_figures")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "perdure_figures", None)
+    for arguments in (["--list"], ["figure", "gphash-5"]):
+        done = cli("bench", *arguments)
+        assert done.status == 2 and done.out == "" and "in a clone of Perdure" in done.err

@@ -7,10 +7,10 @@ records.
 
 from __future__ import annotations
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.tables import ycsb
-from perdure.figures.throughput import OTHERS, OURS, SUBJECTS, baselines
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.tables import ycsb
+from perdure_figures.throughput import OTHERS, OURS, SUBJECTS, baselines
 
 _DEFAULT_CACHE = 0.2
 _MIRRORED = ("--layout", "word", "--residency", "mirrored")

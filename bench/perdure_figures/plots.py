@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.cli_support import Failure
-from perdure.figures.model import Kind, Panel
+
+from perdure_figures.model import Kind, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS, PAPERS_ASSISTED
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS, PAPERS_ASSISTED
 
 _SAMPLE = 1 << 14  # the paper samples the load factor after so many insertions
 _SAMPLES = 64  # and we so many times at least

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import perdure
+import typer
 from perdure._ending import temporary_folder
 from perdure._outputs import JSON, PNG, Output
 from perdure.cli_support import (
@@ -24,11 +23,12 @@ from perdure.cli_support import (
     progress,
     report,
 )
-from perdure.figures import plots, runner
-from perdure.figures.catalogue import FIGURES
-from perdure.figures.model import Figure
-from perdure.figures.report import Measured
-from perdure.figures.setting import Setting, scale_for
+
+from perdure_figures import plots, runner
+from perdure_figures.catalogue import FIGURES
+from perdure_figures.model import Figure
+from perdure_figures.report import Measured
+from perdure_figures.setting import Setting, scale_for
 
 _ALL = "all"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
 from perdure import demo
-from perdure.figures.model import Claim, Drawn, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.throughput import (
+
+from perdure_figures.model import Claim, Drawn, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.throughput import (
     OTHERS,
     OURS,
     SUBJECTS,

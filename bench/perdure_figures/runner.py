@@ -14,7 +14,8 @@ from typing import Any
 
 from perdure._ending import run_program
 from perdure.cli_support import FAULTS, Failure, bench_program
-from perdure.figures.model import Results, Run
+
+from perdure_figures.model import Results, Run
 
 _SAID_LINES = 3  # of perdure-bench's last words, in an error
 

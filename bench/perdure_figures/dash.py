@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
 
 DASH = ("dash-eh", "dash-lh")
 BASELINES = ("cceh", "level", "clevel", "seph-like")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perdure.figures import cache, dash, gpm, real_world, tables, throughput
-from perdure.figures.model import Drawn, Figure, Results, Run
-from perdure.figures.setting import Setting
+from perdure_figures import cache, dash, gpm, real_world, tables, throughput
+from perdure_figures.model import Drawn, Figure, Results, Run
+from perdure_figures.setting import Setting
 
 _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 

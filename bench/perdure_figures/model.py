@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from perdure.figures.setting import Setting
+from perdure_figures.setting import Setting
 
 Points = list[tuple[float, float]]
 Results = dict[str, Any]  # the JSON of each run, by its name

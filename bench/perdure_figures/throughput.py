@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
 
 OURS = ("in_place", "word")  # what stands where GPHash does
 OTHER_GPM = ("slabhash-gpm", "clevel-gpm")
