@@ -1,5 +1,6 @@
-"""Dash's evaluation (VLDB '20, section 6): figures 1 and 7 to 15, table 1, and Dash beside a
-volatile table.
+"""Dash's evaluation (VLDB '20, section 6): what its figures share, and those that compare speeds:
+1, 7, 8, 15, and Dash beside a volatile table. perdure_figures.dash_parts has 9, 10 and 13,
+perdure_figures.dash_pools has 11, 12, 14 and table 1.
 
 The paper's ratios come from Optane. Each is measured here on memory that stands in for it, with
 real flushes ("DRAM"), on the same under the timing emulation ("emulated"), and as lines of durable
@@ -21,15 +22,15 @@ BASELINES = ("cceh", "level", "clevel", "seph-like")
 RIVALS = ("cceh", "level")  # the paper's
 
 DRAM, EMULATED, COUNTED = "flushed", "emulated", "counted"
-_SHOWN = {DRAM: "DRAM", EMULATED: "emulated", COUNTED: "PM lines"}
-_TITLES = {
+SHOWN = {DRAM: "DRAM", EMULATED: "emulated", COUNTED: "PM lines"}
+TITLES = {
     "insert": "insert",
     "search": "positive search",
     "negative": "negative search",
     "mixed": "20 % inserts, 80 % searches",
     "delete": "delete",
 }
-_SINGLE = ("insert", "search", "negative", "delete")
+SINGLE = ("insert", "search", "negative", "delete")
 
 
 def thread_counts() -> list[int]:
@@ -98,15 +99,43 @@ def times(host: str, ours: float, theirs: float) -> float | None:
 
 
 def reached(ours: dict[str, float | None], wanted: float) -> bool:
-    emulated, dram = ours.get(_SHOWN[EMULATED]), ours.get(_SHOWN[DRAM])
+    emulated, dram = ours.get(SHOWN[EMULATED]), ours.get(SHOWN[DRAM])
     return emulated is not None and dram is not None and emulated >= wanted and dram >= 1
 
 
 def ratio(
     what: str, paper: float, of_host: Callable[[str], float | None], hosts: Iterable[str]
 ) -> Claim:
-    ours = {_SHOWN[host]: of_host(host) for host in hosts}
+    ours = {SHOWN[host]: of_host(host) for host in hosts}
     return Claim(what, paper, ours, reached=reached(ours, paper))
+
+
+def speeds_by_host(results: Results) -> dict[str, Speeds]:
+    return {result["host"]: speeds_of(result) for result in results.values()}
+
+
+def panels_by_threads(results: Results, workloads: Iterable[str]) -> list[Panel]:
+    panels = []
+    for workload in workloads:
+        for host, found in speeds_by_host(results).items():
+            panel = Panel(f"{TITLES[workload]}, {SHOWN[host]}", "threads", "Mop/s")
+            for (table, of, threads), mops in sorted(found.items(), key=lambda one: one[0][2]):
+                if of == workload:
+                    panel.add(table, threads, mops)
+            panels.append(panel)
+    return panels
+
+
+def over_rival(
+    results: Results, what: str, paper: float, workload: str, ours: str, other: str, threads: int
+) -> Claim:
+    by_host = speeds_by_host(results)
+
+    def of_host(host: str) -> float | None:
+        found = by_host[host]
+        return times(host, found[ours, workload, threads], found[other, workload, threads])
+
+    return ratio(what, paper, of_host, by_host)
 
 
 # --- figures 1 and 8 ----------------------------------------------------------------------------
@@ -121,13 +150,13 @@ def plan_motivation(setting: Setting) -> list[Run]:
 
 
 def read_motivation(setting: Setting, results: Results) -> Drawn:
-    return Drawn(_by_threads(results, ("insert", "search")), [])
+    return Drawn(panels_by_threads(results, ("insert", "search")), [])
 
 
 def plan_scalability(setting: Setting) -> list[Run]:
     threads = thread_counts()
     return [
-        indexes(setting, host, (*DASH, *BASELINES), _TITLES, threads=threads)
+        indexes(setting, host, (*DASH, *BASELINES), TITLES, threads=threads)
         for host in (DRAM, EMULATED)
     ]
 
@@ -141,44 +170,16 @@ def read_scalability(setting: Setting, results: Results) -> Drawn:
         ("mixed", "cceh", 2.7),
         ("mixed", "level", 9.0),
     ):
-        what = f"{_TITLES[workload]}, {most} threads (paper: 24): Dash-EH over {rival}"
-        claims.append(_over(results, what, paper, workload, "dash-eh", rival, most))
+        what = f"{TITLES[workload]}, {most} threads (paper: 24): Dash-EH over {rival}"
+        claims.append(over_rival(results, what, paper, workload, "dash-eh", rival, most))
     for workload in ("search", "negative"):
         ours = {
-            _SHOWN[host]: found["dash-eh", workload, most] / found["dash-eh", workload, 1]
-            for host, found in _by_host(results).items()
+            SHOWN[host]: found["dash-eh", workload, most] / found["dash-eh", workload, 1]
+            for host, found in speeds_by_host(results).items()
         }
-        what = f"{_TITLES[workload]}: Dash-EH's {most} threads over one (16 threads: 12 at least)"
+        what = f"{TITLES[workload]}: Dash-EH's {most} threads over one (16 threads: 12 at least)"
         claims.append(Claim(what, "near-linear", dict(ours)))
-    return Drawn(_by_threads(results, _TITLES), claims)
-
-
-def _by_host(results: Results) -> dict[str, Speeds]:
-    return {result["host"]: speeds_of(result) for result in results.values()}
-
-
-def _by_threads(results: Results, workloads: Iterable[str]) -> list[Panel]:
-    panels = []
-    for workload in workloads:
-        for host, found in _by_host(results).items():
-            panel = Panel(f"{_TITLES[workload]}, {_SHOWN[host]}", "threads", "Mop/s")
-            for (table, of, threads), mops in sorted(found.items(), key=lambda one: one[0][2]):
-                if of == workload:
-                    panel.add(table, threads, mops)
-            panels.append(panel)
-    return panels
-
-
-def _over(
-    results: Results, what: str, paper: float, workload: str, ours: str, other: str, threads: int
-) -> Claim:
-    by_host = _by_host(results)
-
-    def of_host(host: str) -> float | None:
-        found = by_host[host]
-        return times(host, found[ours, workload, threads], found[other, workload, threads])
-
-    return ratio(what, paper, of_host, by_host)
+    return Drawn(panels_by_threads(results, TITLES), claims)
 
 
 # --- figure 7 -----------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ _MOST_LINES = 2.0  # the metadata lines of two buckets
 
 def plan_single_thread(setting: Setting) -> list[Run]:
     return [
-        indexes(setting, host, (*DASH, *BASELINES), _SINGLE, keys=keys)
+        indexes(setting, host, (*DASH, *BASELINES), SINGLE, keys=keys)
         for keys in ("inline", "variable")
         for host in (DRAM, EMULATED, COUNTED)
     ]
@@ -218,9 +219,9 @@ def read_single_thread(setting: Setting, results: Results) -> Drawn:
     panels = []
     for (host, keys), speeds in found.items():
         unit = "lines read an operation" if host == COUNTED else "Mop/s"
-        panel = Panel(f"{keys} keys, {_SHOWN[host]}", "", unit, kind=Kind.bar, names=list(_SINGLE))
+        panel = Panel(f"{keys} keys, {SHOWN[host]}", "", unit, kind=Kind.bar, names=list(SINGLE))
         for table in tables:
-            for at, workload in enumerate(_SINGLE):
+            for at, workload in enumerate(SINGLE):
                 panel.add(table, at, speeds[table, workload, 1])
         panels.append(panel)
     claims = []
@@ -232,7 +233,7 @@ def read_single_thread(setting: Setting, results: Results) -> Drawn:
             speeds = found[host, keys]
             return times(host, speeds["dash-eh", workload, 1], speeds[rival, workload, 1])
 
-        what = f"{keys} keys, {_TITLES[workload]}: Dash-EH over {rival}"
+        what = f"{keys} keys, {TITLES[workload]}: Dash-EH over {rival}"
         claims.append(ratio(what, paper, of_host, (DRAM, EMULATED, COUNTED)))
     lines: dict[str, float | None] = {
         one: found[COUNTED, "inline"][one, "negative", 1] for one in DASH
@@ -249,256 +250,6 @@ def read_single_thread(setting: Setting, results: Results) -> Drawn:
         )
     )
     return Drawn(panels, claims)
-
-
-# --- figures 9, 10 and 13 -----------------------------------------------------------------------
-
-_WITHOUT_PRINTS = "dash-eh-no-fingerprints"
-_FINGERPRINTS = {
-    "inline": {"insert": 1.04, "search": 1.19, "negative": 1.72, "delete": 1.02},
-    "variable": {"insert": 1.88, "search": 3.13, "negative": 7.04, "delete": 1.52},
-}
-_HINTS = {"insert": 1.07, "search": 1.29, "negative": 1.70, "delete": 1.16}
-_STASHES = {2: ("dash-eh", "dash-eh-no-hints"), 4: ("dash-eh-stash4", "dash-eh-no-hints-stash4")}
-
-
-def plan_fingerprints(setting: Setting) -> list[Run]:
-    most = thread_counts()[-1:]
-    return [
-        indexes(setting, host, ("dash-eh", _WITHOUT_PRINTS), _SINGLE, keys=keys, threads=most)
-        for keys in _FINGERPRINTS
-        for host in (DRAM, EMULATED)
-    ]
-
-
-def read_fingerprints(setting: Setting, results: Results) -> Drawn:
-    most = thread_counts()[-1]
-    found = {(result["host"], result["keys"]): speeds_of(result) for result in results.values()}
-    claims = []
-    for keys, papers in _FINGERPRINTS.items():
-        for workload, paper in papers.items():
-
-            def of_host(host: str, keys: str = keys, workload: str = workload) -> float | None:
-                speeds = found[host, keys]
-                return times(
-                    host, speeds["dash-eh", workload, most], speeds[_WITHOUT_PRINTS, workload, most]
-                )
-
-            what = f"{keys} keys, {_TITLES[workload]}: with fingerprints over without"
-            claims.append(ratio(what, paper, of_host, (DRAM, EMULATED)))
-    return Drawn(_bars(found, ("dash-eh", _WITHOUT_PRINTS), most), claims)
-
-
-def _bars(found: dict[tuple[str, str], Speeds], tables: Iterable[str], threads: int) -> list[Panel]:
-    panels = []
-    for (host, keys), speeds in found.items():
-        title = f"{keys} keys, {threads} threads, {_SHOWN[host]}"
-        panel = Panel(title, "", "Mop/s", kind=Kind.bar, names=list(_SINGLE))
-        for table in tables:
-            for at, workload in enumerate(_SINGLE):
-                panel.add(table, at, speeds[table, workload, threads])
-        panels.append(panel)
-    return panels
-
-
-def plan_hints(setting: Setting) -> list[Run]:
-    tables = [table for pair in _STASHES.values() for table in pair]
-    most = thread_counts()[-1:]
-    return [indexes(setting, host, tables, _SINGLE, threads=most) for host in (DRAM, EMULATED)]
-
-
-def read_hints(setting: Setting, results: Results) -> Drawn:
-    most = thread_counts()[-1]
-    found = {(result["host"], result["keys"]): speeds_of(result) for result in results.values()}
-    with_hints, without = _STASHES[2]
-    claims = [
-        _over(
-            results,
-            f"two stash buckets, {_TITLES[workload]}: with overflow metadata over without",
-            paper,
-            workload,
-            with_hints,
-            without,
-            most,
-        )
-        for workload, paper in _HINTS.items()
-    ]
-    return Drawn(
-        _bars(found, [table for pair in _STASHES.values() for table in pair], most), claims
-    )
-
-
-def plan_locks(setting: Setting) -> list[Run]:
-    tables = ("dash-eh", "dash-eh-pessimistic")
-    return [
-        indexes(setting, host, tables, ("search", "negative"), threads=thread_counts())
-        for host in (DRAM, EMULATED)
-    ]
-
-
-def read_locks(setting: Setting, results: Results) -> Drawn:
-    most = thread_counts()[-1]
-    claims = []
-    for workload in ("search", "negative"):
-        ours = {
-            _SHOWN[host]: found["dash-eh", workload, most]
-            / found["dash-eh-pessimistic", workload, most]
-            for host, found in _by_host(results).items()
-        }
-        what = f"{_TITLES[workload]}, {most} threads: optimistic over pessimistic"
-        claims.append(Claim(what, "more and more", dict(ours)))
-    return Drawn(_by_threads(results, ("search", "negative")), claims)
-
-
-# --- figures 11 and 12 --------------------------------------------------------------------------
-
-_LOADED = ("dash-eh", "dash-eh-stash4", "dash-lh", "cceh", "level", "clevel", "seph-like")
-
-
-def plan_segments(setting: Setting) -> list[Run]:
-    return [Run("segments", ["index-segments", "--seeds", max(3, 3 * setting.scale.repeats)])]
-
-
-def read_segments(setting: Setting, results: Results) -> Drawn:
-    panel = Panel("one segment, when it first has no room", "KiB", "load factor", log_x=True)
-    fills = {}
-    for row in results["segments"]["rows"]:
-        panel.add(row["technique"], row["kib"], row["load_factor"])
-        fills[row["technique"], row["kib"]] = row["load_factor"]
-    more: dict[str, float | None] = {
-        "Dash-EH": 100 * (fills["probing", 128] - fills["bucketized", 128]),
-    }
-    least: dict[str, float | None] = {
-        "Dash-EH": 100 * min(fills["stash4", kib] for kib in (1, 2, 4, 8, 16))
-    }
-    return Drawn(
-        [panel],
-        [
-            Claim("bucketized, 1 KiB", 80, {"Dash-EH": 100 * fills["bucketized", 1]}, "%"),
-            Claim("bucketized, 128 KiB", 40, {"Dash-EH": 100 * fills["bucketized", 128]}, "%"),
-            Claim("probing, 128 KiB: points more", 20, more, "%"),
-            Claim("with four stash buckets, 1 to 16 KiB, at least", "close to 100", least, "%"),
-        ],
-    )
-
-
-def plan_load_factors(setting: Setting) -> list[Run]:
-    load = ["index-load", "--records", setting.scale.records, "--index", ",".join(_LOADED)]
-    return [Run("load", load)]
-
-
-def read_load_factors(setting: Setting, results: Results) -> Drawn:
-    panel = Panel("load factor during a load", "records", "load factor")
-    most: dict[str, float] = {}
-    for subject in results["load"]["subjects"]:
-        most[subject["subject"]] = 100 * subject["load_factor_most"]
-        for records, load_factor in subject["records_load_factor"]:
-            panel.add(subject["subject"], records, load_factor)
-    wanted = {"dash-eh": 80, "dash-eh-stash4": 90, "dash-lh": 80}
-    claims = [
-        Claim(
-            f"highest load factor of {one}",
-            paper,
-            {one: most[one]},
-            "%",
-            reached=most[one] >= paper,
-            exact=True,
-        )
-        for one, paper in wanted.items()
-    ]
-    others = (("cceh", 43), ("level", 90))
-    claims += [
-        Claim(f"highest load factor of {one}", paper, {one: most[one]}, "%")
-        for one, paper in others
-    ]
-    return Drawn([panel], claims)
-
-
-# --- figure 14 and table 1 ----------------------------------------------------------------------
-
-_REOPENED = (*DASH, *RIVALS)
-_MOST_MS = 60.0
-
-
-def plan_restart(setting: Setting) -> list[Run]:
-    reopen = ["index-reopen", "--index", ",".join(DASH), "--records", setting.scale.records]
-    seconds = 2 if setting.scale.repeats > 1 else 0.5
-    return [
-        Run(
-            f"{threads} {_SHOWN[host]}",
-            [*reopen, "--threads", threads, "--host", host, "--seconds", seconds],
-        )
-        for threads in sorted({1, thread_counts()[-1]})
-        for host in (DRAM, EMULATED)
-    ]
-
-
-def read_restart(setting: Setting, results: Results) -> Drawn:
-    panels = []
-    normal: dict[str, float | None] = {}
-    for name, result in results.items():
-        threads, host = name.split()
-        panel = Panel(f"searches after SIGKILL, {threads} threads, {host}", "s", "Mop/s")
-        for subject in result["subjects"]:
-            curve = subject["seconds_mops"]
-            for seconds, mops in curve:
-                panel.add(subject["subject"], seconds, mops)
-            normal[f"{subject['subject']}, {threads} threads, {host}"] = back_to_normal(curve)
-        panels.append(panel)
-    return Drawn(
-        panels,
-        [Claim("throughput is back to normal after", "0.9 s, 24 threads 0.2 s", normal, "s")],
-    )
-
-
-def back_to_normal(curve: list[list[float]]) -> float | None:
-    """When 90 % of the last half's median is reached first."""
-    last = sorted(mops for _, mops in curve[len(curve) // 2 :])
-    return next((seconds for seconds, mops in curve if mops >= 0.9 * last[len(last) // 2]), None)
-
-
-def reopened_records(setting: Setting) -> list[int]:
-    """A hundredth, a tenth and all of the records."""
-    return [max(1000, setting.scale.records // share) for share in (100, 10, 1)]
-
-
-def plan_recovery(setting: Setting) -> list[Run]:
-    sizes = ",".join(map(str, reopened_records(setting)))
-    reopen = ["index-reopen", "--index", ",".join(_REOPENED), "--records", sizes, "--seconds", 0.2]
-    return [Run("reopen", [*reopen, "--repeats", setting.scale.repeats])]
-
-
-def read_recovery(setting: Setting, results: Results) -> Drawn:
-    opening = Panel("after SIGKILL until it answers", "records", "ms", log_x=True, log_y=True)
-    recovery = Panel("of that, without mapping the pool", "records", "ms", log_x=True, log_y=True)
-    found: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for result in results.values():
-        for subject in result["subjects"]:
-            found.setdefault((subject["subject"], subject["records"]), []).append(subject)
-    ms: dict[tuple[str, int, str], float] = {}
-    for (table, records), repeats in found.items():
-        for what, panel in (("open_seconds", opening), ("recover_seconds", recovery)):
-            values = sorted(1e3 * repeat[what] for repeat in repeats)
-            ms[table, records, what] = values[len(values) // 2]
-            panel.add(table, records, ms[table, records, what])
-    sizes = reopened_records(setting)
-    claims = []
-    for what, title in (
-        ("open_seconds", "opening"),
-        ("recover_seconds", "recovery, without mapping"),
-    ):
-        longest: dict[str, float | None] = {
-            one: max(ms[one, n, what] for n in sizes) for one in DASH
-        }
-        within = all(value is not None and value <= _MOST_MS for value in longest.values())
-        claims.append(Claim(f"{title}, at most", 57, longest, "ms", reached=within))
-        spread: dict[str, float | None] = {
-            one: 100
-            * (max(ms[one, n, what] for n in sizes) / min(ms[one, n, what] for n in sizes) - 1)
-            for one in _REOPENED
-        }
-        claims.append(Claim(f"{title}: longest over shortest, more by", 0, spread, "%"))
-    return Drawn([opening, recovery], claims)
 
 
 # --- figure 15, and a volatile table ------------------------------------------------------------
@@ -535,13 +286,13 @@ _VOLATILE = "boost-flat-map"
 def plan_volatile(setting: Setting) -> list[Run]:
     tables = (*DASH, _VOLATILE)
     return [
-        indexes(setting, host, tables, _TITLES, threads=thread_counts())
+        indexes(setting, host, tables, TITLES, threads=thread_counts())
         for host in ("ordered", DRAM)
     ]
 
 
 def read_volatile(setting: Setting, results: Results) -> Drawn:
-    by_host = _by_host(results)
+    by_host = speeds_by_host(results)
     claims = []
     for workload in ("insert", "search", "negative"):
         ours: dict[str, float | None] = {}
@@ -552,15 +303,15 @@ def read_volatile(setting: Setting, results: Results) -> Drawn:
         slow = [one for one in ours.values() if one is None or one < 0.5]
         claims.append(
             Claim(
-                f"{_TITLES[workload]}: Dash-EH over Boost's concurrent_flat_map, at least",
+                f"{TITLES[workload]}: Dash-EH over Boost's concurrent_flat_map, at least",
                 0.5,
                 ours,
                 reached=not slow,
             )
         )
     panels = []
-    for workload in _TITLES:
-        panel = Panel(_TITLES[workload], "threads", "Mop/s")
+    for workload in TITLES:
+        panel = Panel(TITLES[workload], "threads", "Mop/s")
         for host, found in by_host.items():
             for (table, of, threads), mops in sorted(found.items(), key=lambda one: one[0][2]):
                 if of == workload and not (table == _VOLATILE and host == DRAM):

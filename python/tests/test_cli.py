@@ -547,7 +547,7 @@ def test_pages_are_shown_as_their_cells_are(width, cells):
 
 def test_a_scan_of_many_pages(cli, pool, monkeypatch):
     """In pages of seven records: what `--limit` cuts, and standard output that is no UTF-8."""
-    from perdure import cli as commands
+    from perdure import _cli_records as commands
 
     monkeypatch.setattr(commands, "SCAN_ROWS", 7)
     truth = {b"%d" % number: bytes([number]) * 3 for number in range(100, 150)} | {

@@ -15,7 +15,7 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure_figures import cache, dash, gpm, plots, real_world, runner, throughput
+from perdure_figures import cache, dash, dash_pools, gpm, plots, real_world, runner, throughput
 from perdure_figures.catalogue import FIGURES
 from perdure_figures.model import Claim, Drawn, Kind, Panel, Run
 from perdure_figures.report import Measured
@@ -334,8 +334,8 @@ def test_a_ratio_counts_where_the_emulated_one_does_and_the_other_is_not_below_o
 
 
 def test_throughput_is_back_when_it_is_near_that_of_the_end():
-    assert dash.back_to_normal([[0.1, 0.2], [0.2, 0.9], [0.3, 1.0], [0.4, 1.0]]) == 0.2
-    assert dash.back_to_normal([[0.1, 1.0], [0.2, 1.0]]) == 0.1
+    assert dash_pools.back_to_normal([[0.1, 0.2], [0.2, 0.9], [0.3, 1.0], [0.4, 1.0]]) == 0.2
+    assert dash_pools.back_to_normal([[0.1, 1.0], [0.2, 1.0]]) == 0.1
 
 
 def test_results_that_differ_between_paths_are_wrong():

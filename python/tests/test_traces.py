@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from perdure import _trace_forms, _trace_sniff, traces
+from perdure import _trace_sniff, _trace_tables, traces
 from perdure._trace_csv import Csv, csv_form, csv_options
 from perdure._trace_forms import form_of
 from perdure.traces import Op, Requests, Trace, TraceError, TraceFormat
@@ -386,7 +386,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, format, data):
 
 
 def test_a_long_request_of_arc_does_not_come_in_one_piece(tmp_path, monkeypatch):
-    monkeypatch.setattr(_trace_forms, "_PIECE_KEYS", 100)
+    monkeypatch.setattr(_trace_tables, "_PIECE_KEYS", 100)
     found, _ = read(written(tmp_path, b"5 250 0 0\n1000 30 0 1\n2000 30 0 2\n3000 60 0 3\n"))
     starts = [(5, 250), (1000, 30), (2000, 30), (3000, 60)]
     assert found.keys.to_pylist() == [start + i for start, count in starts for i in range(count)]
