@@ -72,6 +72,9 @@ void add_options(CLI::App& program, Wanted& wanted) {
       "Transactions: against the model at size paper too, which takes minutes and tens of GB");
   program.add_option("--json", wanted.json,
                      "Write the result as JSON to this file; - is standard output");
+}
+
+void add_micro_options(CLI::App& program, Wanted& wanted) {
   program
       .add_option("--bytes", wanted.micro.bytes,
                   "Micro-benchmarks: bytes that each measurement moves, about")
