@@ -210,6 +210,7 @@ int main(int argc, char** argv) {
       "Runs an application of GPMbench, crash-consistently, and says what durability cost it.",
       "perdure-gpmbench");
   gpm::add_options(program, wanted);
+  gpm::add_micro_options(program, wanted);
   try {
     program.parse(argc, argv);
   } catch (CLI::ParseError const& error) {

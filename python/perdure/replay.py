@@ -28,7 +28,6 @@ from perdure.cli_support import (
 )
 from perdure.traces import TraceFormat
 
-
 TraceArgument = Annotated[
     str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")
 ]
