@@ -16,7 +16,7 @@
 #include "common.hpp"
 #include "dataset.hpp"
 #include "device_arrays.hpp"
-#include "subject.hpp"
+#include "systems.hpp"
 #include "ycsb.hpp"
 
 namespace perdure::bench::beside {
@@ -30,7 +30,7 @@ struct Options {
   std::uint32_t value_bytes = 128;
   std::string device = "cpu";
   std::vector<std::string> workloads{"insert", "get-hit", "get-miss", "update", "zipf", "delete"};
-  std::vector<std::string> subjects = subject_names();
+  std::vector<std::string> systems = system_names();
   std::string trace;
   double theta = 0.99;
   std::uint32_t repeats = 5;
@@ -46,7 +46,7 @@ struct Options {
 
 inline constexpr std::uint64_t kCountedRecords = 1 << 18;
 inline constexpr std::size_t kLoadBatch = std::size_t{1} << 18;
-// batches, which settle how gets gather; fewer where they take
+// batches, which decide how gets gather; fewer where they take
 inline constexpr std::uint64_t kWarmUps = 21;
 inline constexpr double kWarmSeconds = 1;  // so long
 
@@ -87,14 +87,15 @@ inline double share_of_writes(Workload mixture) {
 /// The workloads asked for, in an order in which each finds the records that it needs. What is
 /// inserted must be deleted again, so each of those two brings the other.
 inline std::vector<Workload> workloads_of(std::vector<std::string> const& names) {
-  auto const wanted = [&](Workload workload) {
+  auto const requested = [&](Workload workload) {
     return std::find(names.begin(), names.end(), name(workload)) != names.end();
   };
   std::vector<Workload> workloads;
   for (std::size_t i = 0; i < kWorkloads; ++i) {
     auto const workload = static_cast<Workload>(i);
     bool const pair = workload == Workload::insert || workload == Workload::erase;
-    if (wanted(workload) || (pair && (wanted(Workload::insert) || wanted(Workload::erase))))
+    if (requested(workload) ||
+        (pair && (requested(Workload::insert) || requested(Workload::erase))))
       workloads.push_back(workload);
   }
   return workloads;
@@ -183,12 +184,12 @@ struct Figures {
   std::vector<double> near, host, kernel;  // Mop/s, one a repeat
 };
 
-/// One subject with the records in it, and what it must hold.
+/// One system with the records in it, and what it must hold.
 class Bench {
  public:
-  Bench(Options const& o, baselines::Baseline& subject, std::uint64_t records, std::uint64_t ops,
+  Bench(Options const& o, baselines::Baseline& system, std::uint64_t records, std::uint64_t ops,
         std::size_t batch, bool device, std::vector<std::uint64_t> trace)
-      : subject_(subject),
+      : system_(system),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
         arrays_(dataset_, std::max(batch, kLoadBatch), device),
         records_(records),
@@ -211,7 +212,7 @@ class Bench {
 
   Timed pass(Workload workload, std::size_t size, Place place) {
     Timed timed;
-    subject_.reset_counts();
+    system_.reset_counts();
     while (timed.ops < ops_ &&
            !(limit_ > 0 && timed.seconds >= limit_ && may_end_early(workload))) {
       std::uint64_t const count = std::min<std::uint64_t>(size, ops_ - timed.ops);
@@ -219,8 +220,8 @@ class Bench {
       timed.ops += count;
       ++timed.batches;
     }
-    timed.kernel_seconds = subject_.stats().kernel_seconds;
-    settle(workload, place);
+    timed.kernel_seconds = system_.stats().kernel_seconds;
+    finish(workload, place);
     return timed;
   }
 
@@ -231,7 +232,7 @@ class Bench {
   }
 
   /// After a workload: reads its last writes back, and deletes what a mixture inserted.
-  void settle(Workload workload, Place place) {
+  void finish(Workload workload, Place place) {
     Timed unused;
     if (is_mixture(workload)) ids_ = writes_;
     if (workload == Workload::erase) batch(Workload::get_miss, place, unused);
@@ -325,10 +326,10 @@ class Bench {
 
   Status call(Workload workload) {
     switch (workload) {
-      case Workload::insert: return subject_.put(arrays_.keys(), arrays_.values(), statuses_);
-      case Workload::update: return subject_.update(arrays_.keys(), arrays_.values(), statuses_);
-      case Workload::erase: return subject_.erase(arrays_.keys(), statuses_);
-      default: return subject_.get(arrays_.keys(), arrays_.out(), statuses_);
+      case Workload::insert: return system_.put(arrays_.keys(), arrays_.values(), statuses_);
+      case Workload::update: return system_.update(arrays_.keys(), arrays_.values(), statuses_);
+      case Workload::erase: return system_.erase(arrays_.keys(), statuses_);
+      default: return system_.get(arrays_.keys(), arrays_.out(), statuses_);
     }
   }
 
@@ -351,7 +352,7 @@ class Bench {
     checked_ += ids_.size();
   }
 
-  baselines::Baseline& subject_;
+  baselines::Baseline& system_;
   Dataset dataset_;
   Arrays arrays_;
   std::uint64_t records_;

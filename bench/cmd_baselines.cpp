@@ -7,7 +7,7 @@
 // theirs from the rest.
 //
 // The baselines take batches of one kind of operation, so a batch of a mixture (YCSB a, b, d, f; a
-// trace with writes) goes to every subject as two calls, its gets and then its writes, and counts
+// trace with writes) goes to every system as two calls, its gets and then its writes, and counts
 // as done when both have returned.
 //
 // Invariant: after every repeat the same records are there: what was inserted is deleted again.
@@ -30,9 +30,9 @@ Json summary(std::vector<double> const& figures) {
   return figures.empty() ? Json(nullptr) : rounded(median(figures));
 }
 
-std::unique_ptr<baselines::Baseline> make_subject(Options const& o, std::string const& who,
-                                                  std::string const& path, std::uint64_t expected,
-                                                  bool counting) {
+std::unique_ptr<baselines::Baseline> make_system(Options const& o, std::string const& who,
+                                                 std::string const& path, std::uint64_t expected,
+                                                 bool counting) {
   baselines::BaselineOptions options;
   options.device = device_named(o.device);
   options.key_bytes = o.key_bytes;
@@ -40,7 +40,7 @@ std::unique_ptr<baselines::Baseline> make_subject(Options const& o, std::string 
   options.expected_records = expected;
   options.threads = o.threads;
   options.count_accesses = counting;
-  return bench::make_subject(who, path, options, o.verify_reads);
+  return bench::make_system(who, path, options, o.verify_reads);
 }
 
 std::map<Workload, Figures> measure(Options const& o, Bench& bench, std::size_t batch) {
@@ -80,15 +80,15 @@ std::map<Workload, Json> count(Options const& o, std::string const& who, std::st
   std::uint64_t const records = std::min(o.records, kCountedRecords);
   std::uint64_t const ops = std::min(o.ops, records / 4);
   PoolFile file(path);
-  auto const subject = make_subject(o, who, file.path(), records + ops, true);
-  Bench bench(o, *subject, records, ops, ops, false, {});
+  auto const system = make_system(o, who, file.path(), records + ops, true);
+  Bench bench(o, *system, records, ops, ops, false, {});
   bench.load();
   for (Workload const workload : workloads_of(o.workloads)) {
     if (workload == Workload::trace) continue;
-    subject->reset_counts();
+    system->reset_counts();
     bench.once(workload);
-    AccessCounts const counts = subject->stats().accesses;
-    bench.settle(workload, Place::host);
+    AccessCounts const counts = system->stats().accesses;
+    bench.finish(workload, Place::host);
     auto const per = [&](std::uint64_t n) {
       return static_cast<double>(n) / static_cast<double>(ops);
     };
@@ -97,13 +97,13 @@ std::map<Workload, Json> count(Options const& o, std::string const& who, std::st
   return all;
 }
 
-Json measure_subject(Options const& o, std::string const& who) {
+Json measure_system(Options const& o, std::string const& who) {
   PoolFile file(o.pool);
   std::map<Workload, Json> counted;
   if (o.count_accesses) counted = count(o, who, file.path());
-  auto const subject = make_subject(o, who, file.path(), o.records + o.ops, false);
+  auto const system = make_system(o, who, file.path(), o.records + o.ops, false);
   std::size_t const most = *std::max_element(o.batches.begin(), o.batches.end());
-  Bench bench(o, *subject, o.records, o.ops, most, device_named(o.device) == Device::cuda,
+  Bench bench(o, *system, o.records, o.ops, most, device_named(o.device) == Device::cuda,
               read_trace(o));
   bench.load();
   Json rows = Json::array();
@@ -120,9 +120,9 @@ Json measure_subject(Options const& o, std::string const& who) {
       rows.push_back(row);
     }
   }
-  baselines::BaselineStats const stats = subject->stats();
+  baselines::BaselineStats const stats = system->stats();
   Json result{
-      {"subject", who},
+      {"system", who},
       {"machine", stats.machine},
       {"load_factor", static_cast<double>(stats.records) / static_cast<double>(stats.slots)},
       {"checked", bench.checked()},
@@ -135,7 +135,7 @@ Json measure_subject(Options const& o, std::string const& who) {
 void print(Options const& o, Json const& r) {
   auto const number = [](Json const& j) { return j.is_null() ? std::string("-") : j.dump(); };
   std::printf("%s on %s: load factor %.3f, %s answers checked, %s wrong\n",
-              r["subject"].get<std::string>().c_str(), r["machine"].get<std::string>().c_str(),
+              r["system"].get<std::string>().c_str(), r["machine"].get<std::string>().c_str(),
               r["load_factor"].get<double>(), r["checked"].dump().c_str(),
               r["faults"].dump().c_str());
   if (r.contains("first_fault"))
@@ -179,8 +179,8 @@ int run(Options const& o) {
         o.repeats, static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes,
         static_cast<unsigned long long>(o.ops));
   }
-  for (std::string const& who : o.subjects) {
-    all.push_back(measure_subject(o, who));
+  for (std::string const& who : o.systems) {
+    all.push_back(measure_system(o, who));
     if (o.json != "-") print(o, all.back());
     good = good && all.back()["faults"] == 0;
   }
@@ -195,7 +195,7 @@ int run(Options const& o) {
                       {"repeats", o.repeats},
                       {"seconds", o.seconds},
                       {"verify_reads", o.verify_reads},
-                      {"subjects", all}});
+                      {"systems", all}});
   return good ? kGood : kFaults;
 }
 
@@ -224,11 +224,12 @@ Command add_baselines(CommandLine& program) {
                  "ycsb-d, ycsb-f, trace")
       .separated_by(',')
       .shows_default()
-      .check(one_of(std::vector<std::string>(std::begin(beside::kNames), std::end(beside::kNames))));
-  app.add_option("--subject", o->subjects, "Whom to measure")
+      .check(
+          one_of(std::vector<std::string>(std::begin(beside::kNames), std::end(beside::kNames))));
+  app.add_option("--system", o->systems, "Systems to measure")
       .separated_by(',')
       .shows_default()
-      .check(one_of(subject_names()));
+      .check(one_of(system_names()));
   app.add_option(
       "--trace", o->trace,
       "Of workload trace: little-endian 64-bit record numbers, with bit 63 set for an update");

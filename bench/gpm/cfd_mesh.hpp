@@ -195,7 +195,7 @@ class GraphMesh {
     for (std::size_t i = 0; i < near_.size(); ++i)
       places_.push_back({uniform(seed, 3 * i), uniform(seed, 3 * i + 1), uniform(seed, 3 * i + 2)});
     std::vector<Vector3> drawn(places_.size());
-    for (int round = 0; round < kDraws; ++round) {
+    for (int pass = 0; pass < kDraws; ++pass) {
       for (std::size_t i = 0; i < places_.size(); ++i) drawn[i] = drawn_place(i);
       places_.swap(drawn);
     }

@@ -3,10 +3,10 @@
 // values of 8 bytes.
 //
 // All operations of a batch happen at once: its GETs see the table as it was before the batch, and
-// of its SETs of one key the last in batch order wins. SETs are settled in rounds: every SET that
+// of its SETs of one key the last in batch order wins. SETs are completed in passes: every SET that
 // is left chooses its slot from the table as it stands (Seek); they are put in the order of their
 // slots; of those that want one slot the last writes it, and the others drop out if they set the
-// same key, or go on with the next round (Write). So the table that a batch leaves does not depend
+// same key, or go on with the next pass (Write). So the table that a batch leaves does not depend
 // on how its threads were scheduled. And stores to durable memory go from low addresses to high
 // ones: a GPU translates addresses of a few hundred MiB of it at a time, so in random order each
 // store of a large table would wait for a translation (docs/benchmarks.md).
@@ -106,7 +106,7 @@ class Kvs {
                {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
         keys_(grid, problem_.operations),
         answers_(grid, problem_.operations),
-        wanted_(grid, most_sets()),
+        requested_(grid, most_sets()),
         sort_(grid),
         writers_(grid, most_sets()),
         left_(grid, most_sets()),
@@ -138,7 +138,7 @@ class Kvs {
     report.durable_bytes = store_.made_durable();
     report.digest = digest(table());
     report.right = right && report.digest == digest(near()) && (!checks_ || agrees());
-    report.more.emplace_back("rounds", static_cast<double>(rounds_));
+    report.more.emplace_back("passes", static_cast<double>(passes_));
     store_.add_to(report);
     return report;
   }
@@ -185,21 +185,21 @@ class Kvs {
     Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
     std::uint32_t left = batch.sets();
     for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      left = settle(batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(),
-                            later->data(), counts_.data()});
+      left = complete(batch, {left, first ? nullptr : now->data(), requested_.data(),
+                              writers_.data(), later->data(), counts_.data()});
     }
   }
-  /// How many SETs another round is needed for.
-  std::uint32_t settle(KvsBatch const& batch, KvsRound round) {
-    ++rounds_;
+  /// How many SETs another pass is needed for.
+  std::uint32_t complete(KvsBatch const& batch, KvsPass pass) {
+    ++passes_;
     counts_.fill(0);
-    GridShape const shape = perdure::gpm::grid_of(round.left, threads_);
-    require(grid_.launch(shape, KvsSeek{near(), batch, round}), "SETs");
+    GridShape const shape = perdure::gpm::grid_of(pass.left, threads_);
+    require(grid_.launch(shape, KvsSeek{near(), batch, pass}), "SETs");
     auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near().places()));
-    round.wanted = require(sort_(round.wanted, round.left, bits), "SETs");
-    require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()},
-                         store_.persist()),
-            "SETs");
+    pass.requested = require(sort_(pass.requested, pass.left, bits), "SETs");
+    require(
+        grid_.launch(shape, KvsWrite{table(), near(), batch, pass, store_.log()}, store_.persist()),
+        "SETs");
     std::vector<std::uint32_t> const counts = counts_.get();
     if (counts[1] != 0) {
       throw Failure("kvs: " + std::to_string(counts[1]) +
@@ -258,11 +258,11 @@ class Kvs {
   Array<Grid, std::uint64_t> until_near_;
   Transactions<Grid> store_;
   Array<Grid, std::uint64_t> keys_, answers_;
-  Array<Grid, std::uint64_t> wanted_;
+  Array<Grid, std::uint64_t> requested_;
   perdure::gpm::WordSort<Grid> sort_;
   Array<Grid, std::uint32_t> writers_, left_, next_;
   Array<Grid, std::uint32_t> counts_;
-  std::uint32_t rounds_ = 0;
+  std::uint32_t passes_ = 0;
   KvsModel model_;
   std::vector<std::uint64_t> host_keys_;
 };

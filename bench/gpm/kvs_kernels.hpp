@@ -168,14 +168,14 @@ struct KvsGet {
   }
 };
 
-/// What the kernels of a round have in machine memory.
-struct KvsRound {
-  std::uint32_t left;  // SETs that are not settled
+/// What the kernels of a pass have in machine memory.
+struct KvsPass {
+  std::uint32_t left;  // SETs that are not complete
   std::uint32_t const* which;  // their numbers; null: all of the batch
   std::uint64_t*
-      wanted;  // of each: the slot, and below it the SET's number; Write finds them in order
+      requested;  // of each: the slot, and below it the SET's number; Write finds them in order
   std::uint32_t* writers;  // of each SET of the batch: its writer in the log
-  std::uint32_t* next;  // numbers of SETs for the next round
+  std::uint32_t* next;  // numbers of SETs for the next pass
   std::uint32_t* counts;  // [0]: of these; [1]: SETs that found no room
 
   PERDURE_FN std::uint32_t set(std::uint64_t i) const {
@@ -185,10 +185,10 @@ struct KvsRound {
     return place << 32 | n;
   }
   PERDURE_FN std::uint32_t place_at(std::uint64_t i) const {
-    return static_cast<std::uint32_t>(wanted[i] >> 32);
+    return static_cast<std::uint32_t>(requested[i] >> 32);
   }
   PERDURE_FN std::uint32_t set_at(std::uint64_t i) const {
-    return static_cast<std::uint32_t>(wanted[i]);
+    return static_cast<std::uint32_t>(requested[i]);
   }
   /// The last of those that want what the i-th wants.
   PERDURE_FN std::uint64_t last_like(std::uint64_t i) const {
@@ -214,14 +214,14 @@ struct KvsSeek {
   using State = perdure::gpm::NoState;
   KvsTable near;
   KvsBatch batch;
-  KvsRound round;
+  KvsPass pass;
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set(i), place = near.place_for(batch.keys[batch.set_at(n)]);
-      if (place == kKvsNowhere) thread.add(&round.counts[1], 1);
-      round.wanted[i] = KvsRound::wants(place == kKvsNowhere ? near.places() : place, n);
+    for (std::uint64_t i = thread.global(); i < pass.left; i += thread.total()) {
+      std::uint32_t const n = pass.set(i), place = near.place_for(batch.keys[batch.set_at(n)]);
+      if (place == kKvsNowhere) thread.add(&pass.counts[1], 1);
+      pass.requested[i] = KvsPass::wants(place == kKvsNowhere ? near.places() : place, n);
     }
   }
 };
@@ -234,22 +234,22 @@ struct KvsWrite {
   KvsTable table;  // durable
   KvsTable near;
   KvsBatch batch;
-  KvsRound round;
+  KvsPass pass;
   WriteLog log;
 
   template <int, class T>
   PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set_at(i), place = round.place_at(i);
-      // Who writes in a later round has left the place in the log unused that it had in the first.
-      if (round.which == nullptr) round.writers[n] = static_cast<std::uint32_t>(i);
+    for (std::uint64_t i = thread.global(); i < pass.left; i += thread.total()) {
+      std::uint32_t const n = pass.set_at(i), place = pass.place_at(i);
+      // Who writes in a later pass has left the place in the log unused that it had in the first.
+      if (pass.which == nullptr) pass.writers[n] = static_cast<std::uint32_t>(i);
       if (place == near.places()) continue;
       std::uint32_t const op = batch.set_at(n);
-      std::uint64_t const last = round.last_like(i);
+      std::uint64_t const last = pass.last_like(i);
       if (last == i) {
-        write(thread, round.writers[n], op, place);
-      } else if (batch.keys[batch.set_at(round.set_at(last))] != batch.keys[op]) {
-        round.next[thread.add(&round.counts[0], 1)] = n;
+        write(thread, pass.writers[n], op, place);
+      } else if (batch.keys[batch.set_at(pass.set_at(last))] != batch.keys[op]) {
+        pass.next[thread.add(&pass.counts[0], 1)] = n;
       }
     }
   }
@@ -264,7 +264,7 @@ struct KvsWrite {
     KvsEntry::split(entry.value, *near.value_at(place));
     entry.place = place;
     if (!log.insert(thread, &entry, sizeof entry, writer)) {
-      thread.add(&round.counts[1], 1);
+      thread.add(&pass.counts[1], 1);
       return;
     }
     thread.store(table.value_at(place), value);

@@ -13,9 +13,9 @@ _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 _MIXED = (
     "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F "
     "goes to every"
-    " subject as two calls, gets then writes, and on a GPU the ported baselines get at most "
+    " system as two calls, gets then writes, and on a GPU the ported baselines get at most "
     "65,536 operations"
-    " of those a batch: they take what goes to a hot key one after the other. No subject has a "
+    " of those a batch: they take what goes to a hot key one after the other. No system has a "
     "record cache"
     " here. Perdure checks a checksum on each get, and the baselines have none."
 )

@@ -69,18 +69,18 @@ def figure(
     if listing:
         _list(result)
         return
-    wanted, description = _choose(names or [], device), _check_device(device)
+    chosen, description = _choose(names or [], device), _check_device(device)
     bench_program()
     if plot:
         plots.check_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
-    files = {one.name: _files(out, one.name, plot, overwrite, force) for one in wanted}
+    files = {one.name: _files(out, one.name, plot, overwrite, force) for one in chosen}
     say = answers_to(result)
     done = []
     known: runner.Known = {}
     with temporary_folder("perdure-figure-") as folder:
         setting = Setting(scale_for(device.value, quick, records), device.value, folder, data)
-        for one in wanted:
+        for one in chosen:
             measured = _measure(one, setting, description, known)
             _write(measured, *files[one.name])
             say("\n".join(measured.lines()))

@@ -86,9 +86,9 @@ Speeds = dict[
 def speeds_of(result: Any) -> Speeds:
     what = "lines_read" if result["host"] == COUNTED else "mops"
     return {
-        (subject["subject"], row["workload"], row["threads"]): row[what]
-        for subject in result["subjects"]
-        for row in subject["rows"]
+        (system["system"], row["workload"], row["threads"]): row[what]
+        for system in result["systems"]
+        for row in system["rows"]
     }
 
 
@@ -98,9 +98,9 @@ def times(host: str, ours: float, theirs: float) -> float | None:
     return better / worse if worse else None
 
 
-def reached(ours: dict[str, float | None], wanted: float) -> bool:
+def reached(ours: dict[str, float | None], target: float) -> bool:
     emulated, dram = ours.get(SHOWN[EMULATED]), ours.get(SHOWN[DRAM])
-    return emulated is not None and dram is not None and emulated >= wanted and dram >= 1
+    return emulated is not None and dram is not None and emulated >= target and dram >= 1
 
 
 def ratio(

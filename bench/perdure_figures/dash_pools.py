@@ -47,11 +47,11 @@ def plan_load_factors(setting: Setting) -> list[Run]:
 def read_load_factors(setting: Setting, results: Results) -> Drawn:
     panel = Panel("load factor during a load", "records", "load factor")
     most: dict[str, float] = {}
-    for subject in results["load"]["subjects"]:
-        most[subject["subject"]] = 100 * subject["load_factor_most"]
-        for records, load_factor in subject["records_load_factor"]:
-            panel.add(subject["subject"], records, load_factor)
-    wanted = {"dash-eh": 80, "dash-eh-stash4": 90, "dash-lh": 80}
+    for system in results["load"]["systems"]:
+        most[system["system"]] = 100 * system["load_factor_most"]
+        for records, load_factor in system["records_load_factor"]:
+            panel.add(system["system"], records, load_factor)
+    targets = {"dash-eh": 80, "dash-eh-stash4": 90, "dash-lh": 80}
     claims = [
         Claim(
             f"highest load factor of {one}",
@@ -61,7 +61,7 @@ def read_load_factors(setting: Setting, results: Results) -> Drawn:
             reached=most[one] >= paper,
             exact=True,
         )
-        for one, paper in wanted.items()
+        for one, paper in targets.items()
     ]
     others = (("cceh", 43), ("level", 90))
     claims += [
@@ -96,11 +96,11 @@ def read_restart(setting: Setting, results: Results) -> Drawn:
     for name, result in results.items():
         threads, host = name.split()
         panel = Panel(f"searches after SIGKILL, {threads} threads, {host}", "s", "Mop/s")
-        for subject in result["subjects"]:
-            curve = subject["seconds_mops"]
+        for system in result["systems"]:
+            curve = system["seconds_mops"]
             for seconds, mops in curve:
-                panel.add(subject["subject"], seconds, mops)
-            normal[f"{subject['subject']}, {threads} threads, {host}"] = back_to_normal(curve)
+                panel.add(system["system"], seconds, mops)
+            normal[f"{system['system']}, {threads} threads, {host}"] = back_to_normal(curve)
         panels.append(panel)
     return Drawn(
         panels,
@@ -130,8 +130,8 @@ def read_recovery(setting: Setting, results: Results) -> Drawn:
     recovery = Panel("of that, without mapping the pool", "records", "ms", log_x=True, log_y=True)
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
     for result in results.values():
-        for subject in result["subjects"]:
-            found.setdefault((subject["subject"], subject["records"]), []).append(subject)
+        for system in result["systems"]:
+            found.setdefault((system["system"], system["records"]), []).append(system)
     ms: dict[tuple[str, int, str], float] = {}
     for (table, records), repeats in found.items():
         for what, panel in (("open_seconds", opening), ("recover_seconds", recovery)):

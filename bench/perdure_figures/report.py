@@ -15,7 +15,7 @@ from perdure_figures.runner import checked_answers, machines
 from perdure_figures.setting import Setting
 
 _WITHOUT_GPU = (
-    "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a "
+    "no GPU took part: all systems ran on the CPU's cores, so ratios that the paper gets from a "
     "GPU, or from"
     " the link to it, are not to be expected"
 )

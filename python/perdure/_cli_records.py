@@ -97,7 +97,7 @@ def _shown_value(store: perdure.Store, value: Any, form: ValueFormat) -> tuple[b
 
 
 def _report_absent(pool: str, key: str, result: JsonResult) -> None:
-    if result.wanted:
+    if result.requested:
         report(result, {"key": key, "found": False}, f"{pool}: key {key} not found")
     else:
         print(f"{pool}: key {key} not found", file=sys.stderr)
@@ -180,7 +180,7 @@ def scan(
         total = len(store)
         for keys, values in pages:
             count += len(keys)
-            if not result.wanted:
+            if not result.requested:
                 _print_page(keys, values)
             else:
                 columns = (
@@ -191,7 +191,7 @@ def scan(
                     {"key": key, "value": value} for key, value in zip(*columns, strict=True)
                 ]
     summary = f"{count:,} of {plural(total, 'record')} in {pool}"
-    if not result.wanted:
+    if not result.requested:
         sys.stdout.flush()
         print(summary, file=sys.stderr)  # standard output holds the records alone
     else:

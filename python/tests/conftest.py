@@ -36,8 +36,8 @@ def gpu_available() -> bool:
 
 def absent_frameworks(item: pytest.Item) -> list[str]:
     """Of the libraries that a test is marked to need, those that are not installed."""
-    wanted = [name for marker in item.iter_markers("framework") for name in marker.args]
-    return [name for name in wanted if importlib.util.find_spec(name) is None]
+    needed = [name for marker in item.iter_markers("framework") for name in marker.args]
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

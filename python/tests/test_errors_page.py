@@ -179,9 +179,9 @@ def test_the_page_has_every_case_and_no_other(cli, template):
         for line in PAGE.read_text().splitlines()
         if line.startswith("| ") and "---" not in line
     ]
-    wanted = [f"`{case.tried}`".replace("\n", "; ").replace("|", "\\|") for _, case in ALL]
+    expected = [f"`{case.tried}`".replace("\n", "; ").replace("|", "\\|") for _, case in ALL]
     tried = [row.split(" | ")[1] for row in rows if not row.startswith("| what is wrong ")]
-    assert tried == wanted and len(tried) >= 60
+    assert tried == expected and len(tried) >= 60
     assert PAGE.read_text().startswith(HEAD)
 
 

@@ -118,14 +118,14 @@ def _naming(file: str, loaded: Loaded) -> Iterator[None]:
 def _load_file(
     store: perdure.Store,
     name: str,
-    wanted: FileFormat,
+    requested: FileFormat,
     reading: Reading,
     choice: Choice,
     loaded: Loaded,
 ) -> None:
     shown = "standard input" if name == STDIN else name
     with _naming(shown, loaded), Stream(name) as stream, progress(f"load {shown}", 1.0) as show:
-        source = open_source(stream, wanted, reading, loaded.rejected)
+        source = open_source(stream, requested, reading, loaded.rejected)
         plan = make_plan(store, source, choice)
         loaded.facts = {"format": source.describe(), "columns": plan.describe()}
         for piece in source.pieces(plan.names()):
