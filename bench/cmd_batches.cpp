@@ -47,7 +47,7 @@ struct Options {
 
 constexpr std::size_t kOpsOfSample = std::size_t{1}
                                      << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 21;  // batches, which settle how gets gather
+constexpr std::size_t kWarmUps = 21;  // batches, which decide how gets gather
 constexpr std::size_t kDrawn = std::size_t{1} << 14;  // records that one generator draws
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 

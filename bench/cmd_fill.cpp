@@ -3,7 +3,7 @@
 // and how long the batch took: the batch in which the table grew took as much longer than those
 // around it as the growth did.
 //
-// Invariant: the clock runs from a call of the subject to its return, with its arrays in GPU memory
+// Invariant: the clock runs from a call of the system to its return, with its arrays in GPU memory
 // where it is on a GPU; every record is read back in the end.
 #include <algorithm>
 #include <chrono>
@@ -15,7 +15,7 @@
 #include "commands.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
-#include "subject.hpp"
+#include "systems.hpp"
 
 namespace perdure::bench {
 namespace {
@@ -27,7 +27,7 @@ struct Options {
   std::uint32_t key_bytes = 8;
   std::uint32_t value_bytes = 128;
   std::string device = "cpu";
-  std::vector<std::string> subjects = subject_names();
+  std::vector<std::string> systems = system_names();
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
   bool verify_reads = true;
@@ -67,7 +67,7 @@ class Fill {
                                    ? std::max<std::uint64_t>(1, o.records / kFirstTable)
                                    : o.expected_records;
     options.threads = o.threads;
-    subject_ = make_subject(who, file_.path(), options, o.verify_reads);
+    system_ = make_system(who, file_.path(), options, o.verify_reads);
     note(0);
   }
 
@@ -89,7 +89,7 @@ class Fill {
   }
 
   void note(double seconds) {
-    baselines::BaselineStats const stats = subject_->stats();
+    baselines::BaselineStats const stats = system_->stats();
     samples_.push_back({stats.records, stats.slots, stats.growths, seconds});
   }
 
@@ -106,8 +106,8 @@ class Fill {
   void put(std::uint64_t first, std::size_t count) {
     make(first, count);
     auto const begin = std::chrono::steady_clock::now();
-    Status const status = subject_->put(keys_.column(0, count), values_.column(0, count),
-                                        std::span(statuses_).first(count));
+    Status const status = system_->put(keys_.column(0, count), values_.column(0, count),
+                                       std::span(statuses_).first(count));
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
     require(status, "put");
     note(took.count());
@@ -118,8 +118,8 @@ class Fill {
     make(first, count);
     std::fill_n(values_.host(0), count * o_.value_bytes, std::byte{0});
     values_.send(count);
-    require(subject_->get(keys_.column(0, count), values_.output(count),
-                          std::span(statuses_).first(count)),
+    require(system_->get(keys_.column(0, count), values_.output(count),
+                         std::span(statuses_).first(count)),
             "get");
     values_.fetch(count);
     on_all_cores(count, [this, first](std::size_t i) {
@@ -136,7 +136,7 @@ class Fill {
   Dataset dataset_;
   Array keys_, values_;
   std::vector<KeyStatus> statuses_;
-  std::unique_ptr<baselines::Baseline> subject_;
+  std::unique_ptr<baselines::Baseline> system_;
   std::vector<Sample> samples_;  // the first is the empty table
   std::uint64_t checked_ = 0;
   std::uint64_t faults_ = 0;
@@ -170,8 +170,8 @@ Json Fill::report(std::string const& who) const {
     most = std::max(most, sample.load_factor());
     curve.push_back({sample.records, sample.load_factor(), sample.seconds});
   }
-  return {{"subject", who},
-          {"machine", subject_->stats().machine},
+  return {{"system", who},
+          {"machine", system_->stats().machine},
           {"mops", static_cast<double>(o_.records) / seconds * 1e-6},
           {"load_factor_most", most},
           {"growths", growths_of(samples_)},
@@ -182,7 +182,7 @@ Json Fill::report(std::string const& who) const {
 
 void print(Json const& r) {
   std::printf("%-13s load %.3f Mop/s, most load factor %.4f, %s answers checked, %s wrong\n",
-              r["subject"].get<std::string>().c_str(), r["mops"].get<double>(),
+              r["system"].get<std::string>().c_str(), r["mops"].get<double>(),
               r["load_factor_most"].get<double>(), r["checked"].dump().c_str(),
               r["faults"].dump().c_str());
   for (Json const& growth : r["growths"]) {
@@ -195,7 +195,7 @@ void print(Json const& r) {
 int run(Options const& o) {
   Json all = Json::array();
   bool good = true;
-  for (std::string const& who : o.subjects) {
+  for (std::string const& who : o.systems) {
     Fill fill(o, who);
     fill.go();
     all.push_back(fill.report(who));
@@ -209,7 +209,7 @@ int run(Options const& o) {
                       {"batch", o.batch},
                       {"key_bytes", o.key_bytes},
                       {"value_bytes", o.value_bytes},
-                      {"subjects", all}});
+                      {"systems", all}});
   return good ? kGood : kFaults;
 }
 
@@ -228,10 +228,10 @@ Command add_fill(CommandLine& program) {
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(one_of({8, 32}));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
-  app.add_option("--subject", o->subjects, "Whom to fill")
+  app.add_option("--system", o->systems, "Whom to fill")
       .separated_by(',')
       .shows_default()
-      .check(one_of(subject_names()));
+      .check(one_of(system_names()));
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--seed", o->seed).shows_default();
   app.add_flag("--verify-reads,!--no-verify-reads", o->verify_reads,

@@ -48,7 +48,7 @@ Json load(LoadOptions const& o, std::string const& index) {
     faults += session->find(keys.key(n), value) != cpu_baselines::Outcome::done ||
               value != IndexKeys::value(n);
   }
-  return {{"subject", index},
+  return {{"system", index},
           {"load_factor_most", most},
           {"records_load_factor", points},
           {"checked", 2 * o.records},
@@ -56,11 +56,11 @@ Json load(LoadOptions const& o, std::string const& index) {
 }
 
 int run_load(LoadOptions const& o) {
-  Json subjects = Json::array();
+  Json systems = Json::array();
   bool good = true;
   for (std::string const& index : o.indexes) {
-    subjects.push_back(load(o, index));
-    Json const& r = subjects.back();
+    systems.push_back(load(o, index));
+    Json const& r = systems.back();
     good = good && r["faults"] == 0;
     if (o.json != "-")
       std::printf("%-16s highest load factor %.3f; %s answers checked, %s wrong%s\n", index.c_str(),
@@ -70,7 +70,7 @@ int run_load(LoadOptions const& o) {
   write_json(o.json, {{"command", "index-load"},
                       {"version", version()},
                       {"records", o.records},
-                      {"subjects", subjects}});
+                      {"systems", systems}});
   return good ? kGood : kFaults;
 }
 

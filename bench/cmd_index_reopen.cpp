@@ -120,7 +120,7 @@ Json reopen(Options const& o, std::string const& index, std::uint64_t records) {
     checked += worker->checked;
     faults += worker->faults;
   }
-  return {{"subject", index},
+  return {{"system", index},
           {"records", records},
           {"open_seconds", open_seconds},
           {"map_seconds", times.map_seconds},
@@ -131,13 +131,13 @@ Json reopen(Options const& o, std::string const& index, std::uint64_t records) {
 }
 
 int run_reopen(Options const& o) {
-  Json subjects = Json::array();
+  Json systems = Json::array();
   bool good = true;
   for (std::string const& index : o.indexes) {
     for (std::size_t i = 0; i < o.records.size() * o.repeats; ++i) {
       std::uint64_t const records = o.records[i % o.records.size()];
-      subjects.push_back(reopen(o, index, records));
-      Json const& r = subjects.back();
+      systems.push_back(reopen(o, index, records));
+      Json const& r = systems.back();
       good = good && r["faults"] == 0;
       if (o.json != "-")
         std::printf(
@@ -155,7 +155,7 @@ int run_reopen(Options const& o) {
                       {"host", o.host},
                       {"emulated", o.host == "emulated"},
                       {"threads", o.threads},
-                      {"subjects", subjects}});
+                      {"systems", systems}});
   return good ? kGood : kFaults;
 }
 

@@ -76,9 +76,9 @@ std::uint64_t below(std::uint64_t& state, std::uint64_t n) {
 }
 
 /// One table, with as many sessions as threads.
-class Subject {
+class System {
  public:
-  Subject(Options const& o, std::string const& index, std::uint32_t threads, std::uint64_t seed)
+  System(Options const& o, std::string const& index, std::uint32_t threads, std::uint64_t seed)
       : o_(o), file_(o.pool), keys_(o.variable()), seed_(seed) {
     cpu_baselines::Options options;
     options.index = index;
@@ -125,7 +125,7 @@ class Subject {
         });
       }
     }
-    return settle(parts, begin);
+    return finish(parts, begin);
   }
 
   [[nodiscard]] cpu_baselines::TableStats stats() { return table_->stats(false); }
@@ -197,7 +197,7 @@ class Subject {
     }
   }
 
-  Measured settle(std::vector<Part> const& parts, Clock::time_point begin) {
+  Measured finish(std::vector<Part> const& parts, Clock::time_point begin) {
     double longest = 0;
     Measured measured;
     for (Part const& part : parts) {
@@ -264,11 +264,11 @@ Json report(Options const& o, std::string const& index, Figures const& figures) 
     rows.push_back(row);
   }
   return {
-      {"subject", index}, {"checked", figures.checked}, {"faults", figures.faults}, {"rows", rows}};
+      {"system", index}, {"checked", figures.checked}, {"faults", figures.faults}, {"rows", rows}};
 }
 
 void print(Options const& o, Json const& r) {
-  std::printf("%s: %s answers checked, %s wrong%s\n", r["subject"].get<std::string>().c_str(),
+  std::printf("%s: %s answers checked, %s wrong%s\n", r["system"].get<std::string>().c_str(),
               r["checked"].dump().c_str(), r["faults"].dump().c_str(),
               r["faults"] == 0 ? "" : "  FAULT");
   for (Json const& row : r["rows"]) {
@@ -291,24 +291,24 @@ int run(Options const& o) {
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
     for (std::uint32_t const threads : o.threads) {
       for (std::string const& index : o.indexes) {
-        Subject subject(o, index, threads, o.seed + repeat);
-        subject.load();
+        System system(o, index, threads, o.seed + repeat);
+        system.load();
         for (char const* workload :
              kWorkloads) {  // in this order, whatever the order they were named in
           if (std::find(o.workloads.begin(), o.workloads.end(), workload) == o.workloads.end())
             continue;
-          all[index].measured[{workload, threads}].push_back(subject.run(workload));
+          all[index].measured[{workload, threads}].push_back(system.run(workload));
         }
-        all[index].checked += subject.checked();
-        all[index].faults += subject.faults();
+        all[index].checked += system.checked();
+        all[index].faults += system.faults();
       }
     }
   }
-  Json subjects = Json::array();
+  Json systems = Json::array();
   bool good = true;
   for (std::string const& index : o.indexes) {
-    subjects.push_back(report(o, index, all[index]));
-    if (o.json != "-") print(o, subjects.back());
+    systems.push_back(report(o, index, all[index]));
+    if (o.json != "-") print(o, systems.back());
     good = good && all[index].faults == 0;
   }
   write_json(o.json, {{"command", "indexes"},
@@ -323,7 +323,7 @@ int run(Options const& o) {
                       {"reserved", o.reserve},
                       {"pinned", o.pin},
                       {"cores", std::thread::hardware_concurrency()},
-                      {"subjects", subjects}});
+                      {"systems", systems}});
   return good ? kGood : kFaults;
 }
 

@@ -22,7 +22,7 @@
 namespace perdure::bench {
 namespace {
 
-// What is wanted of replay: this share of reading the log, or this many operations a core,
+// The target of replay: this share of reading the log, or this many operations a core,
 // whichever is lower.
 constexpr double kWantedOfReading = 0.80;
 constexpr double kWantedPerCore = 5e6;
@@ -121,7 +121,7 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
   double const reading = std::max(read_before, read_after);
   double const bytes = static_cast<double>(r.stats.log.used_bytes);
   double const speed = bytes / r.recovery.replay_seconds;
-  double const wanted =
+  double const target =
       std::min(kWantedOfReading * reading, kWantedPerCore * cores * bytes / operations);
   return {{"command", "replay"},
           {"version", version()},
@@ -152,9 +152,9 @@ Json report(Options const& o, Reopened const& r, double read_before, double read
           {"read_bytes_per_second_before", read_before},
           {"read_bytes_per_second_after", read_after},
           {"ratio", speed / reading},
-          {"wanted_bytes_per_second", wanted},
-          {"wanted_mops", wanted / bytes * operations * 1e-6},
-          {"reached", speed >= wanted},
+          {"target_bytes_per_second", target},
+          {"target_mops", target / bytes * operations * 1e-6},
+          {"reached", speed >= target},
           {"log_report", r.recovery.log_report},
           {"checked", r.checks.gets},
           {"faults", r.checks.faults}};
@@ -175,8 +175,8 @@ void print(Json const& j) {
   std::printf("reading the log alone: %.3f GiB/s before, %.3f after; ratio %.2f\n",
               number("read_bytes_per_second_before") / kGiB,
               number("read_bytes_per_second_after") / kGiB, number("ratio"));
-  std::printf("wanted %.3f GiB/s, %.2f Mop/s: %s\n", number("wanted_bytes_per_second") / kGiB,
-              number("wanted_mops"), j["reached"].get<bool>() ? "reached" : "NOT REACHED");
+  std::printf("target %.3f GiB/s, %.2f Mop/s: %s\n", number("target_bytes_per_second") / kGiB,
+              number("target_mops"), j["reached"].get<bool>() ? "reached" : "NOT REACHED");
   std::printf("%.0f values read back, %.0f wrong\n", number("checked"), number("faults"));
 }
 

@@ -48,7 +48,7 @@ struct Options {
 /// The counted pass of workloads on a loaded store stops here: averages need no more.
 constexpr std::uint64_t kCountedOps = 1 << 20;
 constexpr std::size_t kLearningBatch = std::size_t{1} << 16;
-constexpr std::uint64_t kWarmUps = 21;  // batches, which settle how gets gather
+constexpr std::uint64_t kWarmUps = 21;  // batches, which decide how gets gather
 
 struct Accesses {
   std::uint64_t ops = 0;

@@ -67,7 +67,7 @@ inline cpu_baselines::HostKind host_named(std::string const& text) {
                             : kBytes;
 }
 
-/// Operations between which a thread lets go of what others unlinked.
+/// Operations between which a thread releases what others unlinked.
 inline constexpr std::uint64_t kPinned = 256;
 
 /// What a table of that many records takes of its pool, generously: the baselines' load factors go

@@ -66,10 +66,10 @@ bench all batches --records "$records" --batches 12,16,20,24 --cache 1.02
 bench in_place batches --records "$records" --batches 12,16,20 --layout in_place --repeats 3
 bench in_place_fifth batches --records "$records" --batches 12,16,20 --layout in_place --cache 0.2 --repeats 3
 bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeats 3
-bench fill fill --records "$records" --batch 1048576 --subject word
+bench fill fill --records "$records" --batch 1048576 --system word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
 bench reopen reopen --records "$large" --batch 1048576
 bench baselines baselines --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --place near --no-count-accesses \
-  --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --subject word,in_place,slabhash-gpm,clevel-gpm
+  --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --system word,in_place,slabhash-gpm,clevel-gpm
 python3 scripts/gpu_table.py "$figures"
 echo "all of it took $SECONDS s"

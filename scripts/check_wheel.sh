@@ -44,6 +44,8 @@ assert version(name) == perdure.__version__
 assert perdure.built_with_cuda == (with_cuda == "yes"), perdure.built_with_cuda
 tops = {str(file).split("/")[0] for file in files(name)}
 assert tops <= {"perdure", f"{name.replace('-', '_')}.libs", "..", f"{name.replace('-', '_')}-{version(name)}.dist-info"}, tops
+papers = [str(file) for file in files(name) if "figures" in str(file)]
+assert not papers, f"what reproduces the papers' figures is no part of a wheel: {papers}"
 texts = {Path(file).name for file in files(name) if "licenses" in str(file)}
 assert {"LICENSE", "NOTICE", "highway.txt", "isa-l.txt", "liburing.txt", "nanobind.txt"} <= texts, texts
 keys = np.arange(1000, dtype=np.uint64)
@@ -60,6 +62,8 @@ PYTHON
   )
   rm -rf "$work/log" "$pool"*
   "$1/bin/perdure" --version
+  ! (cd / && "$1/bin/perdure" bench figure --list) 2>"$work/figure" || fail "$2 lists figures"
+  grep -q 'clone' "$work/figure" || fail "$2: perdure bench figure says: $(cat "$work/figure")"
 }
 
 tried=0

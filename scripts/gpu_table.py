@@ -1,4 +1,4 @@
-"""Prints what scripts/bench_gpu.sh measured, each figure beside the one that is wanted.
+"""Prints what scripts/bench_gpu.sh measured, each figure beside its target.
 
 usage: gpu_table.py FOLDER     the folder with the runs' JSON
 """
@@ -33,14 +33,14 @@ def rates(folder: Path, name: str) -> dict[tuple[str, int], float]:
 
 
 def show(
-    what: str, got: float, wanted: float | None, unit: str = "M/s", most: bool = False
+    what: str, got: float, target: float | None, unit: str = "M/s", most: bool = False
 ) -> None:
-    """One line; `most`: the figure is to stay below what is wanted."""
+    """One line; `most`: the figure is to stay below the target."""
     verdict = ""
-    if wanted is not None:
-        good = got <= wanted if most else got >= wanted
+    if target is not None:
+        good = got <= target if most else got >= target
         sign = "<=" if most else ">="
-        verdict = f"   {sign} {wanted:<7g} {'reached' if good else 'MISSED'}"
+        verdict = f"   {sign} {target:<7g} {'reached' if good else 'MISSED'}"
     print(
         f"  {what:<34} {got:>10.1f} {unit}{verdict}"
         if got >= 10
@@ -52,11 +52,11 @@ def show_batches(folder: Path, name: str) -> None:
     hits, misses, zipf, inserts, updates = WANTED[name]
     got = rates(folder, name)
     print(TITLES[name])
-    for log2, wanted in zip((12, 16, 20, 24), hits, strict=True):
-        show(f"get, uniform, 2^{log2}", got[HITS, log2], wanted)
+    for log2, target in zip((12, 16, 20, 24), hits, strict=True):
+        show(f"get, uniform, 2^{log2}", got[HITS, log2], target)
     show("get, miss, 2^20", got[MISSES, 20], misses)
-    for log2, wanted in zip((20, 24), zipf, strict=True):
-        show(f"get, Zipf 0.99, 2^{log2}", got[ZIPF, log2], wanted)
+    for log2, target in zip((20, 24), zipf, strict=True):
+        show(f"get, Zipf 0.99, 2^{log2}", got[ZIPF, log2], target)
     show("insert, 2^20", got["insert", 20], inserts)
     show("update, 2^20", got["update", 20], updates)
 
@@ -66,12 +66,12 @@ def show_large(folder: Path) -> None:
     print("the large pool, no cache")
     show("get, uniform, 2^20", got[HITS, 20], 100)
     show("get, uniform, 2^22", got[HITS, 22], 300)
-    for what, wanted in (("insert", 250), ("update", 250), ("erase", 300)):
-        show(f"{what}, 2^22", got[what, 22], wanted)
+    for what, target in (("insert", 250), ("update", 250), ("erase", 300)):
+        show(f"{what}, 2^22", got[what, 22], target)
 
 
 def show_in_place(folder: Path) -> None:
-    # What GPHash's published code reaches there with its cache; wanted are 0.8 to 1.5 times that.
+    # What GPHash's published code reaches there with its cache; targets are 0.8 to 1.5 times that.
     published = {
         (HITS, 12): 21,
         (HITS, 16): 48,
@@ -90,7 +90,7 @@ def show_in_place(folder: Path) -> None:
 
 
 def show_growth(folder: Path) -> None:
-    run = json.loads((folder / "fill.json").read_text())["subjects"][0]
+    run = json.loads((folder / "fill.json").read_text())["systems"][0]
     seconds = [sample[2] for sample in run["records_load_factor_seconds"]][
         :-1
     ]  # the last is a smaller batch
@@ -116,19 +116,19 @@ def show_growth(folder: Path) -> None:
 
 
 def show_baselines(folder: Path) -> None:
-    # The paper's factors, here wanted of the layout that we would choose, over the better of the
+    # The paper's factors, here a target of the layout that we would choose, over the better of the
     # two.
-    wanted = {"ycsb-a": 4.75, "ycsb-b": 4.75, "ycsb-d": 2.16, "ycsb-f": 4.75}
-    subjects = json.loads((folder / "baselines.json").read_text())["subjects"]
-    if faults := sum(subject["faults"] for subject in subjects):
+    targets = {"ycsb-a": 4.75, "ycsb-b": 4.75, "ycsb-d": 2.16, "ycsb-f": 4.75}
+    systems = json.loads((folder / "baselines.json").read_text())["systems"]
+    if faults := sum(system["faults"] for system in systems):
         sys.exit(f"gpu_table: {faults} wrong answers in baselines.json")
     # Of a baseline its kernels alone, where it tells them apart; of Perdure whole calls.
     mops = {
-        s["subject"]: {r["workload"]: max(r["mops_kernel"] or 0, r["mops_near"]) for r in s["rows"]}
-        for s in subjects
+        s["system"]: {r["workload"]: max(r["mops_kernel"] or 0, r["mops_near"]) for r in s["rows"]}
+        for s in systems
     }
     print("YCSB beside the baselines, batches of 2^16")
-    for workload, factor in wanted.items():
+    for workload, factor in targets.items():
         theirs = {who: mops[who][workload] for who in ("slabhash-gpm", "clevel-gpm")}
         shown = ", ".join(f"{who} {rate:.2f}" for who, rate in theirs.items())
         show(

@@ -118,12 +118,12 @@ def completions() -> dict[str, str]:
 
 
 def main() -> int:
-    wanted = pages() | completions()
+    expected = pages() | completions()
     there = {str(path.relative_to(SHARE)): path for path in SHARE.rglob("*") if path.is_file()}
-    stale = [name for name in there if name not in wanted]
+    stale = [name for name in there if name not in expected]
     other = [
         name
-        for name, text in wanted.items()
+        for name, text in expected.items()
         if name not in there or there[name].read_text() != text
     ]
     if "--check" in sys.argv[1:]:
@@ -134,7 +134,7 @@ def main() -> int:
         there[name].unlink()
     for name in other:
         (SHARE / name).parent.mkdir(parents=True, exist_ok=True)
-        (SHARE / name).write_text(wanted[name])
+        (SHARE / name).write_text(expected[name])
     return 0
 
 

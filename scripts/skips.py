@@ -135,8 +135,8 @@ def fault_of(suite: str, test: str, said: str) -> str:
     said = said.strip().splitlines()[0] if said.strip() else "nothing"
     if not named:
         return f"skipped, and no entry of tests/skips.toml allows it: {test}: {said}"
-    wanted = " or ".join(sorted({f"'{one.when}'" for one in named}))
-    return f"skipped, which it may where {wanted} holds, and that does not here: {test}: {said}"
+    conditions = " or ".join(sorted({f"'{one.when}'" for one in named}))
+    return f"skipped, which it may where {conditions} holds, and that does not here: {test}: {said}"
 
 
 def said_by(case: ET.Element) -> list[str]:

@@ -93,19 +93,19 @@ using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 /// A node's cost is that of a plain loop; costs count from 1 here, and 0 is a node that is not
 /// reached.
 [[nodiscard]] inline bool bfs_right(Graph const& graph, std::vector<std::uint32_t> const& costs) {
-  std::vector<std::uint32_t> wanted(graph.nodes()), queue{graph.source};
+  std::vector<std::uint32_t> expected(graph.nodes()), queue{graph.source};
   queue.reserve(graph.nodes());
-  wanted[graph.source] = 1;
+  expected[graph.source] = 1;
   for (std::size_t i = 0; i < queue.size(); ++i) {
     std::uint32_t const u = queue[i];
     for (std::uint32_t e = graph.offsets[u]; e < graph.offsets[u + 1]; ++e) {
       std::uint32_t const v = graph.targets[e];
-      if (wanted[v] != 0) continue;
-      wanted[v] = wanted[u] + 1;
+      if (expected[v] != 0) continue;
+      expected[v] = expected[u] + 1;
       queue.push_back(v);
     }
   }
-  return wanted == costs;
+  return expected == costs;
 }
 
 /// Where the search is; in machine memory, so that a level needs nothing of the host.

@@ -61,16 +61,16 @@ struct DbInsert {
   }
 };
 
-/// UPDATE table SET column 2 = ... WHERE column 1 % one_of = wanted, among rows [from, to).
+/// UPDATE table SET column 2 = ... WHERE column 1 % one_of = remainder, among rows [from, to).
 struct DbQuery {
   static constexpr std::uint32_t kWhere = 1, kSet = 2;
   std::uint64_t seed;
   std::uint64_t number;  // of the transaction
   std::uint64_t from, to;
   std::uint32_t one_of;
-  std::uint32_t wanted;
+  std::uint32_t remainder;
 
-  PERDURE_FN bool wants(std::uint32_t where) const { return where % one_of == wanted; }
+  PERDURE_FN bool wants(std::uint32_t where) const { return where % one_of == remainder; }
   /// Does not depend on what the row held, so that doing it twice does no harm.
   PERDURE_FN std::uint32_t value(std::uint64_t row) const {
     return static_cast<std::uint32_t>(random_at(seed + 9, number << 32 | row));

@@ -3,10 +3,10 @@
 // values of 8 bytes.
 //
 // All operations of a batch happen at once: its GETs see the table as it was before the batch, and
-// of its SETs of one key the last in batch order wins. SETs are settled in rounds: every SET that
+// of its SETs of one key the last in batch order wins. SETs are completed in passes: every SET that
 // is left chooses its slot from the table as it stands (Seek); they are put in the order of their
 // slots; of those that want one slot the last writes it, and the others drop out if they set the
-// same key, or go on with the next round (Write). So the table that a batch leaves does not depend
+// same key, or go on with the next pass (Write). So the table that a batch leaves does not depend
 // on how its threads were scheduled. And stores to durable memory go from low addresses to high
 // ones: a GPU translates addresses of a few hundred MiB of it at a time, so in random order each
 // store of a large table would wait for a translation (docs/benchmarks/libgpm.md).
@@ -18,317 +18,12 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <unordered_map>
 
-#include "transact.hpp"
+#include "kvs_kernels.hpp"
 
 namespace perdure::bench::gpm {
-
-inline constexpr std::uint32_t kKvsSlots = 8;
-inline constexpr std::uint32_t kKvsNowhere = 0xffffffffu;
-
-/// A bucket is 8 keys and then their 8 values: 128 bytes. Key 0 stands for an empty slot.
-struct KvsTable {
-  std::uint64_t* words;
-  std::uint64_t buckets;  // a power of two
-
-  PERDURE_FN std::uint64_t places() const { return buckets * kKvsSlots; }
-  PERDURE_FN std::uint64_t* key_at(std::uint32_t place) const {
-    return words + std::uint64_t{place} / kKvsSlots * (2 * kKvsSlots) + place % kKvsSlots;
-  }
-  PERDURE_FN std::uint64_t* value_at(std::uint32_t place) const {
-    return key_at(place) + kKvsSlots;
-  }
-  PERDURE_FN std::uint64_t bucket_of(std::uint64_t key, std::uint32_t which) const {
-    return nth_hash(key, 1 + which) & (buckets - 1);
-  }
-
-  /// Where a key stands in a bucket, and what room the bucket has; empty slots are met from `start`
-  /// on.
-  struct Look {
-    std::uint32_t found, empty, room;
-  };
-  PERDURE_FN Look look(std::uint64_t bucket, std::uint64_t key, std::uint32_t start) const {
-    Look seen{kKvsNowhere, kKvsNowhere, 0};
-    auto const first = static_cast<std::uint32_t>(bucket * kKvsSlots);
-    for (std::uint32_t i = 0; i < kKvsSlots; ++i) {
-      std::uint32_t const place = first + (start + i) % kKvsSlots;
-      std::uint64_t const here = *key_at(place);
-      if (here == key) seen.found = place;
-      if (here != 0) continue;
-      if (seen.room++ == 0) seen.empty = place;
-    }
-    return seen;
-  }
-  PERDURE_FN std::uint32_t find(std::uint64_t key) const {
-    std::uint32_t const found = look(bucket_of(key, 0), key, 0).found;
-    return found != kKvsNowhere ? found : look(bucket_of(key, 1), key, 0).found;
-  }
-  /// Where a SET of the key belongs: where it stands, else in the emptier bucket.
-  PERDURE_FN std::uint32_t room_for(std::uint64_t key) const {
-    auto const start = static_cast<std::uint32_t>(nth_hash(key, 3) % kKvsSlots);
-    Look const one = look(bucket_of(key, 0), key, start);
-    if (one.found != kKvsNowhere) return one.found;
-    Look const two = look(bucket_of(key, 1), key, start);
-    if (two.found != kKvsNowhere) return two.found;
-    return two.room > one.room ? two.empty : one.empty;
-  }
-};
-
-/// What stood in a slot before a SET.
-struct KvsEntry {
-  std::uint32_t key[2], value[2];
-  std::uint32_t place;
-
-  PERDURE_FN static std::uint64_t joined(std::uint32_t const* half) {
-    return half[0] | std::uint64_t{half[1]} << 32;
-  }
-  PERDURE_FN static void split(std::uint32_t* half, std::uint64_t word) {
-    half[0] = static_cast<std::uint32_t>(word);
-    half[1] = static_cast<std::uint32_t>(word >> 32);
-  }
-};
-static_assert(sizeof(KvsEntry) == 20);
-
-/// What keys are asked for; the same whenever and wherever it is asked.
-struct KvsRequests {
-  static constexpr std::uint64_t kPreload = std::uint64_t{1}
-                                            << 40;  // numbers of batches that fill a fresh table
-
-  std::uint64_t seed;
-  std::uint64_t ranks;
-  std::uint64_t const*
-      until;  // until[r]: of 2^64 draws those for ranks 0 to r; null: all ranks alike
-  std::uint32_t operations;  // of a batch
-  std::uint32_t every;  // one of so many operations in a row is a SET
-
-  PERDURE_FN static std::uint64_t key_of(std::uint64_t seed, std::uint64_t rank) {
-    return random_at(seed, rank) | 1;
-  }
-  /// Seven of eight keys are there from the start.
-  PERDURE_FN static std::uint64_t preloaded(std::uint64_t n) { return n / 7 * 8 + n % 7; }
-  PERDURE_FN std::uint64_t rank_of(std::uint64_t batch, std::uint64_t op) const {
-    if (batch >= kPreload) return preloaded((batch - kPreload) * operations + op);
-    std::uint64_t const draw = random_at(seed + 1, batch * operations + op);
-    if (until == nullptr) return draw % ranks;
-    std::uint64_t low = 0, high = ranks - 1;
-    while (low < high) {
-      std::uint64_t const middle = (low + high) / 2;
-      if (draw <= until[middle]) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  }
-  PERDURE_FN std::uint64_t key(std::uint64_t batch, std::uint64_t op) const {
-    return key_of(seed, rank_of(batch, op));
-  }
-};
-
-/// A batch whose keys have been made.
-struct KvsBatch {
-  std::uint64_t const* keys;
-  std::uint64_t number;
-  std::uint64_t seed;
-  std::uint32_t operations;
-  std::uint32_t every;
-
-  PERDURE_FN std::uint32_t sets() const { return operations / every; }
-  /// The operation that is SET number n.
-  PERDURE_FN std::uint32_t set_at(std::uint32_t n) const {
-    if (every == 1) return n;
-    return n * every +
-           static_cast<std::uint32_t>(random_at(seed + 2, number * operations + n) % every);
-  }
-  PERDURE_FN bool is_set(std::uint32_t op) const { return set_at(op / every) == op; }
-  PERDURE_FN std::uint64_t value(std::uint32_t op) const {
-    return random_at(seed + 3, number * operations + op);
-  }
-};
-
-struct KvsMake {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  KvsRequests requests;
-  std::uint64_t batch;
-  std::uint64_t* keys;
-  std::uint32_t operations;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t op = thread.global(); op < operations; op += thread.total())
-      keys[op] = requests.key(batch, op);
-  }
-};
-
-struct KvsGet {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  KvsTable near;
-  KvsBatch batch;
-  std::uint64_t* answers;  // by operation; 0: no such key, or no GET
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < batch.operations; i += thread.total()) {
-      auto const op = static_cast<std::uint32_t>(i);
-      std::uint32_t const place = batch.is_set(op) ? kKvsNowhere : near.find(batch.keys[op]);
-      answers[op] = place != kKvsNowhere ? *near.value_at(place) : 0;
-    }
-  }
-};
-
-/// What the kernels of a round have in machine memory.
-struct KvsRound {
-  std::uint32_t left;  // SETs that are not settled
-  std::uint32_t const* which;  // their numbers; null: all of the batch
-  std::uint64_t*
-      wanted;  // of each: the slot, and below it the SET's number; Write finds them in order
-  std::uint32_t* writers;  // of each SET of the batch: its writer in the log
-  std::uint32_t* next;  // numbers of SETs for the next round
-  std::uint32_t* counts;  // [0]: of these; [1]: SETs that found no room
-
-  PERDURE_FN std::uint32_t set(std::uint64_t i) const {
-    return which != nullptr ? which[i] : static_cast<std::uint32_t>(i);
-  }
-  PERDURE_FN static std::uint64_t wants(std::uint64_t place, std::uint32_t n) {
-    return place << 32 | n;
-  }
-  PERDURE_FN std::uint32_t place_at(std::uint64_t i) const {
-    return static_cast<std::uint32_t>(wanted[i] >> 32);
-  }
-  PERDURE_FN std::uint32_t set_at(std::uint64_t i) const {
-    return static_cast<std::uint32_t>(wanted[i]);
-  }
-  /// The last of those that want what the i-th wants.
-  PERDURE_FN std::uint64_t last_like(std::uint64_t i) const {
-    std::uint32_t const place = place_at(i);
-    if (i + 1 == left || place_at(i + 1) != place) return i;
-    std::uint64_t low = i + 1, high = left - 1;
-    while (low < high) {
-      std::uint64_t const middle = (low + high + 1) / 2;
-      if (place_at(middle) == place) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
-  }
-};
-
-/// Chooses slots. Writes no table, so that all choose from the same one.
-struct KvsSeek {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  KvsTable near;
-  KvsBatch batch;
-  KvsRound round;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set(i), place = near.room_for(batch.keys[batch.set_at(n)]);
-      if (place == kKvsNowhere) thread.add(&round.counts[1], 1);
-      round.wanted[i] = KvsRound::wants(place == kKvsNowhere ? near.places() : place, n);
-    }
-  }
-};
-
-/// The last that wants a slot logs what is there, and writes.
-struct KvsWrite {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  KvsTable table;  // durable
-  KvsTable near;
-  KvsBatch batch;
-  KvsRound round;
-  WriteLog log;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    for (std::uint64_t i = thread.global(); i < round.left; i += thread.total()) {
-      std::uint32_t const n = round.set_at(i), place = round.place_at(i);
-      // Who writes in a later round has left the place in the log unused that it had in the first.
-      if (round.which == nullptr) round.writers[n] = static_cast<std::uint32_t>(i);
-      if (place == near.places()) continue;
-      std::uint32_t const op = batch.set_at(n);
-      std::uint64_t const last = round.last_like(i);
-      if (last == i) {
-        write(thread, round.writers[n], op, place);
-      } else if (batch.keys[batch.set_at(round.set_at(last))] != batch.keys[op]) {
-        round.next[thread.add(&round.counts[0], 1)] = n;
-      }
-    }
-  }
-
-  template <class T>
-  PERDURE_FN void write(T& thread, std::uint32_t writer, std::uint32_t op,
-                        std::uint32_t place) const {
-    std::uint64_t const key = batch.keys[op], value = batch.value(op),
-                        old_key = *near.key_at(place);
-    KvsEntry entry;
-    KvsEntry::split(entry.key, old_key);
-    KvsEntry::split(entry.value, *near.value_at(place));
-    entry.place = place;
-    if (!log.insert(thread, &entry, sizeof entry, writer)) {
-      thread.add(&round.counts[1], 1);
-      return;
-    }
-    thread.store(table.value_at(place), value);
-    if (old_key != key) thread.store(table.key_at(place), key);
-    if (near.words != table.words) {
-      *near.value_at(place) = value;
-      *near.key_at(place) = key;
-    }
-    thread.persist();  // as in figure 6; the host, which waits before it commits, would do without
-  }
-};
-
-/// Overwritten keys and values come back, and slots that were empty become empty.
-struct KvsUndo {
-  using Entry = KvsEntry;
-  KvsTable table;
-  KvsTable near;
-
-  template <class T>
-  PERDURE_FN void put_back(T& thread, KvsEntry const& entry) const {
-    std::uint64_t const key = KvsEntry::joined(entry.key), value = KvsEntry::joined(entry.value);
-    thread.store(table.key_at(entry.place), key);
-    thread.store(table.value_at(entry.place), value);
-    *near.key_at(entry.place) = key;
-    *near.value_at(entry.place) = value;
-  }
-};
-
-/// Of all keys and values, wherever they stand.
-struct KvsDigest {
-  static constexpr int kPhases = 1;
-  using Shared = perdure::gpm::NoShared;
-  using State = perdure::gpm::NoState;
-  KvsTable table;
-  std::uint64_t* sum;
-
-  template <int, class T>
-  PERDURE_FN void run(T& thread, Shared&, State&) const {
-    std::uint64_t mine = 0;
-    for (std::uint64_t place = thread.global(); place < table.places(); place += thread.total()) {
-      auto const here = static_cast<std::uint32_t>(place);
-      if (std::uint64_t const key = *table.key_at(here))
-        mine += nth_hash(nth_hash(key, 4) ^ *table.value_at(here), 5);
-    }
-    thread.add(sum, mine);
-  }
-};
 
 struct KvsProblem {
   std::uint32_t bucket_bits;
@@ -411,7 +106,7 @@ class Kvs {
                {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
         keys_(grid, problem_.operations),
         answers_(grid, problem_.operations),
-        wanted_(grid, most_sets()),
+        requested_(grid, most_sets()),
         sort_(grid),
         writers_(grid, most_sets()),
         left_(grid, most_sets()),
@@ -443,7 +138,7 @@ class Kvs {
     report.durable_bytes = store_.made_durable();
     report.digest = digest(table());
     report.right = right && report.digest == digest(near()) && (!checks_ || agrees());
-    report.more.emplace_back("rounds", static_cast<double>(rounds_));
+    report.more.emplace_back("passes", static_cast<double>(passes_));
     store_.add_to(report);
     return report;
   }
@@ -490,21 +185,21 @@ class Kvs {
     Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
     std::uint32_t left = batch.sets();
     for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      left = settle(batch, {left, first ? nullptr : now->data(), wanted_.data(), writers_.data(),
-                            later->data(), counts_.data()});
+      left = complete(batch, {left, first ? nullptr : now->data(), requested_.data(),
+                              writers_.data(), later->data(), counts_.data()});
     }
   }
-  /// How many SETs another round is needed for.
-  std::uint32_t settle(KvsBatch const& batch, KvsRound round) {
-    ++rounds_;
+  /// How many SETs another pass is needed for.
+  std::uint32_t complete(KvsBatch const& batch, KvsPass pass) {
+    ++passes_;
     counts_.fill(0);
-    GridShape const shape = perdure::gpm::grid_of(round.left, threads_);
-    require(grid_.launch(shape, KvsSeek{near(), batch, round}), "SETs");
+    GridShape const shape = perdure::gpm::grid_of(pass.left, threads_);
+    require(grid_.launch(shape, KvsSeek{near(), batch, pass}), "SETs");
     auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near().places()));
-    round.wanted = require(sort_(round.wanted, round.left, bits), "SETs");
-    require(grid_.launch(shape, KvsWrite{table(), near(), batch, round, store_.log()},
-                         store_.persist()),
-            "SETs");
+    pass.requested = require(sort_(pass.requested, pass.left, bits), "SETs");
+    require(
+        grid_.launch(shape, KvsWrite{table(), near(), batch, pass, store_.log()}, store_.persist()),
+        "SETs");
     std::vector<std::uint32_t> const counts = counts_.get();
     if (counts[1] != 0) {
       throw Failure("kvs: " + std::to_string(counts[1]) +
@@ -563,11 +258,11 @@ class Kvs {
   Array<Grid, std::uint64_t> until_near_;
   Transactions<Grid> store_;
   Array<Grid, std::uint64_t> keys_, answers_;
-  Array<Grid, std::uint64_t> wanted_;
+  Array<Grid, std::uint64_t> requested_;
   perdure::gpm::WordSort<Grid> sort_;
   Array<Grid, std::uint32_t> writers_, left_, next_;
   Array<Grid, std::uint32_t> counts_;
-  std::uint32_t rounds_ = 0;
+  std::uint32_t passes_ = 0;
   KvsModel model_;
   std::vector<std::uint64_t> host_keys_;
 };

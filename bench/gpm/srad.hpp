@@ -423,9 +423,9 @@ class Srad {
     auto const before =
         checked == iterations_ ? input_ : file_.get(durable_images_[(iterations_ - 1) % 2]);
     exec::Workers workers(grid_.host_threads());
-    std::vector<double> const wanted = srad_plainly(shape_, before, checked, workers);
+    std::vector<double> const expected = srad_plainly(shape_, before, checked, workers);
     for (std::size_t i = 0; i < image.size(); ++i)
-      if (!(std::abs(image[i] - wanted[i]) <= 1e-3 * wanted[i])) return false;
+      if (!(std::abs(image[i] - expected[i]) <= 1e-3 * expected[i])) return false;
     return true;
   }
 

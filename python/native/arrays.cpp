@@ -1,76 +1,34 @@
-// DLPack arrays to columns and back. Errors raised here are ValueError: perdure/_arrays.py has
-// checked shapes and types before, in the user's words, so these guard the module's own use.
+// Buffers and DLPack arrays to columns, and vectors to NumPy arrays. What is refused here raises
+// ValueError, but for what Python's buffer protocol and DLPack raise themselves.
 #include "arrays.hpp"
 
 #include <nanobind/stl/string.h>
 
+#include <limits>
 #include <memory>
 #include <stdexcept>
-#include <utility>
+#include <string>
+#include <type_traits>
 
 namespace perdure::python {
 
 namespace {
 
-constexpr int kCpu = nb::device::cpu::value;
-constexpr int kCuda = nb::device::cuda::value;
-constexpr int kCudaHost = nb::device::cuda_host::value;
-constexpr int kCudaManaged = nb::device::cuda_managed::value;
-
-// A writable request must not be met by a read-only array, so nanobind is asked for one or the
-// other.
-nb::ndarray<nb::ro> view_of(nb::handle source, bool writable) {
-  if (writable) return nb::ndarray<nb::ro>(nb::cast<nb::ndarray<>>(source, false));
-  return nb::cast<nb::ndarray<nb::ro>>(source, false);
-}
+using Lent = nb::ndarray<nb::ro>;
 
 void require(bool holds, char const* otherwise) {
   if (!holds) throw std::invalid_argument(otherwise);
 }
 
-void require_rows(Array const& rows, std::uint32_t width, std::size_t count) {
-  require(rows.contiguous(), "column: the array is not C-contiguous");
-  require(rows.nbytes() == static_cast<std::size_t>(width) * count,
-          "column: width * count is not the array's size");
+// Whoever may not write gets a Column, which is const; nanobind refuses to lend a read-only array
+// as a writable one.
+Lent view_of(nb::handle capsule, bool writable) {
+  if (writable) return Lent(nb::cast<nb::ndarray<>>(capsule, false));
+  return nb::cast<Lent>(capsule, false);
 }
 
-// Arrow's own arrays satisfy this; an array put together by hand may not, and would be read out of
-// bounds.
-void require_offsets(Array const& offsets, Array const& data) {
-  require(offsets.dtype() == "int64" && offsets.nbytes() >= sizeof(std::int64_t) &&
-              offsets.contiguous(),
-          "column: offsets must be a contiguous int64 array of at least one element");
-  require(data.contiguous(), "column: data is not C-contiguous");
-  require(offsets.place() == data.place(), "column: offsets and data lie on different devices");
-  if (offsets.place() == Place::device)
-    return;  // not readable from here; the store checks on the device
-  auto const* at = reinterpret_cast<std::int64_t const*>(offsets.data());
-  std::size_t const count = offsets.nbytes() / sizeof(std::int64_t) - 1;
-  bool ascending = at[0] >= 0;
-  for (std::size_t i = 0; i < count; ++i) ascending &= at[i] <= at[i + 1];
-  require(ascending, "column: offsets must not be negative and must not descend");
-  require(static_cast<std::uint64_t>(at[count]) <= data.nbytes(),
-          "column: offsets reach past the end of data");
-}
-
-template <class T>
-nb::object own(std::vector<T> values, nb::dlpack::dtype dtype) {
-  auto kept = std::make_unique<std::vector<T>>(std::move(values));
-  std::size_t const count = kept->size();
-  void* const data = kept->data();
-  nb::capsule const owner(kept.get(),
-                          [](void* held) noexcept { delete static_cast<std::vector<T>*>(held); });
-  kept.release();
-  return nb::cast(nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, dtype, kCpu));
-}
-
-}  // namespace
-
-Array::Array(nb::handle source, bool writable)
-    : view_(view_of(source, writable)), writable_(writable) {}
-
-std::string Array::dtype() const {
-  nb::dlpack::dtype const type = view_.dtype();
+std::string dtype_of(Lent const& array) {  // as NumPy names it: "int64", "float32"
+  nb::dlpack::dtype const type = array.dtype();
   std::string const bits = std::to_string(type.bits * type.lanes);
   switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
     case nb::dlpack::dtype_code::Int: return "int" + bits;
@@ -83,88 +41,131 @@ std::string Array::dtype() const {
   }
 }
 
-std::size_t Array::itemsize() const {
-  nb::dlpack::dtype const type = view_.dtype();
+std::size_t itemsize_of(Lent const& array) {
+  nb::dlpack::dtype const type = array.dtype();
   return (static_cast<std::size_t>(type.bits) * type.lanes + 7) / 8;
 }
 
-std::size_t Array::nbytes() const {
-  std::size_t bytes = itemsize();
-  for (std::size_t i = 0; i < view_.ndim(); ++i) bytes *= view_.shape(i);
-  return bytes;
-}
-
-bool Array::contiguous() const {
+bool is_contiguous(Lent const& array) {
   std::int64_t expected = 1;
-  for (std::size_t i = view_.ndim(); i-- > 0;) {
-    auto const extent = static_cast<std::int64_t>(view_.shape(i));
+  for (std::size_t i = array.ndim(); i-- > 0;) {
+    auto const extent = static_cast<std::int64_t>(array.shape(i));
     if (extent == 0) return true;  // no element, so nothing lies apart
-    if (extent != 1 && view_.stride(i) != expected) return false;
+    if (extent != 1 && array.stride(i) != expected) return false;
     expected *= extent;
   }
   return true;
 }
 
-std::string Array::device() const {
-  switch (view_.device_type()) {
-    case kCpu:
-    case kCudaHost: return "cpu";
-    case kCuda:
-    case kCudaManaged: return "cuda";
-    default: return "dlpack device type " + std::to_string(view_.device_type());
-  }
-}
-
-nb::tuple Array::shape() const {
+nb::tuple shape_of(Lent const& array) {
   nb::list extents;
-  for (std::size_t i = 0; i < view_.ndim(); ++i) extents.append(view_.shape(i));
+  for (std::size_t i = 0; i < array.ndim(); ++i) extents.append(array.shape(i));
   return nb::tuple(extents);
 }
 
-nb::tuple Array::strides() const {
-  nb::list strides;
-  for (std::size_t i = 0; i < view_.ndim(); ++i) strides.append(view_.stride(i));
-  return nb::tuple(strides);
+Place place_of(Lent const& array) {
+  switch (array.device_type()) {
+    case nb::device::cpu::value:
+    case nb::device::cuda_host::value: return Place::host;
+    case nb::device::cuda::value:
+    case nb::device::cuda_managed::value: return Place::device;
+    default: throw std::invalid_argument("array: neither in host memory nor on a CUDA device");
+  }
 }
 
-Place Array::place() const {
-  std::string const where = device();
-  require(where == "cpu" || where == "cuda", "array: neither in host memory nor on a CUDA device");
-  return where == "cuda" ? Place::device : Place::host;
+std::byte* data_of(Lent const& array) {
+  auto* const base = static_cast<std::byte*>(array.data_handle());
+  return base == nullptr ? nullptr : base + array.byte_offset();
 }
 
-// Whoever asked for a read-only view gets a Column, which is const; the cast only spares a second
-// type.
-std::byte* Array::data() const {
-  auto* const base = static_cast<std::byte*>(view_.data_handle());
-  return base == nullptr ? nullptr : base + view_.byte_offset();
+template <class C>
+C column_of(Lent const& array, bool whole) {
+  std::size_t const first = array.ndim() == 0 ? 1 : array.shape(0);
+  std::size_t width = itemsize_of(array);
+  for (std::size_t i = 1; i < array.ndim(); ++i) width *= array.shape(i);
+  C column{};
+  column.data = data_of(array);
+  column.place = place_of(array);
+  column.count = whole ? first * width : first;
+  require(whole || width <= std::numeric_limits<std::uint32_t>::max(),
+          "array: its rows have 4 GiB or more");
+  column.width = whole ? 1 : static_cast<std::uint32_t>(width);
+  return column;
 }
 
-KeptColumn KeptColumn::fixed(Array const& rows, std::uint32_t width, std::size_t count) {
-  require_rows(rows, width, count);
-  return {{.data = rows.data(),
-           .offsets = nullptr,
-           .width = width,
-           .count = count,
-           .place = rows.place()},
-          {rows}};
+// Arrow's own arrays satisfy this; an array put together by hand may not, and would be read out of
+// bounds.
+void require_offsets(HostBytes const& offsets, std::size_t data_bytes) {
+  require(offsets.size() >= sizeof(std::int64_t) && offsets.size() % sizeof(std::int64_t) == 0,
+          "column: offsets must be int64, one more than there are elements");
+  auto const* at = reinterpret_cast<std::int64_t const*>(offsets.data());
+  std::size_t const count = offsets.size() / sizeof(std::int64_t) - 1;
+  bool ascending = at[0] >= 0;
+  for (std::size_t i = 0; i < count; ++i) ascending &= at[i] <= at[i + 1];
+  require(ascending, "column: offsets must not be negative and must not descend");
+  require(static_cast<std::uint64_t>(at[count]) <= data_bytes,
+          "column: offsets reach past the end of data");
 }
 
-KeptColumn KeptColumn::variable(Array const& offsets, Array const& data) {
-  require_offsets(offsets, data);
-  return {{.data = data.data(),
-           .offsets = reinterpret_cast<std::int64_t const*>(offsets.data()),
-           .width = 0,
-           .count = offsets.nbytes() / sizeof(std::int64_t) - 1,
-           .place = data.place()},
-          {offsets, data}};
+KeptColumn variable(nb::handle offsets, nb::handle data) {
+  KeptColumn kept{.column = {}, .bytes = {data, false}, .offsets = {offsets, false}, .lent = {}};
+  require_offsets(kept.offsets, kept.bytes.size());
+  kept.column = {.data = kept.bytes.data(),
+                 .offsets = reinterpret_cast<std::int64_t const*>(kept.offsets.data()),
+                 .width = 0,
+                 .count = kept.offsets.size() / sizeof(std::int64_t) - 1,
+                 .place = Place::host};
+  return kept;
 }
 
-KeptMutableColumn KeptMutableColumn::fixed(Array const& rows, std::uint32_t width,
-                                           std::size_t count) {
-  require_rows(rows, width, count);
-  require(rows.writable(), "column: the array was not opened for writing");
-  return {{.data = rows.data(), .width = width, .count = count, .place = rows.place()}, {rows}};
+template <class T>
+nb::object own(std::vector<T> values, nb::dlpack::dtype dtype) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  std::size_t const count = kept->size();
+  void* const data = kept->data();
+  nb::capsule const owner(kept.get(),
+                          [](void* held) noexcept { delete static_cast<std::vector<T>*>(held); });
+  kept.release();
+  return nb::cast(
+      nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, dtype, nb::device::cpu::value));
+}
+
+template <class C>
+nb::class_<Kept<C>> bind_column(nb::module_& module, char const* name) {
+  nb::class_<Kept<C>> bound(module, name);
+  bound.def_static("rows", &Kept<C>::rows, nb::arg("array"), nb::arg("width"), nb::arg("count"))
+      .def_static("lend", &Kept<C>::lend, nb::arg("capsule"), nb::arg("whole") = false)
+      .def_static("empty", [] { return Kept<C>{}; });
+  return bound;
+}
+
+}  // namespace
+
+HostBytes::HostBytes(nb::handle array, bool writable) {
+  if (PyObject_GetBuffer(array.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+    nb::raise_python_error();
+}
+
+template <class C>
+Kept<C> Kept<C>::rows(nb::handle array, std::uint32_t width, std::size_t count) {
+  Kept kept{
+      .column = {}, .bytes = {array, std::is_same_v<C, MutableColumn>}, .offsets = {}, .lent = {}};
+  require(kept.bytes.size() == static_cast<std::size_t>(width) * count,
+          "column: width * count is not the array's size");
+  kept.column.data = kept.bytes.data();
+  kept.column.width = width;
+  kept.column.count = count;
+  return kept;
+}
+
+template <class C>
+nb::tuple Kept<C>::lend(nb::handle capsule, bool whole) {
+  Lent const array = view_of(capsule, std::is_same_v<C, MutableColumn>);
+  nb::object column = nb::none();
+  if (is_contiguous(array))
+    column = nb::cast(
+        Kept{.column = column_of<C>(array, whole), .bytes = {}, .offsets = {}, .lent = array});
+  return nb::make_tuple(column, shape_of(array), dtype_of(array), itemsize_of(array));
 }
 
 nb::object to_numpy(std::vector<std::byte> bytes) {
@@ -176,26 +177,9 @@ nb::object to_numpy(std::vector<std::int64_t> numbers) {
 }
 
 void bind_arrays(nb::module_& module) {
-  nb::class_<Array>(module, "Array")
-      .def(nb::init<nb::handle, bool>(), nb::arg("source"), nb::arg("writable") = false)
-      .def_prop_ro("dtype", &Array::dtype)
-      .def_prop_ro("itemsize", &Array::itemsize)
-      .def_prop_ro("nbytes", &Array::nbytes)
-      .def_prop_ro("contiguous", &Array::contiguous)
-      .def_prop_ro("device", &Array::device)
-      .def_prop_ro("device_id", &Array::device_id)
-      .def_prop_ro("shape", &Array::shape)
-      .def_prop_ro("strides", &Array::strides);
-  nb::class_<KeptColumn>(module, "Column")
-      .def_static("fixed", &KeptColumn::fixed, nb::arg("rows"), nb::arg("width"), nb::arg("count"))
-      .def_static("variable", &KeptColumn::variable, nb::arg("offsets"), nb::arg("data"))
-      .def_static("empty", [] { return KeptColumn{}; })
-      .def_prop_ro("count", [](KeptColumn const& self) { return self.column.count; });
-  nb::class_<KeptMutableColumn>(module, "MutableColumn")
-      .def_static("fixed", &KeptMutableColumn::fixed, nb::arg("rows"), nb::arg("width"),
-                  nb::arg("count"))
-      .def_static("empty", [] { return KeptMutableColumn{}; })
-      .def_prop_ro("count", [](KeptMutableColumn const& self) { return self.column.count; });
+  bind_column<Column>(module, "Column")
+      .def_static("variable", &variable, nb::arg("offsets"), nb::arg("data"));
+  bind_column<MutableColumn>(module, "MutableColumn");
 }
 
 }  // namespace perdure::python

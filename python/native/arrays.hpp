@@ -1,13 +1,17 @@
-// Arrays of any library, seen through DLPack, and the columns of bytes the store takes.
-// Invariant: a column keeps the arrays it points into alive; only contiguous arrays become columns.
+// Arrays of any library as the columns of bytes that the store takes. An array comes in once, as a
+// host array's buffer or as a DLPack capsule, and perdure/_arrays.py has checked its dtype, shape
+// and device in the user's words. Checked here is what memory safety asks for: bytes in one piece,
+// as many as the column says, and offsets that stay within them.
+// Invariant: a column keeps the arrays that it points into alive.
 #pragma once
 
+#include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "perdure/batch.h"
@@ -16,45 +20,42 @@ namespace perdure::python {
 
 namespace nb = nanobind;
 
-/// One array as its owner described it. `source` is a NumPy array or a DLPack capsule.
-class Array {
+/// The bytes of a contiguous array in host memory, whatever its dtype, borrowed through Python's
+/// buffer protocol. Made and destroyed with the GIL.
+class HostBytes {
  public:
-  Array(nb::handle source, bool writable);
+  HostBytes() = default;
+  HostBytes(nb::handle array, bool writable);
+  HostBytes(HostBytes&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+  HostBytes& operator=(HostBytes&& other) noexcept {
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  ~HostBytes() { PyBuffer_Release(&view_); }  // does nothing where nothing is borrowed
 
-  [[nodiscard]] std::string dtype() const;  // NumPy's name, for example "int64" or "float32"
-  [[nodiscard]] std::size_t itemsize() const;
-  [[nodiscard]] std::size_t nbytes() const;
-  [[nodiscard]] bool contiguous() const;
-  [[nodiscard]] std::string device() const;  // "cpu", "cuda", or the number DLPack gives
-  [[nodiscard]] int device_id() const { return view_.device_id(); }
-  [[nodiscard]] nb::tuple shape() const;
-  [[nodiscard]] nb::tuple strides() const;  // in elements
-
-  [[nodiscard]] Place place() const;
-  [[nodiscard]] std::byte* data() const;
-  [[nodiscard]] bool writable() const { return writable_; }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(view_.len); }
 
  private:
-  nb::ndarray<nb::ro> view_;
-  bool writable_;
+  Py_buffer view_{};
 };
 
-/// A perdure::Column together with the arrays that hold its bytes.
-struct KeptColumn {
-  Column column;
-  std::vector<Array> kept;
+/// A perdure::Column or MutableColumn together with the arrays that hold its bytes.
+template <class C>
+struct Kept {
+  C column;
+  HostBytes bytes, offsets;
+  nb::ndarray<nb::ro> lent;
 
-  static KeptColumn fixed(Array const& rows, std::uint32_t width, std::size_t count);
-  static KeptColumn variable(Array const& offsets, Array const& data);
+  /// `count` rows of `width` bytes, in host memory.
+  static Kept rows(nb::handle array, std::uint32_t width, std::size_t count);
+  /// What a DLPack capsule lends: (its column, shape, dtype, itemsize). The column is None where
+  /// the array is not contiguous; with `whole` it is the array's bytes, whatever the shape.
+  static nb::tuple lend(nb::handle capsule, bool whole);
 };
 
-/// A perdure::MutableColumn together with the array that receives its bytes.
-struct KeptMutableColumn {
-  MutableColumn column;
-  std::vector<Array> kept;
-
-  static KeptMutableColumn fixed(Array const& rows, std::uint32_t width, std::size_t count);
-};
+using KeptColumn = Kept<Column>;
+using KeptMutableColumn = Kept<MutableColumn>;
 
 /// A NumPy array over a vector that it owns from now on; the bytes are not copied.
 nb::object to_numpy(std::vector<std::byte> bytes);

@@ -2,7 +2,6 @@
 // users see; it turns their arrays into columns and leaves no check of theirs to this layer.
 // Invariant: every call that does work runs without the GIL, on columns that were made with it.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -11,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,21 +28,19 @@ namespace {
 
 constexpr std::size_t kLongScan = 1u << 16;  // records of a page
 
-using Statuses = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Kinds = nb::ndarray<std::uint8_t const, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+/// The statuses of a call, borrowed for as long as it lasts: a NumPy array of uint8.
+class Statuses {
+ public:
+  explicit Statuses(nb::handle array) : bytes_(array, true) {
+    static_assert(sizeof(KeyStatus) == 1);
+  }
+  [[nodiscard]] std::span<KeyStatus> span() const {
+    return {reinterpret_cast<KeyStatus*>(bytes_.data()), bytes_.size()};
+  }
 
-std::span<KeyStatus> span_of(Statuses const& statuses) {
-  static_assert(sizeof(KeyStatus) == 1);
-  return {reinterpret_cast<KeyStatus*>(statuses.data()), statuses.size()};
-}
-
-std::span<OpKind const> span_of(Kinds const& kinds) {
-  static_assert(sizeof(OpKind) == 1);
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    if (kinds.data()[i] > static_cast<std::uint8_t>(OpKind::update))
-      throw std::invalid_argument("kinds: not an OpKind");
-  return {reinterpret_cast<OpKind const*>(kinds.data()), kinds.size()};
-}
+ private:
+  HostBytes bytes_;
+};
 
 CallOptions call_as(std::uintptr_t stream, bool atomic, Transaction* transaction, Stop stop) {
   return {.stream = reinterpret_cast<CUstream_st*>(stream),
@@ -66,9 +62,10 @@ Store restore(std::string const& snapshot, std::string const& path, RestoreOptio
   return value_or_raise(without_gil([&] { return Store::restore(snapshot, path, options, open); }));
 }
 
-void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values,
-         Statuses const& statuses, std::uintptr_t stream, Transaction* transaction) {
-  auto const each = span_of(statuses);
+void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, nb::handle statuses,
+         std::uintptr_t stream, Transaction* transaction) {
+  Statuses const held(statuses);
+  auto const each = held.span();
   MutableColumn const& to = values.column;
   raise_unless_ok(
       long_call(is_long(store, stream, keys.column, to.count * to.width), each, [&](Stop stop) {
@@ -76,9 +73,10 @@ void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values,
       }));
 }
 
-nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& statuses,
+nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses,
                        std::uintptr_t stream, Transaction* transaction) {
-  auto const each = span_of(statuses);
+  Statuses const held(statuses);
+  auto const each = held.span();
   auto found =
       value_or_raise(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
         return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
@@ -86,9 +84,10 @@ nb::tuple get_variable(Store& store, KeptColumn const& keys, Statuses const& sta
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
 }
 
-void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuses const& statuses,
+void put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::handle statuses,
          std::uintptr_t stream, bool atomic, Transaction* transaction) {
-  auto const each = span_of(statuses);
+  Statuses const held(statuses);
+  auto const each = held.span();
   raise_unless_ok(
       long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
         return store.put(keys.column, values.column, each,
@@ -97,9 +96,10 @@ void put(Store& store, KeptColumn const& keys, KeptColumn const& values, Statuse
 }
 
 void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw,
-            Element element, Statuses const& statuses, std::uintptr_t stream, bool atomic,
+            Element element, nb::handle statuses, std::uintptr_t stream, bool atomic,
             Transaction* transaction) {
-  auto const each = span_of(statuses);
+  Statuses const held(statuses);
+  auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each,
                             [&](Stop stop) {
                               return store.update(keys.column, operands.column, rmw, element, each,
@@ -107,20 +107,24 @@ void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rm
                             }));
 }
 
-void erase(Store& store, KeptColumn const& keys, Statuses const& statuses, std::uintptr_t stream,
+void erase(Store& store, KeptColumn const& keys, nb::handle statuses, std::uintptr_t stream,
            bool atomic, Transaction* transaction) {
-  auto const each = span_of(statuses);
+  Statuses const held(statuses);
+  auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
     return store.erase(keys.column, each, call_as(stream, atomic, transaction, stop));
   }));
 }
 
-void apply(Store& store, KeptColumn const& keys, Kinds const& kinds, KeptColumn const& values,
-           Rmw rmw, Element element, KeptMutableColumn const& out, Statuses const& statuses,
+void apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn const& values,
+           Rmw rmw, Element element, KeptMutableColumn const& out, nb::handle statuses,
            std::uintptr_t stream, bool atomic, Transaction* transaction) {
-  auto const each = span_of(statuses);
+  Statuses const held(statuses);
+  auto const each = held.span();
+  HostBytes const codes(kinds, false);
+  static_assert(sizeof(OpKind) == 1);
   MixedBatch const batch{.keys = keys.column,
-                         .kinds = span_of(kinds),
+                         .kinds = {reinterpret_cast<OpKind const*>(codes.data()), codes.size()},
                          .values = values.column,
                          .rmw = rmw,
                          .element = element,

@@ -207,7 +207,7 @@ auto into(Group T::* group, Field Group::* member) {
   return [group, member](T& self, Field value) { self.*group.*member = std::move(value); };
 }
 
-void bind_options(nb::module_& module) {
+void bind_file_options(nb::module_& module) {
   nb::class_<CreateOptions>(module, "CreateOptions")
       .def(nb::init<>())
       .def_rw("key_bytes", &CreateOptions::key_bytes)
@@ -247,6 +247,9 @@ void bind_options(nb::module_& module) {
       .def_rw("overwrite", &SnapshotOptions::overwrite)
       .def_rw("force", &SnapshotOptions::force)
       .def_rw("mode", &SnapshotOptions::mode);
+}
+
+void bind_open_options(nb::module_& module) {
   nb::class_<OpenOptions>(module, "OpenOptions")
       .def(nb::init<>())
       .def_rw("read_only", &OpenOptions::read_only)
@@ -414,7 +417,8 @@ void bind_records(nb::module_& module) {
   bind_store_enums(module);
   bind_shape(module);
   bind_value_type(module);
-  bind_options(module);
+  bind_file_options(module);
+  bind_open_options(module);
   bind_reports(module);
   bind_stats(module);
 }

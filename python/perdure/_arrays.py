@@ -1,5 +1,9 @@
 """Arrays of any library as columns of bytes: NumPy, anything with `__dlpack__`, Arrow, short lists.
 
+An array crosses to the engine's side once, when its column is made, and each of its properties is
+checked in one place: here, in the user's words, but for what memory safety asks of the column
+itself (native/arrays.hpp).
+
 Invariant: contiguous arrays of the pool's widths are not copied on the way to the engine. Copied
 are Python lists, arrays of Python objects and of text, slices with strides, integer keys narrower
 than the pool's, and Arrow arrays whose chunks or types must be joined; outputs never. Whatever does
@@ -10,140 +14,52 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
-from perdure import _arrow, _native
-from perdure._single import INTEGER_WIDTHS
+from perdure import _arrow, _made, _native
+from perdure._items import as_array, is_scalar, one_row, widened
+from perdure._made import as_rows
+from perdure._streams import device_of, library_of, stream_of
 
-if TYPE_CHECKING:
-    from perdure.typing import Key
+__all__ = [
+    "Input",
+    "as_rows",
+    "is_scalar",
+    "keys_input",
+    "made",
+    "one_row",
+    "output",
+    "stream_of",
+    "values_input",
+    "whole",
+]
 
-_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _KEY_TYPES = ("int", "uint", "void", "bytes", "record")  # those whose bytes are what the user sees
-_LEGACY_STREAM = 1  # how DLPack and CUDA both name the legacy default stream
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A contiguous array seen as rows of bytes."""
-
-    native: _native.Array
-    shape: tuple[int, ...]
-    dtype: str
-    itemsize: int
-    device: str
-    device_id: int
-    library: str
-
-    @property
-    def count(self) -> int:
-        return self.shape[0]
-
-    @property
-    def row_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * self.itemsize
-
-    def describe(self) -> str:
-        return f"{self.dtype} array of shape {self.shape}"
-
-
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Input:
-    """One argument of a batch, ready for the engine."""
+    """One array of a batch, ready for the engine."""
 
-    column: _native.Column
+    column: Any  # _native.Column, or MutableColumn for what the engine writes
     count: int
-    rows: Rows | None  # None for byte strings of varying length
-    ends: np.ndarray[Any, Any] | None = None  # of those
+    row_bytes: int
+    dtype: str | None = None  # None for byte strings of varying length
+    library: str = "numpy"
+    device: str = "cpu"
+    device_id: int = 0
+    ends: np.ndarray[Any, Any] | None = None  # of byte strings of varying length
 
     def length(self, row: int) -> int:
         """Bytes of one element."""
-        if self.ends is None:
-            assert self.rows is not None
-            return self.rows.row_bytes
-        return int(self.ends[row + 1] - self.ends[row])
+        return self.row_bytes if self.ends is None else int(self.ends[row + 1] - self.ends[row])
 
 
-# --- which device, which stream -----------------------------------------------------------------
-
-
-def _library(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
-
-
-def _dlpack_device(name: str, array: Any) -> tuple[str, int]:
-    kind, number = array.__dlpack_device__()
-    if int(kind) in (_CPU, _CUDA_HOST):
-        return "cpu", 0
-    if int(kind) in (_CUDA, _CUDA_MANAGED):
-        return "cuda", int(number)
-    raise TypeError(
-        f"{name}: the array lies on DLPack device type {int(kind)}; copy it to the host or to a "
-        "CUDA device"
-    )
-
-
-def _on_cuda(array: Any) -> bool:
-    if array is None or isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
-        return False
-    if hasattr(
-        array, "__arrow_c_array__"
-    ):  # before version 26 pyarrow's raise for what DLPack has no type for
-        return False
-    return int(array.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
-
-
-def _current_stream(array: Any) -> int:
-    library = _library(array)
-    if library == "torch":
-        torch = sys.modules["torch"]
-        return torch.cuda.current_stream(array.device).cuda_stream or _LEGACY_STREAM
-    if library == "cupy":
-        return sys.modules["cupy"].cuda.get_current_stream().ptr or _LEGACY_STREAM
-    return _LEGACY_STREAM
-
-
-def stream_of(stream: Any, *arrays: Any) -> int:
-    """The CUDA stream of a call as an integer handle; 0 when no array is on a GPU.
-
-    `stream` is the user's: None (the current stream of the first CUDA array's library), an integer
-    handle, or a PyTorch or CuPy stream.
-    """
-    if stream is not None:
-        handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
-        if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
-            raise TypeError(
-                f"stream: {stream!r} is neither a cudaStream_t as an integer nor a PyTorch or "
-                "CuPy stream"
-            )
-        return handle or _LEGACY_STREAM
-    on_gpu = next((array for array in arrays if _on_cuda(array)), None)
-    return 0 if on_gpu is None else _current_stream(on_gpu)
-
-
-# --- arrays as rows -----------------------------------------------------------------------------
-
-
-def _refuse_scalar(name: str, array: Any) -> None:
-    if isinstance(array, str | bytes | int | float):
-        raise TypeError(
-            f"{name}: {type(array).__name__} is one element, not an array; pass a list, "
-            f"[{name[:-1]}]"
-        )
-
-
-def _not_contiguous(name: str, shape: tuple[int, ...]) -> ValueError:
-    return ValueError(
-        f"{name}: the array of shape {shape} is not C-contiguous; pass "
-        f"np.ascontiguousarray({name}) or"
-        " its like"
-    )
+# --- one check of each property -----------------------------------------------------------------
 
 
 @functools.cache
@@ -151,40 +67,97 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name  # NumPy builds it anew each time, which a batch of one key would feel
 
 
-def _contiguous(array: Any) -> Any:
-    """A slice with strides as a copy without, where its library makes one."""
-    if isinstance(array, np.ndarray):
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    if _library(array) == "torch":
-        return array.contiguous()
-    if _library(array) == "cupy":
-        return sys.modules["cupy"].ascontiguousarray(array)
-    return array
-
-
-def _numpy_rows(name: str, array: np.ndarray[Any, Any], writable: bool) -> Rows:
-    if array.dtype.hasobject:
+def _check_dtype(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
         raise TypeError(
-            f"{name}: dtype {array.dtype} holds Python objects; pass an array of bytes or numbers"
+            f"{name}: dtype {dtype} holds Python objects; pass an array of bytes or numbers"
         )
-    if not array.dtype.isnative:
+    if not dtype.isnative:
         raise TypeError(
-            f"{name}: dtype {array.dtype} is of foreign byte order; pass"
+            f"{name}: dtype {dtype} is of foreign byte order; pass"
             f" {name}.astype({name}.dtype.newbyteorder('='))"
         )
+
+
+def _check_dimensions(name: str, shape: tuple[int, ...]) -> None:
+    if not shape:
+        raise ValueError(
+            f"{name}: the array has no dimensions; pass one row a key, for example "
+            f"{name}.reshape(1)"
+        )
+
+
+def _check_width(
+    name: str, pools: str, dtype: str, shape: tuple[int, ...], row_bytes: int, width: int | None
+) -> None:
+    """`pools`: what this pool's columns of that width are, "keys" or "values"."""
+    if width is None or row_bytes == width:
+        return
+    example = f"uint8 of shape (n, {width})"
+    example = f"int64 of shape (n,) or {example}" if width == 8 else example
+    raise ValueError(
+        f"{name}: a row of this {dtype} array of shape {shape} has {row_bytes} bytes, but this "
+        f"pool's {pools} have {width}; pass rows of {width} bytes, for example {example}"
+    )
+
+
+def _check_count(name: str, rows: int, keys: int) -> None:
+    if rows != keys:
+        raise ValueError(f"{name}: {rows} rows for {keys} keys; pass one row a key")
+
+
+def _check_key_type(dtype: str | None) -> None:
+    if dtype is not None and not dtype.startswith(_KEY_TYPES):
+        raise TypeError(
+            f"keys: keys are integers or bytes, not {dtype}; convert them (for example"
+            " keys.astype(np.int64)), or view their bytes (keys.view(np.uint8))"
+        )
+
+
+def _not_contiguous(name: str, shape: tuple[int, ...]) -> ValueError:
+    return ValueError(
+        f"{name}: the array of shape {shape} is not C-contiguous; pass "
+        f"np.ascontiguousarray({name}) or its like"
+    )
+
+
+def _read_only(name: str) -> ValueError:
+    return ValueError(f"{name}: the array is read-only; pass one that can be written")
+
+
+# --- arrays of NumPy ----------------------------------------------------------------------------
+
+
+def _row_bytes(array: np.ndarray[Any, Any]) -> int:
+    shape = array.shape
+    return array.itemsize if len(shape) == 1 else math.prod(shape[1:]) * array.itemsize
+
+
+def _numpy_input(name: str, array: np.ndarray[Any, Any], width: int | None) -> Input:
+    _check_dtype(name, array.dtype)
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    shape, dtype = array.shape, _dtype_name(array.dtype)
+    _check_dimensions(name, shape)
+    row_bytes = _row_bytes(array)
+    _check_width(name, name, dtype, shape, row_bytes, width)
+    column = _native.Column.rows(array, row_bytes, shape[0])
+    return Input(column, shape[0], row_bytes, dtype)
+
+
+def _check_writable(name: str, array: np.ndarray[Any, Any]) -> None:
+    _check_dtype(name, array.dtype)
     if not array.flags.c_contiguous:
         raise _not_contiguous(name, array.shape)
-    if writable and not array.flags.writeable:
-        raise ValueError(f"{name}: the array is read-only; pass one that can be written")
-    octets = (
-        array.reshape(-1).view(np.uint8)
-        if array.dtype.itemsize and array.size
-        else np.empty(0, np.uint8)
-    )
-    native = _native.Array(octets, writable)
-    return Rows(
-        native, array.shape, _dtype_name(array.dtype), array.dtype.itemsize, "cpu", 0, "numpy"
-    )
+    if not array.flags.writeable:
+        raise _read_only(name)
+
+
+# --- arrays that speak DLPack -------------------------------------------------------------------
+
+
+def _lends(array: Any) -> bool:
+    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
 
 
 def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
@@ -197,12 +170,15 @@ def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
             return array.__dlpack__(stream=consumer)
     except (BufferError, RuntimeError, TypeError, ValueError) as refused:
         raise TypeError(
-            f"{name}: {_library(array)} does not lend this array through DLPack: {refused}"
+            f"{name}: {library_of(array)} does not lend this array through DLPack: {refused}"
         ) from refused
 
 
-def _dlpack_rows(name: str, array: Any, stream: int, writable: bool, store_device: str) -> Rows:
-    device, number = _dlpack_device(name, array)
+def _lent(
+    name: str, array: Any, stream: int, store_device: str, kind: Any, *, whole: bool = False
+) -> tuple[Input, tuple[int, ...]]:
+    """An array as a column of `kind`, and its shape."""
+    device, number = device_of(name, array)
     if device == "cuda" and store_device == "cpu":
         raise TypeError(
             f"{name}: the array lies on cuda:{number}, but this store runs on the cpu;"
@@ -210,185 +186,69 @@ def _dlpack_rows(name: str, array: Any, stream: int, writable: bool, store_devic
         )
     capsule = _capsule(name, array, stream, device)
     try:
-        native = _native.Array(capsule, writable)
+        column, shape, dtype, itemsize = kind.lend(capsule, whole)
     except (RuntimeError, TypeError) as refused:
-        if not writable:
-            raise TypeError(f"{name}: this DLPack array cannot be read: {refused}") from refused
-        raise ValueError(
-            f"{name}: the array is read-only; pass one that can be written"
-        ) from refused
-    if not native.contiguous:
-        raise _not_contiguous(name, native.shape)
-    return Rows(
-        native, native.shape, native.dtype, native.itemsize, device, number, _library(array)
-    )
+        if kind is _native.MutableColumn:
+            raise _read_only(name) from refused
+        raise TypeError(f"{name}: this DLPack array cannot be read: {refused}") from refused
+    if column is None:
+        raise _not_contiguous(name, shape)
+    if not whole:
+        _check_dimensions(name, shape)
+    count = shape[0] if shape else 1
+    row_bytes = math.prod(shape[1:]) * itemsize
+    library = library_of(array)
+    return Input(column, count, row_bytes, dtype, library, device, number), shape
 
 
-def _lends(array: Any) -> bool:
-    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
-
-
-def rows(name: str, array: Any, stream: int, store_device: str, *, writable: bool = False) -> Rows:
-    """An array of any library as rows of bytes, or TypeError/ValueError naming the argument."""
-    _refuse_scalar(name, array)
-    if isinstance(array, np.ndarray):
-        seen = _numpy_rows(name, array, writable)
-    elif _lends(array):
-        seen = _dlpack_rows(name, array, stream, writable, store_device)
-    elif (
-        hasattr(array, "__array__")
-        or isinstance(array, memoryview | bytearray)
-        or _library(array) == "array"
-    ):
-        seen = _numpy_rows(name, np.asarray(array), writable)
-    else:
-        raise TypeError(
-            f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, "
-            "JAX,"
-            " anything with"
-            " __dlpack__), an Arrow array, or a list of bytes"
-        )
-    if not seen.shape:
-        raise ValueError(
-            f"{name}: the array has no dimensions; pass one row a key, for example "
-            f"{name}.reshape(1)"
-        )
-    return seen
-
-
-# --- lists --------------------------------------------------------------------------------------
-
-
-def _joined(name: str, items: Sequence[Any], width: int) -> np.ndarray[Any, Any]:
-    octets = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
-    wrong = next((row for row, item in enumerate(octets) if len(item) != width), None)
-    if wrong is not None:
-        raise ValueError(
-            f"{name}: element {wrong} has {len(octets[wrong])} bytes, but this pool's {name} "
-            f"have {width}"
-        )
-    return np.frombuffer(b"".join(octets), np.uint8).reshape(len(octets), width)
-
-
-def _integers(name: str, items: Sequence[int], width: int) -> np.ndarray[Any, Any]:
-    if width not in INTEGER_WIDTHS:
-        raise TypeError(
-            f"{name}: this pool's {name} have {width} bytes, so integers do not fit; pass bytes "
-            "of that"
-            " length"
-        )
-    bits = 8 * width
-    wrong = next(
-        (row for row, item in enumerate(items) if not -(1 << (bits - 1)) <= item < 1 << bits), None
-    )
-    if wrong is not None:
-        raise ValueError(f"{name}: element {wrong} ({items[wrong]}) does not fit in {width} bytes")
-    mask = (1 << bits) - 1
-    return np.array([item & mask for item in items], dtype=f"uint{bits}")
-
-
-def _from_list(name: str, items: Sequence[Any], width: int | None) -> Any:
-    """A short list as a NumPy array (fixed width) or an Arrow array (varying length)."""
-    if all(isinstance(item, bytes | bytearray | memoryview | str) for item in items):
-        return _arrow.from_list(name, items) if width is None else _joined(name, items, width)
-    if all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in items):
-        return _integers(name, [int(item) for item in items], 8 if width is None else width)
-    kinds = {type(item) for item in items}
-    names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(f"{name}: a list of {names}; pass a list of bytes, str or int, or an array")
+def _contiguous(array: Any) -> Any:
+    """A slice with strides as a copy without, where its library makes one."""
+    if library_of(array) == "torch":
+        return array.contiguous()
+    if library_of(array) == "cupy":
+        return sys.modules["cupy"].ascontiguousarray(array)
+    return array
 
 
 # --- the arguments of a batch -------------------------------------------------------------------
 
 
-def _example(width: int) -> str:
-    example = f"uint8 of shape (n, {width})"
-    return f"int64 of shape (n,) or {example}" if width == 8 else example
-
-
-def _check_width(name: str, seen: Rows, width: int | None) -> None:
-    if width is not None and seen.row_bytes != width:
-        raise ValueError(
-            f"{name}: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this "
-            f"pool's {name}"
-            f" have {width};"
-            f" pass rows of {width} bytes, for example {_example(width)}"
+def _as_numpy(name: str, array: Any) -> np.ndarray[Any, Any]:
+    """An array of a library without DLPack, or TypeError for what is none."""
+    if isinstance(array, str | bytes | int | float):
+        raise TypeError(
+            f"{name}: {type(array).__name__} is one element, not an array; pass a list, "
+            f"[{name[:-1]}]"
         )
-
-
-def _check_key_type(name: str, seen: Rows) -> None:
-    if seen.dtype.startswith(_KEY_TYPES):
-        return
+    buffers = isinstance(array, memoryview | bytearray) or library_of(array) == "array"
+    if hasattr(array, "__array__") or buffers:
+        return np.asarray(array)
     raise TypeError(
-        f"{name}: keys are integers or bytes, not {seen.dtype}; convert them (for example"
-        f" {name}.astype(np.int64)), or view their bytes ({name}.view(np.uint8))"
+        f"{name}: cannot use a {type(array).__name__}; pass an array (NumPy, CuPy, PyTorch, "
+        "JAX, anything with __dlpack__), an Arrow array, or a list of bytes"
     )
-
-
-def is_scalar(key: Any) -> TypeGuard[Key]:
-    """One key rather than an array of them."""
-    return isinstance(key, str | bytes | int | np.generic)
-
-
-def one_row(value: Any) -> Any:
-    """The value of one key as an array of one row."""
-    if hasattr(value, "shape") and not isinstance(value, np.generic):
-        return value[None]
-    return np.asarray([value]) if isinstance(value, np.generic | float) else [value]
-
-
-def _as_items(array: Any) -> Any:
-    """Arrays of Python objects and of text as lists, for their own bytes would mean nothing
-    elsewhere; any sequence of items, a range or a deque, too."""
-    if isinstance(array, np.ndarray):
-        return array.tolist() if array.dtype.kind in "OU" else array
-    holds_items = isinstance(array, Sequence) and not isinstance(
-        array, str | bytes | bytearray | memoryview
-    )
-    return list(array) if holds_items and _library(array) != "array" else array
-
-
-def _widened(array: Any, width: int | None) -> Any:
-    """Integer keys narrower than the pool's, as wide as those."""
-    kind = str(getattr(array, "dtype", "")).rpartition(".")[2]  # torch.int32, int32
-    match = re.fullmatch(r"(u?int)(8|16|32)", kind)
-    if (
-        match is None
-        or width not in (2, 4, 8)
-        or int(match[2]) >= 8 * width
-        or len(array.shape) != 1
-    ):
-        return array
-    wide = f"{match[1]}{8 * width}"
-    if _library(array) == "torch":
-        return array.to(getattr(sys.modules["torch"], wide))
-    return array.astype(wide) if _library(array) in ("numpy", "cupy") else array
 
 
 def _input(name: str, array: Any, width: int | None, stream: int, device: str) -> Input:
-    array = _as_items(array)
-    if width is None and isinstance(array, np.ndarray) and array.dtype.kind == "S":
-        array = (
-            array.tolist()
-        )  # without NumPy's padding, which is no part of what the elements hold
-    if isinstance(array, list):
-        array = _from_list(name, array, width)
-    if _arrow.is_arrow(array):
+    array = as_array(name, array, width)
+    if not isinstance(array, np.ndarray) and _arrow.is_arrow(array):
         array = _arrow.normalise(name, array)
         if width is None and _arrow.is_variable(array):
             offsets, data = _arrow.offsets_and_data(array)
-            column = _native.Column.variable(_native.Array(offsets), _native.Array(data))
-            return Input(column, len(array), None, offsets)
+            return Input(_native.Column.variable(offsets, data), len(array), 0, ends=offsets)
         array = _arrow.fixed_rows(name, array, width)
-    seen = rows(name, _contiguous(array), stream, device)
-    _check_width(name, seen, width)
-    return Input(_native.Column.fixed(seen.native, seen.row_bytes, seen.count), seen.count, seen)
+    if isinstance(array, np.ndarray):
+        return _numpy_input(name, array, width)
+    if not _lends(array):
+        return _numpy_input(name, _as_numpy(name, array), width)
+    given, shape = _lent(name, _contiguous(array), stream, device, _native.Column)
+    _check_width(name, name, str(given.dtype), shape, given.row_bytes, width)
+    return given
 
 
 def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input:
-    given = _input("keys", _widened(array, width), width, stream, device)
-    if given.rows is not None:
-        _check_key_type("keys", given.rows)
+    given = _input("keys", widened(array, width), width, stream, device)
+    _check_key_type(given.dtype)
     return given
 
 
@@ -396,108 +256,53 @@ def values_input(
     name: str, array: Any, width: int | None, count: int, stream: int, device: str
 ) -> Input:
     given = _input(name, array, width, stream, device)
-    if given.count != count:
-        raise ValueError(f"{name}: {given.count} rows for {count} keys; pass one row a key")
+    _check_count(name, given.count, count)
     return given
 
 
+# --- where the engine writes --------------------------------------------------------------------
+
+
 def output(array: Any, width: int, count: int, stream: int, device: str) -> _native.MutableColumn:
-    if isinstance(array, list | tuple) or _arrow.is_arrow(array):
-        raise TypeError(
-            f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave "
-            "out= away"
-        )
-    seen = rows("out", array, stream, device, writable=True)
-    if seen.count != count:
-        raise ValueError(f"out: {seen.count} rows for {count} keys; pass one row a key")
-    if seen.row_bytes != width:
-        raise ValueError(
-            f"out: a row of this {seen.describe()} has {seen.row_bytes} bytes, but this pool's "
-            "values"
-            f" have {width};"
-            f" pass rows of {width} bytes, for example {_example(width)}"
-        )
-    return _native.MutableColumn.fixed(seen.native, width, count)
+    """The user's array, for values."""
+    if not isinstance(array, np.ndarray):
+        if isinstance(array, list | tuple) or _arrow.is_arrow(array):
+            raise TypeError(
+                f"out: a {type(array).__name__} cannot be written; pass a writable array, or leave "
+                "out= away"
+            )
+        if _lends(array):
+            given, shape = _lent("out", array, stream, device, _native.MutableColumn)
+            _check_count("out", given.count, count)
+            _check_width("out", "values", str(given.dtype), shape, given.row_bytes, width)
+            return given.column
+        array = _as_numpy("out", array)
+    _check_writable("out", array)
+    _check_dimensions("out", array.shape)
+    _check_count("out", array.shape[0], count)
+    dtype, row_bytes = _dtype_name(array.dtype), _row_bytes(array)
+    _check_width("out", "values", dtype, array.shape, row_bytes, width)
+    return _native.MutableColumn.rows(array, width, count)
+
+
+def made(
+    keys: Input, width: int, dtype: Any, shape: Any, stream: int, device: str
+) -> tuple[Any, _native.MutableColumn]:
+    """An array for the values of `keys`, which needs no check, and its column."""
+    array = _made.zeros(keys, width, dtype, shape)
+    if isinstance(array, np.ndarray):
+        return array, _native.MutableColumn.rows(array, width, keys.count)
+    return array, _lent("out", array, stream, device, _native.MutableColumn)[0].column
 
 
 def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableColumn:
     """A writable array of any shape as one run of bytes, which stay where they are."""
     if isinstance(array, np.ndarray):
-        seen = _numpy_rows(name, array, writable=True)
-    elif _lends(array):
-        seen = _dlpack_rows(name, array, stream, True, device)
-    else:
-        raise TypeError(
-            f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a "
-            "NumPy array,"
-            " or a writable one with __dlpack__ (CuPy, PyTorch)"
-        )
-    return _native.MutableColumn.fixed(seen.native, 1, math.prod(seen.shape) * seen.itemsize)
-
-
-# --- arrays for results -------------------------------------------------------------------------
-
-
-def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, ...]:
-    if shape is None:
-        if width % itemsize:
-            raise ValueError(
-                f"dtype: elements of {itemsize} bytes do not divide this pool's {width}-byte {what}"
-            )
-        return (width // itemsize,)
-    extents = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
-    if math.prod(extents) * itemsize != width:
-        raise ValueError(
-            f"shape: rows of shape {extents} and {itemsize}-byte elements have"
-            f" {math.prod(extents) * itemsize} bytes,"
-            f" but this pool's {what} have {width}"
-        )
-    return extents
-
-
-def _torch_zeros(like: Rows, count: int, width: int, dtype: Any, shape: Any) -> Any:
-    torch: Any = sys.modules["torch"]
-    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name, None)
-    if kind is None:
-        raise TypeError(f"dtype: PyTorch has no {np.dtype(dtype).name}; pass a torch.dtype")
-    extents = _row_shape(
-        shape,
-        kind.itemsize if hasattr(kind, "itemsize") else torch.empty(0, dtype=kind).element_size(),
-        width,
-        "values",
+        _check_writable(name, array)
+        return _native.MutableColumn.rows(array, 1, array.nbytes)
+    if _lends(array):
+        return _lent(name, array, stream, device, _native.MutableColumn, whole=True)[0].column
+    raise TypeError(
+        f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a "
+        "NumPy array, or a writable one with __dlpack__ (CuPy, PyTorch)"
     )
-    where = "cpu" if like.device == "cpu" else f"cuda:{like.device_id}"
-    return torch.zeros((count, *extents), dtype=kind, device=where)
-
-
-def _cupy_zeros(like: Rows, count: int, width: int, dtype: Any, shape: Any) -> Any:
-    cupy: Any = sys.modules["cupy"]
-    with cupy.cuda.Device(like.device_id):
-        return cupy.zeros(
-            (count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype=dtype
-        )
-
-
-def zeros(like: Rows | None, count: int, width: int, dtype: Any, shape: Any) -> Any:
-    """An array for values, of the library and on the device of the keys; NumPy for host keys of
-    libraries whose arrays cannot be written (JAX, Arrow, lists)."""
-    dtype = np.uint8 if dtype is None else dtype
-    if like is not None and like.library == "torch":
-        return _torch_zeros(like, count, width, dtype, shape)
-    if like is not None and like.device == "cuda":
-        if like.library == "cupy":
-            return _cupy_zeros(like, count, width, dtype, shape)
-        raise TypeError(
-            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a "
-            "PyTorch"
-            " tensor)"
-        )
-    return np.zeros((count, *_row_shape(shape, np.dtype(dtype).itemsize, width, "values")), dtype)
-
-
-def as_rows(
-    octets: np.ndarray[Any, Any], count: int, width: int, dtype: Any, shape: Any, what: str
-) -> Any:
-    """Bytes the engine handed over, seen as rows of a dtype."""
-    kind = np.dtype(np.uint8 if dtype is None else dtype)
-    return octets.view(kind).reshape(count, *_row_shape(shape, kind.itemsize, width, what))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 def is_arrow(array: Any) -> bool:
     """A pyarrow array, or one of a library that speaks Arrow's C interface (Polars, for
     example)."""
-    if isinstance(array, np.ndarray):
-        return False
     return hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__")
 
 

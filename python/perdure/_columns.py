@@ -59,15 +59,15 @@ class Columns(Handle):
         self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
     ) -> tuple[Any, _native.MutableColumn]:
         assert self._value_width is not None
-        if self._row_type is not None and out is None:
-            library = keys.rows.library if keys.rows is not None else "numpy"
-            dtype, shape = _typed.result(self._row_type, dtype, shape, library)
-        elif self._row_type is not None:
-            _typed.check_out(self._row_type, out)
+        width, row = self._value_width, self._row_type
         if out is None:
-            out = _arrays.zeros(keys.rows, keys.count, self._value_width, dtype, shape)
-        elif dtype is not None or shape is not None:
+            if row is not None:
+                dtype, shape = _typed.result(row, dtype, shape, keys.library)
+            return _arrays.made(keys, width, dtype, shape, stream, self._device)
+        if row is not None:
+            _typed.check_out(row, out)
+        if dtype is not None or shape is not None:
             raise ValueError(
                 "out: has its own dtype and shape; pass either out=, or dtype= and shape="
             )
-        return out, _arrays.output(out, self._value_width, keys.count, stream, self._device)
+        return out, _arrays.output(out, width, keys.count, stream, self._device)

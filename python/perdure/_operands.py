@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
     if rmw is _native.Rmw.replace:
         return _native.Element.uint8  # bytes are replaced as they are
-    if element is None and rows.rows is None:
+    if element is None and rows.dtype is None:
         raise TypeError(
             f"element: {name} are byte strings; say what they hold, for example element='int64'"
         )
-    given = rows.rows.dtype if element is None and rows.rows is not None else np.dtype(element).name
+    given = np.dtype(element).name if element is not None else str(rows.dtype)
     if given not in _native.Element.__members__:
         known = ", ".join(_native.Element.__members__)
         raise TypeError(

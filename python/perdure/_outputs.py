@@ -3,7 +3,7 @@ snapshots the engine decides likewise (src/pm/named_file.hpp).
 
 Invariants: nothing is replaced unasked; with `overwrite` a file of the same kind is, with `force`
 any regular file; never what the command reads, however it is called, nor a file that somebody has
-locked, as open pools are. It is settled before the command does anything, and once more at the end.
+locked, as open pools are. It is checked before the command does anything, and once more at the end.
 A file has its name only once it is whole.
 """
 

@@ -4,10 +4,11 @@ A trace is replayed as a look-aside cache: get, and on a miss put; where it tell
 a write puts. The seven-column trace brings its own operations and TTLs (see perdure._cache). Values
 are made from the key and a version (perdure._contents), so that every value read back is checked.
 
-A batch reads first and writes afterwards; what happens among its own requests is settled here, in
-order. Invariant: hits, misses and the store's contents after each batch are what a client sending
-one request at a time would have got. A key that misses several times in a batch is one miss, one
-put, and hits from then on; of several writes of a key in a batch, the store sees the last.
+A batch reads first and writes afterwards; what happens among its own requests is worked out here,
+in order. Invariant: hits, misses and the store's contents after each batch are what a client
+sending one request at a time would have got. A key that misses several times in a batch is one
+miss, one put, and hits from then on; of several writes of a key in a batch, the store sees the
+last.
 """
 
 from __future__ import annotations

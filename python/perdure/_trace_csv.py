@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, replace
 
 from perdure._requests import UINT64_MAX, TraceError
-from perdure._trace_forms import Column, Table, normalised
+from perdure._trace_lines import normalised
+from perdure._trace_tables import Column, Table
 
 _DELIMITERS_TRIED = (b",", b"\t", b";", b"|")
 _DELIMITERS = {"\\t": b"\t", "tab": b"\t", "space": b" "}

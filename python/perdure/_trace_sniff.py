@@ -14,7 +14,8 @@ import numpy as np
 
 from perdure._requests import TraceError, TraceFormat
 from perdure._trace_csv import ADVICE_CSV, header_columns
-from perdure._trace_forms import ORACLE_RECORD, RECORDS, form_of, normalised, parses, shown
+from perdure._trace_forms import ORACLE_RECORD, RECORDS, form_of
+from perdure._trace_lines import normalised, parses, shown
 
 SNIFF_BYTES = 256 << 10
 LINES = 4000

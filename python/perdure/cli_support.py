@@ -302,7 +302,7 @@ def _installed_program(name: str, way_out: str) -> Path:
 
 
 class JsonResult:
-    """Where the JSON of a command goes: nowhere, to standard output, or to a file, settled at
+    """Where the JSON of a command goes: nowhere, to standard output, or to a file, decided at
     once."""
 
     def __init__(
@@ -313,8 +313,8 @@ class JsonResult:
         force: bool | None = None,
     ) -> None:
         self.to_stdout = json_file == "-"
-        self.wanted = json_file is not None
-        named = self.wanted and not self.to_stdout
+        self.requested = json_file is not None
+        named = self.requested and not self.to_stdout
         self._output = (
             Output("--json", json_file or "", JSON, overwrite=overwrite, force=force, inputs=inputs)
             if named

@@ -191,11 +191,11 @@ def _look_up(
     wrong, seconds = 0, 0.0
     out = np.zeros((batch, _ROW_FLOATS), np.float32)
     for at in range(0, len(ids), batch):
-        wanted = ids[at : at + batch]
+        requested = ids[at : at + batch]
         start = time.perf_counter()
-        values, found, _ = store.get(wanted, out=out[: len(wanted)])
+        values, found, _ = store.get(requested, out=out[: len(requested)])
         seconds += time.perf_counter() - start
-        expected = rows[np.searchsorted(keys, wanted)]
+        expected = rows[np.searchsorted(keys, requested)]
         wrong += int((~found | (values != expected).any(axis=1)).sum())
     return wrong, seconds
 

@@ -28,64 +28,73 @@ from perdure.cli_support import (
 )
 from perdure.traces import TraceFormat
 
+TraceArgument = Annotated[
+    str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")
+]
+PoolOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="The pool; made if it is missing, with --log-dir of durability power.",
+    ),
+]
+FormatOption = Annotated[
+    TraceFormat, typer.Option(help="Format of the trace; by default recognised, or refused.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help='Columns of a csv trace: "time=1,key=2,size=3", numbers from 1 or names of the '
+        "header; also"
+        " delimiter=, has-header= and obj-id-is-num=, as libCacheSim has them.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option(min=1, help="CPU workers; by default one a core.")
+]
+BatchOption = Annotated[int, typer.Option(min=1, help="Requests a batch.")]
+LimitOption = Annotated[int | None, typer.Option(min=0, help="Requests to replay; by default all.")]
+ValueBytesOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Bytes of every value put on a miss; by default the trace's sizes, or {VALUE_BYTES}.",
+    ),
+]
+LayoutOption = Annotated[str, typer.Option(metavar="word|in_place", help="Layout of a new pool.")]
+RecordsOption = Annotated[
+    int, typer.Option(min=1, help="Records a new pool expects; it grows past it.")
+]
+CheckOption = Annotated[bool, typer.Option(help="Compare every value read with what was put.")]
+KillAfterOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Crash run: replay in another process, kill it (SIGKILL) at a random moment "
+        "after this many"
+        " acknowledged requests, reopen, and check every acknowledged operation. Needs an "
+        "empty pool.",
+    ),
+]
+SeedOption = Annotated[int | None, typer.Option(help="Of the crash run's random moment.")]
+
 
 def replay(
-    trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="The trace; plain, .zst, .xz, .gz or .bz2.")
-    ],
-    pool: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="The pool; made if it is missing, with --log-dir of durability power.",
-        ),
-    ],
-    format: Annotated[
-        TraceFormat, typer.Option(help="Format of the trace; by default recognised, or refused.")
-    ] = TraceFormat.auto,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPEC",
-            help='Columns of a csv trace: "time=1,key=2,size=3", numbers from 1 or names of the '
-            "header; also"
-            " delimiter=, has-header= and obj-id-is-num=, as libCacheSim has them.",
-        ),
-    ] = None,
+    trace: TraceArgument,
+    pool: PoolOption,
+    format: FormatOption = TraceFormat.auto,
+    columns: ColumnsOption = None,
     device: DeviceOption = DeviceChoice.cpu,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU workers; by default one a core.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Requests a batch.")] = Plan.batch,
-    limit: Annotated[
-        int | None, typer.Option(min=0, help="Requests to replay; by default all.")
-    ] = None,
-    value_bytes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Bytes of every value put on a miss; by default the trace's sizes, or "
-            f"{VALUE_BYTES}.",
-        ),
-    ] = None,
-    layout: Annotated[
-        str, typer.Option(metavar="word|in_place", help="Layout of a new pool.")
-    ] = Plan.layout,
-    records: Annotated[
-        int, typer.Option(min=1, help="Records a new pool expects; it grows past it.")
-    ] = Plan.records,
-    check: Annotated[bool, typer.Option(help="Compare every value read with what was put.")] = True,
-    kill_after: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Crash run: replay in another process, kill it (SIGKILL) at a random moment "
-            "after this many"
-            " acknowledged requests, reopen, and check every acknowledged operation. Needs an "
-            "empty pool.",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the crash run's random moment.")] = None,
+    threads: ThreadsOption = None,
+    batch: BatchOption = Plan.batch,
+    limit: LimitOption = None,
+    value_bytes: ValueBytesOption = None,
+    layout: LayoutOption = Plan.layout,
+    records: RecordsOption = Plan.records,
+    check: CheckOption = True,
+    kill_after: KillAfterOption = None,
+    seed: SeedOption = None,
     log_dir: LogDirOption = None,
     log_bytes: LogBytesOption = None,
     overwrite: OverwriteOption = False,

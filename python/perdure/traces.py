@@ -32,7 +32,8 @@ from perdure._requests import (
     join,
 )
 from perdure._trace_csv import ADVICE_CSV, Csv, CsvOptions, csv_form, csv_options, header_columns
-from perdure._trace_forms import RECORDS, Records, TextForm, form_of
+from perdure._trace_forms import RECORDS, Records, form_of
+from perdure._trace_lines import TextForm
 
 __all__ = [
     "MALFORMED_KEPT",

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,8 +36,8 @@ def gpu_available() -> bool:
 
 def absent_frameworks(item: pytest.Item) -> list[str]:
     """Of the libraries that a test is marked to need, those that are not installed."""
-    wanted = [name for marker in item.iter_markers("framework") for name in marker.args]
-    return [name for name in wanted if importlib.util.find_spec(name) is None]
+    needed = [name for marker in item.iter_markers("framework") for name in marker.args]
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +58,15 @@ def pool() -> Iterator[str]:
     path = Path("/dev/shm") / f"perdure-test-{uuid.uuid4().hex}"
     yield str(path)
     path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def pools() -> Iterator[Path]:
+    """A folder for pools, in memory where there is one."""
+    memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="perdure-test-", dir=memory))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ import atheris
 import fuzzing
 import perdure._trace_csv
 import perdure._trace_forms
+import perdure._trace_lines
 import perdure._trace_sniff
+import perdure._trace_tables
 import perdure.tables.cells
 import perdure.tables.lines
 import perdure.tables.records
@@ -32,7 +34,8 @@ def instrument(module: ModuleType) -> None:
 
 
 if __name__ == "__main__":
-    readers = (perdure.traces, perdure._trace_csv, perdure._trace_forms, perdure._trace_sniff)
+    names = ("csv", "forms", "lines", "sniff", "tables")
+    readers = (perdure.traces, *(getattr(perdure, f"_trace_{name}") for name in names))
     tables = perdure.tables
     parts = (tables.cells, tables.lines, tables.records, tables.sniffing, tables.text, tables.typed)
     for module in (*parts, *readers):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import array
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import perdure
 import pytest
+from perdure import _native
 
 
 @pytest.fixture
@@ -108,6 +110,26 @@ def test_get_into_an_array(store):
     assert values is out and found.tolist() == [True] * 3 + [False] * 2
     assert (out[:3] == VALUES[:3]).all()
     assert (out[3:] == 7).all(), "rows of absent keys are left as they were"
+
+
+def test_an_array_crosses_to_the_engine_once(store, monkeypatch):
+    made = []
+
+    def counted(kind):
+        def rows(array, width, count):
+            made.append(kind)
+            return kind.rows(array, width, count)
+
+        return SimpleNamespace(rows=rows)
+
+    kinds = _native.Column, _native.MutableColumn
+    monkeypatch.setattr(_native, "Column", counted(kinds[0]))
+    monkeypatch.setattr(_native, "MutableColumn", counted(kinds[1]))
+    store.put(np.arange(5), VALUES)
+    assert made == [kinds[0]] * 2
+    store.get(np.arange(5))
+    store.get(np.arange(5), out=np.zeros_like(VALUES))
+    assert made[2:] == list(kinds) * 2
 
 
 def test_shapes_of_results(store):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +15,15 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure.figures import cache, dash, gpm, plots, real_world, runner, throughput
-from perdure.figures.catalogue import FIGURES
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Run
-from perdure.figures.report import Measured
-from perdure.figures.setting import Setting, scale_for
+from perdure_figures import cache, dash, dash_pools, gpm, plots, real_world, runner, throughput
+from perdure_figures.catalogue import FIGURES
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Run
+from perdure_figures.report import Measured
+from perdure_figures.setting import Setting, scale_for
 
 BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
-DATA = Path(__file__).resolve().parents[2] / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
 TINY = ["--quick", "--records", 2048]
 
 needs_bench = pytest.mark.skipif(
@@ -80,19 +83,19 @@ def test_ratios_compare_peaks_and_latencies_at_one_batch():
     assert panel.series["a"] == [(2.0, 128.0), (6.0, pytest.approx(682.67, abs=0.01))]
 
 
-def curve(subject: str, mops: float) -> dict:
-    """The results of runs in which a subject does as many operations a second whatever they are."""
+def curve(system: str, mops: float) -> dict:
+    """The results of runs in which a system does as many operations a second whatever they are."""
     rows = [{"workload": one, "batch": 4096, "mops_near": mops} for one in throughput.WORKLOADS]
-    alone = {"command": "baselines", "subjects": [{"subject": subject, "rows": rows}]}
-    load = {"command": "fill", "batch": 4096, "subjects": [{"subject": subject, "mops": mops}]}
-    return {subject: alone, f"{subject} load": load}
+    alone = {"command": "baselines", "systems": [{"system": system, "rows": rows}]}
+    load = {"command": "fill", "batch": 4096, "systems": [{"system": system, "mops": mops}]}
+    return {system: alone, f"{system} load": load}
 
 
 @pytest.mark.parametrize("slowest", throughput.CPU_ASSISTED)
 def test_ratios_over_cpu_assisted_are_those_over_the_slowest_index_of_the_cpu(tmp_path, slowest):
     results = {}
-    for subject in throughput.SUBJECTS:
-        results |= curve(subject, 2.0 if subject == slowest else 12.0 if subject == "word" else 6.0)
+    for system in throughput.SYSTEMS:
+        results |= curve(system, 2.0 if system == slowest else 12.0 if system == "word" else 6.0)
     claims = {
         claim.what: claim.ours for claim in throughput.read(setting(tmp_path), results).claims
     }
@@ -112,17 +115,17 @@ def test_ratios_over_cpu_assisted_are_those_over_the_slowest_index_of_the_cpu(tm
 
 def test_each_index_of_the_cpu_has_its_share_of_moving_data(tmp_path):
     results = {}
-    for at, subject in enumerate(throughput.SUBJECTS):
+    for at, system in enumerate(throughput.SYSTEMS):
         row = {"batch": 4096, "mops_near": 4.0, "mops_host": 5.0 + at, "mops_kernel": None}
         rows = [row | {"workload": one} for one in throughput.WORKLOADS]
-        results[subject] = {"subjects": [{"subject": subject, "rows": rows}]}
+        results[system] = {"systems": [{"system": system, "rows": rows}]}
     (claim,) = throughput.read_breakdown(setting(tmp_path), results).claims
-    of_host = {one: 5.0 + throughput.SUBJECTS.index(one) for one in throughput.CPU_ASSISTED}
+    of_host = {one: 5.0 + throughput.SYSTEMS.index(one) for one in throughput.CPU_ASSISTED}
     assert claim.ours == pytest.approx({one: 100 * (1 - 4 / mops) for one, mops in of_host.items()})
 
 
 def test_every_subject_has_a_colour_of_its_own():
-    colours = [plots._COLOURS[subject] for subject in throughput.SUBJECTS]
+    colours = [plots._COLOURS[system] for system in throughput.SYSTEMS]
     assert len(set(colours)) == len(colours)
 
 
@@ -147,9 +150,9 @@ def of_each_kind() -> list[Panel]:
     for kind in Kind:
         names = ["here", "there"] if kind in (Kind.bar, Kind.stack) else []
         panel = Panel(kind.value, "x", "y", kind=kind, names=names)
-        for subject in ("word", "in_place", "slabhash-gpm"):
-            panel.add(subject, 0, 2.0)
-            panel.add(subject, 1, 3.0)
+        for system in ("word", "in_place", "slabhash-gpm"):
+            panel.add(system, 0, 2.0)
+            panel.add(system, 1, 3.0)
         panels.append(panel)
     return panels
 
@@ -179,7 +182,7 @@ def test_ratios_have_a_line_where_both_are_alike(tmp_path):
 @needs_plots
 def test_batch_sizes_are_labelled_where_a_curve_runs_through_them(tmp_path):
     results = {
-        name: one for subject in throughput.SUBJECTS for name, one in curve(subject, 4.0).items()
+        name: one for system in throughput.SYSTEMS for name, one in curve(system, 4.0).items()
     }
     panels = throughput.curves(throughput.speeds_of(results))
     for panel, axes in zip(panels, drawn_axes(panels), strict=True):
@@ -215,8 +218,8 @@ def test_times_of_one_repeat_get_no_verdict(tmp_path):
 
 def test_a_breakdown_adds_up_to_the_call():
     row = {"batch": 4096, "mops_near": 4.0, "mops_host": 8.0, "mops_kernel": None}
-    for subject in throughput.CPU_ASSISTED:
-        parts = throughput.breakdown(row, subject)
+    for system in throughput.CPU_ASSISTED:
+        parts = throughput.breakdown(row, system)
         assert parts == {"index on the CPU": 512.0, "between GPU and CPU": 512.0}
     row |= {"mops_kernel": 5.12}
     assert sum(throughput.breakdown(row, "clevel-gpm").values()) == 1024.0
@@ -274,7 +277,7 @@ def test_indexes_on_the_cpu_have_their_load_factors(cli, tmp_path):
     (found,) = done.json()["figures"]
     claims = [one for one in found["claims"] if "on the CPU" in one["what"]]
     assert {claim["paper"] for claim in claims} == {85}
-    ours = {subject: percent for claim in claims for subject, percent in claim["ours"].items()}
+    ours = {system: percent for claim in claims for system, percent in claim["ours"].items()}
     assert set(ours) == set(throughput.PAPERS_ASSISTED)
     assert all(0 < percent < 100 for percent in ours.values())
     (panel,) = found["panels"]
@@ -288,7 +291,7 @@ def test_all_subjects_over_batch_sizes(cli, tmp_path):
     (found,) = done.json()["figures"]
     panels = {panel["title"]: panel["series"] for panel in found["panels"]}
     assert set(panels) == {*throughput.WORKLOADS.values(), throughput.LOAD}
-    assert all(set(series) == set(throughput.SUBJECTS) for series in panels.values())
+    assert all(set(series) == set(throughput.SYSTEMS) for series in panels.values())
     assert all(claim["ours"]["word"] > 0 and claim["paper"] > 1 for claim in found["claims"])
     assert found["plot"] is None and not list(tmp_path.glob("*.png"))
 
@@ -331,8 +334,8 @@ def test_a_ratio_counts_where_the_emulated_one_does_and_the_other_is_not_below_o
 
 
 def test_throughput_is_back_when_it_is_near_that_of_the_end():
-    assert dash.back_to_normal([[0.1, 0.2], [0.2, 0.9], [0.3, 1.0], [0.4, 1.0]]) == 0.2
-    assert dash.back_to_normal([[0.1, 1.0], [0.2, 1.0]]) == 0.1
+    assert dash_pools.back_to_normal([[0.1, 0.2], [0.2, 0.9], [0.3, 1.0], [0.4, 1.0]]) == 0.2
+    assert dash_pools.back_to_normal([[0.1, 1.0], [0.2, 1.0]]) == 0.1
 
 
 def test_results_that_differ_between_paths_are_wrong():
@@ -477,3 +480,16 @@ def test_the_list(cli):
     listed = cli("bench", "figure", "--list", "--json", "-")
     assert listed.status == 0 and len(listed.json()["figures"]) == len(FIGURES)
     assert all(name in cli("bench", "figure", "--list").out for name in FIGURES)
+
+
+def test_no_wheel_has_the_figures_of_papers(cli, monkeypatch):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    assert settings["wheel"]["packages"] == ["python/perdure"]
+    assert all(one["if"] == {"state": "editable"} for one in settings["overrides"])
+    assert not list((ROOT / "python" / "perdure").rglob("*figures*"))
+    for module in [name for name in sys.modules if name.startswith("perdure_figures")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "perdure_figures", None)
+    for arguments in (["--list"], ["figure", "gphash-5"]):
+        done = cli("bench", *arguments)
+        assert done.status == 2 and done.out == "" and "in a clone of Perdure" in done.err

@@ -34,7 +34,7 @@ def test_host_arrays(store):
 
 
 def test_one_store_after_another_grows(pool):
-    """Growing registers more of the pool with the GPU; closing must let go of all of it, or the
+    """Growing registers more of the pool with the GPU; closing must release all of it, or the
     next store in this process meets addresses that are still registered."""
     keys, values = np.arange(COUNT), np.zeros((COUNT, 128), np.uint8)
     for _ in range(3):
@@ -122,16 +122,16 @@ def test_steps_of_device_and_host_arrays(pool):
                 store.put(keys, table + number)
                 weights += 1
                 bias += 1
-        wanted = weights.clone()
+        expected = weights.clone()
         weights.zero_()
         assert store.restore_step() == 2
-        assert torch.equal(weights, wanted)
+        assert torch.equal(weights, expected)
     weights.zero_()
     bias[:] = 0
     with perdure.open(pool, device="cuda") as store:
         store.register_dense(weights=weights, bias=bias)
         assert store.restore_step() == 2
-        assert torch.equal(weights, wanted) and (bias == 3).all()
+        assert torch.equal(weights, expected) and (bias == 3).all()
         assert torch.equal(store.get(keys, dtype=torch.float32).values, table + 2)
 
 

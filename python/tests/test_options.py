@@ -30,9 +30,9 @@ OTHERS = {  # another value than the default, of every option
 
 def taken(options: Options | GPHash) -> dict[str, object]:
     """What the engine is told."""
-    wanted = _native.OpenOptions() if isinstance(options, Options) else _native.CreateOptions()
-    options.fill(wanted)  # type: ignore[arg-type]
-    told = {name: getattr(wanted, name) for name in dir(wanted) if not name.startswith("_")}
+    expected = _native.OpenOptions() if isinstance(options, Options) else _native.CreateOptions()
+    options.fill(expected)  # type: ignore[arg-type]
+    told = {name: getattr(expected, name) for name in dir(expected) if not name.startswith("_")}
     return {name: repr(value) if name == "shape" else value for name, value in told.items()}
 
 

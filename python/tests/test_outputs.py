@@ -80,7 +80,7 @@ def files(tmp_path, pool):
 
 
 def all_commands() -> dict[str, typer.core.TyperCommand]:
-    from perdure.figures.command import app as figures
+    from perdure_figures.command import app as figures
 
     group = typer.main.get_command(app)
     context = typer.Context(group)
@@ -210,7 +210,7 @@ def test_demo_replaces_nothing_unasked(cli, files, option):
 @pytest.mark.parametrize("name", ["gphash-5.json", "gphash-5.png"])
 def test_figures_replace_nothing_unasked(cli, files, monkeypatch, name):
     monkeypatch.setattr(
-        "perdure.figures.command.bench_program", lambda: None
+        "perdure_figures.command.bench_program", lambda: None
     )  # it need not have been built
     there = files.folder / name
     there.write_text(LETTER)

@@ -75,7 +75,7 @@ def test_every_shape_and_dtype(store):
         "pairs": np.array([(1, 2.5)], dtype=[("a", "u1"), ("b", "f8")]),
         "a name with spaces": np.array([True, False]),
     }
-    wanted = {name: array.copy() for name, array in arrays.items()}
+    expected = {name: array.copy() for name, array in arrays.items()}
     store.register_dense(**arrays)
     with store.step(5):
         pass
@@ -83,7 +83,7 @@ def test_every_shape_and_dtype(store):
         array.view(np.uint8 if array.ndim else array.dtype)[...] = 0
     assert store.restore_step() == 5
     for name, array in arrays.items():
-        assert array.tobytes() == wanted[name].tobytes(), name
+        assert array.tobytes() == expected[name].tobytes(), name
 
 
 def test_other_arrays_are_refused_by_name(store, pool):

@@ -42,7 +42,7 @@ BASELINE_FACES = {
     "adapter.h",
 }  # all that the benchmark sees of a baseline
 # Dash itself, behind the face of the tables that it is measured beside, one operation at a time.
-SUBJECTS_AMONG_BASELINES = {
+SYSTEMS_AMONG_BASELINES = {
     "dash_table.hpp",
     "dash_eh.cpp",
     "dash_lh.cpp",
@@ -130,15 +130,15 @@ def test_the_kernel_headers_are_installed_with_all_they_include() -> None:
     installed = set(
         re.findall(r"\b[a-z]+/[a-z_/]+\.(?:hpp|cuh)\b", (ROOT / "cmake/install.cmake").read_text())
     )
-    wanted: set[str] = set()
+    expected: set[str] = set()
     left = [path for path in sources(ROOT / "include") if path.name in KERNEL_HEADERS]
     while left:
         for _, quoted, name in includes(left.pop()):
-            if quoted and not name.startswith("perdure/") and name not in wanted:
-                wanted.add(name)
+            if quoted and not name.startswith("perdure/") and name not in expected:
+                expected.add(name)
                 left.append(ROOT / "src" / name)
-    wanted = {name for name in wanted if not name.startswith("fault/")}  # test builds alone
-    assert wanted == {name for name in installed if Path(name).name not in KERNEL_HEADERS}
+    expected = {name for name in expected if not name.startswith("fault/")}  # test builds alone
+    assert expected == {name for name in installed if Path(name).name not in KERNEL_HEADERS}
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -194,7 +194,7 @@ def test_baselines_stop_at_pm() -> None:
         for path in sources(ROOT / "baselines")
         for line, _, name in includes(path)
         if name.split("/")[0] in ROOMS_BELOW.keys() - allowed
-        and not (path.name in SUBJECTS_AMONG_BASELINES and name.startswith("index/dash/"))
+        and not (path.name in SYSTEMS_AMONG_BASELINES and name.startswith("index/dash/"))
     ]
     report(faults)
 

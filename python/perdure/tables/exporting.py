@@ -126,7 +126,7 @@ def _text_field(name: str, option: str) -> Field:
     return Field(f"{name}:text", pa.large_string(), cells)
 
 
-def _field(name: str, width: int | None, wanted: TextFormat, kind: FileFormat) -> Field:
+def _field(name: str, width: int | None, requested: TextFormat, kind: FileFormat) -> Field:
     option = f"--{name}-format"
     default = (
         TextFormat.int
@@ -135,14 +135,14 @@ def _field(name: str, width: int | None, wanted: TextFormat, kind: FileFormat) -
         if width is None
         else TextFormat.hex
     )
-    chosen = default if wanted is TextFormat.auto else wanted
+    chosen = default if requested is TextFormat.auto else requested
     if chosen is TextFormat.int:
         if width not in INTEGER_WIDTHS:
             raise Failure(
                 f"{option} int: this pool's {name}s have {show_width(width)}; choose hex or text"
             )
         return _number_field(name, f"uint{8 * width}", 0, kind not in _TYPED)
-    if kind in _TYPED and wanted is TextFormat.auto:
+    if kind in _TYPED and requested is TextFormat.auto:
         return _binary_field(name, width)
     return _hex_field(name) if chosen is TextFormat.hex else _text_field(name, option)
 
@@ -300,12 +300,14 @@ class Target:
 
 
 def _target(
-    file: str, wanted: FileFormat, overwrite: bool, force: bool, inputs: list[Path]
+    file: str, requested: FileFormat, overwrite: bool, force: bool, inputs: list[Path]
 ) -> Target:
     if file == STDOUT:
-        return Target(Path(file), FileFormat.csv if wanted is FileFormat.auto else wanted, "", None)
+        return Target(
+            Path(file), FileFormat.csv if requested is FileFormat.auto else requested, "", None
+        )
     bare, compression = compression_of(Path(file))
-    kind = by_suffix(bare.name) if wanted is FileFormat.auto else wanted
+    kind = by_suffix(bare.name) if requested is FileFormat.auto else requested
     if kind is None:
         raise Failure(
             f"{file}: ends in none of .csv, .tsv, .jsonl, .parquet and .arrow; say which with "

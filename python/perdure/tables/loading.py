@@ -118,14 +118,14 @@ def _naming(file: str, loaded: Loaded) -> Iterator[None]:
 def _load_file(
     store: perdure.Store,
     name: str,
-    wanted: FileFormat,
+    requested: FileFormat,
     reading: Reading,
     choice: Choice,
     loaded: Loaded,
 ) -> None:
     shown = "standard input" if name == STDIN else name
     with _naming(shown, loaded), Stream(name) as stream, progress(f"load {shown}", 1.0) as show:
-        source = open_source(stream, wanted, reading, loaded.rejected)
+        source = open_source(stream, requested, reading, loaded.rejected)
         plan = make_plan(store, source, choice)
         loaded.facts = {"format": source.describe(), "columns": plan.describe()}
         for piece in source.pieces(plan.names()):
@@ -137,57 +137,69 @@ def _load_file(
             show(source.done)
 
 
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="CSV, TSV, JSON lines, Parquet, Arrow or Feather, compressed with gzip, zstd, "
+        "xz or bzip2 or"
+        " not; '-' is standard input.",
+    ),
+]
+KeyColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--key", "--key-column", metavar="NAME", help="Column of the keys; the first one."
+    ),
+]
+ValueColumnsOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME[:TYPE],...", help="Columns of the values; all the others."),
+]
+RowsOption = Annotated[
+    RowFormat,
+    typer.Option(
+        help="Several columns as a value: packed little-endian, a JSON object, an Arrow stream."
+    ),
+]
+KeyFormatOption = Annotated[TextFormat, typer.Option(help="How keys are written.")]
+FileFormatOption = Annotated[
+    FileFormat, typer.Option("--format", help="auto: by the file's name, or what is in it.")
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(help="Between the columns of a CSV file; told from its first lines."),
+]
+HeaderOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether CSV begins with names; told from its first lines."
+    ),
+]
+MultilineOption = Annotated[
+    bool,
+    typer.Option(
+        "--multiline/--no-multiline", help="Whether quoted CSV cells may hold line breaks."
+    ),
+]
+RejectsOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Write the rejected rows to FILE, with line and reason."),
+]
+
+
 def load(
     pool: PoolArgument,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="CSV, TSV, JSON lines, Parquet, Arrow or Feather, compressed with gzip, zstd, "
-            "xz or bzip2 or"
-            " not; '-' is standard input.",
-        ),
-    ],
-    key_column: Annotated[
-        str | None,
-        typer.Option(
-            "--key", "--key-column", metavar="NAME", help="Column of the keys; the first one."
-        ),
-    ] = None,
-    value_columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[:TYPE],...", help="Columns of the values; all the others."),
-    ] = None,
-    rows: Annotated[
-        RowFormat,
-        typer.Option(
-            help="Several columns as a value: packed little-endian, a JSON object, an Arrow stream."
-        ),
-    ] = RowFormat.auto,
-    key_format: Annotated[TextFormat, typer.Option(help="How keys are written.")] = TextFormat.auto,
-    file_format: Annotated[
-        FileFormat, typer.Option("--format", help="auto: by the file's name, or what is in it.")
-    ] = FileFormat.auto,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(help="Between the columns of a CSV file; told from its first lines."),
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header", help="Whether CSV begins with names; told from its first lines."
-        ),
-    ] = None,
-    multiline: Annotated[
-        bool,
-        typer.Option(
-            "--multiline/--no-multiline", help="Whether quoted CSV cells may hold line breaks."
-        ),
-    ] = True,
-    rejects: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write the rejected rows to FILE, with line and reason."),
-    ] = None,
+    files: FilesArgument,
+    key_column: KeyColumnOption = None,
+    value_columns: ValueColumnsOption = None,
+    rows: RowsOption = RowFormat.auto,
+    key_format: KeyFormatOption = TextFormat.auto,
+    file_format: FileFormatOption = FileFormat.auto,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    multiline: MultilineOption = True,
+    rejects: RejectsOption = None,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,

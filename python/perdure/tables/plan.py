@@ -140,9 +140,9 @@ def _key_type(
 ) -> str:
     """int, hex or text: as the user says, else as the file says, else as the pool's width
     suggests."""
-    width, wanted = store.key_bytes, choice.key_format
+    width, requested = store.key_bytes, choice.key_format
     default = "int" if width in INTEGER_WIDTHS else "text" if width is None else "hex"
-    chosen = (given or default) if wanted is TextFormat.auto else wanted.value
+    chosen = (given or default) if requested is TextFormat.auto else requested.value
     if chosen in ("hex", "text"):
         return chosen
     if chosen.startswith("float"):
@@ -193,10 +193,13 @@ def check_values(values: Encoded, plan: Plan, store: perdure.Store) -> None:
 def _pick(options: str, name: str, header: list[str]) -> ColumnSpec:
     """The column a user named: as the file has it, or without the type its header carries."""
     base, _, kind = name.rpartition(":")
-    for wanted, given in ((name, None), (base, kind if kind in TYPES else None)):
+    for requested, given in ((name, None), (base, kind if kind in TYPES else None)):
         for column in header:
             spec = ColumnSpec.of_header(column)
-            if wanted and wanted in (column, column.rpartition(":")[0] if spec.type else column):
+            if requested and requested in (
+                column,
+                column.rpartition(":")[0] if spec.type else column,
+            ):
                 return ColumnSpec(column, given or spec.type)
     raise Failure(
         f"{options} {name}: no such column; the file has {', '.join(header)} (types are "
@@ -254,17 +257,17 @@ def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
 
 
 def _row_format(
-    wanted: RowFormat, values: list[ColumnSpec], store: perdure.Store, source: Source
+    requested: RowFormat, values: list[ColumnSpec], store: perdure.Store, source: Source
 ) -> RowFormat:
     """Left to us: several columns that are not all numbers are JSON in a pool whose values vary."""
-    if wanted in (RowFormat.json, RowFormat.arrow) and store.value_bytes is not None:
+    if requested in (RowFormat.json, RowFormat.arrow) and store.value_bytes is not None:
         raise Failure(
-            f"--rows {wanted.value}: makes values of varying length, but this pool's have "
+            f"--rows {requested.value}: makes values of varying length, but this pool's have "
             f"{store.value_bytes}"
             f" bytes; make a pool for them: {create_command(store.key_bytes, None)}"
         )
-    if wanted is not RowFormat.auto:
-        return wanted
+    if requested is not RowFormat.auto:
+        return requested
     if store.value_bytes is not None or len(values) < 2:
         return RowFormat.packed
     # What is told from text may be otherwise further down, so text counts as numbers only by its

@@ -58,11 +58,15 @@ def _by_content(head: bytes) -> FileFormat:
     return FileFormat.jsonl if head.lstrip()[:1] == b"{" else FileFormat.csv
 
 
-def open_source(stream: Stream, wanted: FileFormat, reading: Reading, rejected: Rejected) -> Source:
+def open_source(
+    stream: Stream, requested: FileFormat, reading: Reading, rejected: Rejected
+) -> Source:
     bare = stream.name.lower()
     for suffix in COMPRESSED:
         bare = bare.removesuffix(suffix)
-    kind = (by_suffix(bare) or _by_content(stream.head)) if wanted is FileFormat.auto else wanted
+    kind = (
+        (by_suffix(bare) or _by_content(stream.head)) if requested is FileFormat.auto else requested
+    )
     text = kind in (FileFormat.csv, FileFormat.tsv, FileFormat.jsonl)
     rejected.unit = "line" if text else "row"
     import pyarrow as pa

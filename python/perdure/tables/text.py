@@ -188,7 +188,7 @@ class CsvSource(TextSource):
         # such a block is read as Latin-1, of which every byte is a letter.
         encoding = "utf8" if _decodes(text) else "latin-1"
         internal = [str(at) for at in range(len(self.header))]
-        wanted = [str(self.header.index(name)) for name in names]
+        requested = [str(self.header.index(name)) for name in names]
         table = csv.read_csv(
             pa.BufferReader(text),
             # One thread, because only then are the numbers of malformed lines known.
@@ -206,13 +206,13 @@ class CsvSource(TextSource):
                 invalid_row_handler=skip,
             ),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.binary()),
-                include_columns=list(dict.fromkeys(wanted)),
+                column_types=dict.fromkeys(requested, pa.binary()),
+                include_columns=list(dict.fromkeys(requested)),
             ),
         )
         if table.num_rows + len(malformed) != rows:
             raise pa.ArrowInvalid("this is not one row")
-        return [_octets(table.column(name), encoding) for name in wanted], malformed
+        return [_octets(table.column(name), encoding) for name in requested], malformed
 
 
 def _decodes(text: bytes) -> bool:

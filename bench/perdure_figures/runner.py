@@ -14,7 +14,8 @@ from typing import Any
 
 from perdure._ending import run_program
 from perdure.cli_support import FAULTS, Failure, bench_program
-from perdure.figures.model import Results, Run
+
+from perdure_figures.model import Results, Run
 
 _SAID_LINES = 3  # of perdure-bench's last words, in an error
 
@@ -57,16 +58,16 @@ def _shown(run: Run) -> str:
 
 
 def checked_answers(result: Any) -> int:
-    """The answers that a result says were compared, of all its subjects."""
-    subjects = result.get("subjects", [result])
-    return sum(subject.get("checked", 0) for subject in subjects)
+    """The answers that a result says were compared, of all its systems."""
+    systems = result.get("systems", [result])
+    return sum(system.get("checked", 0) for system in systems)
 
 
 def machines(results: Results) -> list[str]:
     """The machines that the results name, each once."""
     found: dict[str, None] = {}
     for result in results.values():
-        for part in [result, *result.get("subjects", [])]:
+        for part in [result, *result.get("systems", [])]:
             if "machine" in part:
                 found[part["machine"]] = None
     return list(found)

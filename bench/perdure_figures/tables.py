@@ -6,48 +6,48 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS, PAPERS_ASSISTED
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.throughput import DASH_ASSISTED, OTHER_GPM, OURS, PAPERS_ASSISTED
 
 _SAMPLE = 1 << 14  # the paper samples the load factor after so many insertions
 _SAMPLES = 64  # and we so many times at least
 _TABLES = (*OTHER_GPM, *PAPERS_ASSISTED, *OURS)  # cpu-assisted itself has the same index as word
 
 
-def fill(setting: Setting, subject: str) -> Run:
+def fill(setting: Setting, system: str) -> Run:
     records = setting.scale.records
     batch = max(1, min(_SAMPLE, records // _SAMPLES))
-    arguments = ["fill", "--subject", subject, "--device", setting.device]
-    return Run(subject, [*arguments, "--records", records, "--batch", batch])
+    arguments = ["fill", "--system", system, "--device", setting.device]
+    return Run(system, [*arguments, "--records", records, "--batch", batch])
 
 
 # --- figure 7 -----------------------------------------------------------------------------------
 
 
 def plan_load_factors(setting: Setting) -> list[Run]:
-    return [fill(setting, subject) for subject in _TABLES]
+    return [fill(setting, system) for system in _TABLES]
 
 
 def read_load_factors(setting: Setting, results: Results) -> Drawn:
     panel = Panel("load factor during a load", "records", "load factor")
     most: dict[str, float] = {}
-    for subject, result in results.items():
-        (found,) = result["subjects"]
-        most[subject] = found["load_factor_most"]
+    for system, result in results.items():
+        (found,) = result["systems"]
+        most[system] = found["load_factor_most"]
         for records, load_factor, _ in found["records_load_factor_seconds"]:
-            panel.add(subject, records, load_factor)
+            panel.add(system, records, load_factor)
     claims = [
         Claim("highest load factor of GPHash", 92, {one: 100 * most[one] for one in OURS}, "%")
     ]
-    for title, subjects, paper in (
+    for title, systems, paper in (
         ("SlabHash-GPM", ("slabhash-gpm",), 82),
         ("Clevel-GPM", ("clevel-gpm",), 85),
         ("Dash on the CPU", DASH_ASSISTED, 85),
         ("Clevel on the CPU", ("cpu-assisted-clevel",), 85),
         ("SEPH on the CPU", ("cpu-assisted-seph",), 85),
     ):
-        theirs: dict[str, float | None] = {one: 100 * most[one] for one in subjects}
+        theirs: dict[str, float | None] = {one: 100 * most[one] for one in systems}
         claims.append(Claim(f"highest load factor of {title}", paper, theirs, "%"))
     return Drawn([panel], claims)
 
@@ -172,7 +172,7 @@ def read_overheads(setting: Setting, results: Results) -> Drawn:
     for name, result in results.items():
         kind, layout = name.split()[:2]
         if kind == "grow":
-            growths = result["subjects"][0]["growths"]
+            growths = result["systems"][0]["growths"]
             longest[layout] = max((1e3 * one["seconds"] for one in growths), default=None)
             for (
                 one

@@ -1,4 +1,4 @@
-#include "subject.hpp"
+#include "systems.hpp"
 
 #include "common.hpp"
 
@@ -22,7 +22,7 @@ constexpr Rebuilt kRebuilt[] = {{baselines::Design::slabhash_gpm},
 
 }  // namespace
 
-std::vector<std::string> const& subject_names() {
+std::vector<std::string> const& system_names() {
   static std::vector<std::string> const names = [] {
     std::vector<std::string> all;
     for (Rebuilt const& baseline : kRebuilt) all.push_back(baseline.name());
@@ -32,9 +32,9 @@ std::vector<std::string> const& subject_names() {
   return names;
 }
 
-std::unique_ptr<baselines::Baseline> make_subject(std::string const& name, std::string const& path,
-                                                  baselines::BaselineOptions options,
-                                                  bool verify_reads) {
+std::unique_ptr<baselines::Baseline> make_system(std::string const& name, std::string const& path,
+                                                 baselines::BaselineOptions options,
+                                                 bool verify_reads) {
   for (Rebuilt const& baseline : kRebuilt) {
     if (name != baseline.name()) continue;
     options.design = baseline.design;

@@ -13,8 +13,9 @@ from typing import Any
 
 from perdure import demo
 from perdure.cli_support import FAULTS, Failure
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
+
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
 
 PROGRAM = "perdure-gpmbench"
 

@@ -1,4 +1,4 @@
-"""Figures 5 and 6: throughput and latency of all subjects over batch sizes; 8: the parts of a
+"""Figures 5 and 6: throughput and latency of all systems over batch sizes; 8: the parts of a
 call."""
 
 from __future__ import annotations
@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
 
 OURS = ("in_place", "word")  # what stands where GPHash does
 OTHER_GPM = ("slabhash-gpm", "clevel-gpm")
@@ -16,7 +16,7 @@ DASH_ASSISTED = ("cpu-assisted-dash-eh", "cpu-assisted-dash-lh")
 PAPERS_ASSISTED = (*DASH_ASSISTED, "cpu-assisted-clevel", "cpu-assisted-seph")
 CPU_ASSISTED = ("cpu-assisted", *PAPERS_ASSISTED)
 OTHERS = (*OTHER_GPM, *CPU_ASSISTED)
-SUBJECTS = (*OTHERS, *OURS)
+SYSTEMS = (*OTHERS, *OURS)
 
 SEARCH = {"get-hit": "positive search", "get-miss": "negative search", "zipf": "YCSB C"}
 WRITE = {"insert": "insertion", "update": "update", "delete": "deletion"}
@@ -29,7 +29,7 @@ LOAD = "YCSB LOAD"
 _MOST_OF_MIXTURE = 1 << 16  # operations a batch there
 _SECONDS = 1  # a repeat
 
-Speeds = dict[tuple[str, str], dict[int, float]]  # (workload, subject): Mop/s by batch
+Speeds = dict[tuple[str, str], dict[int, float]]  # (workload, system): Mop/s by batch
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -37,15 +37,15 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def baselines(
-    setting: Setting, subject: str, key_bytes: int, workloads: Iterable[str], *more: str | int
+    setting: Setting, system: str, key_bytes: int, workloads: Iterable[str], *more: str | int
 ) -> Run:
-    """A run of `perdure-bench baselines` of one subject, with arrays where the device has them
+    """A run of `perdure-bench baselines` of one system, with arrays where the device has them
     nearest."""
     scale = setting.scale
     arguments = [
         "baselines",
-        "--subject",
-        subject,
+        "--system",
+        system,
         "--device",
         setting.device,
         "--key-bytes",
@@ -53,7 +53,7 @@ def baselines(
     ]
     arguments += ["--records", scale.records, "--ops", scale.ops, "--repeat", scale.repeats]
     arguments += ["--workload", ",".join(workloads), "--no-count-accesses", "--seconds", _SECONDS]
-    return Run(subject, [*arguments, *(more if "--place" in more else ("--place", "near", *more))])
+    return Run(system, [*arguments, *(more if "--place" in more else ("--place", "near", *more))])
 
 
 # --- figures 5 and 6 ----------------------------------------------------------------------------
@@ -63,38 +63,38 @@ def plan(key_bytes: int) -> Callable[[Setting], list[Run]]:
     def runs(setting: Setting) -> list[Run]:
         scale = setting.scale
         listed = []
-        for subject in SUBJECTS:
+        for system in SYSTEMS:
             alone = SEARCH | WRITE
             batches = numbers(scale.batches)
-            listed.append(baselines(setting, subject, key_bytes, alone, "--batch", batches))
+            listed.append(baselines(setting, system, key_bytes, alone, "--batch", batches))
             mixed = baselines(
                 setting,
-                subject,
+                system,
                 key_bytes,
                 MIXED,
                 "--batch",
-                numbers(_mixed_batches(setting, subject)),
+                numbers(_mixed_batches(setting, system)),
             )
-            listed.append(Run(f"{subject} mixed", mixed.arguments))
+            listed.append(Run(f"{system} mixed", mixed.arguments))
             for batch in scale.batches:
                 load = [
                     "fill",
-                    "--subject",
-                    subject,
+                    "--system",
+                    system,
                     "--device",
                     setting.device,
                     "--key-bytes",
                     key_bytes,
                 ]
                 load += ["--records", scale.records, "--batch", batch]
-                listed.append(Run(f"{subject} load {batch}", load))
+                listed.append(Run(f"{system} load {batch}", load))
         return listed
 
     return runs
 
 
-def _mixed_batches(setting: Setting, subject: str) -> list[int]:
-    bounded = subject in OTHER_GPM and setting.device == "cuda"
+def _mixed_batches(setting: Setting, system: str) -> list[int]:
+    bounded = system in OTHER_GPM and setting.device == "cuda"
     return [batch for batch in setting.scale.batches if not bounded or batch <= _MOST_OF_MIXTURE]
 
 
@@ -102,12 +102,12 @@ def speeds_of(results: Results) -> Speeds:
     """Whole calls, with arrays where the device has them nearest."""
     speeds: Speeds = {}
     for result in results.values():
-        for found in result["subjects"]:
+        for found in result["systems"]:
             if result["command"] == "fill":
-                speeds.setdefault((LOAD, found["subject"]), {})[result["batch"]] = found["mops"]
+                speeds.setdefault((LOAD, found["system"]), {})[result["batch"]] = found["mops"]
             for row in found.get("rows", []):
                 title = WORKLOADS.get(row["workload"], row["workload"])
-                speeds.setdefault((title, found["subject"]), {})[row["batch"]] = row["mops_near"]
+                speeds.setdefault((title, found["system"]), {})[row["batch"]] = row["mops_near"]
     return speeds
 
 
@@ -115,13 +115,13 @@ def curves(speeds: Speeds) -> list[Panel]:
     """A panel a workload. Batches follow one another: their mean latency is their size by the
     throughput."""
     panels: dict[str, Panel] = {}
-    for (workload, subject), by_batch in speeds.items():
+    for (workload, system), by_batch in speeds.items():
         panel = panels.setdefault(
             workload,
             Panel(workload, "Mop/s", "mean latency of a batch (us)", log_x=True, log_y=True),
         )
         for batch, mops in sorted(by_batch.items()):
-            panel.add(subject, mops, batch / mops)
+            panel.add(system, mops, batch / mops)
     for panel in panels.values():
         _add_batches(panel, sorted({batch for by_batch in speeds.values() for batch in by_batch}))
     return list(panels.values())
@@ -235,7 +235,7 @@ _BROKEN_DOWN = ("get-hit", "insert", "update")
 
 def plan_breakdown(setting: Setting) -> list[Run]:
     more = ("--batch", setting.scale.batch, "--place", "both")
-    return [baselines(setting, subject, 8, _BROKEN_DOWN, *more) for subject in SUBJECTS]
+    return [baselines(setting, system, 8, _BROKEN_DOWN, *more) for system in SYSTEMS]
 
 
 def read_breakdown(setting: Setting, results: Results) -> Drawn:
@@ -243,29 +243,27 @@ def read_breakdown(setting: Setting, results: Results) -> Drawn:
     shares: dict[str, list[float]] = {}
     for workload in _BROKEN_DOWN:
         panel = Panel(
-            WORKLOADS[workload], "", "us of a batch", kind=Kind.stack, names=list(SUBJECTS)
+            WORKLOADS[workload], "", "us of a batch", kind=Kind.stack, names=list(SYSTEMS)
         )
-        for at, subject in enumerate(SUBJECTS):
-            (row,) = [
-                r for r in results[subject]["subjects"][0]["rows"] if r["workload"] == workload
-            ]
-            parts = breakdown(row, subject)
+        for at, system in enumerate(SYSTEMS):
+            (row,) = [r for r in results[system]["systems"][0]["rows"] if r["workload"] == workload]
+            parts = breakdown(row, system)
             for part, microseconds in parts.items():
                 panel.add(part, at, microseconds)
-            if subject in CPU_ASSISTED:
+            if system in CPU_ASSISTED:
                 share = parts["between GPU and CPU"] / sum(parts.values())
-                shares.setdefault(subject, []).append(share)
+                shares.setdefault(system, []).append(share)
         panels.append(panel)
     claim = Claim(
         "CPU-assisted: share of a call that moves data between GPU and CPU, at least",
         30.1,
-        {subject: 100 * min(each) for subject, each in shares.items()},
+        {system: 100 * min(each) for system, each in shares.items()},
         "%",
     )
     return Drawn(panels, [claim])
 
 
-def breakdown(row: dict[str, Any], subject: str) -> dict[str, float]:
+def breakdown(row: dict[str, Any], system: str) -> dict[str, float]:
     """The parts of a call whose arrays lie in GPU memory, from throughputs of one batch size.
 
     The CPU-assisted path with arrays in host memory does without the GPU: what a call takes longer
@@ -273,7 +271,7 @@ def breakdown(row: dict[str, Any], subject: str) -> dict[str, float]:
     calls do not.
     """
     whole = row["batch"] / row["mops_near"]
-    if subject in CPU_ASSISTED:
+    if system in CPU_ASSISTED:
         index = min(whole, row["batch"] / row["mops_host"])
         return {"index on the CPU": index, "between GPU and CPU": whole - index}
     if row["mops_kernel"] is None:

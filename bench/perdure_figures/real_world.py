@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
 from perdure import demo
-from perdure.figures.model import Claim, Drawn, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.throughput import (
+
+from perdure_figures.model import Claim, Drawn, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.throughput import (
     OTHERS,
     OURS,
-    SUBJECTS,
+    SYSTEMS,
     Speeds,
     baselines,
     curves,
@@ -77,15 +77,15 @@ def _plan_trace(setting: Setting, name: str, file: Path, records: int) -> list[R
     fitted = replace(setting, scale=replace(scale, records=records, ops=ops))
     batches = numbers([batch for batch in scale.batches if batch <= ops] or [ops])
     more = ["--trace", str(file), "--batch", batches]
-    runs = [baselines(fitted, subject, 8, ["trace"], *more) for subject in SUBJECTS]
+    runs = [baselines(fitted, system, 8, ["trace"], *more) for system in SYSTEMS]
     return [Run(f"{name} {run.name}", run.arguments) for run in runs]
 
 
 def read(setting: Setting, results: Results) -> Drawn:
     speeds: Speeds = {}
     for name, result in results.items():
-        (found,) = result["subjects"]
-        of_trace = speeds.setdefault((_TITLES[name.split()[0]], found["subject"]), {})
+        (found,) = result["systems"]
+        of_trace = speeds.setdefault((_TITLES[name.split()[0]], found["system"]), {})
         of_trace.update({row["batch"]: row["mops_near"] for row in found["rows"]})
     titles = _TITLES.values()
     return Drawn(

@@ -7,10 +7,10 @@ records.
 
 from __future__ import annotations
 
-from perdure.figures.model import Claim, Drawn, Kind, Panel, Results, Run
-from perdure.figures.setting import Setting
-from perdure.figures.tables import ycsb
-from perdure.figures.throughput import OTHERS, OURS, SUBJECTS, baselines
+from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.setting import Setting
+from perdure_figures.tables import ycsb
+from perdure_figures.throughput import OTHERS, OURS, SYSTEMS, baselines
 
 _DEFAULT_CACHE = 0.2
 _MIRRORED = ("--layout", "word", "--residency", "mirrored")
@@ -74,10 +74,10 @@ def read_factors(setting: Setting, results: Results) -> Drawn:
         ("YCSB D", "d", 7.6),
     ):
         more = {
-            subject: max(
+            system: max(
                 percent_more(mops[f"{w} {cached}"], mops[f"{w} {without}"]) for w in workloads
             )
-            for subject, cached, without in (
+            for system, cached, without in (
                 ("in_place", _BUCKETS, _SLOTS),
                 ("word", _CACHE, _MIRROR),
             )
@@ -97,12 +97,12 @@ def plan_policies(setting: Setting) -> list[Run]:
     kinds = [("in_place", policy) for policy in _POLICIES] + [("word", "lfu")]
     runs = []
     for workload in ("a", "c"):
-        for subject, policy in kinds:
+        for system, policy in kinds:
             for size in _SIZES:
-                more = [*_WITH_CACHES[subject], "--cache-policy", policy, "--cache", size]
+                more = [*_WITH_CACHES[system], "--cache-policy", policy, "--cache", size]
                 counted = ["--count-accesses"] if workload == "c" else []
                 run = ycsb(setting, workload, *more, *counted)
-                runs.append(Run(f"{workload} {subject} {policy} {size}", run))
+                runs.append(Run(f"{workload} {system} {policy} {size}", run))
     return runs
 
 
@@ -112,14 +112,14 @@ def read_policies(setting: Setting, results: Results) -> Drawn:
     }
     hits = Panel("YCSB C, from exact counts", "cache (%)", "hit rate of the cache")
     for name, result in results.items():
-        workload, subject, policy, size = name.split()
-        panels[workload].add(f"{policy}, {subject}", 100 * float(size), result["mops"])
+        workload, system, policy, size = name.split()
+        panels[workload].add(f"{policy}, {system}", 100 * float(size), result["mops"])
         if workload == "c":
-            hits.add(f"{policy}, {subject}", 100 * float(size), hit_rate(result))
+            hits.add(f"{policy}, {system}", 100 * float(size), hit_rate(result))
 
     def more(after: float, before: float) -> dict[str, float | None]:
-        def mops(subject: str, size: float) -> float:
-            return results[f"c {subject} lfu {size}"]["mops"]
+        def mops(system: str, size: float) -> float:
+            return results[f"c {system} lfu {size}"]["mops"]
 
         return {one: percent_more(mops(one, after), mops(one, before)) for one in _WITH_CACHES}
 
@@ -155,17 +155,17 @@ def plan_sensitivity(setting: Setting) -> list[Run]:
         for width in _KEY_BYTES:
             run = ycsb(setting, "c", "--layout", layout, "--residency", "pm", "--key-bytes", width)
             runs.append(Run(f"key {width} {layout}", run))
-    for subject in OTHERS:
+    for system in OTHERS:
         for width in _BASELINE_KEY_BYTES:
-            run = baselines(setting, subject, width, ["zipf"], *batch)
-            runs.append(Run(f"key {width} {subject}", run.arguments))
+            run = baselines(setting, system, width, ["zipf"], *batch)
+            runs.append(Run(f"key {width} {system}", run.arguments))
     for theta in _THETAS:
-        for subject in SUBJECTS:
-            run = baselines(setting, subject, 8, ["zipf"], "--theta", theta, *batch)
-            runs.append(Run(f"theta {theta} {subject}", run.arguments))
-        for subject, options in _WITH_CACHES.items():
+        for system in SYSTEMS:
+            run = baselines(setting, system, 8, ["zipf"], "--theta", theta, *batch)
+            runs.append(Run(f"theta {theta} {system}", run.arguments))
+        for system, options in _WITH_CACHES.items():
             cached = ycsb(setting, "c", *options, "--cache", _DEFAULT_CACHE, "--theta", theta)
-            runs.append(Run(f"theta {theta} {_CACHED[subject]}", cached))
+            runs.append(Run(f"theta {theta} {_CACHED[system]}", cached))
     return runs
 
 
@@ -174,11 +174,11 @@ def read_sensitivity(setting: Setting, results: Results) -> Drawn:
     skew = Panel("YCSB C", "theta", "Mop/s")
     speed: dict[str, float] = {}
     for name, result in results.items():
-        kind, value, subject = name.split(maxsplit=2)
+        kind, value, system = name.split(maxsplit=2)
         speed[name] = (
-            result["mops"] if "mops" in result else result["subjects"][0]["rows"][0]["mops_near"]
+            result["mops"] if "mops" in result else result["systems"][0]["rows"][0]["mops_near"]
         )
-        (keys if kind == "key" else skew).add(subject, float(value), speed[name])
+        (keys if kind == "key" else skew).add(system, float(value), speed[name])
     falls = {one: -percent_more(speed[f"key 128 {one}"], speed[f"key 8 {one}"]) for one in OURS}
     slab = -percent_more(speed["key 32 slabhash-gpm"], speed["key 8 slabhash-gpm"])
     return Drawn(

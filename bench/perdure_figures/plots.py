@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.cli_support import Failure
-from perdure.figures.model import Kind, Panel
+
+from perdure_figures.model import Kind, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3  # of panels, at most
 _FEW_POWERS = 100.0  # the span of a log axis that has labels between powers of ten
-# A subject has one colour in all panels, whichever others are beside it.
+# A system has one colour in all panels, whichever others are beside it.
 _COLOURS = {
     "slabhash-gpm": "C0",
     "clevel-gpm": "C1",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perdure.figures import cache, dash, gpm, real_world, tables, throughput
-from perdure.figures.model import Drawn, Figure, Results, Run
-from perdure.figures.setting import Setting
+from perdure_figures import cache, dash, dash_parts, dash_pools, gpm, real_world, tables, throughput
+from perdure_figures.model import Drawn, Figure, Results, Run
+from perdure_figures.setting import Setting
 
 _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 
 _MIXED = (
     "LOAD starts from a table for a 64th of the records and grows. A batch of YCSB A, B, D or F "
     "goes to every"
-    " subject as two calls, gets then writes, and on a GPU the ported baselines get at most "
+    " system as two calls, gets then writes, and on a GPU the ported baselines get at most "
     "65,536 operations"
-    " of those a batch: they take what goes to a hot key one after the other. No subject has a "
+    " of those a batch: they take what goes to a hot key one after the other. No system has a "
     "record cache"
     " here. Perdure checks a checksum on each get, and the baselines have none."
 )
@@ -281,24 +281,24 @@ _ALL = (
         "Fingerprints",
         "6.5",
         "Dash-EH with fingerprints and without",
-        dash.plan_fingerprints,
-        dash.read_fingerprints,
+        dash_parts.plan_fingerprints,
+        dash_parts.read_fingerprints,
     ),
     _dash(
         "dash-10",
         "Overflow metadata",
         "6.5",
         "Dash-EH with overflow metadata and without, by stash buckets",
-        dash.plan_hints,
-        dash.read_hints,
+        dash_parts.plan_hints,
+        dash_parts.read_hints,
     ),
     _dash(
         "dash-11",
         "Load factor of a segment",
         "6.6",
         "one segment when it first has no room, by size and technique",
-        dash.plan_segments,
-        dash.read_segments,
+        dash_pools.plan_segments,
+        dash_pools.read_segments,
         "",
     ),
     _dash(
@@ -306,8 +306,8 @@ _ALL = (
         "Load factor over a load",
         "6.6",
         "load factor while tables grow",
-        dash.plan_load_factors,
-        dash.read_load_factors,
+        dash_pools.plan_load_factors,
+        dash_pools.read_load_factors,
         "Baselines are rebuilt from their papers.",
     ),
     _dash(
@@ -315,8 +315,8 @@ _ALL = (
         "Optimistic and pessimistic locks",
         "6.7",
         "searches of Dash-EH by threads, with both",
-        dash.plan_locks,
-        dash.read_locks,
+        dash_parts.plan_locks,
+        dash_parts.read_locks,
         f"{_MEDIA} The pessimistic variant locks the home bucket alone, for readers too.",
     ),
     _dash(
@@ -324,8 +324,8 @@ _ALL = (
         "Throughput after a restart",
         "6.8",
         "searches from the moment on when a killed table is open again",
-        dash.plan_restart,
-        dash.read_restart,
+        dash_pools.plan_restart,
+        dash_pools.read_restart,
     ),
     _dash(
         "dash-15",
@@ -341,8 +341,8 @@ _ALL = (
         "Recovery time",
         "6.8",
         "from opening a killed table until it answers, by records",
-        dash.plan_recovery,
-        dash.read_recovery,
+        dash_pools.plan_recovery,
+        dash_pools.read_recovery,
     ),
     _dash(
         "dash-volatile",

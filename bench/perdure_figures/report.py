@@ -9,12 +9,13 @@ from typing import Any
 
 import perdure
 from perdure.cli_support import plural
-from perdure.figures.model import Claim, Drawn, Figure, Results, Run
-from perdure.figures.runner import checked_answers, machines
-from perdure.figures.setting import Setting
+
+from perdure_figures.model import Claim, Drawn, Figure, Results, Run
+from perdure_figures.runner import checked_answers, machines
+from perdure_figures.setting import Setting
 
 _WITHOUT_GPU = (
-    "no GPU took part: all subjects ran on the CPU's cores, so ratios that the paper gets from a "
+    "no GPU took part: all systems ran on the CPU's cores, so ratios that the paper gets from a "
     "GPU, or from"
     " the link to it, are not to be expected"
 )

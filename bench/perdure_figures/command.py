@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import perdure
+import typer
 from perdure._ending import temporary_folder
 from perdure._outputs import JSON, PNG, Output
 from perdure.cli_support import (
@@ -24,11 +23,12 @@ from perdure.cli_support import (
     progress,
     report,
 )
-from perdure.figures import plots, runner
-from perdure.figures.catalogue import FIGURES
-from perdure.figures.model import Figure
-from perdure.figures.report import Measured
-from perdure.figures.setting import Setting, scale_for
+
+from perdure_figures import plots, runner
+from perdure_figures.catalogue import FIGURES
+from perdure_figures.model import Figure
+from perdure_figures.report import Measured
+from perdure_figures.setting import Setting, scale_for
 
 _ALL = "all"
 
@@ -69,18 +69,18 @@ def figure(
     if listing:
         _list(result)
         return
-    wanted, description = _choose(names or [], device), _check_device(device)
+    chosen, description = _choose(names or [], device), _check_device(device)
     bench_program()
     if plot:
         plots.check_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
-    files = {one.name: _files(out, one.name, plot, overwrite, force) for one in wanted}
+    files = {one.name: _files(out, one.name, plot, overwrite, force) for one in chosen}
     say = answers_to(result)
     done = []
     known: runner.Known = {}
     with temporary_folder("perdure-figure-") as folder:
         setting = Setting(scale_for(device.value, quick, records), device.value, folder, data)
-        for one in wanted:
+        for one in chosen:
             measured = _measure(one, setting, description, known)
             _write(measured, *files[one.name])
             say("\n".join(measured.lines()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from perdure.figures.setting import Setting
+from perdure_figures.setting import Setting
 
 Points = list[tuple[float, float]]
 Results = dict[str, Any]  # the JSON of each run, by its name
@@ -71,7 +71,7 @@ class Claim:
     """What the paper reports, and the same from our runs: a ratio ("x"), a share ("%") or a figure
     in words.
 
-    `ours` has a number a subject. Two stand where GPHash does: `in_place`, which is GPHash as
+    `ours` has a number a system. Two stand where GPHash does: `in_place`, which is GPHash as
     published, and `word`, our own layout. None: these runs cannot tell.
     """
 

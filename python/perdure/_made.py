@@ -1,0 +1,75 @@
+"""Arrays that batches and scans make for what they read.
+
+Invariant: a row of such an array has as many bytes as a value of the pool, or the call was refused.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from perdure._arrays import Input
+
+
+def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, ...]:
+    if shape is None:
+        if width % itemsize:
+            raise ValueError(
+                f"dtype: elements of {itemsize} bytes do not divide this pool's {width}-byte {what}"
+            )
+        return (width // itemsize,)
+    extents = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
+    if math.prod(extents) * itemsize != width:
+        raise ValueError(
+            f"shape: rows of shape {extents} and {itemsize}-byte elements have"
+            f" {math.prod(extents) * itemsize} bytes, but this pool's {what} have {width}"
+        )
+    return extents
+
+
+def _torch_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+    torch: Any = sys.modules["torch"]
+    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name, None)
+    if kind is None:
+        raise TypeError(f"dtype: PyTorch has no {np.dtype(dtype).name}; pass a torch.dtype")
+    itemsize = getattr(kind, "itemsize", None) or torch.empty(0, dtype=kind).element_size()
+    extents = _row_shape(shape, itemsize, width, "values")
+    where = "cpu" if like.device == "cpu" else f"cuda:{like.device_id}"
+    return torch.zeros((like.count, *extents), dtype=kind, device=where)
+
+
+def _cupy_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+    cupy: Any = sys.modules["cupy"]
+    extents = _row_shape(shape, np.dtype(dtype).itemsize, width, "values")
+    with cupy.cuda.Device(like.device_id):
+        return cupy.zeros((like.count, *extents), dtype=dtype)
+
+
+def zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+    """An array for values, of the library and on the device of the keys; NumPy for host keys of
+    libraries whose arrays cannot be written (JAX, Arrow, lists)."""
+    dtype = np.uint8 if dtype is None else dtype
+    if like.library == "torch":
+        return _torch_zeros(like, width, dtype, shape)
+    if like.device == "cuda":
+        if like.library == "cupy":
+            return _cupy_zeros(like, width, dtype, shape)
+        raise TypeError(
+            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a "
+            "PyTorch tensor)"
+        )
+    extents = _row_shape(shape, np.dtype(dtype).itemsize, width, "values")
+    return np.zeros((like.count, *extents), dtype)
+
+
+def as_rows(
+    octets: np.ndarray[Any, Any], count: int, width: int, dtype: Any, shape: Any, what: str
+) -> Any:
+    """Bytes the engine handed over, seen as rows of a dtype."""
+    kind = np.dtype(np.uint8 if dtype is None else dtype)
+    return octets.view(kind).reshape(count, *_row_shape(shape, kind.itemsize, width, what))
