@@ -1,5 +1,5 @@
-// What all explored subjects have in common: schedules, and the crashes of their runs wherever
-// these can be told apart. A subject (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp,
+// What all explored systems have in common: schedules, and the crashes of their runs wherever
+// these can be told apart. A system (runner.hpp, gpm_log_runner.hpp, gpm_checkpoint_runner.hpp,
 // dash_runner.hpp) says what a run does and what a crash may leave. Invariant: everything a run
 // does follows from (scenario seed, schedule), and everything a crash leaves from (window,
 // choices), so each finding is a line that can be replayed.
@@ -21,7 +21,7 @@
 
 namespace perdure::explore {
 
-enum class Subject : std::uint8_t {
+enum class System : std::uint8_t {
   store,
   gpm_log,
   gpm_conventional,
@@ -32,7 +32,7 @@ enum class Subject : std::uint8_t {
 };
 
 struct Options {
-  Subject subject = Subject::store;
+  System system = System::store;
   Layout layout = Layout::word;
   Model model = Model::fence;
   Bounds bounds;
@@ -132,7 +132,7 @@ class Crasher {
     std::vector<std::uint32_t> others;
   };
 
-  // What a subject does.
+  // What a system does.
   /// Draws the scenario and brings the medium to the state before its run: sets base_ and
   /// base_bytes_.
   virtual bool set_up(std::uint64_t scenario_seed) = 0;
@@ -150,7 +150,7 @@ class Crasher {
   [[nodiscard]] virtual std::uint32_t prefixes() const { return 0; }
   [[nodiscard]] virtual bool worth_crashing(std::vector<Window> const&) const { return true; }
 
-  // What subjects are made of.
+  // What systems are made of.
   void back_to(std::size_t mark, std::uint64_t file_bytes);
   std::optional<Finding> crash_everywhere(std::vector<Window> const& windows,
                                           std::vector<CrashPoint> const& outer);

@@ -1,5 +1,5 @@
 // How a store's answers and contents are looked at and told apart from what they must be, for all
-// subjects that are stores. Each check says what is wrong, if anything is.
+// systems that are stores. Each check says what is wrong, if anything is.
 #pragma once
 
 #include <algorithm>

@@ -35,38 +35,36 @@ struct Arguments {
   bool json = false;
 };
 
-constexpr std::pair<char const*, Subject> kSubjects[] = {
-    {"store", Subject::store},
-    {"gpm-log", Subject::gpm_log},
-    {"gpm-conv", Subject::gpm_conventional},
-    {"gpm-checkpoint", Subject::gpm_checkpoint},
-    {"dash-eh", Subject::dash_eh},
-    {"dash-lh", Subject::dash_lh},
-    {"dash-records", Subject::dash_records}};
+constexpr std::pair<char const*, System> kSubjects[] = {{"store", System::store},
+                                                        {"gpm-log", System::gpm_log},
+                                                        {"gpm-conv", System::gpm_conventional},
+                                                        {"gpm-checkpoint", System::gpm_checkpoint},
+                                                        {"dash-eh", System::dash_eh},
+                                                        {"dash-lh", System::dash_lh},
+                                                        {"dash-records", System::dash_records}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
 constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
 constexpr std::uint64_t kCutsOfAScenario = 400;
 constexpr std::uint32_t kCutsOfARequest = 16;
 
-bool is_dash(Subject subject) {
-  return subject == Subject::dash_eh || subject == Subject::dash_lh ||
-         subject == Subject::dash_records;
+bool is_dash(System system) {
+  return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
 }
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
-  switch (options.subject) {
-    case Subject::store:
+  switch (options.system) {
+    case System::store:
       if (options.bounds.power) return std::make_unique<PowerRunner>(options, totals);
       break;
-    case Subject::gpm_log:
-    case Subject::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
-    case Subject::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
-    case Subject::dash_eh:
+    case System::gpm_log:
+    case System::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
+    case System::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
+    case System::dash_eh:
       return std::make_unique<DashRunner<dash::Extendible<dash::InlineKeys>>>(options, totals);
-    case Subject::dash_lh:
+    case System::dash_lh:
       return std::make_unique<DashRunner<dash::Linear<dash::InlineKeys>>>(options, totals);
-    case Subject::dash_records:
+    case System::dash_records:
       return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
                                                                                           totals);
   }
@@ -135,7 +133,7 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
 
 void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
-    bool const store = a.options.subject == Subject::store;
+    bool const store = a.options.system == System::store;
     std::printf(
         "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s "
         "--replay '%s'\n",
@@ -156,7 +154,7 @@ void print(Arguments const& a, Totals& t) {
       "%llu + %llu inside "
       "recovery sampled, "
       "%llu too large)\n",
-      a.options.subject == Subject::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
+      a.options.system == System::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
       n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
       n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
   if (a.options.bounds.power)
@@ -164,7 +162,7 @@ void print(Arguments const& a, Totals& t) {
         "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
         "half-made pools refused\n",
         n(t.growths), n(t.checkpoints), n(t.replayed), n(t.refused));
-  else if (a.options.subject == Subject::store)
+  else if (a.options.system == System::store)
     std::printf(
         "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
         "displacements; recoveries with "
@@ -172,7 +170,7 @@ void print(Arguments const& a, Totals& t) {
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
         n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed),
         n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
-  else if (is_dash(a.options.subject))
+  else if (is_dash(a.options.system))
     std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations),
                 n(t.growths), n(t.merges));
   else
@@ -213,7 +211,7 @@ int replay(Arguments const& a) {
 }
 
 Options steered(Options options, Steer const& steer) {
-  if (is_dash(options.subject)) options.model = steer.flushes ? Model::flush : Model::fence;
+  if (is_dash(options.system)) options.model = steer.flushes ? Model::flush : Model::fence;
   options.seed = steer.seed;
   options.scenarios = steer.scenarios;
   options.preemptions = steer.preemptions;
@@ -231,11 +229,11 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
   runs.crashes = false;
   // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log
   // they show nothing.
-  runs.scenarios = runs.bounds.power                                             ? 5
-                   : runs.bounds.cached || runs.subject == Subject::dash_records ? 3000
-                                                                                 : 400;
+  runs.scenarios = runs.bounds.power                                           ? 5
+                   : runs.bounds.cached || runs.system == System::dash_records ? 3000
+                                                                               : 400;
   work(runs, totals);
-  if (is_dash(runs.subject) && totals.findings.empty()) {  // one long wait in the midst of a search
+  if (is_dash(runs.system) && totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
     runs.scenarios = 60;
     work(runs, totals);
@@ -282,32 +280,31 @@ bool goes_wrong(Arguments const& a, MutantInfo const& m, bool plant, std::string
 struct Kind {
   char const* name;
   char const* also;  // names this one and another
-  Subject subject;
+  System system;
   Layout layout;
   bool Bounds::* flag;
   bool commit = false;  // where the host alone orders, whatever --model says
   bool Bounds::* second = nullptr;  // flag
 };
 constexpr Kind kKinds[] = {
-    {"word", "both", Subject::store, Layout::word, nullptr},
-    {"in_place", "both", Subject::store, Layout::in_place, nullptr},
-    {"atomic", "", Subject::store, Layout::word, &Bounds::atomic},
-    {"steps", "", Subject::store, Layout::word, &Bounds::steps},
-    {"mirrored", "", Subject::store, Layout::word, &Bounds::mirrored},
-    {"mirrored-atomic", "", Subject::store, Layout::word, &Bounds::mirrored, false,
-     &Bounds::atomic},
-    {"device", "", Subject::store, Layout::word, &Bounds::device_ops},
-    {"full", "", Subject::store, Layout::word, &Bounds::full_medium},
-    {"power", "", Subject::store, Layout::word, &Bounds::power},
-    {"cached", "", Subject::store, Layout::in_place, &Bounds::cached},
-    {"gpm-log", "gpm-logs", Subject::gpm_log, Layout::word, nullptr},
-    {"gpm-conv", "gpm-logs", Subject::gpm_conventional, Layout::word, nullptr},
-    {"gpm-log-commit", "gpm-logs-commit", Subject::gpm_log, Layout::word, nullptr, true},
-    {"gpm-conv-commit", "gpm-logs-commit", Subject::gpm_conventional, Layout::word, nullptr, true},
-    {"gpm-checkpoint", "", Subject::gpm_checkpoint, Layout::word, nullptr},
-    {"dash-eh", "dash", Subject::dash_eh, Layout::word, nullptr},
-    {"dash-lh", "dash", Subject::dash_lh, Layout::word, nullptr},
-    {"dash-records", "", Subject::dash_records, Layout::word, nullptr},
+    {"word", "both", System::store, Layout::word, nullptr},
+    {"in_place", "both", System::store, Layout::in_place, nullptr},
+    {"atomic", "", System::store, Layout::word, &Bounds::atomic},
+    {"steps", "", System::store, Layout::word, &Bounds::steps},
+    {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},
+    {"mirrored-atomic", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
+    {"device", "", System::store, Layout::word, &Bounds::device_ops},
+    {"full", "", System::store, Layout::word, &Bounds::full_medium},
+    {"power", "", System::store, Layout::word, &Bounds::power},
+    {"cached", "", System::store, Layout::in_place, &Bounds::cached},
+    {"gpm-log", "gpm-logs", System::gpm_log, Layout::word, nullptr},
+    {"gpm-conv", "gpm-logs", System::gpm_conventional, Layout::word, nullptr},
+    {"gpm-log-commit", "gpm-logs-commit", System::gpm_log, Layout::word, nullptr, true},
+    {"gpm-conv-commit", "gpm-logs-commit", System::gpm_conventional, Layout::word, nullptr, true},
+    {"gpm-checkpoint", "", System::gpm_checkpoint, Layout::word, nullptr},
+    {"dash-eh", "dash", System::dash_eh, Layout::word, nullptr},
+    {"dash-lh", "dash", System::dash_lh, Layout::word, nullptr},
+    {"dash-records", "", System::dash_records, Layout::word, nullptr},
 };
 
 /// What fits runs over a log, where nothing else is asked for.
@@ -337,7 +334,7 @@ int try_mutants(Arguments const& a) {
     if (m.why_equal != nullptr || (a.steered && m.steer.seed == 0)) continue;
     for (Kind const& kind : kKinds) {
       std::string_view const what = m.layouts;
-      if ((what != kind.name && what != kind.also) || kind.subject != a.options.subject) continue;
+      if ((what != kind.name && what != kind.also) || kind.system != a.options.system) continue;
       if (a.options.bounds.power && kind.flag != &Bounds::power) continue;
       std::string how;
       Arguments const here = of_kind(a, kind);
@@ -436,9 +433,9 @@ int run(int argc, char** argv) {
   }
   o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
   o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
-  for (auto const& [name, subject] : kSubjects)
-    if (a.index == name) o.subject = subject;
-  bool const flushes = is_dash(o.subject);
+  for (auto const& [name, system] : kSubjects)
+    if (a.index == name) o.system = system;
+  bool const flushes = is_dash(o.system);
   if (o.model == (flushes ? Model::commit : Model::flush)) {
     std::fprintf(stderr, "perdure-explore: %s\n",
                  flushes

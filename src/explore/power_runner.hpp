@@ -1,7 +1,7 @@
-// Stores of durability power as a subject of the explorer: batches, transactions, checkpoints,
-// snapshots of a store whose memory a power cut takes whole, over a disk of which it takes any of
-// what was not synced. Invariant: after a cut the store made anew from log and images holds every
-// acknowledged batch, whole ones alone, and nothing else.
+// Stores of durability power as a system under test of the explorer: batches, transactions,
+// checkpoints, snapshots of a store whose memory a power cut takes whole, over a disk of which it
+// takes any of what was not synced. Invariant: after a cut the store made anew from log and images
+// holds every acknowledged batch, whole ones alone, and nothing else.
 #pragma once
 
 #include <optional>

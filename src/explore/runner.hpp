@@ -1,5 +1,5 @@
-// The store as a subject of the explorer: tables, records and batches over scenarios drawn from a
-// seed, crashed as crashes.hpp says and judged against a plain model.
+// The store as a system under test of the explorer: tables, records and batches over scenarios
+// drawn from a seed, crashed as crashes.hpp says and judged against a plain model.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
-// Dash's tables as a subject of the explorer: threads of the host that write and read side by side
-// while segments split and merge, and the lazy recovery from crashes of that. Invariant: each
-// oracle says what a crash in its windows may leave of every key; fillers are there always.
+// Dash's tables as a system under test of the explorer: threads of the host that write and read
+// side by side while segments split and merge, and the lazy recovery from crashes of that.
+// Invariant: each oracle says what a crash in its windows may leave of every key; fillers are there
+// always.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
-// libGPM's checkpoints as a subject of the explorer: groups of elements whose bytes change from one
-// checkpoint to the next, over one file in the arena. Invariant: each oracle says, of every group,
-// the checkpoint that counts and the one in flight; a restore brings one of the two back, whole and
-// with its word.
+// libGPM's checkpoints as a system under test of the explorer: groups of elements whose bytes
+// change from one checkpoint to the next, over one file in the arena. Invariant: each oracle says,
+// of every group, the checkpoint that counts and the one in flight; a restore brings one of the two
+// back, whole and with its word.
 #pragma once
 
 #include <optional>

@@ -151,8 +151,8 @@ std::string of(std::size_t partition) { return "partition " + std::to_string(par
 
 GpmLogRunner::GpmLogRunner(Options const& options, Totals& totals)
     : Crasher(options, totals, 4),
-      kind_(options.subject == Subject::gpm_log ? gpm::GpmLogKind::hcl
-                                                : gpm::GpmLogKind::conventional) {
+      kind_(options.system == System::gpm_log ? gpm::GpmLogKind::hcl
+                                              : gpm::GpmLogKind::conventional) {
   tracker_.follow_volatile(true);
 }
 

@@ -1,6 +1,6 @@
-// libGPM's logs as a subject of the explorer: kernels that insert, read, remove and clear, the
-// host's clear(), and opening, over one log in the arena. Invariant: each oracle says what a crash
-// in its windows may leave of every partition; nothing else is to be read there.
+// libGPM's logs as a system under test of the explorer: kernels that insert, read, remove and
+// clear, the host's clear(), and opening, over one log in the arena. Invariant: each oracle says
+// what a crash in its windows may leave of every partition; nothing else is to be read there.
 #pragma once
 
 #include <optional>
