@@ -5,7 +5,7 @@
 #   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
-#   make bench-gpu  builds, checks and measures what a GPU reaches, beside what is wanted
+#   make bench-gpu  builds, checks and measures what a GPU reaches, beside its target
 #   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60)
 #   each make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each
 #   kind make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU,
