@@ -46,19 +46,19 @@ class Late:
 
     def __init__(self, after_s: float, number: int = signal.SIGINT) -> None:
         self.sent_at = 0.0
-        self._wanted = threading.Timer(after_s, self._send, (number,))
+        self._timer = threading.Timer(after_s, self._send, (number,))
 
     def _send(self, number: int) -> None:
         self.sent_at = time.perf_counter()
         os.kill(os.getpid(), number)
 
     def __enter__(self) -> Late:
-        self._wanted.start()
+        self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._wanted.cancel()
-        self._wanted.join()
+        self._timer.cancel()
+        self._timer.join()
 
 
 @contextmanager
