@@ -1,15 +1,14 @@
 # The libraries that the engine stands on, each behind one imported target, whether they are
 # installed by the distribution or unpacked under a prefix in CMAKE_PREFIX_PATH. This file is
-# installed with the package and read again by its users: it must depend on nothing else here
-# but PERDURE_CUDA and perdure_cuda_root.
+# installed with the package and read again by its users: it must depend on nothing else here but
+# PERDURE_CUDA and perdure_cuda_root.
 #   perdure_dep_hwy          Highway, headers alone: CPU warps
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
 #   perdure_dep_uring        liburing: asynchronous writes of the redo log
 #   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone:
-#   nvcc knows its
-#                            headers, and C++ that needs no CUDA compiles alike in builds with and
-#                            without it
+#                            nvcc knows its headers, and C++ that needs no CUDA compiles alike in
+#                            builds with and without it
 
 include_guard(GLOBAL)
 set(THREADS_PREFER_PTHREAD_FLAG ON)

@@ -2,7 +2,7 @@
 # Builds, checks and measures what docs/benchmarks.md says of a GPU; the table of all figures comes
 # last, with the time it took, and the runs stay as JSON in build/figures-gpu.
 #   scripts/bench_gpu.sh [RECORDS [LARGE]]     default 16000000 and 128000000, which needs 25 GiB of
-#   /dev/shm
+#                                              /dev/shm
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,7 +4,7 @@
 # tests/fuzz/corpus and python/tests/corpus; what it learns stays in build/fuzz/corpus, what it
 # finds in build/fuzz/found.
 #   scripts/fuzz.sh [SECONDS [TARGET ...]]     default 60, all: pool log image snapshot parquet csv
-#   trace
+#                                              trace
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,12 +4,11 @@
 #   scripts/offline.sh pack [VERSION]   here: gather Debian packages and wheels for Python VERSION
 #                                       (default: this one's) into .offline/
 #   scripts/offline.sh unpack           there: unpack them into .deps and .venv; `make` does so
-#   where
-#                                       PERDURE_OFFLINE=1. The venv also sees the packages of the
-#                                       Python it is made with, so those need not be packed.
+#                                       where PERDURE_OFFLINE=1. The venv also sees the packages of
+#                                       the Python it is made with, so those need not be packed.
 #
-# PERDURE_PACK_SKIP names Python packages to leave out ("matplotlib ruff").
-# There, needs: python3, g++, make, cmake, ninja, and nvcc for GPU code.
+# PERDURE_PACK_SKIP names Python packages to leave out ("matplotlib ruff"). There, needs: python3,
+# g++, make, cmake, ninja, and nvcc for GPU code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

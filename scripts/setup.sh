@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # Installs what building, testing and running Perdure needs and this machine lacks: system packages
 # through apt (Debian 12, Ubuntu 24.04), Python packages into .venv, and, on a machine with a GPU,
-# the CUDA compiler into
-# .venv where there is no nvcc of at least 13.0. A second run finds its stamps and takes about a
-# second.
+# the CUDA compiler into .venv where there is no nvcc of at least 13.0. A second run finds its stamps
+# and takes about a second.
 #
-#   scripts/setup.sh            what make demo and make build need
-#   scripts/setup.sh --test     what make test needs: nvcc too, for GPU code has to compile where
-#   there is no GPU; the type
-#                               checker of Python; and clang, which checks locks
-#   scripts/setup.sh --bench    RocksDB too, which the benchmarks compare against
-#   scripts/setup.sh --fuzz     clang and Atheris too, for the fuzz targets
-#   scripts/setup.sh --frameworks   PyTorch, JAX, pandas, polars too (2 to 3 GB), into
-#   .venv-frameworks; CuPy beside a GPU
+#   scripts/setup.sh               what make demo and make build need
+#   scripts/setup.sh --test        what make test needs: nvcc too, for GPU code has to compile where
+#                                  there is no GPU; the type checker of Python; and clang, which
+#                                  checks locks
+#   scripts/setup.sh --bench       RocksDB too, which the benchmarks compare against
+#   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
+#   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
+#                                  .venv-frameworks; CuPy beside a GPU
 #
 # ccache comes along where it is to be had: nothing but time depends on it.
 #
