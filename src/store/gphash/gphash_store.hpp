@@ -82,8 +82,6 @@ class GphashStore final : public Store::Impl {
   Result<std::uint64_t> records_in_use() { return records_.in_use(); }
 
  private:
-  /// The pool is open, its log too where it has one.
-  static Result<std::unique_ptr<Impl>> opened(Result<std::unique_ptr<GphashStore>> store);
   /// Answers what f() does under the shared lock, once what it has seen is durable.
   template <class F>
   auto reading(void const* transaction, F f) -> decltype(f());
