@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <optional>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -23,27 +22,9 @@
 #include "store/dash/dash_engine.hpp"
 #include "store/dash/dash_records.hpp"
 #include "store/dash/dash_reservation.hpp"
+#include "store/dash/gives_up.hpp"
 
 namespace perdure {
-
-/// Who waits for another thread's operation gives up where that has ended in its midst.
-template <class Host>
-class GivesUp : public Host {
- public:
-  template <class... Args>
-  explicit GivesUp(std::atomic<bool>* given_up, Args const&... args)
-      : Host(args...), given_up_(given_up) {}
-  void pause() const {
-    if (given_up_->load(std::memory_order_relaxed))
-      throw std::runtime_error("an operation beside it failed");
-    Host::pause();
-  }
-  /// This one has ended in its midst.
-  void give_up() const { given_up_->store(true); }
-
- private:
-  std::atomic<bool>* given_up_;
-};
 
 /// `Table` is one of index/dash's, over InlineKeys or over RecordKeys<DashRecords>.
 template <class Table, class Keys>

@@ -1,0 +1,141 @@
+// What stores say of themselves: recovery, statistics, verification, pages of scans, loads of the
+// cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "perdure/batch.h"
+#include "perdure/options.h"
+
+namespace perdure {
+
+struct RecoveryReport {
+  bool clean = true;  // the pool was closed cleanly
+  bool resize_resumed = false;
+  std::uint64_t records = 0;  // reachable after recovery
+  bool counted = true;  // false: not yet, of a large Dash index that was not closed in order; see
+                        // Stats::records
+  // slots cleared (half inserted, or by a repair), or pointing outside any record
+  std::uint64_t dropped = 0;
+  // slots set back, for a transaction that had not committed; its step counts as one
+  std::uint64_t undone = 0;
+  // second copies of one record removed (a crash inside a displacement)
+  std::uint64_t duplicates = 0;
+  std::string why_dropped;  // empty when nothing was dropped
+  bool repaired = false;  // by OpenOptions::repair, for it or its log was damaged: see
+                          // Store::acknowledge_repair
+  std::vector<std::string> changes;  // what recovery or repair changed, one line each, naming slot
+                                     // and file offset; at most 100
+  std::uint64_t replayed = 0;  // durability power: batches taken from the log
+  // durability power: by OpenOptions::repair, without what a damaged log had held
+  bool lost_acknowledged = false;
+  std::string log_report;  // durability power: which image was used, where the log ended and why
+  double replay_seconds = 0;
+  double map_seconds = 0;
+  double recover_seconds = 0;
+};
+
+/// Since open or the last reset; zero unless count_accesses. Of a Dash index reads and writes are
+/// cache lines: those that an operation looks at, each once, and those that it has to bring back to
+/// the medium.
+struct AccessCounts {
+  std::uint64_t pm_reads = 0;  // bucket rows and records touched
+  std::uint64_t pm_writes = 0;  // records and slot words written
+  std::uint64_t orders = 0;  // ordering points
+  // gets that the record cache answered, or whose key the bucket cache found
+  std::uint64_t cache_hits = 0;
+};
+
+/// Bytes of the pool's file.
+struct SpaceStats {
+  std::uint64_t pool_bytes = 0;  // its size
+  // header, live levels, heap superblocks in use, and room for dense buffers
+  std::uint64_t used_bytes = 0;
+  std::uint64_t dense_bytes = 0;  // of it, for dense buffers: two copies of each
+};
+
+/// What is held in the device's own memory.
+struct MemoryStats {
+  Residency residency = Residency::pm;
+  std::uint64_t mirror_bytes = 0;
+  std::string note;  // what the mirror lacks, and why; empty when it lacks nothing
+  std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
+  std::uint64_t cache_bytes = 0;  // of a bucket cache, with what buckets are chosen by
+};
+
+/// Of durability power.
+struct LogStats {
+  std::uint64_t used_bytes = 0;  // not yet covered by both checkpoints
+  std::uint64_t checkpoints = 0;  // since open
+  std::string method;  // for example "io_uring, O_DIRECT, registered buffers"
+};
+
+struct Stats {
+  // of a Dash index that was not closed in order: counted when first asked for
+  std::uint64_t records = 0;
+  std::string damage;  // of a Dash index: what the counting met, so that `records` lacks some;
+                       // empty: nothing
+  std::uint64_t slots = 0;
+  double load_factor = 0;  // records / slots
+  std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
+  // of the table, that a growth under way has still to move; 0: it does not grow
+  std::uint64_t units_left = 0;
+  std::uint64_t displacements = 0;  // words moved aside since open
+  std::uint64_t batches = 0;  // batches since open
+  AccessCounts accesses;
+  SpaceStats space;
+  MemoryStats memory;
+  LogStats log;
+  // What the pool is.
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+  ValueType value_type;
+  std::uint32_t max_key_bytes = 0;
+  std::uint32_t max_value_bytes = 0;
+  std::uint32_t top_level = 0;  // log2 of its buckets
+  Shape shape = {};
+  Index index = Index::gphash;
+  std::uint64_t segments = 0;  // of a Dash index
+  Layout layout = Layout::word;
+  Device device = Device::cpu;
+  Medium medium = Medium::tmpfs;
+  std::string machine;  // for example "cpu avx512 x2" or "cuda NVIDIA H200"
+};
+
+struct VerifyReport {
+  std::uint64_t records = 0;  // records whose checksum, key and place in the index agree
+  std::uint64_t dropped = 0;  // what recovery dropped when this store was opened
+  std::vector<std::string>
+      faults;  // one line each, naming the slot and the file offset; at most 100
+  std::uint64_t fault_count = 0;
+};
+
+/// Where a scan stands. Order is the index's, not the keys'. A scan sees every key that is there
+/// from its begin to its end; it ends with Code::busy (start again) if keys moved meanwhile,
+/// because the table grew or made room in a crowded bucket. Of a Dash index it goes on, for keys
+/// keep their order: each page looks at a segment (some hundred records) at a time, and may begin
+/// after records that came meanwhile.
+struct ScanCursor {
+  std::uint64_t slot = 0;
+  std::uint64_t generation = 0;  // 0 = a new scan
+  bool done = false;
+};
+
+struct ScanPage {
+  VariableValues keys;  // same shape for fixed-width pools, all lengths equal
+  VariableValues values;
+  ScanCursor next;
+};
+
+/// What a load of the record cache came to.
+struct CacheReport {
+  std::uint64_t records = 0;
+  std::uint64_t corrupt = 0;  // left out, for their checksum does not match
+  std::uint64_t bytes = 0;  // of the device's memory
+  double seconds = 0;
+};
+
+}  // namespace perdure
