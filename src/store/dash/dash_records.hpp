@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "base/prefetch.hpp"
@@ -97,6 +98,8 @@ class DashRecords {
   /// Writes a whole record, and orders it.
   template <class Host>
   void write(Host& host, std::uint64_t place, pm::RecordView const& record) const {
+    PERDURE_ASSERT(place >= shape_.superblock_bytes &&
+                   place < pool_bytes_->load(std::memory_order_relaxed));
     HostThread thread;
     pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
     pm::write_record(thread, spot, record, false);
