@@ -87,7 +87,7 @@ class DashRecords {
 
   /// A record that may lie there, of so many bytes, its head apart where there is one.
   void prefetch(std::uint64_t place, std::uint64_t bytes) const {
-    if (place % pm::kRecordAlign != 0 ||
+    if (place % pm::kRecordAlign != 0 || place < shape_.superblock_bytes ||
         place + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
     pm::RecordSpot const spot = pm::spot_at(base_, shape_, Offset{place});
