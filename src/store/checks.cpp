@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/assert.hpp"
 #include "pm/record.hpp"
 
 namespace perdure {
@@ -54,6 +55,7 @@ Status set_type(pm::PoolHeader& h, ValueType const& type) {
   h.value_kind = static_cast<std::uint8_t>(type.kind);
   h.element_bytes = type.element_bytes;
   h.value_rank = type.rank;
+  PERDURE_ASSERT(bytes > 0 && bytes <= pm::kMaxSuperblock);
   h.value_bytes = static_cast<std::uint32_t>(bytes);
   return {};
 }
@@ -90,6 +92,9 @@ Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
   }
   h.max_value_bytes =
       h.value_bytes != 0 ? h.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
+  PERDURE_ASSERT(h.max_key_bytes > 0 && h.max_value_bytes > 0);
+  // Several records of any size fit in a superblock.
+  PERDURE_ASSERT(pm::record_bytes(h.max_key_bytes, h.max_value_bytes) <= h.superblock_bytes / 4);
   return {};
 }
 
@@ -108,6 +113,7 @@ Status check_expected(std::string const& path, OpenOptions const& options,
 Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call,
                    std::span<KeyStatus> statuses) {
   std::size_t const n = call.keys.count;
+  PERDURE_ASSERT(call.kinds.empty() || call.kinds.size() == n);  // its maker has seen to it
   auto const width = [](std::uint32_t w) {
     return w == 0 ? std::string("variable") : std::to_string(w) + " bytes";
   };
@@ -172,6 +178,9 @@ Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& h, Call c
   };
   if (Status s = check(call.keys, h.max_key_bytes, "keys"); !s.ok()) return s;
   if (Status s = check(call.values, h.max_value_bytes, "values"); !s.ok()) return s;
+  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::all_of(status, [](std::uint8_t s) {
+    return s == kPending || s == static_cast<std::uint8_t>(KeyStatus::too_large);
+  }));
   return status;
 }
 

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "base/assert.hpp"
+
 namespace perdure {
 
 class FairSharedMutex {
@@ -16,6 +18,7 @@ class FairSharedMutex {
   }
   [[nodiscard]] std::unique_lock<std::shared_mutex> exclusive() {
     std::lock_guard const queue(turn_);
+    PERDURE_ASSERT(exclusive_waits_.load(std::memory_order_relaxed) == 0);  // one has the turn
     exclusive_waits_.store(1, std::memory_order_relaxed);
     std::unique_lock lock(mutex_);
     exclusive_waits_.store(0, std::memory_order_relaxed);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace perdure {
 
 Status changed_since_close(std::string const& path, std::vector<std::string> const& lines) {
+  PERDURE_ASSERT(!lines.empty());
   constexpr std::size_t kTold = 3;
   std::string what;
   for (std::size_t i = 0; i < std::min(lines.size(), kTold); ++i)
@@ -20,6 +23,7 @@ Status changed_since_close(std::string const& path, std::vector<std::string> con
 void note_changes(RecoveryReport& report, std::vector<std::string> const& lines) {
   for (std::string const& line : lines)
     if (report.changes.size() < kMostFaults) report.changes.push_back(line);
+  PERDURE_ASSERT(report.changes.size() <= kMostFaults);
 }
 
 void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& report) {
@@ -28,6 +32,7 @@ void add_unacknowledged(std::vector<std::string> const& lines, VerifyReport& rep
   for (std::string const& line : lines) named.push_back("repaired, and not acknowledged: " + line);
   report.faults.insert(report.faults.begin(), named.begin(), named.end());
   if (report.faults.size() > kMostFaults) report.faults.resize(kMostFaults);
+  PERDURE_ASSERT(report.fault_count >= report.faults.size());  // all are counted, some named
 }
 
 }  // namespace perdure

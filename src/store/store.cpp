@@ -1,6 +1,7 @@
 // The public face: turns the API's calls into batches.
 #include "perdure/store.h"
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "exec/range.hpp"
 #include "store/gphash/gphash_store.hpp"
@@ -8,7 +9,9 @@
 
 namespace perdure {
 
-Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  PERDURE_ASSERT(impl_ != nullptr && impl_->process == this_process());
+}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
   if (this != &other) {
@@ -181,7 +184,9 @@ void release(std::shared_ptr<Transaction::State> const& state) {
 
 }  // namespace
 
-Transaction::Transaction(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Transaction::Transaction(std::shared_ptr<State> state) : state_(std::move(state)) {
+  PERDURE_ASSERT(state_ != nullptr && state_->process == this_process());
+}
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&& other) noexcept {
   if (this != &other) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/assert.hpp"
 #include "exec/cuda/cuda_info.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
@@ -103,6 +104,7 @@ void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {
     static_cast<void>(caught([&] { return impl->close(); }));
     return;
   }
+  PERDURE_ASSERT(impl->aside == nullptr);  // once is enough
   put_aside(std::move(impl));
 }
 
@@ -136,6 +138,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path,
   bool const dash = is_dash(*pool);
   auto impl = dash ? DashStore::open(path, options, std::move(*pool))
                    : GphashStore::open(path, options, std::move(*pool));
+  PERDURE_ASSERT(!impl || (*impl)->path == path);
   if (impl) (*impl)->recovery.map_seconds = map_seconds;
   return impl;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/process.hpp"
 #include "perdure/store.h"
@@ -99,6 +100,7 @@ auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
   try {
     if (impl == nullptr) return moved_elsewhere();
     if (impl->process != this_process()) return impl->check_process();
+    PERDURE_ASSERT(impl->aside == nullptr);  // nobody has what was put aside
     return call(*impl);
   } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
     throw;

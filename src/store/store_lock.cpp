@@ -14,6 +14,7 @@ std::uint64_t this_thread_number() noexcept {
 void StoreLock::begin_writing() {
   MutexLock const lock(mutex_);
   while (writing_) may_write_.wait(mutex_);
+  PERDURE_ASSERT(!exclusive_ && !exclusive_waits_);  // only the writer is, and it has left
   writing_ = true;
 }
 
@@ -30,6 +31,7 @@ void StoreLock::lock_exclusive() {
                  !exclusive_waits_);  // there is one writer, and only it takes the lock exclusively
   exclusive_waits_ = true;
   while (readers_ != 0) empty_.wait(mutex_);
+  PERDURE_ASSERT(writing_ && !exclusive_);  // nobody else came in meanwhile
   exclusive_waits_ = false;
   exclusive_ = true;
   if (changes_ != nullptr) changes_->begin();
@@ -56,6 +58,7 @@ void StoreLock::lock_shared() {
   ++waiting_;
   std::uint64_t const turn = turn_;
   while (turn_ == turn) let_in_.wait(mutex_);  // and counted in
+  PERDURE_ASSERT(readers_ > 0 && !exclusive_);
 }
 
 void StoreLock::unlock_shared() {
@@ -67,12 +70,14 @@ void StoreLock::unlock_shared() {
 void StoreLock::hold(void const* token) {
   std::lock_guard const lock(inside_);
   PERDURE_ASSERT(token != nullptr && token_ == nullptr);
+  PERDURE_ASSERT(is_exclusive());
   token_ = token;
   thread_ = this_thread_number();
 }
 
 void StoreLock::hold_no_more() {
   PERDURE_ASSERT(token_ != nullptr);
+  PERDURE_ASSERT(is_exclusive());  // for whoever lets go of it afterwards
   token_ = nullptr;
   thread_ = 0;
 }

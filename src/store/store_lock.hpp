@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <shared_mutex>
 
+#include "base/assert.hpp"
 #include "base/mutex.hpp"
 
 namespace perdure::pm {
@@ -29,8 +30,21 @@ namespace perdure {
 class StoreLock {
  public:
   /// Whoever has it exclusively changes the pool of this word; null: there is none any more.
-  void announce(pm::Changes* changes) { changes_ = changes; }
+  void announce(pm::Changes* changes) {
+    PERDURE_ASSERT(changes == nullptr || changes_ == nullptr);
+    changes_ = changes;
+  }
   [[nodiscard]] bool announced() const { return changes_ != nullptr; }
+  /// Whether somebody has it exclusively, or keeps other writers out. For who is sure to be that
+  /// somebody, if there is one.
+  [[nodiscard]] bool is_exclusive() const {
+    MutexLock const lock(mutex_);
+    return exclusive_;
+  }
+  [[nodiscard]] bool has_writer() const {
+    MutexLock const lock(mutex_);
+    return writing_;
+  }
 
   /// Keeps other writers out, and no reader.
   void begin_writing();
@@ -58,7 +72,7 @@ class StoreLock {
   void leave_inside(bool exclusive) { exclusive ? inside_.unlock() : inside_.unlock_shared(); }
 
  private:
-  Mutex mutex_;  // guards the next seven
+  mutable Mutex mutex_;  // guards the next seven
   Condition let_in_, empty_, may_write_;
   bool writing_ PERDURE_GUARDED_BY(mutex_) = false;
   bool exclusive_ PERDURE_GUARDED_BY(mutex_) = false;
@@ -124,6 +138,7 @@ class ExclusiveLock {
   }
   ExclusiveLock(ExclusiveLock&& other) noexcept { *this = static_cast<ExclusiveLock&&>(other); }
   ExclusiveLock& operator=(ExclusiveLock&& other) noexcept {
+    PERDURE_ASSERT(this != &other);
     leave();
     lock_ = other.lock_;
     way_ = other.way_;

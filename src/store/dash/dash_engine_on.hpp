@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "batch/arithmetic.hpp"
 #include "exec/counts.hpp"
@@ -58,6 +59,7 @@ class DashEngineOn final : public DashEngine {
   void get(DashBatch const& batch, DashOps const& ops, DashTally& tally) override {
     MutableColumn const& out = batch.call->out;
     find_each(batch, ops, tally, [&](std::size_t i, std::span<std::byte const> value) {
+      PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
       std::memcpy(out.data + i * out.width, value.data(), value.size());
     });
   }
@@ -155,6 +157,7 @@ class DashEngineOn final : public DashEngine {
     return call.kinds.empty() ? call.kind : call.kinds[i];
   }
   static void complete(DashBatch const& batch, std::size_t i, KeyStatus status) {
+    PERDURE_ASSERT(!kCostlyAssertions || i < batch.call->keys.count);
     batch.status[i] = static_cast<std::uint8_t>(status);
   }
 
@@ -243,6 +246,7 @@ class DashEngineOn final : public DashEngine {
   template <class Host, class Give>
   void find_group(Host& host, DashBatch const& batch, DashOps const& ops, std::size_t from,
                   std::size_t to, DashTally& tally, Give& give) {
+    PERDURE_ASSERT(from < to && to - from <= kGroup);
     exec::ByteColumn const keys = bytes_of(batch.call->keys);
     std::array<Key, kGroup> near;
     std::array<std::size_t, kGroup> which{};
@@ -313,12 +317,14 @@ class DashEngineOn final : public DashEngine {
           continue;
         }
       }
+      PERDURE_ASSERT(n > 0 && n <= kPiece);  // else there is no end
       write_piece(host, piece, ops, at, at + n);
       at += n;
     }
   }
 
   void refuse(Piece& piece, std::size_t i, Status const& why) {
+    PERDURE_ASSERT(piece.batch.status[i] == kPending);  // nothing has been done for it
     complete(piece.batch, i, KeyStatus::no_space);
     ++piece.tally.refused;
     std::lock_guard const lock(why_mutex_);
@@ -327,12 +333,14 @@ class DashEngineOn final : public DashEngine {
 
   template <class Host>
   void write_piece(Host& host, Piece& piece, DashOps const& ops, std::size_t from, std::size_t to) {
+    PERDURE_ASSERT(piece.unlinked.empty());  // of the piece before
     std::uint64_t waiting = 0;
     {
       exec::EpochGuard const guard(table_.epochs());
       for (std::size_t at = from; at < to; at += kGroup)
         write_group(host, piece, ops, at, std::min(to, at + kGroup));
       if (piece.unlinked.empty()) return;
+      PERDURE_ASSERT(piece.unlinked.size() <= to - from);  // one an operation at most
       piece.records.freed();
       waiting = space_->wait_for_readers(piece.unlinked.size());
       table_.epochs().retire([space = space_, records = std::exchange(piece.unlinked, {})] {
@@ -408,6 +416,7 @@ class DashEngineOn final : public DashEngine {
                        std::uint64_t record) {
     if constexpr (kInline) {
       dash::Slot slot{key.word, 0};
+      PERDURE_ASSERT(value.size() <= sizeof slot.second);
       std::memcpy(&slot.second, value.data(), value.size());
       return slot;
     } else {
@@ -431,6 +440,7 @@ class DashEngineOn final : public DashEngine {
     std::uint64_t const stride = stride_of(piece.batch, i);
     std::uint64_t const record = kInline ? 0 : piece.records.take(stride);
     dash::Slot const slot = make_slot(host, piece, key, operand(*piece.batch.call, i), record);
+    PERDURE_ASSERT((record == 0) == kInline);
     std::optional<dash::Slot> before;
     dash::Answer const answer = table_.write(host, key, slot, how, before);
     if (answer == dash::Answer::done) {
@@ -458,6 +468,7 @@ class DashEngineOn final : public DashEngine {
       if (status == KeyStatus::ok && value.size() != with.size()) status = KeyStatus::size_mismatch;
       if (status != KeyStatus::ok) return stored;
       piece.scratch.assign(value.begin(), value.end());
+      PERDURE_ASSERT(call.rmw != Rmw::replace);
       combine_values(call.rmw, call.element, piece.scratch, with.data());
       return make_slot(host, piece, key, piece.scratch, record);
     };

@@ -5,6 +5,7 @@
 #include <bit>
 #include <chrono>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "index/dash/root.hpp"
 #include "pm/host_verbs.hpp"
@@ -68,6 +69,7 @@ void DashStore::make_engine(dash::SegmentShape segments) {
   pm::PoolHeader const& h = pool_.header();
   DashOptions const o{h.key_bytes, h.value_bytes, options.verify_reads, options.count_accesses,
                       segments,    &given_up_};
+  PERDURE_ASSERT(engine_ == nullptr && index() != Index::gphash);
   bool const linear = index() == Index::dash_lh;
   engine_ =
       linear ? make_dash_lh(pool_, memory_, space_, o) : make_dash_eh(pool_, memory_, space_, o);
@@ -94,6 +96,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path,
 }
 
 Status DashStore::make_table(std::uint64_t expected_records) {
+  PERDURE_ASSERT(!pool_.read_only() && pool_.root().levels == 0);
   auto const place = pool_.take_run(1);
   if (!place.ok()) return place.status();
   dash::SegmentShape const segments;
@@ -163,6 +166,7 @@ Status DashStore::attach() {
     records_ = engine_->noted_count();
     counted_ = true;
   }
+  PERDURE_ASSERT(engine_ != nullptr && !closed_);
   if (!pool_.read_only()) {
     pm::Root root = pool_.root();
     root.clean = 0;
@@ -191,6 +195,7 @@ std::vector<std::string> DashStore::changed_words(Offset index) {
 
 std::optional<pm::ClosingNote> DashStore::closing_note() {
   if (pool_.read_only()) return left_;
+  PERDURE_ASSERT(counted_);  // and so `records_` is what it holds
   if (!engine_->store_sums()) return std::nullopt;
   pm::ClosingNote note{};
   note.records = records_;
@@ -201,6 +206,7 @@ std::optional<pm::ClosingNote> DashStore::closing_note() {
 /// The one bit of the index's words that keeps their sum from being what the close noted, put
 /// right.
 std::string DashStore::mend_index() {
+  PERDURE_ASSERT(left_.has_value() && !pool_.read_only());
   std::byte* const at = pool_.base() + pool_.root().level[0].offset;
   std::vector<std::uint64_t> places{offsetof(dash::IndexRoot, directory),
                                     offsetof(dash::IndexRoot, first),
@@ -225,6 +231,7 @@ std::string DashStore::mend_index() {
 /// Looks at all segments, and mends those that are damaged. What it does is noted in the pool
 /// before it begins, and in full when it has ended.
 Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
+  PERDURE_ASSERT(options.repair && recovery.clean);
   std::vector<std::string> mended;
   auto const note_found = [&](std::vector<std::string>& lines) {
     for (std::string& line : lines) line = "found: " + line;
@@ -275,6 +282,7 @@ Status DashStore::repair(Offset index, std::vector<std::string> wrong) {
 }
 
 void DashStore::begin_sweep() {
+  PERDURE_ASSERT(swept_ && !sweeper_.joinable());
   if (engine_->depth() <= kDepthAtOnce && pool_.bytes() <= kBytesAtOnce) {
     // Damage leaves the number of records unknown: recovery().counted and stats() say so.
     if (engine_->sweep([] { return true; })) static_cast<void>(count_if_unknown());
@@ -303,6 +311,7 @@ Status DashStore::close() {
   auto const exclusive = open_.exclusive();
   if (closed_) return {};
   stop_sweep();
+  PERDURE_ASSERT(swept_);  // nobody else goes through the table
   closed_ = true;
   // Whatever fails in here, the pool is let go of, and was not closed in order.
   Status const done = given_up_ ? Status{} : caught([this]() -> Status {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "base/prefetch.hpp"
@@ -86,7 +87,7 @@ class DashRecords {
 
   /// A record that may lie there, of so many bytes, its head apart where there is one.
   void prefetch(std::uint64_t place, std::uint64_t bytes) const {
-    if (place % pm::kRecordAlign != 0 ||
+    if (place % pm::kRecordAlign != 0 || place < shape_.superblock_bytes ||
         place + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
     pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
@@ -97,6 +98,8 @@ class DashRecords {
   /// Writes a whole record, and orders it.
   template <class Host>
   void write(Host& host, std::uint64_t place, pm::RecordView const& record) const {
+    PERDURE_ASSERT(place >= shape_.superblock_bytes &&
+                   place < pool_bytes_->load(std::memory_order_relaxed));
     HostThread thread;
     pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
     pm::write_record(thread, address, record, false);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "exec/epochs.hpp"
 #include "store/dash/dash_space.hpp"
 
@@ -25,6 +26,8 @@ class DashReservation {
   /// Takes records of these strides (0: none), and answers for how many of them, from the first on,
   /// there are some. The caller holds no EpochGuard.
   std::size_t fill(std::span<std::uint64_t const> strides) {
+    PERDURE_ASSERT(!kCostlyAssertions ||
+                   std::ranges::all_of(stocks_, [](Stock const& s) { return s.needed == 0; }));
     for (std::uint64_t const stride : strides) {
       if (stride != 0) ++stock_of(stride).needed;
     }
@@ -45,11 +48,13 @@ class DashReservation {
 
   [[nodiscard]] std::uint64_t take(std::uint64_t stride) {
     auto& records = stock_of(stride).records;
+    PERDURE_ASSERT(!records.empty());  // fill() has answered for it
     std::uint64_t const record = records.back();
     records.pop_back();
     return record;
   }
   void put_back(std::uint64_t stride, std::uint64_t record) {
+    PERDURE_ASSERT(stride != 0 && record != 0);
     stock_of(stride).records.push_back(record);
   }
 
@@ -74,6 +79,7 @@ class DashReservation {
     return found != stocks_.end() ? *found : stocks_.emplace_back(Stock{stride, 0, false, {}});
   }
   void top_up(Stock& stock) {
+    PERDURE_ASSERT(stock.needed > stock.records.size());
     if (stock.refused) return;
     if (took(stock, stock.needed - stock.records.size())) return;
     if (std::exchange(worth_waiting_, false)) {

@@ -1,5 +1,8 @@
 #include "store/dash/dash_space.hpp"
 
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+
 namespace perdure {
 
 pm::RecordHeap& DashSpace::heap() {
@@ -8,11 +11,14 @@ pm::RecordHeap& DashSpace::heap() {
 }
 
 Status DashSpace::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to) {
+  PERDURE_ASSERT(n > 0 && stride > 0);
   std::size_t const before = to.size();
   to.resize(before + n);
   std::lock_guard const lock(*memory_);
   Status const taken = heap().reserve(stride, n, to.data() + before);
   note_size();
+  PERDURE_ASSERT(!kCostlyAssertions || !taken.ok() || heap_.in_use(Offset{to.back()}) ||
+                 mutated("record_handed_out_twice"));
   if (!taken.ok()) to.resize(before);
   return taken;
 }
@@ -25,7 +31,8 @@ void DashSpace::give(std::span<std::uint64_t const> records) {
 
 void DashSpace::give_waiting(std::span<std::uint64_t const> records) {
   give(records);
-  waiting_.fetch_sub(records.size());
+  std::uint64_t const waited = waiting_.fetch_sub(records.size());
+  PERDURE_ASSERT(waited >= records.size());
 }
 
 bool DashSpace::in_use(std::uint64_t record) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
@@ -51,7 +52,10 @@ class DashSpace {
  private:
   /// `memory` is held.
   pm::RecordHeap& heap();
-  void note_size() { pool_bytes_.store(pool_->bytes(), std::memory_order_release); }
+  void note_size() {
+    PERDURE_ASSERT(pool_->bytes() >= pool_bytes_.load(std::memory_order_relaxed));
+    pool_bytes_.store(pool_->bytes(), std::memory_order_release);
+  }
 
   pm::Pool* pool_;
   Mutex* memory_;

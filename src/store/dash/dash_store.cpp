@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hash.hpp"
 #include "batch/hash_parts.hpp"
@@ -22,6 +23,9 @@ constexpr std::uint64_t kLease = 1u << 20;  // batch numbers taken from the root
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
 void copy_statuses(std::vector<std::uint8_t> const& from, std::span<KeyStatus> to) {
+  PERDURE_ASSERT(to.size() <= from.size());
+  // Each operation has been some worker's.
+  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(from, kPending) == 0);
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<KeyStatus>(from[i]);
 }
 
@@ -29,6 +33,7 @@ void copy_statuses(std::vector<std::uint8_t> const& from, std::span<KeyStatus> t
 
 Status DashStore::check_open(bool writing) const {
   if (closed_) return {Code::closed, "pool " + path + ": this store is closed"};
+  PERDURE_ASSERT(engine_ != nullptr);
   if (given_up_) {
     std::lock_guard const lock(failed_mutex_);
     return {Code::closed,
@@ -155,6 +160,7 @@ Result<VariableValues> DashStore::read_variable_piece(Call const& call,
   values.data.reserve(static_cast<std::size_t>(values.offsets[n]));
   for (auto const& chunk : chunks)
     values.data.insert(values.data.end(), chunk.begin(), chunk.end());
+  PERDURE_ASSERT(values.data.size() == static_cast<std::size_t>(values.offsets[n]));
   copy_statuses(*status, statuses);
   ++batches_;
   if (Status s = met(damaged, n); !s.ok()) return s;
@@ -203,6 +209,7 @@ Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
     exec::ByteColumn const keys{call.keys.data, call.keys.offsets, call.keys.width};
     HashParts const parts(workers_, n,
                           [&](std::size_t i) { return hash_bytes(keys.at(i), keys.size(i)); });
+    PERDURE_ASSERT(parts.begin(0) == 0 && parts.begin(parts.count()) == n);  // all of it, once
     workers_.for_chunks(parts.count(), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t p = first; p < last; ++p)
         run({parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
@@ -213,6 +220,7 @@ Status DashStore::write_open(Call const& call, std::span<KeyStatus> statuses) {
   copy_statuses(*status, statuses);
   ++batches_;
   if (Status s = met(damaged, n); !s.ok()) return s;
+  PERDURE_ASSERT(refused <= n);
   if (refused == 0) return {};
   return {Code::no_space, "pool " + path + ": " + std::to_string(refused) + " of " +
                               std::to_string(n) + " operations found no room (" +
@@ -228,6 +236,7 @@ Status DashStore::corrupt(std::string const& what) const {
 
 /// What a batch says of operations that met damage in the index.
 Status DashStore::met(std::uint64_t damaged, std::size_t n) const {
+  PERDURE_ASSERT(damaged <= n);
   if (damaged == 0) return {};
   return corrupt(std::to_string(damaged) + " of " + std::to_string(n) + " operations met damage (" +
                  engine_->why_damaged().message() + ") and took no effect (see their statuses)");
@@ -235,6 +244,7 @@ Status DashStore::met(std::uint64_t damaged, std::size_t n) const {
 
 /// Records carry numbers below what the root leases, so that an opening goes on above them.
 Status DashStore::next_sequence(std::uint64_t& sequence) {
+  PERDURE_ASSERT(!pool_.read_only());
   sequence = ++sequence_;
   if (sequence <= lease_) return {};
   std::lock_guard const lock(memory_);
@@ -242,6 +252,7 @@ Status DashStore::next_sequence(std::uint64_t& sequence) {
   pm::Root root = pool_.root();
   root.batch_lease = sequence + kLease;
   pool_.publish_root(root);
+  PERDURE_ASSERT(lease_ < root.batch_lease);  // never again what it was
   lease_ = root.batch_lease;
   return {};
 }
@@ -295,6 +306,7 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit,
     if (seen.damaged)
       return corrupt("the scan met damage (" +
                      (seen.record.empty() ? engine_->why_damaged().message() : seen.record) + ")");
+    PERDURE_ASSERT(page.keys.offsets.size() == page.values.offsets.size());
     page.next = {seen.next, 1, seen.next == 0};
     left = limit - std::min(limit, page.keys.offsets.size() - 1);
   } while (left > 0 && !page.next.done);
@@ -323,6 +335,7 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
   });
   if (stopped(stop)) return look_stopped(path, "verify");
   std::sort(report.faults.begin(), report.faults.end());
+  PERDURE_ASSERT(of_index.first.size() <= of_index.count);
   report.fault_count += of_index.count;
   report.faults.insert(report.faults.begin(), of_index.first.begin(), of_index.first.end());
   if (counted_ && report.fault_count == 0 && report.records != records_) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "store/dash/dash_engine_on.hpp"
 
 namespace perdure {
@@ -26,6 +27,7 @@ std::span<std::byte const> DashEngineOn<Table, Keys>::key_at(dash::Slot const& s
 template <class Table, class Keys>
 DashPage DashEngineOn<Table, Keys>::page(std::uint64_t from, std::size_t limit,
                                          DashVisitor const& visit) {
+  PERDURE_ASSERT(limit > 0);  // else it would not get on
   OrderedHost host(options_.given_up);
   DashPage page;
   auto const hash_of = [&](dash::Slot const& slot) { return table_.ops().keys().hash_of(slot); };
@@ -153,6 +155,7 @@ bool DashEngineOn<Table, Keys>::sweep(std::function<bool()> const& go_on) {
         if (!kInline) places.push_back(slot.first);
       },
       [&] {
+        PERDURE_ASSERT(!kInline || places.empty());
         if (!kInline) space_->mark(places);
         places.clear();
         return go_on();

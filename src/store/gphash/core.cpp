@@ -74,6 +74,7 @@ Status Core::check_open(bool writing) const {
 
 /// What an earlier failure has left to be done.
 Status Core::after_failure(bool writing) const {
+  PERDURE_ASSERT(health.failed());
   std::string const why = health.failure().message();
   // A level whose entries are on their way is not looked through; and of an atomic batch there may
   // be a part.
@@ -113,12 +114,14 @@ Status Core::of_batch(Status const& status, std::size_t n) const {
 
 void Core::pool_may_have_grown() {
   if (table.view().pool_bytes == pool.bytes()) return;
+  PERDURE_ASSERT(table.view().pool_bytes < pool.bytes() && engine != nullptr);
   table.pool_grew();
   engine->set_pool_bytes(pool.bytes());
 }
 
 std::uint64_t Core::next_sequence() {
   PERDURE_ASSERT(sequence <= pool.root().batch_lease);
+  PERDURE_ASSERT(alone() && !pool.read_only());
   if (sequence == pool.root().batch_lease) {
     pm::Root root = pool.root();
     root.batch_lease += kNumbersLeased;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/assert.hpp"
 #include "exec/counts.hpp"
 #include "perdure/store.h"
 
@@ -34,6 +35,7 @@ class Counters {
   /// One more growth, or one fewer, where it was abandoned.
   void add_growth(int n) {
     std::lock_guard const lock(mutex_);
+    PERDURE_ASSERT(n > 0 || growths_ > 0);  // one that was counted is abandoned
     growths_ += static_cast<std::uint64_t>(n);
   }
   [[nodiscard]] std::uint64_t records() const {

@@ -1,5 +1,6 @@
 #include "store/gphash/device_session.hpp"
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "exec/range.hpp"
 #include "pm/host_verbs.hpp"
@@ -45,6 +46,7 @@ Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore&
   ExclusiveLock store_lock(core_.lock);
   if (Status s = core_.check_open(true); !s.ok()) return s;
   if (Status s = check(anywhere); !s.ok()) return s;
+  PERDURE_ASSERT(core_.transaction == nullptr && core_.device_session == nullptr);
   auto run = core_.engine->device_run();
   if (!run)
     return Status{run.status().code(), "pool " + core_.path + ": " + run.status().message()};
@@ -59,6 +61,7 @@ Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore&
   if (!room.ok()) return room;
   // Superblocks added just now, before any word leads into them: in a session no phase of a batch
   // orders them.
+  PERDURE_ASSERT(records_.leased());
   if (!mutated("device_no_order_before_session")) pm::order();
   state->store = &store;
   state->run = std::move(*run);
@@ -73,6 +76,7 @@ Status DeviceSessions::end(DeviceSession::State& session) {
   ExclusiveLock store_lock;
   ExclusiveLock const inside(core_.lock, &session);
   if (inside.way() == Way::none) return session_ended();  // on another thread
+  PERDURE_ASSERT(core_.device_session.get() == &session && session.run != nullptr);
   Status const done = core_.health.whole_or_failed([&]() -> Status {
     core_.health.changing = true;
     auto const counts = session.run->end();
@@ -81,6 +85,7 @@ Status DeviceSessions::end(DeviceSession::State& session) {
     return {};
   });
   store_lock = std::move(session.store_lock);
+  PERDURE_ASSERT(store_lock.way() == Way::lock);
   keep = std::move(core_.device_session);
   session.store = nullptr;
   core_.lock.hold_no_more();
@@ -125,7 +130,9 @@ void release(std::shared_ptr<DeviceSession::State> state) noexcept {
 
 }  // namespace
 
-DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(state)) {}
+DeviceSession::DeviceSession(std::shared_ptr<State> state) : state_(std::move(state)) {
+  PERDURE_ASSERT(state_ != nullptr && state_->run != nullptr);
+}
 DeviceSession::DeviceSession(DeviceSession&&) noexcept = default;
 DeviceSession& DeviceSession::operator=(DeviceSession&& other) noexcept {
   if (this != &other) {

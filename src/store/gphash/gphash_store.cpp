@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
 #include "batch/pieces.hpp"
@@ -35,6 +36,7 @@ void GphashStore::end_holder() noexcept {
   if (!core_.lock.enter_as_holder()) return;
   auto const session = core_.device_session;
   auto const transaction = core_.transaction;
+  PERDURE_ASSERT((session != nullptr) != (transaction != nullptr));  // one of them is the holder
   bool const heard = core_.health.failed();
   core_.lock.leave_inside(false);
   Status done;
@@ -46,6 +48,7 @@ void GphashStore::end_holder() noexcept {
 Status GphashStore::close() {
   if (core_.lock.is_held_here()) end_holder();  // else it ends first
   ExclusiveLock const store_lock(core_.lock);
+  PERDURE_ASSERT(core_.transaction == nullptr && core_.device_session == nullptr);
   if (core_.closed) return {};
   core_.closed = true;
   Status& unheard = core_.health.unheard;
@@ -73,6 +76,7 @@ Status GphashStore::close_in() {
   if (core_.table.growing()) {
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;
   }
+  PERDURE_ASSERT(core_.alone() && !core_.health.half_undoable);
   core_.pool.publish_clean(recovery_.closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   return core_.power ? log_.checkpoint() : Status{};
@@ -98,6 +102,7 @@ Stats GphashStore::stats() {
   core_.counters.tell(s);
   s.batches = core_.sessions.batches();
   s.slots = core_.table.usable_slots();
+  PERDURE_ASSERT(s.slots > 0);
   s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
   s.space.pool_bytes = core_.pool.bytes();
   s.space.used_bytes = core_.pool.superblocks_in_use() * core_.pool.superblock_bytes();
@@ -191,6 +196,7 @@ Status GphashStore::acknowledge_repair() {
   if (core_.lock.is_held_here()) return core_.held_by_this_thread();
   ExclusiveLock const store_lock(core_.lock);
   if (Status s = core_.check_open(true); !s.ok()) return s;
+  PERDURE_ASSERT(core_.alone());
   core_.repairs.acknowledge();
   if (!core_.power) return {};
   // An opening makes the pool anew from an image.
@@ -212,6 +218,7 @@ Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) 
                               "): it may hold half of a batch; close and reopen it"};
   }
   wal::ImageInfo info;
+  PERDURE_ASSERT(core_.lock.has_writer());  // nobody else changes what is copied
   info.pool_id = core_.pool.header().pool_id;
   if (core_.power) {
     info.at = core_.power->log().position();

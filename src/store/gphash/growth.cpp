@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/growth.hpp"
 
@@ -54,8 +55,10 @@ Status Growth::check_worth_growing() {
 /// A new level may need superblocks that hold no record: so the heap has its records back
 /// meanwhile.
 Status Growth::make_level(std::function<Status()> const& make) {
+  PERDURE_ASSERT(core_.alone() && core_.device_session == nullptr);
   bool const leased = records_.leased();
   if (Status s = records_.end_lease(); !s.ok()) return s;
+  PERDURE_ASSERT(!records_.leased());
   Status const made = make();
   if (leased) {
     // Without memory for it the heap keeps them: see BatchWriter::release_records().
@@ -68,6 +71,7 @@ Status Growth::begin() {
   if (Status s = check_worth_growing(); !s.ok()) return s;
   if (Status s = make_level([&] { return core_.table.begin_growth(core_.workers); }); !s.ok())
     return s;
+  PERDURE_ASSERT(core_.table.growing() && core_.table.units_left() == core_.table.units());
   stuck_units_.clear();
   ++core_.generation;
   core_.counters.add_growth(1);
@@ -78,7 +82,9 @@ Status Growth::begin() {
 /// The device has no memory for the larger table: back to the one before, of which nothing has
 /// moved.
 Status Growth::abandon(Status const& why) {
+  PERDURE_ASSERT(core_.table.units_left() == core_.table.units());  // none has moved
   core_.table.give_up({});
+  PERDURE_ASSERT(!core_.table.growing());
   core_.counters.add_growth(-1);
   Status back = core_.engine->set_table(core_.table.view(), core_.table.slots());
   if (back.ok()) back = core_.engine->refresh();
@@ -90,6 +96,8 @@ Status Growth::abandon(Status const& why) {
 /// Before a write batch: its share of a growth that is under way.
 Status Growth::advance(std::uint64_t operations) {
   if (!core_.table.growing()) return {};
+  PERDURE_ASSERT(core_.transaction == nullptr);  // whose undo entries name slots
+  PERDURE_ASSERT(core_.table.unit_slots() > 0);
   std::uint64_t const share = std::min(operations * kSlotsAnOperation / core_.table.unit_slots(),
                                        core_.table.units() / kShare);
   Status const s = move_units(core_.table.unmoved(std::max<std::uint64_t>(1, share), stuck_units_));
@@ -103,6 +111,7 @@ bool Growth::is_bulk(std::uint64_t waiting) const {
 }
 
 double Growth::load_with(std::uint64_t more) const {
+  PERDURE_ASSERT(core_.table.usable_slots() > 0);
   return static_cast<double>(core_.counters.records() + more) /
          static_cast<double>(core_.table.usable_slots());
 }
@@ -110,6 +119,7 @@ double Growth::load_with(std::uint64_t more) const {
 /// So many new keys of a batch found no room: their units move. Where they have, the table is too
 /// small even when it has grown: then this growth ends, and the next one begins.
 Status Growth::make_room(std::uint64_t waiting) {
+  PERDURE_ASSERT(waiting > 0 && core_.health.changing);
   auto refused = core_.engine->units().take_refused();
   if (!refused) return refused.status();
   if (is_bulk(waiting)) return grow_for(waiting, kBulkLoad);
@@ -120,6 +130,7 @@ Status Growth::make_room(std::uint64_t waiting) {
   if (!too_small.empty()) {
     std::uint32_t const bits = core_.table.view().unit_bits;
     if (Status s = complete(); !s.ok()) return s;
+    PERDURE_ASSERT(!core_.table.growing() && core_.table.view().unit_bits >= bits);
     units = finer(too_small, core_.table.view().unit_bits - bits);
   }
   if (!core_.table.growing()) {
@@ -152,6 +163,9 @@ Status Growth::grow_for(std::uint64_t more, double most_load) {
 /// with no_space, some stay where they are; every key is found all the same.
 Status Growth::move_units(std::vector<std::uint32_t> units) {
   while (!units.empty()) {
+    PERDURE_ASSERT(core_.alone() && core_.table.growing());
+    PERDURE_ASSERT(!kCostlyAssertions || std::ranges::is_sorted(units));
+    PERDURE_ASSERT(units.back() < core_.table.units());
     auto copied = core_.engine->units().rehash(units);
     if (!copied) return copied.status();
     core_.counters.add(*copied);
@@ -165,6 +179,7 @@ Status Growth::move_units(std::vector<std::uint32_t> units) {
     std::vector<std::uint32_t> moved;
     std::set_difference(units.begin(), units.end(), stuck.begin(), stuck.end(),
                         std::back_inserter(moved));
+    PERDURE_ASSERT(moved.size() + stuck.size() == units.size());
     if (Status s = note_moved(moved); !s.ok()) return s;
     if (stuck.empty()) return {};
     if (Status s = widen(stuck); !s.ok()) return s;
@@ -176,6 +191,7 @@ Status Growth::move_units(std::vector<std::uint32_t> units) {
 /// Their copies are ordered. With the last of them the retiring level goes as a whole.
 Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
   if (!mutated("scan_ignores_moved_units")) ++core_.generation;
+  PERDURE_ASSERT(units.size() <= core_.table.units_left());
   if (units.size() == core_.table.units_left()) {
     core_.table.finish_growth();
     return core_.engine->set_table(core_.table.view(), core_.table.slots());
@@ -191,12 +207,14 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way
 /// to a larger one.
 Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
+  PERDURE_ASSERT(!stuck.empty() && stuck.size() <= core_.table.units_left());
   bool const some_moved = core_.table.units_left() != core_.table.units();
   Status const wider = make_level([&] { return core_.table.widen(core_.workers); });
   if (!only_no_space(wider)) return wider;
   if (!wider.ok()) {
     core_.table.give_up(stuck);
     stuck_units_ = stuck;
+    PERDURE_ASSERT(core_.table.growing() == some_moved);
     if (!core_.table.growing()) core_.counters.add_growth(-1);
   }
   if (Status s = core_.engine->set_table(core_.table.view(), core_.table.slots()); !s.ok())

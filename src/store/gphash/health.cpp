@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 
 namespace perdure {
 
 Status Health::fail(Status const& status) {
+  PERDURE_ASSERT(!status.ok());
   failure_ = status;
   std::string const named = status.message().starts_with("pool ") ? "" : "pool " + path_ + ": ";
   return {
@@ -20,6 +22,7 @@ void Health::fail_unheard(Status status) {
     unheard = status;
     return {};
   }));
+  PERDURE_ASSERT(!status.ok());
   failure_ = std::move(status);
 }
 
@@ -27,6 +30,7 @@ void Health::fail_unheard(Status status) {
 /// none.
 Status Health::failed_by_exception() {
   Status why = status_of_exception();
+  PERDURE_ASSERT(!why.ok());
   if (!changing) return why;
   if (failure_.ok()) failure_ = std::move(why);
   half_undoable = true;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
 #include "store/checks.hpp"
@@ -21,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded) {
+  PERDURE_ASSERT(power != nullptr && core_.power == nullptr);  // what is run again is not logged
   auto const begin = Clock::now();
   auto report = read_and_run(*power, loaded.image.at);
   if (!report)
@@ -33,6 +35,7 @@ Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loa
   if (lost) {
     if (Status s = note_loss(*power, *report); !s.ok()) return s;
   }
+  PERDURE_ASSERT(!core_.lock.announced());
   if (Status s = power->start(report->end); !s.ok()) return s;
   core_.power = std::move(power);
   return {};
@@ -63,6 +66,7 @@ Status LogReplay::lost_batches(wal::ReplayReport const& report) const {
 
 /// In both images, before the log begins anew: from then on nothing else tells of what it had lost.
 Status LogReplay::note_loss(wal::LogDir& power, wal::ReplayReport const& report) {
+  PERDURE_ASSERT(report.lost_acknowledged && core_.options.repair);
   std::vector<std::string> const lines{
       "lost: acknowledged batches, number " + std::to_string(report.end.next_batch) +
           " and those after it: " + core_.recovery.log_report,
@@ -131,6 +135,7 @@ Status LogReplay::run_queue(LoggedQueue& queue) {
 /// As one batch; where there is no room for so many records beside those that they replace, one by
 /// one.
 Status LogReplay::run_merged(MergedBatches& merged) {
+  PERDURE_ASSERT(!merged.empty());
   std::vector<KeyStatus> statuses;
   auto const run = [&](Call const& call) -> Status {
     statuses.assign(call.keys.count, KeyStatus::ok);

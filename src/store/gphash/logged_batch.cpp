@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/assert.hpp"
 #include "pm/pool_format.hpp"
 
 namespace perdure {
@@ -34,6 +35,7 @@ Status check_replaceable(int fd, std::string const& path, wal::PoolId const& poo
 }  // namespace
 
 Column Effective::Gathered::take(Column const& from, std::span<std::size_t const> which) {
+  PERDURE_ASSERT(from.place == Place::host && data.empty() && offsets.empty());
   bool const variable = from.offsets != nullptr;
   data.reserve(1);  // a column of no bytes is still one
   if (variable) offsets.push_back(0);
@@ -41,6 +43,7 @@ Column Effective::Gathered::take(Column const& from, std::span<std::size_t const
     std::size_t const begin = variable ? static_cast<std::size_t>(from.offsets[i]) : i * from.width;
     std::size_t const end =
         variable ? static_cast<std::size_t>(from.offsets[i + 1]) : begin + from.width;
+    PERDURE_ASSERT(!kCostlyAssertions || (i < from.count && begin <= end));
     data.insert(data.end(), from.data + begin, from.data + end);
     if (variable) offsets.push_back(static_cast<std::int64_t>(data.size()));
   }
@@ -49,6 +52,7 @@ Column Effective::Gathered::take(Column const& from, std::span<std::size_t const
 
 Effective::Effective(Call const& call, std::span<std::uint8_t const> status)
     : ops_{call.kind, call.kinds, call.rmw, call.element, call.keys, call.values} {
+  PERDURE_ASSERT(status.size() == call.keys.count);
   auto const kind = [&](std::size_t i) { return call.kinds.empty() ? call.kind : call.kinds[i]; };
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < status.size(); ++i) {
@@ -89,6 +93,7 @@ Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
     return std::span<std::byte>(pool->data(), image.bytes);
   });
   if (!loaded) return loaded.status();
+  PERDURE_ASSERT(pool.has_value());  // an image was loaded into it
   return RestoredPool{std::move(*loaded), std::move(*pool)};
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "store/gphash/logged_batch.hpp"
 
 namespace perdure {
@@ -32,6 +33,7 @@ bool LoggedQueue::give(std::uint64_t number, std::vector<std::byte>& payload) {
   changed_.wait(
       lock, [&] { return stopped_ || there_.empty() || bytes_ + payload.size() <= kMostBytes; });
   if (stopped_) return false;
+  PERDURE_ASSERT(!ended_);
   bytes_ += payload.size();
   there_.push_back({number, std::exchange(payload, {})});
   if (!free_.empty()) {
@@ -44,6 +46,7 @@ bool LoggedQueue::give(std::uint64_t number, std::vector<std::byte>& payload) {
 
 void LoggedQueue::end() {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(!ended_);
   ended_ = true;
   changed_.notify_all();
 }
@@ -54,6 +57,7 @@ std::optional<Logged> LoggedQueue::take(bool wait) {
   if (there_.empty()) return std::nullopt;
   Logged logged = std::move(there_.front());
   there_.pop_front();
+  PERDURE_ASSERT(bytes_ >= logged.payload.size());
   bytes_ -= logged.payload.size();
   changed_.notify_all();
   return logged;
@@ -61,6 +65,7 @@ std::optional<Logged> LoggedQueue::take(bool wait) {
 
 void LoggedQueue::give_back(std::vector<Logged>& used, std::size_t count) {
   std::lock_guard const lock(mutex_);
+  PERDURE_ASSERT(count <= used.size());
   auto const end = used.begin() + static_cast<std::ptrdiff_t>(count);
   for (auto it = used.begin(); it != end; ++it) free_.push_back(std::move(it->payload));
   used.erase(used.begin(), end);
@@ -82,6 +87,7 @@ bool MergedBatches::takes(wal::DecodedBatch const& batch) const {
 }
 
 void MergedBatches::add(std::uint64_t number, wal::DecodedBatch batch) {
+  PERDURE_ASSERT(!kCostlyAssertions || takes(batch));
   std::size_t const count = batch.ops().keys.count;
   parts_.push_back({number, operations_, std::move(batch)});
   operations_ += count;
@@ -92,7 +98,10 @@ void MergedBatches::clear() {
   operations_ = 0;
 }
 
-Call MergedBatches::part(std::size_t p) const { return call_of(parts_[p].batch.ops()); }
+Call MergedBatches::part(std::size_t p) const {
+  PERDURE_ASSERT(p < parts_.size());
+  return call_of(parts_[p].batch.ops());
+}
 
 Call MergedBatches::call() {
   Call call = part(0);
@@ -129,6 +138,7 @@ Column MergedBatches::gather(Gathered& to, ColumnOf const& column_of) {
   });
   all.data = to.data.data();
   if (variable) all.offsets = to.offsets.data();
+  PERDURE_ASSERT(parts_.back().begin <= operations_);
   all.count = operations_;
   return all;
 }
@@ -146,6 +156,7 @@ Status MergedBatches::check(std::size_t first, Status const& done,
   auto const after =
       std::upper_bound(parts_.begin(), parts_.end(), operation,
                        [](std::size_t o, Part const& part) { return o < part.begin; });
+  PERDURE_ASSERT(after != parts_.begin() && operation < operations_);
   Part const& part = *std::prev(after);
   return {Code::corrupt, "batch " + std::to_string(part.number) +
                              " of its log does not take effect again at operation " +

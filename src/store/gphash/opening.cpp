@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "exec/cuda/cuda_info.hpp"
 #include "store/checks.hpp"
@@ -49,6 +50,7 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
 
 /// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
+  PERDURE_ASSERT(h.levels > 0 && top + 1 >= h.levels);  // each level has a bucket
   bool const in_place = h.layout == 1;
   std::uint64_t n = 1;
   for (std::uint32_t i = 0; i < h.levels; ++i) {
@@ -71,6 +73,7 @@ struct Opening {
 
   /// The pool as it stands in its file.
   Status found() {
+    PERDURE_ASSERT(store.core_.engine == nullptr && store.core_.table.slots() == 0);
     if (Status s = check_expected(store.path, store.options, store.core_.pool.header()); !s.ok())
       return s;
     if (Status s = store.recovery_.attach(); !s.ok()) return s;
@@ -79,6 +82,7 @@ struct Opening {
   }
 
   Status made(std::uint32_t top, CreateOptions const& create) {
+    PERDURE_ASSERT(store.core_.engine == nullptr && !store.core_.pool.read_only());
     store.changes_.begin_opening();
     if (Status s = store.core_.table.create(top, store.core_.workers); !s.ok()) return s;
     if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
@@ -97,13 +101,18 @@ struct Opening {
   }
 
   Status replayed(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded) {
+    PERDURE_ASSERT(store.core_.engine != nullptr);  // found() came before
     return LogReplay(store.core_, store.writer_).run(std::move(power), loaded);
   }
 
-  void done() { store.changes_.opened(); }
+  void done() {
+    PERDURE_ASSERT(store.core_.engine != nullptr && !store.core_.closed);
+    store.changes_.opened();
+  }
 
  private:
   Status with_log(CreateOptions const& create) {
+    PERDURE_ASSERT(store.core_.table.slots() > 0);  // whose image the log begins with
     if (Status s = store.log_.create(create); !s.ok()) return s;
     return store.log_.keep();
   }

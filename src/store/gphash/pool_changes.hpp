@@ -3,6 +3,7 @@
 // the store lock is one; nothing is written outside them.
 #pragma once
 
+#include "base/assert.hpp"
 #include "pm/changes.hpp"
 #include "store/gphash/core.hpp"
 
@@ -15,6 +16,7 @@ class PoolChanges {
   /// An opening writes, from here on: one that is refused before has left the file as it was.
   void begin_opening() {
     if (core_.pool.read_only() || opening_) return;
+    PERDURE_ASSERT(!core_.lock.announced());  // it is open, and the lock begins changes
     word_.begin();
     opening_ = true;
   }
@@ -30,6 +32,7 @@ class PoolChanges {
       core_.pool.end_writing();
     }
     if (core_.pool.read_only()) return;
+    PERDURE_ASSERT(opening_);
     opening_ = false;
     word_.end();
     core_.lock.announce(&word_);

@@ -12,6 +12,7 @@ namespace perdure {
 
 Status PowerLog::create(CreateOptions const& create) {
   if (create.durability != Durability::power) return {};
+  PERDURE_ASSERT(core_.power == nullptr);
   auto power = wal::LogDir::create(create.log.dir, core_.pool.header().pool_id, create.log.bytes,
                                    make_options(create.file));
   if (!power) return power.status();
@@ -36,6 +37,7 @@ LogMoment PowerLog::moment() const {
 
 Status PowerLog::append(Session& session, std::span<std::uint8_t const> status) {
   if (!core_.power) return {};
+  PERDURE_ASSERT(core_.health.unlogged);  // until it is in the log, nothing else tells of it
   auto const batch = session.download(Download::columns);
   if (!batch) return batch.status();
   Effective const effective(batch.value().columns, status);
@@ -50,7 +52,10 @@ Status PowerLog::append(Session& session, std::span<std::uint8_t const> status) 
 Status PowerLog::append_pieces(std::span<std::span<std::byte const> const> pieces) {
   PERDURE_ASSERT(core_.power != nullptr);
   wal::RedoLog& log = core_.power->log();
+  PERDURE_ASSERT(core_.alone() && !pieces.empty());
+  wal::Lsn const before = log.position().lsn;
   auto const lsn = log.append(pieces);
+  PERDURE_ASSERT(!lsn.ok() || lsn.value() > before);
   if (lsn.ok()) return {};
   if (!log.failure().ok()) return lsn.status();
   log.skip_batch();
@@ -61,6 +66,7 @@ Status PowerLog::append_pieces(std::span<std::span<std::byte const> const> piece
 /// and no batch is lost with it: they are in the log.
 void PowerLog::checkpoint_in_time(ExclusiveLock& store_lock) {
   if (!core_.power || core_.health.failed() || !core_.power->wants_checkpoint()) return;
+  PERDURE_ASSERT(store_lock.way() == Way::lock);
   store_lock.let_readers_in();
   Status done = caught([this] { return checkpoint(); });
   if (done.ok()) return;
@@ -69,6 +75,7 @@ void PowerLog::checkpoint_in_time(ExclusiveLock& store_lock) {
 }
 
 Status PowerLog::checkpoint() {
+  PERDURE_ASSERT(core_.power != nullptr && (!core_.lock.announced() || core_.lock.has_writer()));
   return core_.power->checkpoint({core_.pool.base(), core_.pool.bytes()});
 }
 

@@ -1,8 +1,10 @@
 #include "store/gphash/read.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
@@ -18,6 +20,8 @@ Status answer(Session& session, std::span<KeyStatus> statuses) {
   if (statuses.empty()) return {};
   auto const fetched = session.download(Download::statuses);
   if (!fetched) return fetched.status();
+  PERDURE_ASSERT(fetched.value().statuses.size() == statuses.size());
+  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(fetched.value().statuses, kPending) == 0);
   for (std::size_t i = 0; i < statuses.size(); ++i)
     statuses[i] = static_cast<KeyStatus>(fetched.value().statuses[i]);
   return {};
@@ -88,6 +92,7 @@ Status BatchReader::get(Call const& call, std::span<KeyStatus> statuses) {
     if (!found) return found.status();
     first = std::move(*found);
   }
+  PERDURE_ASSERT(first.empty() || first.size() == call.keys.count);
   auto taken = core_.sessions.take(*core_.engine);
   if (!taken) return taken.status();
   Session& session = **taken;
@@ -111,6 +116,7 @@ Result<VariableValues> BatchReader::get_variable(Call const& call, std::span<Key
     if (Status s = session.upload(call, *first); !s.ok()) return s;
     auto got = session.get_variable();
     if (!got) return got.status();
+    PERDURE_ASSERT(got->offsets.size() == call.keys.count + 1);
     values = std::move(*got);
     if (Status s = answer(session, statuses); !s.ok()) return s;
     return session.finish();
@@ -151,6 +157,8 @@ Result<ScanPage> BatchReader::scan(ScanCursor const& from, std::size_t limit,
     append(page.values, entry->value);
     ++found;
   }
+  PERDURE_ASSERT(page.keys.offsets.size() == page.values.offsets.size());
+  PERDURE_ASSERT(page.keys.offsets.size() <= limit + 1 || limit == ~std::size_t{0});
   page.next = {at, core_.generation, at >= table.slots()};
   return page;
 }

@@ -1,9 +1,11 @@
 #include "store/gphash/records.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "pm/record.hpp"
 
 namespace perdure {
@@ -15,12 +17,14 @@ bool Records::can_lease() const {
 Status Records::begin_lease() {
   if (loan_) return {};
   PERDURE_ASSERT(can_lease());
+  PERDURE_ASSERT(core_.alone());
   pm::RecordHeap::Loan loan = core_.heap.lend(core_.fixed_stride());
   Status const begun = core_.engine->lease()->begin(loan);
   if (begun.ok())
     loan_ = std::move(loan);
   else
     core_.heap.take_back(loan);
+  PERDURE_ASSERT(!leased() || (loan_->stride == core_.fixed_stride() && loan_->capacity > 0));
   if (begun.code() != Code::no_space) return begun;
   return {begun.code(), "pool " + core_.path + ": the map of its free records: " + begun.message() +
                             "; free memory of the device, or reopen the pool with residency pm"};
@@ -44,8 +48,10 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
     PERDURE_ASSERT(loan_.has_value());
     // Half as many again as there are, where they are to be had, so that few batches come here.
     std::uint64_t const needed = (records + loan_->capacity - 1) / loan_->capacity;
+    PERDURE_ASSERT(needed > 0);  // none are always there
     std::uint64_t const more = core_.pool.superblocks_in_use() / 2;
     if (Status s = end_lease(); !s.ok()) return s;
+    PERDURE_ASSERT(!leased());  // else it could give away what is lent
     refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);
     core_.pool_may_have_grown();
     if (Status s = begin_lease(); !s.ok()) return s;
@@ -55,12 +61,17 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
 Status Records::reserve(Call const& call, std::span<std::uint8_t const> status,
                         std::vector<std::uint64_t>& reserved, bool& any_fits) {
   PERDURE_ASSERT(!loan_ && status.size() == call.keys.count);
+  PERDURE_ASSERT(core_.alone());
   std::uint64_t const fixed = core_.fixed_stride();
   reserved.assign(call.keys.count, 0);
   any_fits =
       fixed != 0 && call.kinds.empty() && (call.kind == OpKind::put || call.kind == OpKind::update);
   Status const done = any_fits ? core_.heap.reserve(fixed, reserved.size(), reserved.data())
                                : reserve_by_size(call, status, reserved);
+  PERDURE_ASSERT(!kCostlyAssertions || !done.ok() || mutated("record_handed_out_twice") ||
+                 std::ranges::all_of(reserved, [&](std::uint64_t record) {
+                   return record == 0 ? !any_fits : core_.heap.in_use(Offset{record});
+                 }));
   if (done.ok()) core_.pool_may_have_grown();
   return done;
 }
@@ -97,6 +108,7 @@ Status Records::reserve_by_size(Call const& call, std::span<std::uint8_t const> 
 }
 
 void Records::release(std::span<std::uint64_t const> records) {
+  PERDURE_ASSERT(!loan_ && core_.alone());  // the engine's are given back by the engine
   for (std::uint64_t const record : records) {
     if (record != 0) core_.heap.release(Offset{record});
   }
@@ -104,6 +116,7 @@ void Records::release(std::span<std::uint64_t const> records) {
 
 Result<std::uint64_t> Records::in_use() {
   if (Status s = end_lease(); !s.ok()) return s;
+  PERDURE_ASSERT(!core_.device_session);
   return core_.heap.records_in_use();
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "batch/pieces.hpp"
 #include "store/repair_reports.hpp"
@@ -46,6 +47,7 @@ EngineOptions Recovery::engine_options() const {
 }
 
 Status Recovery::start_engine() {
+  PERDURE_ASSERT(core_.engine == nullptr && core_.table.slots() > 0);
   EngineOptions const options = engine_options();
   if (options.in_place && options.mirrored)
     return {Code::invalid_argument,
@@ -65,6 +67,7 @@ Status Recovery::start_engine() {
 }
 
 Status Recovery::run() {
+  PERDURE_ASSERT(core_.engine != nullptr && !core_.lock.announced());
   auto const begin = Clock::now();
   RecoveryReport& report = core_.recovery;
   gphash::Table& table = core_.table;
@@ -136,11 +139,13 @@ Status Recovery::undo_and_complete() {
   Status s = core_.engine->refresh();
   if (s.ok()) s = growth_.complete();
   core_.heap.guard_superblocks(false);
+  PERDURE_ASSERT(!s.ok() || !core_.table.growing());
   return s.code() == Code::no_space ? Status{} : s;
 }
 
 void Recovery::open_for_writing() {
   if (core_.pool.read_only()) return;
+  PERDURE_ASSERT(core_.sequence == core_.pool.root().batch_lease);
   changes_.begin_opening();
   pm::Root root = core_.pool.root();
   if (!mutated("clean_flag_stays")) root.clean = 0;
@@ -170,6 +175,7 @@ VerifyReport Recovery::look_at_slots(std::atomic<bool> const* stop) {
     std::lock_guard const lock(mutex);
     report.records += good;
   });
+  PERDURE_ASSERT(report.records + report.fault_count <= table.slots());
   std::sort(report.faults.begin(), report.faults.end());
   return report;
 }

@@ -1,5 +1,6 @@
 // Pools that were closed in order: what that close notes, what an opening compares with it, and
 // what a repair does where they differ.
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/recovery.hpp"
 #include "store/repair_reports.hpp"
@@ -46,6 +47,7 @@ std::vector<std::string> Recovery::changed_words() {
 /// An orderly close leaves no slot half inserted and no two that lead to one record. Without a note
 /// it is not known whether slots led to no record even then.
 void Recovery::compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong) {
+  PERDURE_ASSERT(core_.recovery.clean);  // only such a close leaves all in order
   std::uint64_t const astray = left_ ? left_->astray : 0;
   bool const same = !left_ || left_->sum == found.sum;
   if (same && found.half.empty() && found.again.empty() && found.astray <= astray) return;
@@ -65,6 +67,7 @@ void Recovery::compare_slots(gphash::Survey const& found, std::vector<std::strin
 
 /// Mends what it can, drops what cannot be right, and looks again.
 gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
+  PERDURE_ASSERT(core_.options.repair && core_.recovery.clean && !wrong.empty());
   std::vector<std::string> lines;
   auto const say = [&](std::vector<std::string> const& more) {
     core_.repairs.add(more);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/stream.hpp"
 #include "store/store_lock.hpp"
@@ -96,6 +97,7 @@ Result<std::vector<DenseBuffer>> Steps::as_registered(
 
 Status Steps::make_dense_room(std::vector<DenseBuffer> const& buffers) {
   if (Status s = core_.check_open(true); !s.ok()) return s;
+  PERDURE_ASSERT(core_.alone() && !core_.dense.exists() && core_.transaction == nullptr);
   std::vector<pm::DenseRoom::Buffer> wanted;
   for (DenseBuffer const& buffer : buffers) wanted.push_back({buffer.name, buffer.bytes, 0});
   if (Status s = records_.end_lease(); !s.ok()) return s;
@@ -138,9 +140,11 @@ std::vector<Offset> Steps::dense_copies(bool counting) const {
 /// line or more at a time; returns what is left to the engine.
 template <class F>
 std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& places, F host) {
+  PERDURE_ASSERT(places.size() == registered_.size());  // all of the pool's, in its order
   std::vector<PoolCopy> on_device;
   for (std::size_t i = 0; i < registered_.size(); ++i) {
     DenseBuffer const& buffer = registered_[i];
+    PERDURE_ASSERT(places[i].bytes + buffer.bytes <= core_.pool.bytes());
     std::byte* const pool = core_.pool.base() + places[i].bytes;
     if (buffer.place == Place::host) {
       core_.workers.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
@@ -153,6 +157,7 @@ std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& places, F h
     for (std::uint64_t at = 0, size = 0; at < buffer.bytes; at += size) {
       std::uint64_t const inside = (places[i].bytes + at) % core_.pool.superblock_bytes();
       size = std::min(buffer.bytes - at, core_.pool.superblock_bytes() - inside);
+      PERDURE_ASSERT(size > 0);  // else there is no end
       on_device.push_back({buffer.data + at, pool + at, size});
     }
   }
@@ -198,11 +203,13 @@ Status Steps::write(Transaction::State& transaction, std::uint64_t step, CUstrea
 
 /// Where saving fails nothing has happened: what was written there does not count.
 Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
+  PERDURE_ASSERT(core_.alone() && core_.transaction != nullptr && !tx.step);
   bool const late = mutated("dense_written_after_step_word");
   auto const places = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
     return {s.code(), "pool " + core_.path + ", saving dense buffers: " + s.message()};
   core_.health.changing = true;
+  PERDURE_ASSERT(tx.operations < core_.undo.capacity());
   wal::UndoPlace const place = core_.undo.next_step(tx.operations);
   if (!mutated("step_word_not_logged")) core_.undo.append(place, core_.dense.word_at());
   if (!mutated("no_order_before_step_word")) pm::order();
@@ -210,6 +217,7 @@ Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* str
   if (!mutated("no_order_after_step_word")) pm::order();
   if (late) static_cast<void>(save_buffers(places, stream));
   ++tx.operations;
+  PERDURE_ASSERT(core_.dense.step() == step);
   tx.step = step;
   core_.counters.add_orders(2);
   return {};

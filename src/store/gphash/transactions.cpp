@@ -48,6 +48,7 @@ Status Transactions::check_undo_room(OpenTransaction const& tx, std::uint64_t op
 
 /// The undo log holds so many entries. No transaction is open.
 Status Transactions::make_undo_room(std::uint64_t operations) {
+  PERDURE_ASSERT(core_.transaction == nullptr && core_.alone());
   if (Status s = records_.end_lease(); !s.ok()) return s;
   if (operations > core_.undo.capacity()) {
     if (operations > (std::uint64_t{1} << 31))
@@ -55,17 +56,20 @@ Status Transactions::make_undo_room(std::uint64_t operations) {
     core_.heap.give_back_empty();
     if (Status s = core_.undo.make_room(operations); !s.ok()) return s;
   }
+  PERDURE_ASSERT(operations <= core_.undo.capacity());
   core_.pool_may_have_grown();
   return {};
 }
 
 void Transactions::start(OpenTransaction& tx) {
+  PERDURE_ASSERT(tx.operations == 0 && tx.used.empty() && tx.unlinked.empty());
   tx.first_step = core_.undo.step() + 1;
   tx.records_before = core_.counters.records();
 }
 
 /// Slots as they were before that step; their claims have all been released.
 Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before) {
+  PERDURE_ASSERT(from_step > 0 && core_.alone() && core_.health.changing);
   core_.undo.undo(from_step, [&](Offset word) { return is_logged_word(word); });
   if (!mutated("abort_keeps_count")) core_.counters.set_records(records_before);
   return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
@@ -73,6 +77,8 @@ Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before)
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
 Status Transactions::finish(OpenTransaction& tx, bool commit) {
+  PERDURE_ASSERT(core_.alone() && tx.operations <= core_.undo.capacity());
+  PERDURE_ASSERT(tx.logged.empty() || core_.power != nullptr);
   Health& health = core_.health;
   health.changing = true;
   health.unlogged = commit && core_.power && !tx.logged.empty();
@@ -99,6 +105,7 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
 Status Transactions::write(Call const& call, std::span<KeyStatus> statuses,
                            CallOptions const& how) {
   PERDURE_ASSERT(core_.transaction != nullptr);
+  PERDURE_ASSERT(core_.transaction->store != nullptr && !core_.closed);
   if (how.transaction == nullptr)
     return {Code::busy, "pool " + core_.path +
                             ": a transaction is open on this thread: name it in the call options "
@@ -109,6 +116,7 @@ Status Transactions::write(Call const& call, std::span<KeyStatus> statuses,
 
 Status Transactions::write_atomic(Call const& call, std::span<KeyStatus> statuses) {
   Health& health = core_.health;
+  PERDURE_ASSERT(core_.transaction == nullptr);  // whose batches come by write()
   if (Status s = check_undoable(); !s.ok()) return s;
   health.changing = true;
   if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
@@ -131,6 +139,7 @@ Status Transactions::write_in(OpenTransaction& tx, Call const& call,
   for (;;) {
     std::uint64_t waiting = 0;
     Status const done = attempt(tx, call, statuses, waiting);
+    PERDURE_ASSERT(waiting == 0 || !done.ok());
     if (waiting == 0 || core_.health.failed()) return done;
     if (tx.operations > 0 || !core_.options.grow) return done;
     // growth moves slots: no entry may name them
@@ -152,6 +161,8 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
   std::uint64_t const records_before = core_.counters.records();
   health.changing = health.half_undoable = true;
   if (Status s = passes(tx, batch); !s.ok()) return health.fail(s);
+  // Each pass has had a step of its own.
+  PERDURE_ASSERT(core_.undo.step() >= step || mutated("epoch_ends_before_publish"));
   auto const status = writer_.answer(batch);
   if (!status) return health.fail(status.status());
   Status const result = refusal(tx, batch, status.value());
@@ -173,8 +184,10 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
 Status Transactions::passes(OpenTransaction const& tx, WriteBatch& batch) {
   for (int number = 0; number < kMostPasses; ++number) {
     wal::UndoPlace const place = core_.undo.next_step(tx.operations);
+    PERDURE_ASSERT(place.first + batch.call.keys.count <= core_.undo.capacity());
     auto const counts = writer_.pass(batch, false, &place);
     if (!counts) return counts.status();
+    PERDURE_ASSERT(counts.value()[Counts::displaced] == 0);
     if (counts.value()[Counts::pending] == 0) return {};
     batch.refused = counts.value()[Counts::full];
     if (batch.refused != 0) break;
@@ -223,6 +236,7 @@ Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
   else
     tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
   tx.operations += batch.call.keys.count;
+  PERDURE_ASSERT(tx.used.size() <= tx.operations);  // a record an operation at most
   if (!core_.power) return {};
   auto const kept = batch.session->download(Download::columns);
   if (!kept) return kept.status();
@@ -250,6 +264,7 @@ Result<std::shared_ptr<Transaction::State>> Transactions::begin(GphashStore& sto
     return make_undo_room(how.max_operations + (core_.dense.exists() ? 1 : 0));
   });
   if (!room.ok()) return room;
+  PERDURE_ASSERT(core_.transaction == nullptr && core_.device_session == nullptr);
   state->store = &store;
   state->store_lock = std::move(store_lock);
   start(state->open);
@@ -275,9 +290,11 @@ Status Transactions::end(Transaction::State& transaction, bool commit) {
   {
     ExclusiveLock const inside(core_.lock, &transaction);
     if (inside.way() == Way::none) return transaction_ended();  // on another thread
+    PERDURE_ASSERT(core_.transaction.get() == &transaction);
     done = core_.health.whole_or_failed([&] { return end_in(transaction, commit); });
     if (commit) seen = log_.moment();
     store_lock = std::move(transaction.store_lock);
+    PERDURE_ASSERT(store_lock.way() == Way::lock);
     keep = std::move(core_.transaction);
     transaction.store = nullptr;
     core_.lock.hold_no_more();

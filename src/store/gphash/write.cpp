@@ -38,6 +38,7 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   {
     ExclusiveLock store_lock(core_.lock, token_of(how));
     if (store_lock.way() == Way::none) return core_.not_the_transaction();
+    PERDURE_ASSERT(core_.lock.is_exclusive());  // by this call, or by what it is inside
     if (Status s = core_.check_open(true); !s.ok()) return s;
     if (Status s = check_batch(path, core_.pool.header(), call, statuses); !s.ok()) return s;
     call.keep = core_.power != nullptr;
@@ -65,6 +66,8 @@ Status BatchWriter::write(Call const& call, std::span<KeyStatus> statuses,
 /// The steps of a plain batch.
 Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
+  PERDURE_ASSERT(core_.alone() && !core_.pool.read_only());
+  PERDURE_ASSERT(statuses.empty() || statuses.size() == call.keys.count);
   Health& health = core_.health;
   health.changing = true;
   if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
@@ -96,8 +99,10 @@ Status BatchWriter::table_is_full(WriteBatch const& batch) const {
 // Before the first pass: records for what it may write, and its operations grouped by key
 
 Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
+  PERDURE_ASSERT(batch.session == nullptr && batch.reserved.empty());
   batch.from_lease = from_lease;
   if (Status s = from_lease ? records_.begin_lease() : records_.end_lease(); !s.ok()) return s;
+  PERDURE_ASSERT(records_.leased() == from_lease);  // one of the two hands records out
   return from_lease ? prepare_leased(batch) : prepare_reserved(batch);
 }
 
@@ -109,6 +114,7 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
     std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
     return s;
   }
+  PERDURE_ASSERT(batch.reserved.size() == batch.call.keys.count);
   Status const begun = caught([&]() -> Status {
     std::uint64_t const sequence = core_.next_sequence();
     if (Status s = begin_session(batch, *status); !s.ok()) return s;
@@ -139,6 +145,7 @@ Status BatchWriter::prepare_leased(WriteBatch& batch) {
 
 /// `status`: see Session::upload.
 Status BatchWriter::begin_session(WriteBatch& batch, std::span<std::uint8_t const> status) {
+  PERDURE_ASSERT(status.empty() || status.size() == batch.call.keys.count);
   auto session = core_.sessions.take(*core_.engine);
   if (!session) return session.status();
   batch.session = std::move(*session);
@@ -150,6 +157,7 @@ Status BatchWriter::begin_session(WriteBatch& batch, std::span<std::uint8_t cons
 
 Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoPlace const* undo) {
   PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
+  PERDURE_ASSERT(undo == nullptr || !displace);  // for one key one slot is logged
   Session& session = *batch.session;
   auto planned = session.plan(displace);
   if (!planned) return planned;
@@ -169,6 +177,8 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoPlac
   if (!mutated("no_order_after_publish")) {
     if (Status s = order(batch, counts); !s.ok()) return s;
   }
+  PERDURE_ASSERT(counts[Counts::full] <= counts[Counts::pending]);
+  PERDURE_ASSERT(counts[Counts::inserted] <= counts[Counts::used]);  // a new key has a record
   batch.done += counts;
   core_.counters.add(counts);
   return counts;
@@ -227,6 +237,7 @@ Status BatchWriter::passes(WriteBatch& batch) {
 
 /// The batch has committed.
 Status BatchWriter::release_records(WriteBatch& batch) {
+  PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
   if (batch.from_lease && records_.leased()) return batch.session->release_records();
   if (batch.from_lease) {  // a growth ended the lease, and there was no memory for another
     auto const taken = batch.session->download(Download::reserved);
@@ -234,6 +245,7 @@ Status BatchWriter::release_records(WriteBatch& batch) {
     auto const& reserved = taken.value().reserved;
     batch.reserved.assign(reserved.begin(), reserved.end());
   }
+  PERDURE_ASSERT(batch.reserved.size() == batch.call.keys.count);
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
@@ -242,6 +254,7 @@ Status BatchWriter::release_records(WriteBatch& batch) {
 }
 
 Result<Downloaded> BatchWriter::outcome(WriteBatch& batch) {
+  PERDURE_ASSERT(batch.done[Counts::used] <= batch.call.keys.count);
   bool const plain = batch.any_fits && batch.done[Counts::used] == batch.reserved.size() &&
                      batch.done[Counts::unlinked] == 0;
   return plain ? Result<Downloaded>(Downloaded{}) : batch.session->download(Download::outcome);
@@ -249,6 +262,7 @@ Result<Downloaded> BatchWriter::outcome(WriteBatch& batch) {
 
 void BatchWriter::release_unused(WriteBatch const& batch, Downloaded const& outcome) {
   if (outcome.used.empty()) return;
+  PERDURE_ASSERT(outcome.used.size() == batch.reserved.size());
   for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
     if (outcome.used[i] == 0) records_.release(std::span(&batch.reserved[i], 1));
   }
@@ -258,6 +272,8 @@ Result<std::span<std::uint8_t const>> BatchWriter::answer(WriteBatch& batch) {
   auto const fetched = batch.session->download(Download::statuses);
   if (!fetched) return fetched.status();
   std::span<std::uint8_t const> const status = fetched.value().statuses;
+  PERDURE_ASSERT(status.size() >= batch.statuses.size());
+  PERDURE_ASSERT(!kCostlyAssertions || batch.full || std::ranges::count(status, kPending) == 0);
   for (std::size_t i = 0; i < batch.statuses.size(); ++i)
     batch.statuses[i] =
         status[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>(status[i]);

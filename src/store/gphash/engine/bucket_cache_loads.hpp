@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "pm/memory.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/kernels/bucket_ops.hpp"
@@ -41,6 +42,7 @@ class BucketCacheOn {
     bool same = maps_ != nullptr && before.levels == table.levels;
     for (std::uint32_t i = 0; same && i < table.levels; ++i)
       same = same_level(before.level[i], table.level[i]);
+    PERDURE_ASSERT(slots % table.slots == 0);
     buckets_ = slots / table.slots;
     if (same) {
       table.buckets = before.buckets;
@@ -73,6 +75,7 @@ class BucketCacheOn {
 
   /// Lets go of what was not chosen; the first time, makes the cache. No session is running.
   Status invalidate(EngineOptions const& options, gphash::TableView& table, MirrorReport& report) {
+    PERDURE_ASSERT(load_ != nullptr);  // choose() came before
     if (entries_ != nullptr) return load_->invalidate(table.buckets);
     Status const made = make_entries(load_->machine(), capacity(options, table), table);
     if (!made.ok()) entries_.reset();
@@ -82,6 +85,7 @@ class BucketCacheOn {
 
   /// Copies what was chosen and is not there yet. Gets may run. The records in all cached buckets.
   Result<std::uint64_t> fetch(gphash::TableView const& table, std::byte* base) {
+    PERDURE_ASSERT(load_ != nullptr && entries_ != nullptr);
     auto records = load_->fetch(table, base);
     load_.reset();
     return records;
@@ -111,6 +115,7 @@ class BucketCacheOn {
       auto const all = counted_items(items_of(buckets), list);
       if (!all) return all.status();
       std::uint64_t const n = std::min<std::uint64_t>(all.value(), capacity);
+      PERDURE_ASSERT(all.value() <= buckets && capacity > 0);
       auto sorted = machine_.sort_words(listed_.data(), spare_.data(), all.value(), 32, 64);
       if (!sorted) return sorted.status();
       std::uint64_t const* const best = sorted.value() + (all.value() - n);
@@ -125,6 +130,7 @@ class BucketCacheOn {
       if (!vacant) return vacant.status();
       incoming_count_ = coming.value();
       vacant_count_ = vacant.value();
+      PERDURE_ASSERT(incoming_count_ <= vacant_count_ && vacant_count_ <= capacity);
       return {};
     }
 
@@ -150,6 +156,7 @@ class BucketCacheOn {
         return s;
       auto counts = machine_.fetch(counts_, 1);
       if (!counts) return counts.status();
+      PERDURE_ASSERT((*counts)[0][exec::Counts::cached] <= std::uint64_t{capacity_} * table.slots);
       return (*counts)[0][exec::Counts::cached];
     }
 
@@ -235,6 +242,7 @@ class BucketCacheOn {
 
   /// Empty, but for the entry that stands for all that is not cached.
   Status make_entries(Machine& machine, std::uint32_t capacity, gphash::TableView& table) {
+    PERDURE_ASSERT(entries_ == nullptr && maps_ != nullptr && capacity < Cache::kNone);
     entries_ = std::make_unique<Entries>();
     std::uint64_t const each = entry_bytes(table);
     if (Status s = entries_->copies.resize((capacity + std::uint64_t{1}) * each); !s.ok()) return s;

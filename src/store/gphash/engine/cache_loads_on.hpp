@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/assert.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -84,6 +85,7 @@ class RecordCacheLoads final : public CacheLoader {
       Lists<Machine> lists;
       auto const counts = copy_best(launcher, lists, report.records);
       if (!counts) return counts.status();
+      PERDURE_ASSERT(counts.value()[exec::Counts::corrupt] <= report.records);
       report.corrupt = counts.value()[exec::Counts::corrupt];
       report.records -= report.corrupt;
       state_->gather.forget();  // what is put aside from here on lies elsewhere
@@ -102,9 +104,11 @@ class RecordCacheLoads final : public CacheLoader {
     gphash::TableView const& table = state_->table;
     auto const all = list_candidates(launcher, lists);
     if (!all) return all.status();
+    PERDURE_ASSERT(all.value() <= state_->mirror_slots);  // each slot once
     std::uint64_t const n = std::min(all.value(), state_->cache.capacity);
     records = n;
     if (n == 0) return exec::Counts{};
+    PERDURE_ASSERT(table.mirror.entries == state_->cache.entries.data());  // empty() showed it
     std::uint64_t* listed = lists.entries.data();
     if (n < all.value()) {
       auto by_score = machine.sort_words(listed, lists.spare.data(), all.value(), 32, 64);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "pm/memory.hpp"
 #include "store/gphash/engine/device_run.hpp"
 #include "store/gphash/engine/engine_state.hpp"
@@ -45,6 +46,8 @@ struct DeviceOpsBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t s, State<W>&, exec::Counts&) const {
     for (std::uint64_t i = s; i < ops.n; i += ops.sequences) {
       std::uint64_t const began = warp.elect([&] { return now<W>(); });
+      PERDURE_ASSERT(!kCostlyAssertions ||
+                     ops.kinds[i] <= static_cast<std::uint8_t>(OpKind::update));
       KeyStatus const status = carry_out(warp, mem, i);
       warp.elect([&] {
         ops.began[i] = began;
@@ -97,6 +100,7 @@ class DeviceRunOn final : public DeviceRun {
   Result<bool> begin(std::uint64_t records, std::uint64_t sequence) override {
     RecordMap const& map = shared_->records;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
+    PERDURE_ASSERT(map.bits != nullptr && map.words() > 0);  // records are lent
     if (Status s = cleared(unlinked_, map.words()); !s.ok()) return s;
     if (Status s = cleared(locks_, kKeyLocks / 32); !s.ok()) return s;
     if (Status s = cleared(totals_, 1); !s.ok()) return s;
@@ -121,6 +125,8 @@ class DeviceRunOn final : public DeviceRun {
   Status run(DeviceOps const& ops) override {
     std::uint64_t const n = ops.keys.count;
     DeviceOpsView here;
+    PERDURE_ASSERT(view_.totals != nullptr && ops.sequences > 0 && ops.kinds.size() == n);
+    PERDURE_ASSERT(ops.statuses.empty() || ops.statuses.size() == n);
     here.n = n;
     here.sequences = ops.sequences;
     here.updates_add = ops.updates_add;
@@ -154,6 +160,7 @@ class DeviceRunOn final : public DeviceRun {
 
   Result<exec::Counts> end() override {
     if (Status s = machine_.wait_for_all(); !s.ok()) return s;
+    PERDURE_ASSERT(view_.totals != nullptr);  // it has begun
     auto fetched = machine_.fetch(totals_, 1);
     if (!fetched) return fetched.status();
     DeviceTotals const totals = (*fetched)[0];

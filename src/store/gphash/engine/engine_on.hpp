@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "store/gphash/engine/cache_loads_on.hpp"
@@ -29,6 +30,7 @@ class RecordLeaseOn final : public RecordLease {
 
   Status begin(pm::RecordHeap::Loan const& loan) override {
     Machine machine(state_->machines);
+    PERDURE_ASSERT(loan.stride > 0 && loan.bits.size() == loan.lent.size() * loan.words_each);
     auto& bits = state_->record_bits;
     auto& lent = state_->record_lent;
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
@@ -44,6 +46,8 @@ class RecordLeaseOn final : public RecordLease {
   Status end(pm::RecordHeap::Loan& loan) override {
     Machine machine(state_->machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    PERDURE_ASSERT(state_->records.bits == state_->record_bits.data() &&
+                   state_->records.superblocks == loan.lent.size());
     auto bits = machine.fetch(state_->record_bits, loan.bits.size());
     if (!bits) return bits.status();
     loan.bits.assign(bits->begin(), bits->end());
@@ -67,6 +71,7 @@ class EngineOn final : public Engine {
   Status set_table(gphash::TableView const& view, std::uint64_t slots) override {
     Machine machine(state_.machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
+    PERDURE_ASSERT(view.levels > 0 && slots % 32 == 0);  // claims of a level are whole words
     if (Status s = state_.need_bits(view, slots); !s.ok()) return s;
     gphash::TableView const before = std::exchange(state_.table, view);
     bool const had_none = state_.mirror == nullptr && before.levels != 0;
@@ -88,6 +93,7 @@ class EngineOn final : public Engine {
       Machine machine(state_.machines);
       if (Status s = machine.begin(nullptr); !s.ok()) return s;
       if (state_.mirror == nullptr || mutated("mirror_not_refreshed")) return {};
+      PERDURE_ASSERT(state_.mirror_slots > 0 && state_.table.mirror.words != nullptr);
       RefreshBody<Ops> const body{state_.table, state_.options.base};
       if (Status s = machine.threads(state_.mirror_slots, body); !s.ok()) return s;
       return machine.wait();
@@ -95,7 +101,10 @@ class EngineOn final : public Engine {
     return {};
   }
 
-  void set_pool_bytes(std::uint64_t bytes) override { state_.table.pool_bytes = bytes; }
+  void set_pool_bytes(std::uint64_t bytes) override {
+    PERDURE_ASSERT(bytes >= state_.table.pool_bytes);
+    state_.table.pool_bytes = bytes;
+  }
 
   Result<std::unique_ptr<Session>> session() override {
     return std::unique_ptr<Session>(new SessionOn<Machine, Ops>(state_));
@@ -152,8 +161,10 @@ class EngineOn final : public Engine {
     if constexpr (Machine::kPoolIsFar) {
       Machine machine(state_.machines);
       if (Status s = machine.begin(stream); !s.ok()) return s;
-      for (PoolCopy const& copy : copies)
+      for (PoolCopy const& copy : copies) {
+        PERDURE_ASSERT(copy.bytes > 0 && copy.pool > state_.options.base);
         if (Status s = one(machine, copy); !s.ok()) return s;
+      }
       return machine.wait();
     }
     return {Code::unsupported, "this machine has no memory of its own"};

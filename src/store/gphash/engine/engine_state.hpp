@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/engine/bucket_cache_loads.hpp"
 #include "store/gphash/engine/engine.hpp"
@@ -95,12 +96,14 @@ struct EngineState {
     }
     if (Status s = machine.wait(); !s.ok()) return s;
     mirror = std::move(fresh);
+    PERDURE_ASSERT((mirror != nullptr) == (now.mirror.words != nullptr));
     mirror_slots = mirror != nullptr ? slots : 0;
     return {};
   }
 
   /// Memory for what grows with the table beside its slots.
   Status need_bits(gphash::TableView const& view, std::uint64_t slots) {
+    PERDURE_ASSERT(view.all_levels() > 0 && slots >= view.level[view.all_levels() - 1].first_slot);
     std::uint64_t const unit_words = ((std::uint64_t{1} << view.unit_bits) + 31) / 32;
     auto const refuse = [&](Status const& s) {
       return Status{s.code(),
@@ -118,12 +121,14 @@ struct EngineState {
     std::uint64_t const unit_words = (unit_count() + 31) / 32;
     if (Status s = machine.fill(claims.data(), 0, claim_words); !s.ok()) return s;
     if (Status s = machine.fill(refused.data(), 0, unit_words); !s.ok()) return s;
+    PERDURE_ASSERT(claims.data() != nullptr && refused.data() != nullptr);
     table.claims = claims.data();
     table.refused = refused.data();
     return set_moved(machine, {table.moved, table.retiring == 1 ? unit_words : 0});
   }
 
   Status set_moved(Machine& machine, std::span<std::uint32_t const> bits) {
+    PERDURE_ASSERT(bits.empty() || bits.size() == (unit_count() + 31) / 32);
     if (Status s = moved.resize(bits.size()); !s.ok()) return s;
     table.moved = moved.data();
     if (Status s = machine.send(moved.data(), bits.data(), bits.size()); !s.ok()) return s;
@@ -134,6 +139,7 @@ struct EngineState {
   /// slots lie together.
   Status unclaim(Machine& machine, std::span<std::uint32_t const> units) {
     if (mutated("rehash_keeps_claims")) return {};
+    PERDURE_ASSERT(units.empty() || units.back() < unit_count());
     for (std::size_t i = 0, end = 0; i < units.size(); i = end) {
       for (end = i + 1; end < units.size() && units[end] == units[end - 1] + 1; ++end) {
       }
@@ -157,6 +163,7 @@ struct EngineState {
   [[nodiscard]] std::uint64_t unit_count() const { return std::uint64_t{1} << table.unit_bits; }
 
   Status make_cache() {
+    PERDURE_ASSERT(cache.capacity == 0 && mirror != nullptr);
     std::uint64_t const entry = entry_bytes();
     std::uint64_t const each = entry + sizeof(std::uint64_t);
     std::uint64_t const wanted = options.cache_bytes;
@@ -170,6 +177,7 @@ struct EngineState {
     if (Status s = cache.entries.resize(capacity * entry); !s.ok()) return s;
     if (Status s = cache.sources.resize(capacity); !s.ok()) return s;
     cache.capacity = capacity;
+    PERDURE_ASSERT(capacity * each <= wanted);
     mirror_report.cache_bytes = capacity * each;
     show_cache();
     return {};
@@ -226,6 +234,7 @@ struct EngineState {
                      " bytes more; the memory budget leaves " +
                      std::to_string(budget - report.bytes);
     }
+    PERDURE_ASSERT(report.bytes <= budget);
     report.cache_bytes = mirror_report.cache_bytes;
     report.cache_records = mirror_report.cache_records;
     table.mirror = made;
@@ -246,6 +255,7 @@ struct EngineState {
                     gphash::Level const& to) {
     gphash::Mirror const& old = before.mirror;
     gphash::Mirror const& now = table.mirror;
+    PERDURE_ASSERT(same_level(from, to) && old.words != nullptr && now.words != nullptr);
     std::uint64_t const slots = std::uint64_t{before.slots} << from.log2_buckets;
     if (Status s = machine.copy(now.words + to.first_slot, old.words + from.first_slot, slots);
         !s.ok())

@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/assert.hpp"
 #include "perdure/store.h"
 
 namespace perdure {
 
 /// Sizes within a factor of two.
 inline std::size_t class_of(std::uint64_t n) {
+  PERDURE_ASSERT(n > 0);
   return static_cast<std::size_t>(std::bit_width(n)) - 1;
 }
 
@@ -53,6 +55,7 @@ class Contest {
 
   void noted(Trial trial, std::uint64_t n, double seconds) {
     std::lock_guard const lock(mutex_);
+    PERDURE_ASSERT(trial.timed && trial.way < kWays);
     classes_[class_of(n)].took[trial.way].add(seconds / static_cast<double>(n));
   }
 
@@ -77,6 +80,7 @@ class Contest {
    public:
     void add(double seconds) {
       if (count_ == kTrials) return;
+      PERDURE_ASSERT(count_ < kTrials);
       std::size_t at = count_++;
       for (; at > 0 && seconds_[at - 1] > seconds; --at) seconds_[at] = seconds_[at - 1];
       seconds_[at] = seconds;
@@ -142,6 +146,7 @@ class GatherChoice {
   }
   /// So many lay below it and above. The next batch is parted so that both are done at one time.
   void parted(std::uint64_t n, std::uint64_t below, std::uint64_t above) {
+    PERDURE_ASSERT(below + above <= n);
     if (below + above == 0) return;
     double const device = aside_.middle(0, below + above), host = aside_.middle(1, below + above);
     double const wanted = device > 0 && host > 0 ? device / (device + host) : 0.5;

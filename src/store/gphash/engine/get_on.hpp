@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/prefetch.hpp"
 #include "store/gphash/engine/gather_choice.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -26,6 +27,7 @@ struct PlacesSorted {
 
   static PlacesSorted in(gphash::TableView const& table) {
     auto const bits = static_cast<int>(std::bit_width(table.pool_bytes / pm::kRecordAlign));
+    PERDURE_ASSERT(bits > 0 && bits < 64);
     return bits <= 32 ? PlacesSorted{0, bits}
                       : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
   }
@@ -58,6 +60,7 @@ class GetOn {
     if (!lengths) return lengths.status();
     VariableValues values;
     values.offsets.resize(batch_.n + 1);
+    PERDURE_ASSERT(lengths.value().size() == batch_.n);
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < batch_.n; ++i) {
       values.offsets[i] = sum;
@@ -89,6 +92,7 @@ class GetOn {
     if (Status s = launcher_.send(out_offsets_, std::span<std::int64_t const>(values.offsets));
         !s.ok())
       return s;
+    PERDURE_ASSERT(values.offsets.size() == batch_.n + 1);
     batch_.out_offsets = out_offsets_.data();
     auto place = machine_.room_for(values.data.data(), values.data.size());
     if (!place) return place.status();
@@ -155,6 +159,7 @@ class GetOn {
     if (!fetched) return fetched.status();
     Aside const aside{fetched->end()[-2], fetched->end()[-1], few ? fetched->data() : nullptr,
                       order.bits};
+    PERDURE_ASSERT(aside.n() <= batch_.n && (aside.known == nullptr || aside.above == 0));
     if (aside.n() == 0) return {};
     auto const trial = state_->gather.aside(state_->options.gather, aside.n(), order.shift == 0);
     auto const start = Clock::now();
@@ -211,6 +216,7 @@ class GetOn {
   /// Piece by piece, so that one is read while the device takes the one before.
   Status gather_by_host(Deferred deferred, std::span<std::uint64_t const> entries) {
     gphash::TableView const& table = state_->table;
+    PERDURE_ASSERT(deferred.shift == 0);  // else entries do not say where exactly
     exec::Workers& workers = *state_->options.workers;
     std::uint64_t const bytes = table.value_bytes, n = entries.size();
     if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
@@ -224,12 +230,15 @@ class GetOn {
     // Small enough that every thread has some, large enough to be worth handing out.
     std::size_t const chunk =
         std::clamp<std::size_t>(std::min(n, piece) / (2 * workers.threads()), kKeysPerItem, 512);
+    PERDURE_ASSERT(piece % kKeysPerItem == 0 && chunk > 0);
     for (std::uint64_t first = 0; first < n; first += piece) {
       std::uint64_t const size = std::min(piece, n - first);
       workers.for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = first + begin; i < first + end; ++i) {
           if (i + kAhead < first + end)
             for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at(i + kAhead) + b);
+          PERDURE_ASSERT(!kCostlyAssertions ||
+                         at(i) + bytes <= state_->options.base + table.pool_bytes);
           std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
         }
       });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/assert.hpp"
 #include "exec/counts.hpp"
 #include "perdure/status.h"
 #include "pm/memory.hpp"
@@ -36,6 +37,7 @@ class Launcher {
   /// Waits for the launch, and says what it counted.
   template <class W, class Body>
   Result<exec::Counts> counted(Body const& body, std::uint64_t items) {
+    PERDURE_ASSERT(counts_.data() != nullptr);  // begin() came before
     if (Status s = machine.fill(counts_.data(), 0, 1); !s.ok()) return s;
     if (Status s = machine.template warps<W>(items, body, memory_, counts_.data()); !s.ok())
       return s;
@@ -57,6 +59,7 @@ class Launcher {
 
   template <class T>
   Status send(Buffer<T>& to, std::span<T const> from) {
+    PERDURE_ASSERT(from.empty() || from.data() != nullptr);
     if (Status s = to.resize(from.size()); !s.ok()) return s;
     return machine.send(to.data(), from.data(), from.size());
   }

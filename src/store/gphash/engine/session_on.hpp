@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
@@ -61,6 +62,9 @@ class SessionOn final : public Session {
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
+    PERDURE_ASSERT(status.empty() || status.size() == call.keys.count);
+    step_ = Step::uploaded;
+    ordered_ = false;
     call_ = call;
     batch_ = {};
     batch_.n = call.keys.count;
@@ -85,17 +89,26 @@ class SessionOn final : public Session {
   }
 
   Status get() override {
+    PERDURE_ASSERT(step_ == Step::uploaded && batch_.kinds == nullptr);
     Status const got = gets_.copy(batch_);
     if (!got.ok() || call_.device_statuses == nullptr) return got;
     return launcher_.machine.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses),
                                   status_.data(), batch_.n);
   }
 
-  Result<VariableValues> get_variable() override { return gets_.variable(batch_); }
+  Result<VariableValues> get_variable() override {
+    PERDURE_ASSERT(step_ == Step::uploaded && batch_.kind == OpKind::get);
+    return gets_.variable(batch_);
+  }
 
   /// What needs memory comes first: once records are taken, nothing is left that could fail but the
   /// device.
   Result<bool> prepare(Reservation const& reservation) override {
+    // Once more where too few records were free; but not once anything has been planned.
+    PERDURE_ASSERT(step_ == Step::uploaded || (step_ == Step::prepared && batch_.pass == 0));
+    PERDURE_ASSERT(reservation.from_lease ? reservation.leased <= batch_.n
+                                          : reservation.records.size() == batch_.n);
+    PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
     batch_.any_fits =
         reservation.from_lease ? reservation.leased == batch_.n : reservation.any_fits;
@@ -103,11 +116,17 @@ class SessionOn final : public Session {
         !s.ok())
       return s;
     if (Status s = group_by_key(); !s.ok()) return s;
+    step_ = Step::prepared;
     if (!reservation.from_lease) return true;
     return take_leased(reservation.leased);
   }
 
   Result<exec::Counts> plan(bool displace) override {
+    PERDURE_ASSERT(step_ == Step::prepared ||
+                   (step_ == Step::published && (ordered_ || mutated("no_order_after_publish"))));
+    PERDURE_ASSERT(batch_.pass + 1 < BatchView::kExcluded);  // passes are told from it
+    step_ = Step::planned;
+    ordered_ = false;
     ++batch_.pass;
     batch_.displacement = displace && state_->options.displacement;
     if constexpr (Ops::kMirrored) {
@@ -117,6 +136,7 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> log_undo(wal::UndoPlace const& place) override {
+    PERDURE_ASSERT(step_ == Step::planned && !ordered_ && !batch_.displacement);
     if constexpr (Ops::kUndoable)
       return launcher_.template counted<PublishWarp>(UndoBody<Ops>{batch_, place}, batch_.n);
     else
@@ -124,18 +144,29 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> publish() override {
+    PERDURE_ASSERT(step_ == Step::planned && (ordered_ || mutated("no_order_after_plan")));
+    step_ = Step::published;
+    ordered_ = false;
     return launcher_.template counted<PublishWarp>(PublishBody<Ops>{batch_, state_->table},
                                                    batch_.n);
   }
 
-  Status order() override { return launcher_.machine.order(); }
+  Status order() override {
+    PERDURE_ASSERT(step_ == Step::planned || step_ == Step::published);
+    ordered_ = true;
+    return launcher_.machine.order();
+  }
 
   Status release_records() override {
+    PERDURE_ASSERT(step_ == Step::published && (ordered_ || mutated("no_order_after_publish")));
+    PERDURE_ASSERT(state_->records.bits != nullptr);  // the lease has not ended
     return launcher_.template run<Solo>(
         GiveBackBody{state_->records, batch_.reserved, batch_.unlinked, batch_.used}, batch_.n);
   }
 
   Result<Downloaded> download(Download what) override {
+    PERDURE_ASSERT(step_ != Step::none && (what != Download::columns || call_.keep));
+    PERDURE_ASSERT(what == Download::statuses || step_ == Step::published);
     Downloaded result;
     Status const done = [&]() -> Status {
       switch (what) {
@@ -153,6 +184,8 @@ class SessionOn final : public Session {
 
   Status finish() override {
     Machine& machine = launcher_.machine;
+    PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
+    step_ = Step::none;
     if (!Machine::must_be_downloaded(call_.out)) return machine.wait();
     auto const status = machine.fetch(status_, batch_.n);
     if (!status) return status.status();
@@ -169,6 +202,7 @@ class SessionOn final : public Session {
   Status fetch(Buffer<T>& from, std::span<T const>& to) {
     auto const fetched = launcher_.machine.fetch(from, batch_.n);
     if (!fetched) return fetched.status();
+    PERDURE_ASSERT(fetched.value().size() == batch_.n);
     to = fetched.value();
     return {};
   }
@@ -201,6 +235,7 @@ class SessionOn final : public Session {
   }
 
   Status make_room_to_take() {
+    PERDURE_ASSERT(state_->records.bits != nullptr && state_->records.words() > 0);
     std::uint64_t const most = std::max(state_->records.words(), batch_.n) + 1;
     if (Status s = writes_.reserved.resize(batch_.n); !s.ok()) return s;
     if (Status s = writes_.free.resize(most); !s.ok()) return s;
@@ -239,6 +274,7 @@ class SessionOn final : public Session {
   Status deal_records(std::uint64_t records) {
     Machine& machine = launcher_.machine;
     if (records == 0) return machine.fill(batch_.reserved, 0, batch_.n);
+    PERDURE_ASSERT(batch_.kinds != nullptr);  // else any fits, or there are none
     FlagWritersBody const flag{batch_.kinds, batch_.n, writes_.free.data()};
     if (Status s = machine.threads(batch_.n + 1, flag); !s.ok()) return s;
     if (Status s = machine.sums_before(writes_.free.data(), writes_.before.data(), batch_.n + 1);
@@ -255,14 +291,19 @@ class SessionOn final : public Session {
     auto planned = launcher_.template counted<Warp>(body, items_of(batch_.n));
     if (!planned) return planned;
     std::uint64_t const n = planned.value()[exec::Counts::left];
+    PERDURE_ASSERT(n <= batch_.n);
     if (n == 0) return planned;
     auto rest = launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table, left}, n);
     if (rest) rest.value() += planned.value();
     return rest;
   }
 
+  enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
+
   EngineState<Machine>* state_;
   Launcher<Machine> launcher_;
+  Step step_ = Step::none;  // the last that began, for assertions
+  bool ordered_ = false;  // since then
   Call call_;
   WriteView batch_;
   Buffer<std::uint8_t> status_, kinds_;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -24,6 +25,7 @@ class UnitsOn final : public UnitMover {
   Result<exec::Counts> rehash(std::span<std::uint32_t const> units) override {
     auto slots = upload(units);
     if (!slots) return slots.status();
+    PERDURE_ASSERT(state_->table.retiring == 1);
     if (mutated("rehash_skips_last_slot")) --slots->n;
     exec::Counts done;
     std::uint64_t items = slots->n;
@@ -33,6 +35,7 @@ class UnitsOn final : public UnitMover {
         auto const known = rehash_known(*slots);
         if (!known) return known;
         done = known.value();
+        PERDURE_ASSERT(known.value()[exec::Counts::left] <= slots->n);
         items = mutated("rehash_forgets_left") ? 0 : done[exec::Counts::left];
         left = left_.data();
       }
@@ -67,6 +70,7 @@ class UnitsOn final : public UnitMover {
     std::uint64_t const words = (state_->unit_count() + 31) / 32;
     auto bits = machine.fetch(state_->refused, words);
     if (!bits) return bits.status();
+    PERDURE_ASSERT(bits->size() == words);
     std::vector<std::uint32_t> units;
     for (std::uint32_t unit = 0; unit < state_->unit_count(); ++unit)
       if (((*bits)[unit / 32] >> unit % 32 & 1) != 0) units.push_back(unit);
@@ -82,12 +86,14 @@ class UnitsOn final : public UnitMover {
     if (Status s = launcher_.send(units_, units); !s.ok()) return s;
     std::uint64_t const each =
         (std::uint64_t{table.slots} << table.retiring_level().log2_buckets) >> table.unit_bits;
+    PERDURE_ASSERT(std::has_single_bit(each) && !units.empty());
     return UnitSlots{units_.data(), static_cast<std::uint32_t>(std::countr_zero(each)),
                      units.size() * each};
   }
 
   /// Those that the mirror knows; what is left is listed.
   Result<exec::Counts> rehash_known(UnitSlots const& slots) {
+    PERDURE_ASSERT(state_->table.key_bytes != 0 && state_->table.mirror.identity_bytes > 0);
     if (Status s = left_.resize(slots.n); !s.ok()) return s;
     if (Status s = left_count_.resize(1); !s.ok()) return s;
     if (Status s = launcher_.machine.fill(left_count_.data(), 0, 1); !s.ok()) return s;

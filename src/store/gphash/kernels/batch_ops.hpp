@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "batch/arithmetic.hpp"
@@ -32,6 +33,7 @@ inline constexpr std::uint64_t kPrefetch = 128;
 struct HashBody {
   BatchView batch;
   PERDURE_FN void operator()(std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (i < batch.n && batch.pass == 0));
     batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
     batch.decided[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
   }
@@ -85,6 +87,7 @@ struct GetBody {
                                gphash::Found const& found, Counts& counts) const {
     if (found.cached) ++counts[Counts::cached];
     if (batch.uses == BatchView::Uses::ignored) return;
+    PERDURE_ASSERT(!kCostlyAssertions || table.buckets.uses != nullptr);
     warp.elect([&] {
       if (found.hit) {
         batch.note_use<W>(i, table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
@@ -109,6 +112,7 @@ struct GetBody {
         ++counts[Counts::corrupt];
       }
     }
+    PERDURE_ASSERT(!kCostlyAssertions || kMode == GetMode::locate || batch.out != nullptr);
     if (kMode == GetMode::copy && status == code(KeyStatus::ok)) {
       warp.copy(batch.out + i * table.value_bytes, found.record.value, table.value_bytes);
     }
@@ -136,6 +140,7 @@ struct CopyLocatedBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, Counts&) const {
     Offset const at{batch.located[i]};
     if (!at) return;
+    PERDURE_ASSERT(!kCostlyAssertions || table.may_hold(at));  // the get looked
     pm::RecordView const r = table.record(mem, at);
     warp.copy(batch.out + batch.out_offsets[i], r.value, batch.lengths[i]);
   }
@@ -149,6 +154,7 @@ struct WriteView : BatchView {
 
 /// Nothing to publish at this position, nothing to free.
 PERDURE_FN std::uint64_t leave(WriteView const& batch, std::uint64_t j) {
+  PERDURE_ASSERT(!kCostlyAssertions || j < batch.n);
   batch.plans[j].change = Change::none;
   batch.unlinked[j] = 0;
   return 0;
@@ -185,6 +191,7 @@ struct PlanBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     std::uint64_t const j = positions != nullptr ? positions[item] : item;
+    PERDURE_ASSERT(!kCostlyAssertions || (j < batch.n && batch.pass > 0));
     if constexpr (kStage == 0) {
       s.live = is_head<W>(batch, j);
       if (!s.live) {
@@ -273,6 +280,7 @@ struct PlanBody {
       refuse(warp, j, s.key, counts);
       return false;
     }
+    PERDURE_ASSERT(!kCostlyAssertions || s.folded.writer < batch.n);
     Change const change = s.folded.change(s.found.hit);
     if (change == Change::none) return true;
     bool displaced = false;
@@ -296,6 +304,10 @@ struct PlanBody {
     std::uint64_t const mine = batch.reservation(j, s.folded.writer);
     // else see answer_gets
     bool const sure = !(Ops::kPublishNeedsWarp && change == Change::insert);
+    PERDURE_ASSERT(!kCostlyAssertions || !unlinks || s.found.hit);
+    // A reservation is used once.
+    PERDURE_ASSERT(!kCostlyAssertions || !writes || batch.used[mine] == 0 ||
+                   mutated("group_split_over_warps"));
     if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
@@ -361,6 +373,7 @@ struct PlanBody {
   PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key,
                         gphash::Found const& found, Folded const& folded, Offset at,
                         bool gets) const {
+    PERDURE_ASSERT(!kCostlyAssertions || batch.values.data != nullptr);
     (void)mem.write(at);
     pm::RecordAddress const address = pm::address_at(mem.address(Offset{0}), table.records, at);
     pm::RecordView record{};
@@ -442,6 +455,7 @@ struct PlanBody {
   template <class W>
   PERDURE_FN void give(W& warp, std::uint64_t i, std::byte const* value,
                        std::uint32_t bytes) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (batch.out != nullptr && i < batch.n));
     warp.copy(batch.out + i * table.value_bytes, value,
               bytes < table.value_bytes ? bytes : table.value_bytes);
   }
@@ -527,6 +541,7 @@ struct UndoBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts&) const {
     Plan const plan = batch.plans[j];
     if (plan.change == Change::none || mutated("undo_entry_skipped")) return;
+    PERDURE_ASSERT(!kCostlyAssertions || plan.claim[1] == Plan::kNoClaim);  // one slot
     std::uint64_t const old = Ops::old_word(plan, batch.order[j].hash, Offset{batch.unlinked[j]});
     wal::append_undo(warp, mem, place, j, plan.target, old);
   }
@@ -545,6 +560,7 @@ struct PublishBody {
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
     Plan const plan = batch.plans[j];
     if (plan.change == Change::none) return;
+    PERDURE_ASSERT(!kCostlyAssertions || batch.order[j].index < batch.n);
     if constexpr (kStage == 0) {
       mem.prefetch_to_write(warp, plan.target, 8);
     } else if constexpr (kStage == 1) {
@@ -577,6 +593,7 @@ struct PublishBody {
   /// Layout `in_place` learns only here that there is no room: the whole group is pending again.
   template <class W>
   PERDURE_FN void retry(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
+    PERDURE_ASSERT(!kCostlyAssertions || batch.plans[j].change == Change::insert);
     gphash::note_refusal(warp, table, key.hash);
     ++counts[Counts::pending];
     ++counts[Counts::full];

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "store/gphash/kernels/cache_ops.hpp"
 
 namespace perdure {
@@ -47,7 +48,10 @@ struct KeepBucketsBody {
     };
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
       if (item * kKeysPerItem + lane >= n) return false;
+      PERDURE_ASSERT(!kCostlyAssertions || table.buckets.entry_of != nullptr);
       std::uint32_t const entry = W::load(table.buckets.entry_of + bucket(lane));
+      PERDURE_ASSERT(!kCostlyAssertions || entry == gphash::BucketCache::kNone ||
+                     entry < table.buckets.capacity);
       if (entry != gphash::BucketCache::kNone) W::store(kept + entry, std::uint8_t{1});
       return entry == gphash::BucketCache::kNone;
     });
@@ -81,6 +85,7 @@ struct InvalidateBucketsBody {
   std::uint64_t const* vacant;
 
   PERDURE_FN void operator()(std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || vacant[i] < cache.capacity);
     std::uint32_t& bucket = cache.bucket_of[vacant[i]];
     if (bucket == gphash::BucketCache::kNone) return;
     if (!mutated("evicted_bucket_not_invalidated"))
@@ -105,6 +110,7 @@ struct FetchBucketsBody {
     std::uint64_t const bucket = incoming[i];
     auto const entry = static_cast<std::uint32_t>(vacant[i]);
     gphash::Level const& level = level_of_bucket(table, bucket);
+    PERDURE_ASSERT(!kCostlyAssertions || bucket * table.slots >= level.first_slot);
     std::uint64_t const first = bucket * table.slots - level.first_slot;
     std::uint32_t const words = table.slots * 8;
     warp.copy(cache.at(entry), mem.read(level.base + first * 8), words);
@@ -116,6 +122,8 @@ struct FetchBucketsBody {
     warp.copy(places, mem.read(gphash::in_place::place(table, level, first)), words);
     warp.fence();  // the copy before the word that leads there
     warp.elect([&] {
+      PERDURE_ASSERT(!kCostlyAssertions ||
+                     W::load(cache.bucket_of + entry) == gphash::BucketCache::kNone);
       W::store(cache.bucket_of + entry, static_cast<std::uint32_t>(bucket));
       W::store(cache.entry_of + bucket, entry);
       return std::uint64_t{0};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
 namespace perdure {
@@ -32,6 +33,7 @@ struct ListMembersBody {
     });
     append_each(warp, mask, listed, count, [&](std::uint32_t lane) {
       std::uint64_t const member = item * kKeysPerItem + lane;
+      PERDURE_ASSERT(!kCostlyAssertions || member >> 32 == 0);
       std::uint64_t const entry = score<W>(member) << 32 | member;
       // The next load goes by what is got from here on; stamps grow by themselves.
       if (counted) W::store(members.uses() + member, 0u);
@@ -66,6 +68,7 @@ struct PlaceSlotsBody {
 
   PERDURE_FN void operator()(std::uint64_t i) const {
     std::uint64_t const slot = Deferred::operation(entries[i]);
+    PERDURE_ASSERT(!kCostlyAssertions || table.mirror.words[slot] != gphash::word::kEmpty);
     slots[i] = slot;
     entries[i] =
         gphash::word::record(table.mirror.words[slot]).bytes / pm::kRecordAlign >> shift << 32 | i;
@@ -93,6 +96,8 @@ struct FillCacheBody {
       if ((mask >> lane & 1) == 0) return;
       std::uint64_t const entry = item * kKeysPerItem + lane;
       slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
+      PERDURE_ASSERT(!kCostlyAssertions ||
+                     (table.mirror.words[slot[lane]] & gphash::Mirror::kCached) == 0);
       sources[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
     });
     auto const to = [&](std::uint32_t lane) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "exec/bits.hpp"
@@ -209,6 +210,8 @@ class WarpTable {
     std::uint32_t lane = held.lane;
     if (!held.there && !claim_empty(warp, where, lanes, lane)) return KeyStatus::no_space;
     std::uint64_t const slot = where.slot_number(table(), lane);
+    PERDURE_ASSERT(!kCostlyAssertions || held.there ||
+                   lane < Where::groups(table()) * Ops::slots(table()));
     Offset const at = take_record(warp);
     if (!at) {
       if (!held.there) Ops::unclaim(warp, table(), slot);
@@ -216,6 +219,7 @@ class WarpTable {
     }
     std::byte const* const value = make(held.there ? held.record.value : nullptr);
     pm::RecordHeader const header{0, table().value_bytes, key.bytes, 0, view_.sequence};
+    PERDURE_ASSERT(!kCostlyAssertions || table().may_hold_all(at));
     (void)mem.write(at);
     pm::write_record(warp, pm::address_at(mem.address(Offset{0}), table().records, at),
                      {header, key.data, value}, false);
@@ -274,6 +278,7 @@ class WarpTable {
                           std::uint64_t word) const {
     gphash::Mirror const& mirror = table().mirror;
     std::uint64_t const slot = where.slot_number(table(), lane);
+    PERDURE_ASSERT(!kCostlyAssertions || mirror.words != nullptr);
     auto const show = [&] {
       warp.elect([&] {
         W::store(mirror.words + slot, word);
@@ -319,6 +324,7 @@ class WarpTable {
   PERDURE_FN void unlock(W& warp, std::uint64_t hash) const {
     if (mutated("device_lock_ignored")) return;
     warp.local_fence();
+    PERDURE_ASSERT(!kCostlyAssertions || (W::load(lock_word(hash)) >> hash % 32 & 1) != 0);
     warp.elect([&] { return std::uint64_t{W::fetch_and(lock_word(hash), ~(1u << hash % 32))}; });
   }
 

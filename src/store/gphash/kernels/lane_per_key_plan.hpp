@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "exec/bits.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
@@ -34,6 +35,7 @@ struct LanePerKeyPlanBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     std::uint64_t const first = item * kKeysPerItem;
+    PERDURE_ASSERT(!kCostlyAssertions || (first < batch.n && table.mirror.identities != nullptr));
     if constexpr (kStage == 0) {
       s.heads = warp.ballot([&](std::uint32_t lane) {
         return first + lane < batch.n && is_head<W>(batch, first + lane);
@@ -111,6 +113,7 @@ struct LanePerKeyPlanBody {
       if (!Ops::template claim<W>(table, slot)) return false;
       s.unlinked = Ops::source(table, W::load(table.mirror.words + slot)).bytes;
     }
+    PERDURE_ASSERT(!kCostlyAssertions || s.was_there == (change != Change::insert));
     s.plan.change = change;
     s.plan.claim[0] = slot;
     s.plan.target = where.slot(table, s.plan.lane);
@@ -168,6 +171,7 @@ struct LanePerKeyPlanBody {
       parts[lane] = {pm::address_at(mem.address(Offset{0}), table.records, at),
                      batch.keys.at(batch.order[first + lane].index),
                      batch.values.at(s.folded.writer)};
+      PERDURE_ASSERT(!kCostlyAssertions || (s.folded.writer < batch.n && !s.folded.arithmetic));
       Ops::complete(s.plan, hash[lane], at);
     });
     mem.write_each(mask);
@@ -192,6 +196,9 @@ struct LanePerKeyPlanBody {
       batch.status[i] = code(step(batch, walk, i));
       W::store(batch.decided + i, batch.pass);
     });
+    PERDURE_ASSERT(!kCostlyAssertions || !writes(s) ||
+                   batch.used[batch.reservation(j, s.folded.writer)] == 0 ||
+                   mutated("group_split_over_warps"));
     batch.plans[j] = s.plan;
     batch.unlinked[j] = s.unlinked;
     if (writes(s)) batch.used[batch.reservation(j, s.folded.writer)] = 1;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "exec/bits.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 
@@ -37,6 +38,7 @@ template <class W, class Entry>
 PERDURE_FN void append_each(W& warp, std::uint32_t mask, std::uint64_t* entries,
                             std::uint64_t* count, Entry entry) {
   if (mask == 0) return;
+  PERDURE_ASSERT(!kCostlyAssertions || (entries != nullptr && count != nullptr));
   std::uint64_t const at = warp.elect([&] { return W::fetch_add(count, exec::popcount(mask)); });
   warp.each([&](std::uint32_t lane) {
     if ((mask >> lane & 1) != 0)
@@ -186,6 +188,7 @@ struct MirrorGetBody {
     };
     auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
     std::uint32_t const in_cache = which(Source::entry);
+    PERDURE_ASSERT(!kCostlyAssertions || in_cache == 0 || table.mirror.entries != nullptr);
     counts[Counts::cached] += exec::popcount(in_cache);
     warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
@@ -224,6 +227,7 @@ struct MirrorGetBody {
       return hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
     };
     auto const entry = [&](std::uint32_t lane) {
+      PERDURE_ASSERT(!kCostlyAssertions || hits[lane].source == Source::value);
       deferred.slots[first + lane] = hits[lane].slot;
       return place(lane) << 32 | (first + lane);
     };
@@ -247,6 +251,7 @@ struct MirrorGetBody {
     GetBody<Ops, GetMode::copy>{batch, table}.answer(warp, mem, i, found, counts);
     if (!found.hit || table.mirror.identities == nullptr) return;
     if (warp.elect([&] { return std::uint64_t{batch.status[i]}; }) != code(KeyStatus::ok)) return;
+    PERDURE_ASSERT(!kCostlyAssertions || key.bytes == table.key_bytes);
     gphash::IdentityTail tail{0, gphash::kKeyKnown};
     if (batch.verify) {
       tail.value_sum = warp.crc32c(0, batch.out + i * table.value_bytes, table.value_bytes);
@@ -288,6 +293,7 @@ struct GatherBody {
       warp.each([&](std::uint32_t lane) {
         if ((s.taking_part >> lane & 1) == 0) return;
         s.operation[lane] = Deferred::operation(deferred.entries[item * kKeysPerItem + lane]);
+        PERDURE_ASSERT(!kCostlyAssertions || s.operation[lane] < batch.n);
         s.slot[lane] = deferred.slots[s.operation[lane]];
         if (staged == nullptr)
           warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
@@ -360,6 +366,7 @@ struct RefreshBody {
     std::uint32_t l = 0;
     while (l + 1 < table.all_levels() && slot >= table.level[l + 1].first_slot) ++l;
     gphash::Level const& level = table.level[l];
+    PERDURE_ASSERT(!kCostlyAssertions || (slot >= level.first_slot && base != nullptr));
     std::uint64_t const within = slot - level.first_slot;
     if (within >= std::uint64_t{table.slots} << level.log2_buckets) return;  // between levels
     auto const* const at =

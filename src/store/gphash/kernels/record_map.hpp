@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "exec/bits.hpp"
 #include "exec/counts.hpp"
@@ -32,6 +33,7 @@ struct RecordMap {
   /// Which bit of `bits` is a record's. False: it is no record of ours, for a damaged pool's slots
   /// lead anywhere.
   PERDURE_FN bool locate(std::uint64_t record, std::uint64_t& word, std::uint32_t& bit) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (shape.superblock_bytes > 0 && stride > 0));
     std::uint64_t const superblock = record / shape.superblock_bytes;
     std::uint64_t i = 0;
     if (superblock >= superblocks || lent[superblock] == 0) return false;
@@ -70,6 +72,7 @@ struct TakeRecordsBody {
     std::uint64_t next = before[w];
     std::uint32_t free = ~map.bits[w];
     if (free == 0 || next >= n) return;
+    PERDURE_ASSERT(!kCostlyAssertions || w < map.words());
     std::uint64_t const superblock = w / map.words_each;
     std::uint64_t const first = w % map.words_each * 32;
     std::uint64_t const base = superblock * map.shape.superblock_bytes;
@@ -96,6 +99,7 @@ struct DealRecordsBody {
   std::uint64_t const* taken;
   std::uint64_t* reserved;
   PERDURE_FN void operator()(std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || before[i + 1] - before[i] <= 1);
     reserved[i] = before[i + 1] > before[i] ? taken[before[i]] : 0;
   }
 };
@@ -152,6 +156,7 @@ Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t 
                           typename Machine::template Buffer<std::uint32_t>& before,
                           typename Machine::template Buffer<std::uint64_t>& into) {
   std::uint64_t const words = map.words();
+  PERDURE_ASSERT(words > 0 && map.bits != nullptr);
   if (Status s = into.resize(n); !s.ok()) return s;
   if (Status s = free.resize(words + 1); !s.ok()) return s;
   if (Status s = before.resize(words + 1); !s.ok()) return s;
@@ -160,6 +165,7 @@ Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t 
   if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
   auto total = machine.fetch(free, 1);
   if (!total) return total.status();
+  PERDURE_ASSERT((*total)[0] <= words * 32);
   if ((*total)[0] < n) return false;
   if (Status s = machine.threads(words, TakeRecordsBody{map, before.data(), n, into.data()});
       !s.ok())

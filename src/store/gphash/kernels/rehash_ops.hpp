@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
@@ -36,6 +37,7 @@ struct RehashBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
+    PERDURE_ASSERT(!kCostlyAssertions || left == nullptr || left[item] < slots.n);
     std::uint64_t const slot = slots.at(left != nullptr ? left[item] : item);
     if constexpr (kStage == 0) {
       Ops::prefetch_to_rehash(warp, mem, table, slot);
@@ -95,6 +97,7 @@ struct LanePerSlotRehashBody {
     return (mask >> lane & 1) != 0;
   }
   PERDURE_FN std::uint64_t number(std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (table.retiring == 1 && i < slots.n));
     return table.retiring_level().first_slot + slots.at(i);
   }
 
@@ -124,6 +127,7 @@ struct LanePerSlotRehashBody {
     mem.store_each(warp, moves, target, [&](std::uint32_t lane) { return s.word[lane]; });
     warp.each([&](std::uint32_t lane) {
       if (!in(moves, lane)) return;
+      PERDURE_ASSERT(!kCostlyAssertions || s.word[lane] != gphash::word::kEmpty);
       KeyRef const key = key_of(first + lane);
       Plan plan;
       plan.value_sum = table.mirror.template value_sum<W>(number(first + lane));
@@ -168,6 +172,7 @@ struct EmptyUnitsBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts&) const {
     std::uint64_t const first = item * kKeysPerItem;
+    PERDURE_ASSERT(!kCostlyAssertions || table.retiring == 1);
     gphash::Level const& level = table.retiring_level();
     std::uint32_t const mask =
         warp.ballot([&](std::uint32_t lane) { return first + lane < slots.n; });
