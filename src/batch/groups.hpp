@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/annotate.hpp"
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
 #include "batch/call.hpp"
@@ -83,6 +84,16 @@ struct BatchView {
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const {
     return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind;
+  }
+};
+
+/// Hashes keys and makes the unsorted `order`.
+struct HashBody {
+  BatchView batch;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (i < batch.n && batch.pass == 0));
+    batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
+    batch.decided[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
   }
 };
 

@@ -14,7 +14,7 @@
 #include "base/prefetch.hpp"
 #include "store/gphash/engine/gather_choice.hpp"
 #include "store/gphash/engine/launcher.hpp"
-#include "store/gphash/kernels/batch_ops.hpp"
+#include "store/gphash/kernels/get_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
 namespace perdure {

@@ -8,7 +8,7 @@
 
 #include "base/assert.hpp"
 #include "exec/bits.hpp"
-#include "store/gphash/kernels/batch_ops.hpp"
+#include "store/gphash/kernels/get_ops.hpp"
 
 namespace perdure {
 

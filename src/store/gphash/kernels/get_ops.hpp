@@ -1,0 +1,125 @@
+// Bodies of gets, once for every machine. Invariant: they change nothing but the caller's output,
+// its statuses, and what the caches are chosen by.
+#pragma once
+
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "batch/groups.hpp"
+#include "index/gphash/ops.hpp"
+
+namespace perdure {
+
+using exec::Counts;
+
+/// Bytes of a value worth prefetching.
+inline constexpr std::uint64_t kPrefetch = 128;
+
+enum class GetMode { copy, locate };
+
+/// One get an item, in the caller's order. Stages: candidates; slot words; record.
+template <class Ops, GetMode kMode>
+struct GetBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 3;
+  BatchView batch;
+  gphash::TableView table;
+
+  template <class W>
+  struct State {
+    KeyRef key;
+    Where where;
+    typename W::Lanes lanes;
+    bool live;
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.live = batch.takes_part(i);
+      if (!s.live) return;
+      s.key = {batch.keys.at(i), batch.keys.size(i), 0};
+      s.key.hash = hash_bytes(s.key.data, s.key.bytes);
+      s.where.set(table, s.key.hash);
+      Ops::prefetch(warp, mem, table, s.where);
+    } else if constexpr (kStage == 1) {
+      if (!s.live) return;
+      s.lanes = Ops::probe(warp, mem, table, s.where);
+      Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
+      if (record && table.may_hold(record)) table.prefetch_record(warp, mem, record, kPrefetch);
+    } else {
+      if (!s.live) return;
+      auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+      if constexpr (Ops::kCachesBuckets) note_buckets(warp, i, s.where, found, counts);
+      answer(warp, mem, i, found, counts);
+    }
+  }
+
+  /// What the bucket cache's next load goes by: where the key was found, or all the places where it
+  /// was not. And, where it is asked for, whether the cache had it.
+  template <class W>
+  PERDURE_FN void note_buckets(W& warp, std::uint64_t i, Where const& where,
+                               gphash::Found const& found, Counts& counts) const {
+    if (found.cached) ++counts[Counts::cached];
+    if (batch.uses == BatchView::Uses::ignored) return;
+    PERDURE_ASSERT(!kCostlyAssertions || table.buckets.uses != nullptr);
+    warp.elect([&] {
+      if (found.hit) {
+        batch.note_use<W>(i, table.buckets.uses + Ops::bucket_of_lane(table, where, found.lane));
+      } else {
+        for (std::uint32_t g = 0; g < Where::groups(table); ++g)
+          batch.note_use<W>(i, table.buckets.uses + Ops::bucket(table, where, g));
+      }
+      return std::uint64_t{0};
+    });
+  }
+
+  template <class W, class M>
+  PERDURE_FN void answer(W& warp, M& mem, std::uint64_t i, gphash::Found& found,
+                         Counts& counts) const {
+    if (found.hit && !found.read) Ops::read_record(mem, table, found);
+    std::uint8_t status = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
+    if (found.at) {  // no hit, but a fingerprint that matched: perhaps this very key, damaged
+      bool const odd = found.hit && table.value_bytes != 0 &&
+                       found.record.header.value_bytes != table.value_bytes;
+      if (odd || (batch.verify && !pm::intact(warp, found.record))) {
+        status = code(KeyStatus::corrupt);
+        ++counts[Counts::corrupt];
+      }
+    }
+    PERDURE_ASSERT(!kCostlyAssertions || kMode == GetMode::locate || batch.out != nullptr);
+    if (kMode == GetMode::copy && status == code(KeyStatus::ok)) {
+      warp.copy(batch.out + i * table.value_bytes, found.record.value, table.value_bytes);
+    }
+    warp.elect([&] {
+      batch.status[i] = status;
+      if (kMode == GetMode::locate) {
+        bool const there = status == code(KeyStatus::ok);
+        batch.located[i] = there ? found.at.bytes : 0;
+        batch.lengths[i] = there ? found.record.header.value_bytes : 0;
+      }
+      return std::uint64_t{0};
+    });
+  }
+};
+
+/// Second half of a variable-length get: copies each located value to its place in the output.
+struct CopyLocatedBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  gphash::TableView table;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, Counts&) const {
+    Offset const at{batch.located[i]};
+    if (!at) return;
+    PERDURE_ASSERT(!kCostlyAssertions || table.may_hold(at));  // the get looked
+    pm::RecordView const r = table.record(mem, at);
+    warp.copy(batch.out + batch.out_offsets[i], r.value, batch.lengths[i]);
+  }
+};
+
+}  // namespace perdure
