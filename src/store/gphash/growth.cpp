@@ -143,20 +143,21 @@ Status Growth::complete() { return move_units(core_.table.unmoved(core_.table.un
 
 /// For those who need room made before they begin.
 Status Growth::grow_for(std::uint64_t more, double most_load) {
+  PERDURE_ASSERT(core_.alone() && core_.health.changing);
   auto const grow = [&]() -> Status {
     if (Status s = begin(); !s.ok()) return s;
     return complete();
   };
-  if (Status s = complete(); !only_no_space(s)) return core_.health.fail(s);
-  while (core_.options.grow && load_with(more) > most_load) {
-    Status const s = grow();
-    if (!only_no_space(s)) return core_.health.fail(s);
-    if (s.ok()) continue;
+  // What answers no_space may have left a growth under way, whose units find no room: no other can
+  // begin then.
+  for (Status done = complete();; done = grow()) {
+    if (!only_no_space(done)) return core_.health.fail(done);
+    if (!core_.options.grow || load_with(more) <= most_load) return {};
+    if (done.ok()) continue;
     std::string const named =
-        s.message().starts_with("pool ") ? "" : "pool " + core_.path + ", making room: ";
-    return {s.code(), named + s.message()};
+        done.message().starts_with("pool ") ? "" : "pool " + core_.path + ", making room: ";
+    return {done.code(), named + done.message()};
   }
-  return {};
 }
 
 /// Moves units that have not moved, and those of them that find no room in a wider table. Refused

@@ -114,6 +114,14 @@ void Records::release(std::span<std::uint64_t const> records) {
   }
 }
 
+void Records::release_unused(std::span<std::uint64_t const> records,
+                             std::span<std::uint8_t const> used) {
+  PERDURE_ASSERT(!loan_ && core_.alone() && records.size() == used.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (records[i] != 0 && used[i] == 0) core_.heap.release(Offset{records[i]});
+  }
+}
+
 Result<std::uint64_t> Records::in_use() {
   if (Status s = end_lease(); !s.ok()) return s;
   PERDURE_ASSERT(!core_.device_session);

@@ -32,6 +32,8 @@ class Records {
   Status reserve(Call const& call, std::span<std::uint8_t const> status,
                  std::vector<std::uint64_t>& reserved, bool& any_fits);
   void release(std::span<std::uint64_t const> records);
+  /// Those that `used` says were not.
+  void release_unused(std::span<std::uint64_t const> records, std::span<std::uint8_t const> used);
   /// Of the heap, which has all of them back. No other thread uses the store.
   Result<std::uint64_t> in_use();
 

@@ -263,9 +263,7 @@ Result<Downloaded> BatchWriter::outcome(WriteBatch& batch) {
 void BatchWriter::release_unused(WriteBatch const& batch, Downloaded const& outcome) {
   if (outcome.used.empty()) return;
   PERDURE_ASSERT(outcome.used.size() == batch.reserved.size());
-  for (std::size_t i = 0; i < batch.reserved.size(); ++i) {
-    if (outcome.used[i] == 0) records_.release(std::span(&batch.reserved[i], 1));
-  }
+  records_.release_unused(batch.reserved, outcome.used);
 }
 
 Result<std::span<std::uint8_t const>> BatchWriter::answer(WriteBatch& batch) {
