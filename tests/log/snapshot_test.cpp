@@ -1,80 +1,28 @@
 // Snapshots of stores of every durability, and pools made from them: contents against the model,
-// what is refused, and that a failure leaves nothing behind.
+// and that readers and writers go on meanwhile. What is refused is in snapshot_refusals_test.cpp.
+// Invariant: a restored pool holds what the store held at one moment between two batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "pm/pool_format.hpp"
+#include "snapshots.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
-#include "wal/checkpoint.hpp"
-#include "wal/snapshot_file.hpp"
 
-namespace perdure::test {
+namespace perdure::test::snapshots {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Case {
   Layout layout;
   std::uint32_t key_bytes, value_bytes;
   Durability from, to;
 };
-
-Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_bytes) {
-  Config c;
-  c.name = "snapshot";
-  c.layout = layout;
-  c.key_bytes = key_bytes;
-  c.value_bytes = value_bytes;
-  return c;
-}
-
-Store create(Config const& config, std::string const& pool, Durability durability,
-             std::string const& log_dir) {
-  CreateOptions options = config.create(64);
-  options.durability = durability;
-  if (durability == Durability::power) options.log.dir = log_dir;
-  options.log.bytes = 1u << 20;
-  auto store = Store::create(pool, options, config.open());
-  if (!store.ok()) throw std::runtime_error(store.status().message());
-  return std::move(*store);
-}
-
-RestoreOptions as(Durability durability, std::string const& log_dir) {
-  RestoreOptions options;
-  options.durability = durability;
-  if (durability == Durability::power) options.log.dir = log_dir;
-  options.log.bytes = 1u << 20;
-  return options;
-}
-
-std::vector<Op> some_ops(Config const& config, std::mt19937_64& random) {
-  std::vector<Op> ops(1 + random() % 200);
-  for (Op& op : ops) {
-    std::uint64_t const n = random() % 2000;
-    op.kind = std::vector{OpKind::put, OpKind::put, OpKind::erase, OpKind::update}[random() % 4];
-    op.key = config.key(n);
-    op.value = config.value(n, random());
-  }
-  return ops;
-}
-
-std::string read_file(std::string const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_file(std::string const& path, std::string const& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
 
 class Snapshots : public testing::TestWithParam<Case> {
  protected:
@@ -151,54 +99,6 @@ std::string name_of(testing::TestParamInfo<Case> const& which) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Snapshots, testing::ValuesIn(all_cases()), name_of);
-
-class SnapshotOne : public testing::Test {
- protected:
-  Config const config_ = config_of(Layout::word, 8, 16);
-  ScratchDir const scratch_;
-  DiskDir const log_{"log"}, other_log_{"other-log"};
-  std::string const snapshot_ = scratch_.file("snapshot"), pool_ = scratch_.file("pool"),
-                    target_ = scratch_.file("target");
-
-  Driver with_records(std::uint64_t n, Durability durability = Durability::process) {
-    Driver driver(config_, create(config_, pool_, durability, log_.path));
-    std::vector<Bytes> keys, values;
-    for (std::uint64_t i = 0; i < n; ++i)
-      keys.push_back(config_.key(i)), values.push_back(config_.value(i));
-    driver.run_put(keys, values);
-    return driver;
-  }
-
-  Driver with_snapshot(std::uint64_t n, Durability durability = Durability::process) {
-    Driver driver = with_records(n, durability);
-    Status const s = driver.store().snapshot(snapshot_);
-    EXPECT_TRUE(s.ok()) << s.message();
-    return driver;
-  }
-
-  Status restore(RestoreOptions const& options = {}) {
-    return Store::restore(snapshot_, target_, options, config_.open()).status();
-  }
-
-  /// Restoring is refused with this code and a message that holds these words, and leaves nothing.
-  void expect_refused(Code code, std::string const& words, RestoreOptions const& options = {}) {
-    Status const s = restore(options);
-    EXPECT_EQ(s.code(), code) << s.message();
-    EXPECT_NE(s.message().find(words), std::string::npos) << s.message();
-    EXPECT_FALSE(fs::exists(target_));
-    EXPECT_FALSE(fs::exists(other_log_.file("redo.log")));
-  }
-
-  void edit_header(std::function<void(wal::ImageHeader&)> const& edit) {
-    std::string bytes = read_file(snapshot_);
-    wal::ImageHeader h;
-    std::memcpy(&h, bytes.data(), sizeof h);
-    edit(h);
-    h.crc = wal::checksum(h);
-    std::memcpy(bytes.data(), &h, sizeof h);
-    write_file(snapshot_, bytes);
-  }
-};
 
 TEST_F(SnapshotOne, OfEveryMediumIsRestoredToEveryMedium) {
   DiskDir const disk{"media"};
@@ -345,203 +245,5 @@ TEST_F(SnapshotOne, OfAnEmptyAndOfAReadOnlyStore) {
   EXPECT_EQ(restored->stats().records, 0u);
 }
 
-TEST_F(SnapshotOne, KeepsDurabilityUnlessToldOtherwise) {
-  {
-    Driver const driver = with_snapshot(10, Durability::power);
-  }
-  expect_refused(Code::unsupported, "needs a log_dir");
-  expect_refused(Code::invalid_argument, "of use with durability power only",
-                 {.durability = Durability::process, .log = {.dir = other_log_.path}});
-  auto restored =
-      Store::restore(snapshot_, target_, {.log = {.dir = other_log_.path, .bytes = 1u << 20}});
-  ASSERT_TRUE(restored.ok()) << restored.status().message();
-  EXPECT_TRUE(restored->survives().power_loss);
-}
-
-// The old directory would roll the restored pool forward to what it was not restored to.
-TEST_F(SnapshotOne, AnotherPoolsLogIsNotTakenForItsOwn) {
-  {
-    Driver const driver = with_snapshot(10, Durability::power);
-  }
-  {
-    ASSERT_TRUE(restore(as(Durability::power, other_log_.path)).ok());
-  }
-  std::string const before = read_file(target_);
-  OpenOptions open = config_.open();
-  open.log_dir = log_.path;
-  Status const s = Store::open(target_, open).status();
-  EXPECT_EQ(s.code(), Code::invalid_argument);
-  EXPECT_NE(s.message().find("is not the one whose log lies in " + log_.path), std::string::npos)
-      << s.message();
-  EXPECT_EQ(read_file(target_), before);
-}
-
-TEST_F(SnapshotOne, ALogDirDoesNotCostAPoolOfDurabilityProcess) {
-  {
-    Driver const driver = with_records(10, Durability::power);
-  }
-  {
-    Store const plain = create(config_, target_, Durability::process, "");
-  }
-  std::string const before = read_file(target_);
-  OpenOptions open = config_.open();
-  open.log_dir = log_.path;
-  EXPECT_EQ(Store::open(target_, open).status().code(), Code::invalid_argument);
-  EXPECT_EQ(read_file(target_), before);
-}
-
-TEST_F(SnapshotOne, OfAnotherVersionIsRefusedByName) {
-  {
-    Driver const driver = with_snapshot(10);
-  }
-  edit_header([](wal::ImageHeader& h) { h.format_version = 7; });
-  expect_refused(Code::corrupt, "image format version 7; this build reads version 1");
-}
-
-TEST_F(SnapshotOne, OfAPoolOfAnotherVersionIsRefusedByName) {
-  {
-    Driver const driver = with_snapshot(10);
-  }
-  auto file = wal::BlockFile::open(snapshot_, wal::OpenMode::read_write);
-  ASSERT_TRUE(file.ok());
-  auto info = wal::read_image_info(**file);
-  ASSERT_TRUE(info.ok());
-  auto pool = wal::AlignedBuffer::make(info->bytes);
-  ASSERT_TRUE(pool.ok());
-  ASSERT_TRUE(wal::load_image(**file, *info, pool->span()).ok());
-  std::uint32_t const version = 9;
-  std::memcpy(pool->data() + offsetof(pm::PoolHeader, format_version), &version, sizeof version);
-  ASSERT_TRUE(wal::write_image(**file, *info, pool->span()).ok());
-  file->reset();
-  expect_refused(Code::corrupt, "format version 9; this build reads versions 2 and 3");
-}
-
-TEST_F(SnapshotOne, ADamagedChunkIsNamed) {
-  {
-    Driver const driver = with_snapshot(30'000);
-  }
-  std::string const whole = read_file(snapshot_);
-  ASSERT_GT(whole.size(), 3u << 20);
-  for (std::uint64_t const chunk : {0u, 2u}) {
-    std::string damaged = whole;
-    damaged[4096 + (chunk << 20) + 777] ^= 4;
-    write_file(snapshot_, damaged);
-    expect_refused(Code::corrupt, "chunk " + std::to_string(chunk) + " (bytes ");
-    expect_refused(Code::corrupt, "is damaged");
-  }
-  std::string damaged = whole;
-  damaged[damaged.size() - 4096] ^= 4;
-  write_file(snapshot_, damaged);
-  expect_refused(Code::corrupt, "the list of its checksums is damaged");
-  damaged = whole;
-  damaged[20] ^= 4;
-  write_file(snapshot_, damaged);
-  expect_refused(Code::corrupt, "its header is damaged");
-}
-
-TEST_F(SnapshotOne, ATruncatedFileIsNamed) {
-  {
-    Driver const driver = with_snapshot(100);
-  }
-  std::uint64_t const whole = fs::file_size(snapshot_);
-  for (std::uint64_t const bytes : {whole - 1, whole - 4096, whole / 2, std::uint64_t{4096}}) {
-    fs::resize_file(snapshot_, bytes);
-    expect_refused(Code::corrupt, "truncated: the file has " + std::to_string(bytes) + " bytes");
-  }
-  for (std::uint64_t const bytes : {100u, 0u}) {
-    fs::resize_file(snapshot_, bytes);
-    expect_refused(Code::corrupt, "not an image of a Perdure pool");
-  }
-  fs::remove(snapshot_);
-  expect_refused(Code::not_found, "no such file");
-}
-
-TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
-  Driver driver = with_snapshot(10);
-  std::string const before = read_file(snapshot_);
-  EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::already_exists);
-  EXPECT_EQ(read_file(snapshot_), before);
-  EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::invalid_argument)
-      << "its own pool";
-  std::string const other = scratch_.file("other");
-  fs::copy_file(pool_, other);
-  EXPECT_EQ(driver.store().snapshot(other, {.overwrite = true}).code(), Code::already_exists)
-      << "a pool is no snapshot";
-  driver.check_all();
-  ASSERT_TRUE(driver.store().close().ok());
-  Status const s = Store::restore(snapshot_, pool_, {}, config_.open()).status();
-  EXPECT_EQ(s.code(), Code::already_exists) << s.message();
-  auto again = Store::open(pool_, config_.open());
-  ASSERT_TRUE(again.ok());
-  driver.replace(std::move(*again));
-  driver.check_all();
-}
-
-TEST_F(SnapshotOne, NeitherTakesNorReplacesACheckpoint) {
-  Driver driver = with_records(10, Durability::power);
-  std::string const before = read_file(log_.file("image-a"));
-  EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), {.overwrite = true}).code(),
-            Code::already_exists);
-  EXPECT_EQ(read_file(log_.file("image-a")), before);
-  ASSERT_TRUE(driver.store().close().ok());
-  Status const s = Store::restore(log_.file("image-a"), target_).status();
-  EXPECT_EQ(s.code(), Code::invalid_argument);
-  EXPECT_NE(s.message().find("is a checkpoint of a log directory"), std::string::npos)
-      << s.message();
-}
-
-TEST_F(SnapshotOne, WhatACrashLeftHalfWrittenGivesWay) {
-  Driver driver = with_records(10);
-  write_file(pm::partial_name(snapshot_), "half a snapshot");
-  {
-    auto const held = wal::BlockFile::open(pm::partial_name(snapshot_), wal::OpenMode::read_write);
-    EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::busy);
-  }
-  EXPECT_TRUE(driver.store().snapshot(snapshot_).ok());
-  EXPECT_FALSE(fs::exists(pm::partial_name(snapshot_)));
-  EXPECT_TRUE(restore().ok());
-}
-
-TEST_F(SnapshotOne, MisuseIsNamed) {
-  Driver driver = with_snapshot(10);
-  EXPECT_EQ(driver.store().snapshot(scratch_.file("nowhere/snapshot")).code(), Code::not_found);
-  EXPECT_EQ(driver.store().snapshot(scratch_.path(), {.overwrite = true}).code(),
-            Code::invalid_argument);
-  OpenOptions open = config_.open();
-  open.expect.value_bytes = 99;
-  EXPECT_EQ(Store::restore(snapshot_, target_, {}, open).status().code(), Code::invalid_argument);
-  EXPECT_FALSE(fs::exists(target_));
-  open = config_.open();
-  open.read_only = true;
-  EXPECT_EQ(Store::restore(snapshot_, target_, {}, open).status().code(), Code::invalid_argument);
-  ASSERT_TRUE(driver.store().close().ok());
-  EXPECT_EQ(driver.store().snapshot(scratch_.file("late")).code(), Code::closed);
-}
-
-TEST_F(SnapshotOne, AFullDiskLeavesNothingBehind) {
-  SmallTmpfs const small(scratch_.file("small"), "2m");
-  if (!small.holds()) GTEST_SKIP() << "cannot mount a tmpfs of 2 MiB here (needs CAP_SYS_ADMIN)";
-  Driver driver = with_snapshot(30'000);
-  Status const s = driver.store().snapshot(small.file("snapshot"));
-  EXPECT_EQ(s.code(), Code::no_space) << s.message();
-  EXPECT_NE(s.message().find("no snapshot was made"), std::string::npos) << s.message();
-  EXPECT_TRUE(fs::is_empty(small.path()));
-  Status const t = Store::restore(snapshot_, small.file("pool")).status();
-  EXPECT_EQ(t.code(), Code::no_space) << t.message();
-  EXPECT_TRUE(fs::is_empty(small.path()));
-  driver.check_all();
-  ASSERT_TRUE(driver.store().snapshot(snapshot_, {.overwrite = true}).ok());
-}
-
-// The pool must not stay either.
-TEST_F(SnapshotOne, ALogThatCannotBeMadeLeavesNoPool) {
-  {
-    Driver const driver = with_snapshot(10);
-  }
-  Status const s = restore(as(Durability::power, "/dev/null/log"));
-  EXPECT_FALSE(s.ok());
-  EXPECT_FALSE(fs::exists(target_)) << s.message();
-}
-
 }  // namespace
-}  // namespace perdure::test
+}  // namespace perdure::test::snapshots

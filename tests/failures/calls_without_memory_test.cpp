@@ -1,0 +1,154 @@
+// Calls whose memory is not to be had where no batch is at stake: those that only look must let go
+// of what they hold, and those of a store or a transaction that was moved from must refuse. Each
+// answers a Status, and nobody waits for one that ended in its midst.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "counted_calls.hpp"
+#include "support/store_driver.hpp"
+
+namespace perdure::test {
+namespace {
+
+/// Calls that only look split off what Dash-LH has put off, and make segments sound: where one of
+/// them ends in its midst, nobody waits for its locks.
+TEST(DashLinear, NobodyWaitsForACallThatHadNoMemory) {
+  ::alarm(120);  // whoever waits for ever
+  int ended = 0;
+  for (int const what : {0, 1, 2, 3}) {
+    for (std::uint64_t n = 1;; ++n) {
+      ScratchDir const scratch;
+      CreateOptions create;
+      create.index = Index::dash_lh;
+      create.value_bytes = sizeof(Value);
+      create.expected_records = 1;
+      OpenOptions alone;
+      alone.threads = 1;
+      auto store = Store::create(scratch.file("pool"), create, alone);
+      ASSERT_TRUE(store.ok()) << store.status().message();
+      Keys const keys = keys_from(0, 4000);
+      ASSERT_TRUE(store->put(column(keys), column(values_of(keys, 1))).ok());
+      std::vector<Value> out(keys.size());
+      MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                               Place::host};
+      std::vector<KeyStatus> statuses(keys.size());
+      std::string const snapshot = scratch.file("snapshot");
+      planned = n;
+      struck = false;
+      Status const s = counted([&]() -> Status {
+        switch (what) {
+          case 0: return store->get(column(keys), into, statuses);
+          case 1: return store->scan({}, keys.size()).status();
+          case 2: return store->verify().status();
+          default: return store->snapshot(snapshot);
+        }
+      });
+      planned = 0;
+      if (!struck) break;
+      ended += s.ok() ? 0 : 1;
+      Status const again = store->get(column(keys), into, statuses);
+      if (again.ok()) {
+        EXPECT_EQ(std::ranges::count(statuses, KeyStatus::ok), std::ssize(keys));
+        EXPECT_TRUE(std::ranges::equal(out, values_of(keys, 1)));
+        Keys const more = keys_from(keys.size(), 500);
+        ASSERT_TRUE(store->put(column(more), column(values_of(more, 1))).ok());
+        ASSERT_TRUE(store->close().ok());
+        auto closed = Store::open(scratch.file("pool"), alone);
+        ASSERT_TRUE(closed.ok()) << closed.status().message();
+        auto verified = closed->verify();
+        ASSERT_TRUE(verified.ok()) << verified.status().message();
+        EXPECT_EQ(verified->fault_count, 0u) << verified->faults[0];
+      } else {
+        EXPECT_EQ(again.code(), Code::closed) << again.message();
+      }
+      ASSERT_FALSE(HasFailure()) << "call " << what << ", allocation " << n;
+    }
+  }
+  EXPECT_GT(ended, 20);
+  ::alarm(0);
+}
+
+/// Whatever it is asked, and whether or not there is memory to say so.
+TEST(MovedFrom, StoresAndTransactionsRefuseEveryCall) {
+  ScratchDir const scratch;
+  CreateOptions create;
+  create.value_bytes = sizeof(Value);
+  auto made = Store::create(scratch.file("pool"), create);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  Store store = std::move(*made);
+  Store& gone = *made;
+  auto begun = store.begin({256});
+  ASSERT_TRUE(begun.ok()) << begun.status().message();
+  Transaction transaction = std::move(*begun);
+  Transaction& ended = *begun;
+  Keys const keys = keys_from(0, 3);
+  auto const values = values_of(keys, 1);
+  std::vector<Value> out(keys.size());
+  std::vector<KeyStatus> statuses(keys.size());
+  std::vector<OpKind> const kinds(keys.size(), OpKind::put), too_few;
+  MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                           Place::host};
+  MixedBatch batch, wrong;
+  batch.keys = wrong.keys = column(keys);
+  batch.values = column(values);
+  batch.kinds = kinds;
+  std::string const snapshot = scratch.file("snapshot");
+  std::vector<std::pair<char const*, std::function<Code()>>> const calls{
+      {"get", [&] { return code_of([&] { return gone.get(column(keys), into, statuses); }); }},
+      {"get_variable",
+       [&] { return code_of([&] { return gone.get_variable(column(keys), statuses); }); }},
+      {"put", [&] { return code_of([&] { return gone.put(column(keys), column(values)); }); }},
+      {"update",
+       [&] {
+         return code_of(
+             [&] { return gone.update(column(keys), column(values), Rmw::add, Element::u8); });
+       }},
+      {"erase", [&] { return code_of([&] { return gone.erase(column(keys)); }); }},
+      {"apply", [&] { return code_of([&] { return gone.apply(batch); }); }},
+      {"apply, wrongly", [&] { return code_of([&] { return gone.apply(wrong); }); }},
+      {"begin", [&] { return code_of([&] { return gone.begin({256}); }); }},
+      {"register_dense", [&] { return code_of([&] { return gone.register_dense({}); }); }},
+      {"restore_step", [&] { return code_of([&] { return gone.restore_step(); }); }},
+      {"device_session", [&] { return code_of([&] { return gone.device_session(); }); }},
+      {"load_cache", [&] { return code_of([&] { return gone.load_cache(); }); }},
+      {"scan", [&] { return code_of([&] { return gone.scan({}, 10); }); }},
+      {"snapshot", [&] { return code_of([&] { return gone.snapshot(snapshot); }); }},
+      {"verify", [&] { return code_of([&] { return gone.verify(); }); }},
+      {"acknowledge_repair", [&] { return code_of([&] { return gone.acknowledge_repair(); }); }},
+      {"belongs_here", [&] { return code_of([&] { return gone.belongs_here(); }); }},
+      {"close", [&] { return code_of([&] { return gone.close(); }); }},
+      {"write_step", [&] { return code_of([&] { return ended.write_step(1); }); }},
+      {"commit", [&] { return code_of([&] { return ended.commit(); }); }},
+      {"abort", [&] { return code_of([&] { return ended.abort(); }); }},
+  };
+  for (auto const& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    for (std::uint64_t n = 0; n < 4; ++n) {
+      planned = n;
+      struck = false;
+      Code const code = call();
+      planned = 0;
+      EXPECT_EQ(code, struck ? Code::no_space : Code::closed);
+    }
+  }
+  gone.reset_counts();
+  EXPECT_EQ(gone.stats().records, 0u);
+  EXPECT_EQ(gone.recovery().records, 0u);
+  EXPECT_FALSE(gone.survives().process_kill);
+  EXPECT_EQ(gone.path() + std::to_string(gone.key_bytes() + gone.value_bytes()), "0");
+  EXPECT_EQ(gone.device(), Device::cpu);
+  CallOptions how;
+  how.transaction = &transaction;
+  ASSERT_TRUE(store.put(column(keys), column(values), {}, how).ok());
+  ASSERT_TRUE(transaction.commit().ok());
+  EXPECT_EQ(store.stats().records, keys.size());
+}
+
+}  // namespace
+}  // namespace perdure::test
