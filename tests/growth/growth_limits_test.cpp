@@ -103,6 +103,10 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
       }
       driver.check_all();
       EXPECT_TRUE(refused || levels > 8);
+      // A transaction has room made before it begins, also where a growth waits that finds none.
+      auto const begun = driver.store().begin({.max_operations = 1u << 20});
+      EXPECT_EQ(begun.status().code(), Code::no_space) << begun.status().message();
+      driver.check_held();
       std::string const killed = scratch.file("killed");
       copy_as_if_killed(path, killed);
       for (std::string const& pool : {path, killed}) {
