@@ -86,8 +86,11 @@ TEST_P(DeviceStore, ModifyLosesNoSum) {
   make(8, 16);
   std::size_t const n = volume(20000), keys = 5;
   std::vector<Op> ops;
-  for (std::size_t i = 0; i < n; ++i)
-    ops.push_back({OpKind::update, config_.key(i % keys), number(i) + Bytes(8, 'x')});
+  for (std::size_t i = 0; i < n; ++i) {
+    Bytes value = number(i);
+    value.append(8, 'x');
+    ops.push_back({OpKind::update, config_.key(i % keys), value});
+  }
   DeviceSession session = begin(n);
   Ran const ran = run(session, ops, n, true);
   ASSERT_EQ(ran.count(KeyStatus::ok), static_cast<std::ptrdiff_t>(n));
