@@ -229,9 +229,10 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
   runs.crashes = false;
   // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log
   // they show nothing.
-  runs.scenarios = runs.bounds.power                                           ? 5
-                   : runs.bounds.cached || runs.system == System::dash_records ? 3000
-                                                                               : 400;
+  runs.scenarios = runs.bounds.power                     ? 5
+                   : runs.bounds.cached                  ? 8000
+                   : runs.system == System::dash_records ? 3000
+                                                         : 400;
   work(runs, totals);
   if (is_dash(runs.system) && totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
