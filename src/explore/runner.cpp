@@ -18,7 +18,6 @@ namespace {
 
 using exec::SimSchedule;
 using exec::SimScheduler;
-using exec::SimSwitch;
 
 constexpr char const* kPath = "arena";
 // of tables with about as many slots as keys: half of it, or a bit more

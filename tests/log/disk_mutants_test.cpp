@@ -1,7 +1,7 @@
 // Faults planted in what makes a store's batches outlast the power, and in what live looks go by:
 // each must be found by a check that `make test` runs on the code without it (disk_store_test.cpp).
 // The engine's sources, compiled with the hooks of fault/mutants.hpp alive, run over simulated
-// warps (src/exec/sim_*), a pool in a file, and the disk that forgets.
+// warps (src/exec/sim/), a pool in a file, and the disk that forgets.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

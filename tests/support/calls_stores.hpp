@@ -1,4 +1,4 @@
-// Stores that simulate their warps (src/exec/sim_*) need a scheduler in each thread that calls
+// Stores that simulate their warps (src/exec/sim/) need a scheduler in each thread that calls
 // them. Of other builds this is nothing.
 #pragma once
 

@@ -33,12 +33,12 @@ struct Reservation {
   std::uint64_t sequence = 0;  // the batch's number, which its records carry
 };
 
-/// What of a batch to copy to host memory. Of a batch of writes: all but `columns` any time.
+/// What of a batch to copy to host memory.
 enum class Download : std::uint8_t {
-  statuses = 1,
-  outcome = 2,  // `used` and `unlinked`
-  reserved = 4,  // the records it took from the lease
-  columns = 8,  // its arrays, where the call was to keep them
+  statuses,
+  outcome,  // `used` and `unlinked`
+  reserved,  // the records it took from the lease
+  columns,  // its arrays, where the call was to keep them
 };
 
 /// In host memory until the session's next step.
