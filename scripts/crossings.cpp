@@ -15,9 +15,9 @@ namespace {
 std::FILE* trace = nullptr;
 thread_local bool traced = false;
 
-void note(char what, void* function) __attribute__((no_instrument_function));
-void note(char what, void* function) {
-  if (traced) std::fprintf(trace, "%c %p\n", what, function);
+void note(char what, void* function, void* caller) __attribute__((no_instrument_function));
+void note(char what, void* function, void* caller) {
+  if (traced) std::fprintf(trace, "%c %p %p\n", what, function, caller);
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ void note(char what, void* function) {
 extern "C" {
 void __cyg_profile_func_enter(void* function, void*) __attribute__((no_instrument_function));
 void __cyg_profile_func_exit(void* function, void*) __attribute__((no_instrument_function));
-void __cyg_profile_func_enter(void* function, void*) { note('E', function); }
-void __cyg_profile_func_exit(void* function, void*) { note('X', function); }
+void __cyg_profile_func_enter(void* function, void* caller) { note('E', function, caller); }
+void __cyg_profile_func_exit(void* function, void* caller) { note('X', function, caller); }
 }
 
 namespace {

@@ -4,7 +4,7 @@ Builds the library of SOURCE (default: this clone) without optimisation, traces 
 one put of durability `power` (scripts/crossings.cpp), and counts. A crossing is a call from one
 module to another, each such call once however often it is made: a module is a header and its source
 together, templates count once, and constructors, destructors and calls back into a module that
-waits for the answer do not count. `path` has the rooms that hold the path (store, batch, index,
+waits for the answer do not count, nor does what an assertion calls. `path` has the rooms that hold the path (store, batch, index,
 wal), whose functions one reads to follow it; `all` has the verbs of exec and pm, too. base, fault
 and the public Status are vocabulary.
 """
@@ -22,6 +22,7 @@ INSTRUMENTED = (
     "-O0 -g -finstrument-functions -finstrument-functions-exclude-file-list=/usr/include,/usr/lib"
 )
 WHERE = re.compile(r"/((?:src|include)/\S+?)\.(?:hpp|cpp|h):")
+IN_SOURCE = re.compile(r"/((?:src|include)/[^:]+):(\d+)")
 PATH = re.compile(r"^src/(?:store|batch|index|wal|log)/")  # log/ was wal/ once
 VOCABULARY = re.compile(r"^src/(?:base|fault)/|^include/perdure/(?:status|export)$")
 TARGETS = {"put": 60, "get": 40, "power": 75}
@@ -64,19 +65,43 @@ def functions(program: Path, addresses: list[str]) -> dict[str, tuple[str, str |
     return found
 
 
+def callers_in_assertions(source: Path, program: Path, callers: list[str]) -> set[str]:
+    """Of return addresses, those behind a call that a PERDURE_ASSERT makes."""
+    # The call itself lies before the address to which it returns.
+    command = ["addr2line", "-e", program, *(hex(int(caller, 16) - 1) for caller in callers)]
+    places = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = set()
+    for caller, place in zip(callers, places, strict=True):
+        match = IN_SOURCE.search(place)
+        if not match:
+            continue
+        before = (source / match[1]).read_text().splitlines()[: int(match[2])]
+        statement = re.split(r"[;{}]", "\n".join(before[-4:]))[-1] or before[-1]
+        if "PERDURE_ASSERT(" in before[-1] or statement.lstrip().startswith("PERDURE_ASSERT("):
+            found.add(caller)
+    return found
+
+
 def is_special(name: str) -> bool:
     """A constructor, a destructor, an assignment."""
     parts = name.split("::")
     return len(parts) > 1 and (parts[-1].startswith(("~", "operator=")) or parts[-1] == parts[-2])
 
 
-def count(program: Path, trace: Path, rooms: re.Pattern[str] | None) -> tuple[int, int]:
+def count(
+    source: Path, program: Path, trace: Path, rooms: re.Pattern[str] | None
+) -> tuple[int, int]:
     """Crossings, and modules."""
     events = [line.split() for line in trace.read_text().splitlines()]
-    known = functions(program, sorted({address for _, address in events}))
+    known = functions(program, sorted({address for _, address, _ in events}))
+    asserted = callers_in_assertions(source, program, sorted({caller for _, _, caller in events}))
+    inside = 0  # calls that an assertion makes, and that have not returned
     stack: list[tuple[str, str | None]] = []
     crossings, modules = set(), set()
-    for what, address in events:
+    for what, address, caller in events:
+        if inside or (what == "E" and caller in asserted):
+            inside += 1 if what == "E" else -1
+            continue
         name, module = known[address]
         if module and rooms and not rooms.match(module):
             module = None
@@ -103,7 +128,8 @@ def main() -> int:
         for what, target in TARGETS.items():
             trace = into / what
             subprocess.run([program, what, into / "pool", into / "log", trace], check=True)
-            path, every = count(program, trace, PATH), count(program, trace, None)
+            path = count(source, program, trace, PATH)
+            every = count(source, program, trace, None)
             row = f"{path[0]:14d} {path[1]:8d} {every[0]:18d} {every[1]:8d} {target:8d}"
             print(f"{what:10s} {row}")
     return 0

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "explore/judging.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "wal/log_dir.hpp"
 
 namespace perdure::explore {

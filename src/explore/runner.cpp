@@ -8,7 +8,7 @@
 
 #include "base/crc32c.hpp"
 #include "explore/judging.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "pm/pool_format.hpp"
 #include "store/gphash/device_access.hpp"
 #include "store/gphash/engine/engine.hpp"

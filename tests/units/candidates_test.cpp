@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/bits.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "index/gphash/ops.hpp"
 #include "index/gphash/table.hpp"
 
@@ -128,7 +128,7 @@ RC_GTEST_PROP(Candidates, InsertsGoToTheEmptiestBucketAndTiesUpwards, (std::uint
   std::uint32_t const lanes = t.levels * t.hashes * t.slots;
   std::uint32_t const empties = lanes == 32 ? bits : bits & ((1u << lanes) - 1);
   RC_PRE(empties != 0u);
-  std::uint32_t const lane = less_loaded<ShapeAny>(t, empties);
+  std::uint32_t const lane = Candidates<ShapeAny>::less_loaded(t, empties);
   RC_ASSERT((empties >> lane & 1) == 1u);
   std::uint32_t const row = t.slots == 32 ? ~0u : (1u << t.slots) - 1;
   auto const free = [&](std::uint32_t g) { return exec::popcount(empties >> (g * t.slots) & row); };

@@ -10,7 +10,7 @@
 #include "base/hooks.hpp"
 #include "exec/bits.hpp"
 #include "exec/warp_concept.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "index/gphash/operation.hpp"
 #include "pm/memory.hpp"
 #include "pm/memory_concept.hpp"
@@ -42,7 +42,7 @@ struct InPlaceOps {
   PERDURE_FN static std::uint64_t bucket(TableView const& t, Where const& where,
                                          std::uint32_t group) {
     PERDURE_ASSERT(!kCostlyAssertions || group < Where::groups(t));
-    return where.slot_number(t, group * Shape::slots(t)) / Shape::slots(t);
+    return where.first_slot(t, group) / Shape::slots(t);
   }
   PERDURE_FN static std::uint64_t bucket_of_lane(TableView const& t, Where const& where,
                                                  std::uint32_t lane) {
@@ -53,7 +53,7 @@ struct InPlaceOps {
   /// of all.
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
-    if (!cached(t)) return rows_on_pm(warp, mem, t, where);
+    if (!cached(t)) return where.rows(warp, mem, t);
     auto const lanes = warp.rows(Where::groups(t), Shape::slots(t), [&](std::uint32_t g) {
       std::uint32_t const entry = W::load(t.buckets.entry_of + bucket(t, where, g));
       return t.buckets.states(entry == BucketCache::kNone ? t.buckets.capacity : entry);
@@ -66,16 +66,10 @@ struct InPlaceOps {
     return lanes;
   }
 
-  template <class W, class M>
-  PERDURE_FN static auto rows_on_pm(W& warp, M& mem, TableView const& t, Where const& where) {
-    return mem.rows(warp, Where::groups(t), Shape::slots(t),
-                    [&](std::uint32_t g) { return where.row(t, g); });
-  }
-
   /// The states of all candidates, of each bucket from the cache or from PM.
   template <class W, class M>
   PERDURE_FN static auto rows(W& warp, M& mem, TableView const& t, Where const& where) {
-    if (!cached(t)) return rows_on_pm(warp, mem, t, where);
+    if (!cached(t)) return where.rows(warp, mem, t);
     auto const copy = [&](std::uint32_t g) -> std::uint64_t const* {
       std::uint32_t const entry = W::load(t.buckets.entry_of + bucket(t, where, g));
       return entry == BucketCache::kNone ? nullptr : t.buckets.states(entry);
@@ -86,12 +80,9 @@ struct InPlaceOps {
 
   template <class W, class M>
   PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
-    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
-      if (cached(t))
-        warp.prefetch(t.buckets.entry_of + bucket(t, where, g), 4);
-      else
-        mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
-    }
+    if (!cached(t)) return where.prefetch(warp, mem, t);
+    for (std::uint32_t g = 0; g < Where::groups(t); ++g)
+      warp.prefetch(t.buckets.entry_of + bucket(t, where, g), 4);
   }
 
   /// The entry of the lane's bucket, or kNone: as one lane sees it, for it may come in meanwhile.
@@ -268,11 +259,10 @@ struct InPlaceOps {
                                    KeyRef const& key, std::uint64_t place) {
     for (bool lost = false;; lost = true) {
       // Who has won a slot's race tells its copy at the end only.
-      auto const lanes = lost ? rows_on_pm(warp, mem, t, where) : rows(warp, mem, t, where);
-      std::uint32_t const empties =
-          warp.match(lanes, ~std::uint64_t{0}, in_place::kEmpty) & where.distinct_lanes(t);
+      auto const lanes = lost ? where.rows(warp, mem, t) : rows(warp, mem, t, where);
+      std::uint32_t const empties = where.empties(warp, t, lanes);
       if (empties == 0) return Verdict::full;
-      std::uint32_t const lane = less_loaded<Shape>(t, empties);
+      std::uint32_t const lane = Where::less_loaded(t, empties);
       Offset const state = where.slot(t, lane);
       std::uint64_t const first = mutated("fingerprint_before_key")
                                       ? in_place::fingerprint(key.hash)

@@ -18,9 +18,6 @@
 // *units*, which move one by one: keys of a unit that has not moved stand on the levels below the
 // new top, all others on those above the retiring one. Windows nest, so a unit is a contiguous part
 // of every level, and none shares a bucket with another.
-//
-// Invariant: lanes order candidates by (level from the top, hash, slot), so the lowest lane that
-// matches is the valid one of duplicates (section 3.2.2).
 #pragma once
 
 #include <cstdint>
@@ -132,109 +129,6 @@ struct TableView {
   PERDURE_FN pm::RecordView entry(std::byte const* entry) const {
     return records.split() ? pm::view_split(records, entry + records.value_stride, entry)
                            : pm::view_whole(entry, max_record);
-  }
-};
-
-/// The default shape, known to the compiler, so that its loops unroll into a few vectors.
-struct Shape228 {
-  static constexpr std::uint32_t kMaxHashes = 2;
-  PERDURE_FN static constexpr std::uint32_t levels(TableView const&) { return 2; }
-  PERDURE_FN static constexpr std::uint32_t hashes(TableView const&) { return 2; }
-  PERDURE_FN static constexpr std::uint32_t slots(TableView const&) { return 8; }
-};
-
-struct ShapeAny {
-  static constexpr std::uint32_t kMaxHashes = 32;
-  PERDURE_FN static std::uint32_t levels(TableView const& t) { return t.levels; }
-  PERDURE_FN static std::uint32_t hashes(TableView const& t) { return t.hashes; }
-  PERDURE_FN static std::uint32_t slots(TableView const& t) { return t.slots; }
-};
-
-/// Fills vary by the square root of the slots in a window: 0.2 % for 2^15 buckets of 8.
-inline constexpr std::uint32_t kWindowBits = 15;
-
-#if defined(PERDURE_EXPLORE)
-// so that small tables have several units
-inline thread_local std::uint32_t explored_window_bits = kWindowBits;
-inline std::uint32_t window_bits() { return explored_window_bits; }
-#else
-PERDURE_FN constexpr std::uint32_t window_bits() { return kWindowBits; }
-#endif
-
-/// A key's candidate buckets. Group g of lanes is the key's level g / H, hash g % H.
-template <class Shape>
-struct Candidates {
-  std::uint64_t hash[Shape::kMaxHashes];
-  std::uint32_t first_level;  // 1 of a key whose unit has not moved yet
-
-  Candidates() = default;
-  PERDURE_FN Candidates(TableView const& t, std::uint64_t key_hash) { set(t, key_hash); }
-  PERDURE_FN void set(TableView const& t, std::uint64_t key_hash) {
-    set_moved(t, key_hash);
-    first_level = t.retiring != 0 && !t.unit_moved(t.unit_of(key_hash)) ? 1 : 0;
-    if (mutated("unmoved_key_in_new_levels")) first_level = 0;
-  }
-  /// As if the key's unit had moved: where a growth brings it.
-  PERDURE_FN void set_moved(TableView const& t, std::uint64_t key_hash) {
-    for (std::uint32_t n = 0; n < Shape::hashes(t); ++n) hash[n] = nth_hash(key_hash, n);
-    first_level = 0;
-  }
-
-  PERDURE_FN static std::uint32_t groups(TableView const& t) {
-    return Shape::levels(t) * Shape::hashes(t);
-  }
-
-  /// Top bits of the first hash address its bucket, so hash order is address order on every level.
-  PERDURE_FN std::uint64_t bucket(TableView const& t, std::uint32_t group) const {
-    PERDURE_ASSERT(!kCostlyAssertions || group < groups(t));
-    std::uint32_t const bits = level(t, group).log2_buckets;
-    std::uint32_t const n = group % Shape::hashes(t);
-    if (bits == 0) return 0;
-    if (n == 0 || bits <= window_bits()) return hash[n] >> (64 - bits);
-    std::uint64_t const window = hash[0] >> (64 - (bits - window_bits()));
-    return window << window_bits() | hash[n] >> (64 - window_bits());
-  }
-
-  /// Number of the group's first slot within its level.
-  PERDURE_FN std::uint64_t slot_in_level(TableView const& t, std::uint32_t group) const {
-    return bucket(t, group) * Shape::slots(t);
-  }
-
-  /// Chosen among two, not looked up: of a view that travels as a kernel's argument, known places
-  /// stay in registers.
-  PERDURE_FN Level level(TableView const& t, std::uint32_t group) const {
-    std::uint32_t const l = group / Shape::hashes(t);
-    PERDURE_ASSERT(!kCostlyAssertions || first_level + l < t.all_levels());
-    return first_level == 0 ? t.level[l] : t.level[l + 1];
-  }
-
-  /// Where the 8-byte words of the group's row begin: slot words, or states in `in_place`.
-  PERDURE_FN Offset row(TableView const& t, std::uint32_t group) const {
-    return level(t, group).base + slot_in_level(t, group) * 8;
-  }
-
-  PERDURE_FN Offset slot(TableView const& t, std::uint32_t lane) const {
-    return row(t, lane / Shape::slots(t)) + (lane % Shape::slots(t)) * 8;
-  }
-
-  /// Number of the lane's slot among all slots.
-  PERDURE_FN std::uint64_t slot_number(TableView const& t, std::uint32_t lane) const {
-    std::uint32_t const group = lane / Shape::slots(t);
-    return level(t, group).first_slot + slot_in_level(t, group) + lane % Shape::slots(t);
-  }
-
-  /// Lanes that are no repetition of an earlier group (two hashes may meet in one bucket).
-  PERDURE_FN std::uint32_t distinct_lanes(TableView const& t) const {
-    std::uint32_t const slots = Shape::slots(t);
-    std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
-    std::uint32_t lanes = 0;
-    for (std::uint32_t g = 0; g < groups(t); ++g) {
-      bool repeats = false;
-      for (std::uint32_t n = 1; n <= g % Shape::hashes(t); ++n)
-        repeats |= bucket(t, g) == bucket(t, g - n);
-      if (!repeats) lanes |= row_mask << (g * slots);
-    }
-    return lanes;
   }
 };
 

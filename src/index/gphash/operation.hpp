@@ -9,8 +9,7 @@
 #include "base/assert.hpp"
 #include "base/offset.hpp"
 #include "batch/key.hpp"
-#include "exec/bits.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "pm/record.hpp"
 
 namespace perdure::gphash {
@@ -41,24 +40,6 @@ struct Plan {
 };
 
 enum class Verdict : std::uint8_t { done, conflict, full };
-
-/// The emptiest bucket's group among `empties`; ties go to the highest level, lowest bucket.
-template <class Shape>
-PERDURE_FN std::uint32_t less_loaded(TableView const& t, std::uint32_t empties) {
-  PERDURE_ASSERT(!kCostlyAssertions || empties != 0);
-  std::uint32_t const slots = Shape::slots(t);
-  std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
-  std::uint32_t best = 0;
-  std::uint32_t best_free = 0;
-  for (std::uint32_t g = 0; g < Candidates<Shape>::groups(t); ++g) {
-    std::uint32_t const free = exec::popcount(empties >> (g * slots) & row_mask);
-    if (free > best_free) {
-      best_free = free;
-      best = g;
-    }
-  }
-  return exec::lowest_bit(empties & (row_mask << (best * slots)));
-}
 
 /// A key with this hash found no room: its unit, if it has not moved, wants to.
 template <class W>

@@ -13,7 +13,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "exec/workers.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "index/gphash/slot_sums.hpp"
 #include "pm/heap.hpp"
 #include "pm/host_verbs.hpp"

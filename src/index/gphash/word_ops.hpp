@@ -10,7 +10,7 @@
 #include "base/hooks.hpp"
 #include "exec/bits.hpp"
 #include "exec/warp_concept.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/gphash/candidates.hpp"
 #include "index/gphash/operation.hpp"
 #include "pm/memory.hpp"
 #include "pm/memory_concept.hpp"
@@ -40,27 +40,14 @@ struct WordOps {
 
   template <class W, class M>
   PERDURE_FN static auto probe(W& warp, M& mem, TableView const& t, Where const& where) {
-    if (!mirrored(t))
-      return mem.rows(warp, Where::groups(t), Shape::slots(t),
-                      [&](std::uint32_t g) { return where.row(t, g); });
-    return warp.rows(Where::groups(t), Shape::slots(t),
-                     [&](std::uint32_t g) { return mirror_row(t, where, g); });
-  }
-
-  PERDURE_FN static std::uint64_t* mirror_row(TableView const& t, Where const& where,
-                                              std::uint32_t group) {
-    PERDURE_ASSERT(!kCostlyAssertions || (mirrored(t) && group < Where::groups(t)));
-    return t.mirror.words + where.slot_number(t, group * Shape::slots(t));
+    if (mirrored(t)) return where.volatile_rows(warp, t.mirror.words, t);
+    return where.rows(warp, mem, t);
   }
 
   template <class W, class M>
   PERDURE_FN static void prefetch(W& warp, M& mem, TableView const& t, Where const& where) {
-    for (std::uint32_t g = 0; g < Where::groups(t); ++g) {
-      if (mirrored(t))
-        warp.prefetch(mirror_row(t, where, g), Shape::slots(t) * 8);
-      else
-        mem.prefetch(warp, where.row(t, g), Shape::slots(t) * 8);
-    }
+    if (mirrored(t)) return where.prefetch_volatile(warp, t.mirror.words, t);
+    where.prefetch(warp, mem, t);
   }
 
   /// Where a slot's record is on PM.
@@ -155,10 +142,9 @@ struct WordOps {
   template <class W, class Lanes>
   PERDURE_FN static void prefetch_to_plan(W& warp, TableView const& t, Where const& where,
                                           Lanes const& lanes) {
-    std::uint32_t const empties =
-        warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+    std::uint32_t const empties = where.empties(warp, t, lanes);
     if (empties == 0) return;
-    warp.prefetch_to_write(t.claims + where.slot_number(t, less_loaded<Shape>(t, empties)) / 32, 4);
+    warp.prefetch_to_write(t.claims + where.slot_number(t, Where::less_loaded(t, empties)) / 32, 4);
   }
 
   /// Claims one slot, by one lane.
@@ -184,7 +170,7 @@ struct WordOps {
   template <class W>
   PERDURE_FN static std::uint32_t claimed(W& warp, TableView const& t, Where const& where) {
     return warp.bits(Where::groups(t), Shape::slots(t), t.claims,
-                     [&](std::uint32_t g) { return where.slot_number(t, g * Shape::slots(t)); });
+                     [&](std::uint32_t g) { return where.first_slot(t, g); });
   }
 
   /// Claims one of the empty slots, of the less-loaded bucket, by one lane; false when every one is
@@ -195,10 +181,10 @@ struct WordOps {
   PERDURE_FN static bool claim_empty(TableView const& t, Where const& where, std::uint32_t empties,
                                      std::uint32_t& lane) {
     while (empties != 0) {
-      lane = less_loaded<Shape>(t, empties);
+      lane = Where::less_loaded(t, empties);
       std::uint32_t const group = lane / Shape::slots(t);
       std::uint32_t const taken =
-          row_claims<W>(t, where, group) << (group * Shape::slots(t)) & empties;
+          where.template row_bits<W>(t, t.claims, group) << (group * Shape::slots(t)) & empties;
       empties &= ~taken;
       if (taken != 0) continue;
       if (claim<W>(t, where.slot_number(t, lane))) return true;
@@ -210,8 +196,7 @@ struct WordOps {
   template <class W, class Lanes>
   PERDURE_FN static bool claim_empty(W& warp, TableView const& t, Where const& where,
                                      Lanes const& lanes, std::uint32_t& lane) {
-    std::uint32_t const empties =
-        warp.match(lanes, ~std::uint64_t{0}, word::kEmpty) & where.distinct_lanes(t);
+    std::uint32_t const empties = where.empties(warp, t, lanes);
     if (empties == 0) return false;
     constexpr std::uint64_t kNone = ~std::uint64_t{0};
     std::uint64_t const got = warp.elect([&] {
@@ -220,17 +205,6 @@ struct WordOps {
     });
     lane = static_cast<std::uint32_t>(got);
     return got != kNone;
-  }
-
-  /// The claim bits of one row; nonzero if any of its slots is claimed.
-  template <class W>
-  PERDURE_FN static std::uint32_t row_claims(TableView const& t, Where const& where,
-                                             std::uint32_t group) {
-    std::uint32_t const slots = Shape::slots(t);
-    PERDURE_ASSERT(!kCostlyAssertions || group < Where::groups(t));
-    std::uint32_t const row_mask = slots == 32 ? ~0u : (1u << slots) - 1;
-    std::uint64_t const first = where.slot_number(t, group * slots);
-    return W::load(t.claims + first / 32) >> (first % 32) & row_mask;
   }
 
   /// Every candidate is full: copy one of their words to another of its own candidates, so that its

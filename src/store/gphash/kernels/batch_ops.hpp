@@ -13,7 +13,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
-#include "batch/group_answers.hpp"
+#include "batch/groups.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/gphash/kernels/get_ops.hpp"
 #include "wal/undo.hpp"

@@ -136,8 +136,7 @@ class WarpTable {
 
   template <class W>
   PERDURE_FN auto probe(W& warp, Where const& where) const {
-    return warp.rows(Where::groups(table()), Ops::slots(table()),
-                     [&](std::uint32_t g) { return Ops::mirror_row(table(), where, g); });
+    return where.volatile_rows(warp, table().mirror.words, table());
   }
 
   /// Its identities are no help: they are several words, and others change them meanwhile.
@@ -242,8 +241,7 @@ class WarpTable {
   PERDURE_FN bool claim_empty(W& warp, Where const& where, Lanes const& lanes,
                               std::uint32_t& lane) const {
     constexpr std::uint64_t kNone = ~std::uint64_t{0};
-    std::uint32_t empties =
-        warp.match(lanes, ~std::uint64_t{0}, gphash::word::kEmpty) & where.distinct_lanes(table());
+    std::uint32_t empties = where.empties(warp, table(), lanes);
     while (empties != 0) {
       std::uint64_t const got = warp.elect([&] {
         std::uint32_t mine = 0;

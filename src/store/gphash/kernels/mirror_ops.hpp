@@ -71,7 +71,7 @@ struct MirrorSearch {
   gphash::TableView const& table;
 
   PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
-    return table.mirror.tags + where.slot_number(table, group * Ops::slots(table));
+    return table.mirror.tags + where.first_slot(table, group);
   }
 
   PERDURE_FN std::uint32_t tagged(Where const& where, std::uint8_t tag) const {

@@ -81,7 +81,7 @@ struct LanePerSlotRehashBody {
         if (!in(s.known, lane)) return;
         s.where[lane].set_moved(table, key_of(first + lane).hash);
         for (std::uint32_t g = 0; g < Where::groups(table); ++g)
-          warp.prefetch(Ops::mirror_row(table, s.where[lane], g), 8);
+          warp.prefetch(table.mirror.words + s.where[lane].first_slot(table, g), 8);
       });
     } else {
       finish(warp, mem, first, s, counts);
@@ -146,7 +146,7 @@ struct LanePerSlotRehashBody {
     std::uint32_t const slots_each = Ops::slots(table);
     std::uint32_t empties = 0;
     for (std::uint32_t g = 0; g < Where::groups(table); ++g) {
-      std::uint64_t const* const row = Ops::mirror_row(table, where, g);
+      std::uint64_t const* const row = table.mirror.words + where.first_slot(table, g);
       for (std::uint32_t s = 0; s < slots_each; ++s) {
         std::uint64_t const there = W::load(row + s);
         if (Ops::on_pm(table, there) == word) return kStands;
