@@ -131,7 +131,8 @@ class Table {
     Level const* level;
     std::uint64_t slot;  // within it
   };
-  [[nodiscard]] bool may_hold(pm::RootLevel const& level) const;
+  void publish_levels(std::span<Level const> levels, bool retires);
+  [[nodiscard]] bool may_hold(Level const& level) const;
   [[nodiscard]] SlotAt locate(std::uint64_t number) const;
   [[nodiscard]] std::uint64_t word_at(SlotAt at) const;
   [[nodiscard]] Offset record_at(SlotAt at) const;
