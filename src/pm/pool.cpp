@@ -14,6 +14,7 @@
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
+#include "perdure/survival.h"
 #include "pm/host_verbs.hpp"
 #include "pm/older_format.hpp"
 #include "pm/root.hpp"
@@ -77,8 +78,7 @@ Status other_version(std::string const& path, PoolHeader const& header) {
   if (!is_convertible(header))
     return {Code::corrupt,
             says + ": export it with the build that made it, and load that with this one"};
-  constexpr std::uint8_t kPower = 2;
-  if (header.durability == kPower)
+  if (header.durability == static_cast<std::uint8_t>(Durability::power))
     return {Code::corrupt, says + ": name its log_dir, from which this build makes it anew"};
   return {Code::corrupt,
           says + ", and snapshots of version " + version +

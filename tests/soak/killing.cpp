@@ -47,7 +47,7 @@ bool resizing(std::string const& path, std::uint32_t log2_buckets) {
   ::close(fd);
   if (!ok) return false;
   Image const image(std::move(head));
-  auto const found = gphash::read_levels(image.root(), image.header().levels);
+  auto found = gphash::read_levels(image.root(), image.header().levels);
   return found && found->retires && found->levels[0].log2_buckets >= log2_buckets;
 }
 
