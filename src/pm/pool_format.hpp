@@ -78,8 +78,8 @@ static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_ve
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 
-/// Something that a pool has one of: where it lies, and a number. What they mean is the matter of
-/// who owns the name, and who keeps it beside the code that reads it.
+/// Something that a pool has one of: where it lies, and a number. What they mean is known where the
+/// entry is read: there the name stands, too.
 struct RootEntry {  // bytes
   std::array<char, 16> name;  //   0  zeros after it, one at least
   std::uint64_t offset;  //  16  in the file; 0 = it lies nowhere

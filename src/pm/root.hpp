@@ -1,7 +1,7 @@
-// Reading the root: which of its two copies counts, and whether its entries can be right. What an
-// entry means, its owner knows: so this refuses a name that is none, and who opens a pool refuses
-// the names that it does not know (check_names). Invariant: a root that is taken from here has
-// whole names, each once, and no more than fit.
+// Reading and writing a copy of the root, and whether its names can be right. What an entry means,
+// its owner knows: so the pool refuses a name that is none, and who opens the pool refuses the
+// names that it does not know (check_names). Invariant: the root of an open pool has whole names,
+// each once, and no more than fit.
 #pragma once
 
 #include <cstddef>
