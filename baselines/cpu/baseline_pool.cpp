@@ -22,8 +22,7 @@ Result<std::unique_ptr<BaselinePool>> BaselinePool::create(std::string const& pa
   std::unique_ptr<BaselinePool> made(new BaselinePool(std::move(*pool), options));
   if (auto index = made->take_run(1); !index) return index.status();
   pm::Root root = made->pool.root();
-  root.levels = 1;
-  root.level[0].offset = made->index().bytes;
+  root.set("baseline", made->index().bytes, 0);  // which no store takes for its own
   made->pool.publish_root(root);
   if (Status s = made->pool.keep(); !s.ok()) return s;
   return Result<std::unique_ptr<BaselinePool>>(std::move(made));

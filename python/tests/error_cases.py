@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import perdure
 from perdure.cli import app
+from pool_bytes import set_version, taken_slot
 from typer.testing import CliRunner
 
 NOBODY = 65534
@@ -72,14 +73,7 @@ def flip_record(stack: ExitStack) -> None:
 
 
 def flip_slot(stack: ExitStack) -> None:
-    """docs/format.md: the root names the top level at its byte 40."""
-    raw = Path("table.pool").read_bytes()
-    newest = max(
-        (raw[at : at + 584] for at in (4096, 8192)),
-        key=lambda root: int.from_bytes(root[:8], "little"),
-    )
-    level = int.from_bytes(newest[40:48], "little")
-    flip(next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8)))(stack)
+    flip(taken_slot("table.pool"))(stack)
 
 
 def cut(to: int, path: str = "table.pool") -> Prepare:
@@ -90,10 +84,8 @@ def text(path: str, content: str) -> Prepare:
     return lambda stack: Path(path).write_text(content)
 
 
-def version_9(stack: ExitStack) -> None:
-    with open("table.pool", "r+b") as file:
-        file.seek(8)
-        file.write((9).to_bytes(4, "little"))
+def version(number: int) -> Prepare:
+    return lambda stack: set_version("table.pool", number)
 
 
 def zero_head(stack: ExitStack) -> None:
@@ -259,7 +251,8 @@ CASES: dict[str, list[Case]] = {
             lambda stack: cut(os.path.getsize("table.pool") - 1)(stack),
         ),
         Case("a pool whose head was overwritten", "perdure stats table.pool", zero_head),
-        Case("a pool of another version", "perdure stats table.pool", version_9),
+        Case("a pool of an older version", "perdure stats table.pool", version(2)),
+        Case("a pool of another version", "perdure stats table.pool", version(9)),
         Case("a damaged byte in the header", "perdure get table.pool 7", flip(60)),
         Case("damaged bytes in both roots", "perdure get table.pool 7", flip_both_roots),
         Case("a damaged byte in the index", "perdure get table.pool 7", flip_slot),

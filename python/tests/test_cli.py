@@ -14,6 +14,7 @@ import numpy as np
 import perdure
 import pytest
 from perdure import _text
+from pool_bytes import taken_slot
 
 RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
 
@@ -348,15 +349,6 @@ def test_verify_of_damaged_pools(cli, filled):
     os.truncate(filled, 1000)
     truncated = cli("verify", filled, "--json", "-")
     assert truncated.status == 1 and "truncated" in truncated.json()["faults"][0]
-
-
-def taken_slot(pool: str) -> int:
-    """Where some slot word lies: docs/format.md's root names the top level at its byte 40."""
-    raw = Path(pool).read_bytes()
-    roots = [raw[at : at + 584] for at in (4096, 8192)]
-    newest = max(roots, key=lambda root: int.from_bytes(root[:8], "little"))
-    level = int.from_bytes(newest[40:48], "little")
-    return next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8))
 
 
 def test_a_repair_is_a_fault_until_it_is_acknowledged(cli, filled):

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import perdure
 import pytest
+from pool_bytes import taken_slot
 
 KEYS = np.arange(100)
 ROWS = np.random.default_rng(1).integers(0, 256, (100, 16), dtype=np.uint8)
@@ -83,17 +84,6 @@ def test_a_recovery_is_told(pool: str, told: Told) -> None:
     assert level == "INFO" and line.startswith(
         f"{pool}: was not closed in order; recovered 100 records in "
     )
-
-
-def taken_slot(pool: str) -> int:
-    """Where some slot word lies: docs/format.md's root names the top level at its byte 40."""
-    raw = Path(pool).read_bytes()
-    newest = max(
-        (raw[at : at + 584] for at in (4096, 8192)),
-        key=lambda root: int.from_bytes(root[:8], "little"),
-    )
-    level = int.from_bytes(newest[40:48], "little")
-    return next(at for at in range(level, len(raw), 8) if raw[at : at + 8] != bytes(8))
 
 
 def test_damage_is_an_error_and_its_repair_a_warning(filled: str, told: Told) -> None:

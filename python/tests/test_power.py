@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import perdure
 import pytest
+from pool_bytes import set_version
 
 LOG_BYTES = 4 << 20
 POWER = {"durability": "power", "log_bytes": LOG_BYTES}
@@ -51,25 +51,6 @@ def snapshot(pool, tmp_path):
         store.snapshot(file)
     os.unlink(pool)
     return file
-
-
-def crc32c(octets: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for octet in octets:
-        crc ^= octet
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def set_version(path: str, version: int) -> None:
-    """Rewrites the version of a snapshot, and its header's checksum to match."""
-    with open(path, "r+b") as file:
-        header = bytearray(file.read(128))
-        struct.pack_into("<I", header, 8, version)
-        struct.pack_into("<I", header, 124, crc32c(header[:124]))
-        file.seek(0)
-        file.write(header)
 
 
 def flip(path: str, offset: int) -> None:

@@ -345,7 +345,7 @@ def flip(pool: str, offset: int, bit: int = 0) -> None:
 def test_other_format_version(pool):
     perdure.create(pool, 8, 8).close()
     flip(pool, 8, bit=3)
-    with pytest.raises(perdure.Corrupt, match="format version 10"):
+    with pytest.raises(perdure.Corrupt, match="format version 12"):
         perdure.open(pool)
 
 

@@ -10,6 +10,13 @@ namespace perdure {
 /// Continues `crc` (0 to begin) over `bytes` bytes.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, void const* data, std::size_t bytes);
 
+/// Of a structure whose last field is its crc.
+template <class T>
+[[nodiscard]] std::uint32_t checksum(T const& record) {
+  static_assert(offsetof(T, crc) + sizeof(std::uint32_t) == sizeof(T), "crc is the last field");
+  return crc32c(0, &record, offsetof(T, crc));
+}
+
 /// CRC-32C of a message with one bit wrong differs from the right one by a value that depends only
 /// on the bit's distance from the end: walks from there to the front, and so finds the bit. It is
 /// counted from the first bit of the `bytes` bytes that the checksum covers, each byte's lowest bit

@@ -52,6 +52,7 @@ constexpr MutantInfo kMutants[] = {
     {"root_in_one_copy", "both", "the root is written into one copy only"},
     {"root_in_same_place", "both", "the root is always written over copy A"},
     {"root_checksum_ignored", "both", "a torn root counts"},
+    {"root_checksum_without_entries", "both", "a root counts whose entries are torn"},
     {"recovery_skips_resize", "both", "an interrupted resize is not resumed"},
     {"recovery_skips_last_level", "both", "recovery marks no records of the lowest level"},
     {"recovery_keeps_half_inserts", "in_place", "states INSERT stay after recovery"},

@@ -52,15 +52,15 @@ std::optional<std::string> check_roots(Arena const& a) {
   pm::Root copies[2];
   for (int i = 0; i < 2; ++i) {
     std::memcpy(&copies[i], a.data() + pm::kRootOffset[i], sizeof(pm::Root));
-    if (copies[i].crc != crc32c(0, &copies[i], offsetof(pm::Root, crc)))
-      return "a copy of the root is torn";
+    bool const fits = copies[i].entries <= pm::kMaxRootEntries;
+    if (!fits || copies[i].crc != copies[i].checksum()) return "a copy of the root is torn";
   }
   std::uint64_t const low = std::min(copies[0].sequence, copies[1].sequence);
   if (copies[0].sequence + copies[1].sequence != 2 * low + 1)
     return "a copy of the root is out of date";
   copies[0].sequence = copies[1].sequence = 0;
   copies[0].crc = copies[1].crc = 0;
-  if (std::memcmp(&copies[0], &copies[1], sizeof(pm::Root)) != 0)
+  if (std::memcmp(&copies[0], &copies[1], copies[0].bytes()) != 0)
     return "the copies of the root differ";
   return std::nullopt;
 }

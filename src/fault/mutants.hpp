@@ -58,6 +58,7 @@ inline constexpr char const* kMutantNames[] = {
     "root_in_one_copy",
     "root_in_same_place",
     "root_checksum_ignored",
+    "root_checksum_without_entries",
     // Recovery and heap.
     "recovery_skips_resize",
     "recovery_skips_last_level",

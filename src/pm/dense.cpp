@@ -1,7 +1,6 @@
 #include "pm/dense.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -15,6 +14,7 @@ namespace {
 constexpr std::uint64_t kCopyBit = std::uint64_t{1}
                                    << 63;  // of the word; below it the step + 1, or 0 for none yet
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of a copy
+constexpr std::uint64_t kMostSuperblocks = std::uint64_t{1} << 32;
 
 std::uint32_t checksum(DenseHeader const& header, std::span<DenseEntry const> entries) {
   return crc32c(crc32c(0, &header, offsetof(DenseHeader, crc)), entries.data(),
@@ -45,26 +45,26 @@ std::uint64_t DenseRoom::lay_out(std::vector<Buffer>& buffers) {
 }
 
 Status DenseRoom::attach() {
-  std::uint64_t const first = pool_->root().dense_first, run = pool_->root().dense_superblocks;
-  if (first == 0 && run == 0) return {};
-  bool const sane =
-      first != 0 && run != 0 && first < pool_->superblocks() && pool_->is_free_run(base(), run);
-  if (!sane)
+  RootEntry const* const room = pool_->root().find(kDenseRoom);
+  if (room == nullptr) return {};
+  if (room->value == 0 || !pool_->is_free_run(Offset{room->offset}, room->value))
     return {Code::corrupt,
             "the root names room for dense buffers that cannot be there; restore it from a copy"};
-  pool_->claim_run(base(), run);
+  base_ = Offset{room->offset};
+  superblocks_ = room->value;
+  pool_->claim_run(base_, superblocks_);
   read_header();
   return {};
 }
 
 void DenseRoom::read_header() {
   DenseHeader header;
-  read_bytes(&header, pool_->base() + base().bytes, sizeof header);
+  read_bytes(&header, pool_->base() + base_.bytes, sizeof header);
   std::uint64_t const most = (bytes() - kDenseEntries) / sizeof(DenseEntry);
   bool sane = header.magic == kDenseMagic && header.buffers > 0 && header.buffers <= most;
   std::vector<DenseEntry> entries(sane ? header.buffers : 0);
   read_bytes(reinterpret_cast<std::byte*>(entries.data()),
-             pool_->base() + base().bytes + kDenseEntries, entries.size() * sizeof(DenseEntry));
+             pool_->base() + base_.bytes + kDenseEntries, entries.size() * sizeof(DenseEntry));
   sane = sane && header.crc == checksum(header, entries);
   for (DenseEntry const& entry : entries) {
     auto const end = std::find(entry.name.begin(), entry.name.end(), '\0');
@@ -76,7 +76,7 @@ void DenseRoom::read_header() {
   if (sane) return;
   buffers_.clear();
   fault_ =
-      "the header of its dense buffers, at byte " + std::to_string(base().bytes) + ", is damaged";
+      "the header of its dense buffers, at byte " + std::to_string(base_.bytes) + ", is damaged";
 }
 
 Status DenseRoom::make(std::vector<Buffer> buffers) {
@@ -85,13 +85,12 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   std::uint64_t const wanted = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
   std::uint64_t const superblocks =
       (wanted + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
-  if (superblocks > std::numeric_limits<std::uint32_t>::max())
+  if (superblocks > kMostSuperblocks)
     return {Code::no_space, "two copies of these dense buffers are more than a pool holds"};
   auto run = pool_->take_run(superblocks);
   if (!run) return run.status();
   Root root = pool_->root();
-  root.dense_first = static_cast<std::uint32_t>(run->bytes / pool_->superblock_bytes());
-  root.dense_superblocks = static_cast<std::uint32_t>(superblocks);
+  root.set(kDenseRoom, run->bytes, superblocks);
   if (mutated("dense_room_named_before_header")) pool_->publish_root(root);
   std::vector<DenseEntry> const entries = entries_of(buffers);
   DenseHeader header{kDenseMagic, static_cast<std::uint32_t>(buffers.size()), {}, 0};
@@ -101,6 +100,8 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   write_bytes(at + kDenseEntries, entries.data(), entries.size() * sizeof(DenseEntry));
   write_bytes(at, &header, sizeof header);
   if (!mutated("dense_room_named_before_header")) pool_->publish_root(root);
+  base_ = *run;
+  superblocks_ = superblocks;
   buffers_ = std::move(buffers);
   copy_bytes_ = copy_bytes;
   PERDURE_ASSERT(exists() && first_copy() + 2 * copy_bytes_ <= bytes());

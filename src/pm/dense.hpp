@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/offset.hpp"
@@ -22,6 +23,9 @@ namespace perdure::pm {
 inline constexpr std::size_t kMostDenseName = sizeof(DenseEntry::name) - 1;
 inline constexpr std::uint64_t kMostStep = (std::uint64_t{1} << 63) - 2;
 
+/// Of the root's entry: the room, and how many superblocks it takes.
+inline constexpr std::string_view kDenseRoom = "dense";
+
 class DenseRoom {
  public:
   struct Buffer {
@@ -32,18 +36,16 @@ class DenseRoom {
 
   explicit DenseRoom(Pool& pool) : pool_(&pool) {}
 
-  /// Takes over the room that the root names. One whose header is damaged keeps its place: see
-  /// fault().
+  /// Takes over the room that the root names, if it names one. One whose header is damaged keeps
+  /// its place: see fault().
   Status attach();
-  [[nodiscard]] bool exists() const { return pool_->root().dense_first != 0; }
+  [[nodiscard]] bool exists() const { return superblocks_ != 0; }
   /// What is wrong with its header; empty where nothing is.
   [[nodiscard]] std::string const& fault() const { return fault_; }
   /// Makes the room, once, for buffers of which name and bytes are set. There is no step then.
   Status make(std::vector<Buffer> buffers);
   [[nodiscard]] std::vector<Buffer> const& buffers() const { return buffers_; }
-  [[nodiscard]] std::uint64_t bytes() const {
-    return pool_->root().dense_superblocks * pool_->superblock_bytes();
-  }
+  [[nodiscard]] std::uint64_t bytes() const { return superblocks_ * pool_->superblock_bytes(); }
 
   /// The step whose copy counts, if there has been one.
   [[nodiscard]] std::optional<std::uint64_t> step() const;
@@ -53,7 +55,7 @@ class DenseRoom {
   }
   [[nodiscard]] Offset other(Buffer const& buffer) const;
   /// The word, for the undo log.
-  [[nodiscard]] Offset word_at() const { return base() + kDenseWord; }
+  [[nodiscard]] Offset word_at() const { return base_ + kDenseWord; }
   /// What the word says; 0 where there is no room.
   [[nodiscard]] std::uint64_t word_now() const { return exists() ? word() : 0; }
   /// Repair: the word, as it was.
@@ -67,17 +69,16 @@ class DenseRoom {
   static std::uint64_t lay_out(std::vector<Buffer>& buffers);
   void read_header();
   [[nodiscard]] std::uint64_t word() const;
-  [[nodiscard]] Offset base() const {
-    return Offset{pool_->root().dense_first * pool_->superblock_bytes()};
-  }
   [[nodiscard]] std::uint64_t first_copy() const {
     return kDenseEntries + buffers_.size() * sizeof(DenseEntry);
   }
   [[nodiscard]] Offset copy(std::uint64_t which) const {
-    return base() + first_copy() + which * copy_bytes_;
+    return base_ + first_copy() + which * copy_bytes_;
   }
 
   Pool* pool_;
+  Offset base_;  // as the root has it, and so the next
+  std::uint64_t superblocks_ = 0;
   std::vector<Buffer> buffers_;
   std::uint64_t copy_bytes_ = 0;
   std::string fault_;

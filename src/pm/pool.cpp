@@ -14,16 +14,13 @@
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
+#include "perdure/survival.h"
 #include "pm/host_verbs.hpp"
+#include "pm/older_format.hpp"
+#include "pm/root.hpp"
 
 namespace perdure::pm {
 namespace {
-
-template <class T>
-std::uint32_t checksum(T const& record) {
-  static_assert(offsetof(T, crc) + sizeof(std::uint32_t) == sizeof(T), "crc is the last field");
-  return crc32c(0, &record, offsetof(T, crc));
-}
 
 std::array<std::uint8_t, 16> random_id() {
   std::random_device entropy;
@@ -61,11 +58,32 @@ Status begins_like_a_pool(std::string const& path, int fd, std::uint64_t bytes) 
   return {};
 }
 
+Status has_head(std::string const& path, std::uint64_t bytes) {
+  if (bytes >= kHeadBytes) return {};
+  return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
+}
+
 MakeOptions pool_file(std::string const& path, MakeOptions make) {
   if (!make.may_replace)
     make.may_replace =
         only_replaces("pool " + path, "Perdure pool", {kPoolMagic.data(), kPoolMagic.size()}, true);
   return make;
+}
+
+/// The way out of what cannot be opened as it is. The header is the same in all versions so far.
+Status other_version(std::string const& path, PoolHeader const& header) {
+  std::string const version = std::to_string(header.format_version);
+  std::string const says = "pool " + path + " has format version " + version +
+                           "; this build reads version " + std::to_string(kFormatVersion);
+  if (!is_convertible(header))
+    return {Code::corrupt,
+            says + ": export it with the build that made it, and load that with this one"};
+  if (header.durability == static_cast<std::uint8_t>(Durability::power))
+    return {Code::corrupt, says + ": name its log_dir, from which this build makes it anew"};
+  return {Code::corrupt,
+          says + ", and snapshots of version " + version +
+              ": take a snapshot with the build that made it (perdure snapshot) and restore that "
+              "with this one (perdure restore), or export and load it"};
 }
 
 /// Values are of no known type, or as long as their type says.
@@ -99,7 +117,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   if (!mapping) return mapping.status();
   Pool pool(std::move(*mapping));
   shape.magic = kPoolMagic;
-  shape.format_version = shape.index == 0 ? kFormatVersion : kDashFormatVersion;
+  shape.format_version = kFormatVersion;
   shape.hash_id = kHashId;
   shape.pool_id = random_id();
   shape.created_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
@@ -143,15 +161,21 @@ Result<Pool> Pool::of(std::string const& path, Mapping mapping) {
   return pool;
 }
 
+Result<Pool> Pool::of_image(std::string const& path, Mapping mapping) {
+  if (Status s = has_head(path, mapping.size()); !s.ok()) return s;
+  if (std::string const fault = convert_older({mapping.data(), mapping.size()}); !fault.empty())
+    return corrupt(path, fault);
+  return of(path, std::move(mapping));
+}
+
 Result<Pool> Pool::create_from(std::string const& path, std::uint64_t bytes,
                                MakeOptions const& make, MapOptions const& options,
                                std::function<Status(std::span<std::byte>)> const& fill) {
-  if (bytes < kHeadBytes)
-    return corrupt(path, std::to_string(bytes) + " bytes hold no pool header");
+  if (Status s = has_head(path, bytes); !s.ok()) return s;
   auto mapping = Mapping::create(path, bytes, 0, pool_file(path, make), options);
   if (!mapping) return mapping.status();
   if (Status s = fill({mapping->data(), bytes}); !s.ok()) return s;
-  return of(path, std::move(*mapping));
+  return of_image(path, std::move(*mapping));
 }
 
 void Pool::take_identity(std::uint8_t durability) {
@@ -181,11 +205,11 @@ std::vector<std::byte> Pool::closed_head(std::optional<ClosingNote> note) const 
   std::memcpy(head.data() + kClosingNoteOffset, &noted, sizeof noted);
   Root root = root_;
   root.clean = 1;
-  PERDURE_ASSERT(root.retiring <= 1 && root.superblocks <= superblocks());
+  PERDURE_ASSERT(root.superblocks <= superblocks());
   for (int copy = 0; copy < 2; ++copy) {
     ++root.sequence;
-    root.crc = checksum(root);
-    std::memcpy(head.data() + kRootOffset[root.sequence % 2], &root, sizeof root);
+    root.crc = root.checksum();
+    std::memcpy(head.data() + kRootOffset[root.sequence % 2], &root, root.bytes());
   }
   return head;
 }
@@ -200,12 +224,7 @@ Status Pool::check(std::string const& path) {
 Status Pool::check_header(std::string const& path) {
   read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
   if (header_.magic != kPoolMagic) return not_a_pool(path);
-  if (header_.format_version != kFormatVersion && header_.format_version != kDashFormatVersion) {
-    return {Code::corrupt,
-            "pool " + path + " has format version " + std::to_string(header_.format_version) +
-                "; this build reads versions " + std::to_string(kFormatVersion) + " and " +
-                std::to_string(kDashFormatVersion) + ": export it with the build that made it"};
-  }
+  if (header_.format_version != kFormatVersion) return other_version(path, header_);
   if (header_.crc != checksum(header_))
     return corrupt(path, "the header's checksum does not match");
   if (header_.hash_id != kHashId)
@@ -217,7 +236,6 @@ Status Pool::check_header(std::string const& path) {
                     header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&
                     header_.levels * header_.hashes * header_.slots <= 32 &&
                     (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 2 &&
-                    (header_.index == 0) == (header_.format_version == kFormatVersion) &&
                     header_.max_key_bytes >= 1 && header_.layout <= 1 &&
                     (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
@@ -229,24 +247,19 @@ Status Pool::check_header(std::string const& path) {
 }
 
 Status Pool::check_root(std::string const& path) {
-  Root copies[2];
-  bool valid[2];
-  for (int i = 0; i < 2; ++i) {
-    read_bytes(&copies[i], base() + kRootOffset[i], sizeof(Root));
-    valid[i] = copies[i].crc == checksum(copies[i]) && copies[i].sequence != 0;
-    if (mutated("root_checksum_ignored")) valid[i] = copies[i].sequence != 0;
-  }
-  if (!valid[0] && !valid[1]) return corrupt(path, "neither copy of the root has a valid checksum");
-  int const newest = !valid[1] || (valid[0] && copies[0].sequence > copies[1].sequence) ? 0 : 1;
-  root_ = copies[mutated("older_root_wins") && valid[1 - newest] ? 1 - newest : newest];
+  std::optional<Root> const copies[2] = {read_root(base() + kRootOffset[0]),
+                                         read_root(base() + kRootOffset[1])};
+  if (!copies[0] && !copies[1])
+    return corrupt(path, "neither copy of the root has a valid checksum");
+  int const newest = !copies[1] || (copies[0] && copies[0]->sequence > copies[1]->sequence) ? 0 : 1;
+  root_ = *copies[mutated("older_root_wins") && copies[1 - newest] ? 1 - newest : newest];
   std::uint64_t const held = bytes() / superblock_bytes();
   if (root_.superblocks == 0 || root_.superblocks > held) {
     return corrupt(path, "truncated: the file has " + std::to_string(bytes()) +
                              " bytes, the root counts on " +
                              std::to_string(root_.superblocks * superblock_bytes()));
   }
-  if (root_.levels > kMaxLevels || root_.retiring > 1 || root_.levels != header_.levels)
-    return corrupt(path, "the root names impossible levels");
+  if (std::string const fault = names_fault(root_); !fault.empty()) return corrupt(path, fault);
   in_use_.assign(held, false);
   in_use_[0] = true;
   return {};
@@ -255,15 +268,12 @@ Status Pool::check_root(std::string const& path) {
 void Pool::publish_root(Root next) {
   PERDURE_ASSERT(next.superblocks > 0 && next.superblocks * superblock_bytes() <= bytes());
   PERDURE_ASSERT(next.superblocks >= root_.superblocks);  // a pool never shrinks
-  PERDURE_ASSERT(next.levels <= kMaxLevels && next.retiring <= 1);
   if (!mutated("no_order_before_root")) order();
   // Into both copies, one after the other: a crash spoils one at most, and afterwards neither is
-  // out of date, so that a bit lost in one later brings no old levels back.
+  // out of date, so that a bit lost in one later brings no old entries back.
   for (int copy = mutated("root_in_one_copy") ? 1 : 0; copy < 2; ++copy) {
     next.sequence = root_.sequence + 1;
-    next.crc = checksum(next);
-    write_bytes(base() + kRootOffset[mutated("root_in_same_place") ? 0 : next.sequence % 2], &next,
-                sizeof next);
+    write_root(base() + kRootOffset[mutated("root_in_same_place") ? 0 : next.sequence % 2], next);
     if (copy == 0 ? !mutated("no_order_between_roots")
                   : !mutated("order_after_second_root_skipped"))
       order();

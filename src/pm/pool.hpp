@@ -26,16 +26,18 @@ class Pool {
   /// otherwise.
   static Result<Pool> create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
                              MakeOptions const& make, MapOptions const& options);
-  /// Checks header, root and size; refuses what it does not understand.
+  /// Checks header, root and size; refuses what it does not understand. The root's entries are for
+  /// their owners to check.
   static Result<Pool> open(std::string const& path, MapOptions const& options);
 
   /// As it is in the file, of which only the first bytes have been looked at.
   static Result<PoolHeader> header_of(std::string const& path);
 
-  /// The same of a pool whose file is mapped already; `path` is for what it refuses.
-  static Result<Pool> of(std::string const& path, Mapping mapping);
+  /// The same of an image of a pool, which has been read into a file that has no name yet; `path`
+  /// is for what it refuses. One that an older build wrote becomes one of this format.
+  static Result<Pool> of_image(std::string const& path, Mapping mapping);
 
-  /// Makes a pool file of `bytes` that `fill` brings: another pool's, with its identity.
+  /// Makes a pool file of `bytes` that `fill` brings: the image of another pool, with its identity.
   static Result<Pool> create_from(std::string const& path, std::uint64_t bytes,
                                   MakeOptions const& make, MapOptions const& options,
                                   std::function<Status(std::span<std::byte>)> const& fill);
@@ -100,6 +102,7 @@ class Pool {
 
  private:
   explicit Pool(Mapping mapping) : mapping_(std::move(mapping)) {}
+  static Result<Pool> of(std::string const& path, Mapping mapping);
   Status check(std::string const& path);
   Status check_header(std::string const& path);
   Status check_root(std::string const& path);

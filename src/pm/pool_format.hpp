@@ -3,22 +3,21 @@
 //
 //   superblock 0   PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and
 //                  its lines | unused
-//   superblock k   part of a level of the index, of the undo log or of the dense room (runs that
-//   the
-//                  root names), a heap superblock (it begins with a SuperblockHeader), or free
+//   superblock k   of a run that an entry of the root names, a heap superblock (it begins with a
+//                  SuperblockHeader), or free
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <type_traits>
 
 namespace perdure::pm {
 
 inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 2;
-// of pools whose index is Dash, so that older builds refuse them
-inline constexpr std::uint32_t kDashFormatVersion = 3;
+inline constexpr std::uint32_t kFormatVersion = 4;  // older ones: older_format.hpp
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
 // 8 bytes: number of the last transaction that ended
@@ -29,7 +28,7 @@ inline constexpr std::uint64_t kChangeWordOffset = kClosingNoteOffset + 64;
 // header, both roots, epoch and closing note: a page each
 inline constexpr std::uint64_t kHeadBytes = 4 * 4096;
 inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;
-inline constexpr std::uint32_t kMaxLevels = 32;
+inline constexpr std::uint32_t kMaxRootEntries = 64;
 inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
 inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
 
@@ -58,6 +57,9 @@ struct PoolHeader {  // bytes
   std::uint8_t value_rank;  // 112  how many extents
   std::uint8_t reserved[11];  // 113  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
+
+  /// Layout in_place: keys of a fixed length stand in the slots, and not in the records.
+  [[nodiscard]] constexpr bool in_place() const { return layout == 1; }
 };
 static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_version) == 8 &&
               offsetof(PoolHeader, hash_id) == 12 && offsetof(PoolHeader, pool_id) == 16 &&
@@ -76,37 +78,51 @@ static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_ve
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 
-struct RootLevel {
-  std::uint64_t offset;  // of its first superblock
-  std::uint32_t log2_buckets;
-  std::uint32_t reserved;  // zero
-};
-static_assert(sizeof(RootLevel) == 16 && offsetof(RootLevel, log2_buckets) == 8);
-static_assert(std::has_unique_object_representations_v<RootLevel>);
+/// Something that a pool has one of: where it lies, and a number. What they mean is known where the
+/// entry is read: there the name stands, too.
+struct RootEntry {  // bytes
+  std::array<char, 16> name;  //   0  zeros after it, one at least
+  std::uint64_t offset;  //  16  in the file; 0 = it lies nowhere
+  std::uint64_t value;  //  24
 
-/// What changes as a whole. Two copies; the valid one with the higher sequence counts, so a torn
-/// write of one leaves the other.
+  [[nodiscard]] std::string_view text() const;  // the name
+};
+static_assert(offsetof(RootEntry, name) == 0 && offsetof(RootEntry, offset) == 16 &&
+              offsetof(RootEntry, value) == 24);
+static_assert(sizeof(RootEntry) == 32);
+static_assert(std::has_unique_object_representations_v<RootEntry>);
+
+/// What changes as a whole: a directory of named entries. Two copies; the valid one with the higher
+/// sequence counts, so a torn write of one leaves the other. Only entries in use are written, and
+/// what lies behind them in the file means nothing. Invariants: each name is there once; entries
+/// that are not in use are zero in memory.
 struct Root {  // bytes
   std::uint64_t sequence;  //   0
   std::uint64_t superblocks;  //   8  that the file holds
-  std::uint64_t batch_lease;  //  16  record sequence numbers below this may be in use
-  std::uint32_t clean;  //  24  1 = closed in order
-  std::uint32_t levels;  //  28  live levels, highest first in `level`
-  std::uint32_t retiring;  //  32  1 = level[levels] is being emptied by a resize
-  std::uint32_t undo_first;  //  36  first superblock of the undo log; 0 = there is none
-  RootLevel level[kMaxLevels + 1];  //  40
-  std::uint32_t undo_entries;  // 568  that the undo log has room for; a multiple of 32
-  std::uint32_t dense_first;  // 572  first superblock of the dense room; 0 = there is none
-  std::uint32_t dense_superblocks;  // 576  that it takes
-  std::uint32_t crc;  // 580  CRC-32C of bytes 0..579
+  std::uint32_t clean;  //  16  1 = closed in order
+  std::uint32_t entries;  //  20  in use
+  std::uint32_t reserved;  //  24  zero
+  std::uint32_t crc;  //  28  CRC-32C of bytes 0..27 and of the entries in use
+  RootEntry entry[kMaxRootEntries];  //  32  in no order
+
+  [[nodiscard]] std::span<RootEntry const> in_use() const { return {entry, entries}; }
+  /// Null: there is none of that name.
+  [[nodiscard]] RootEntry const* find(std::string_view name) const;
+  /// Changes the entry of that name, or adds it.
+  void set(std::string_view name, std::uint64_t offset, std::uint64_t value);
+  /// There is none of that name from here on.
+  void remove(std::string_view name);
+  /// How much of it is written.
+  [[nodiscard]] std::size_t bytes() const;
+  /// What `crc` has to be.
+  [[nodiscard]] std::uint32_t checksum() const;
 };
+inline constexpr std::size_t kRootHead = offsetof(Root, entry);  // the least that is written
 static_assert(offsetof(Root, sequence) == 0 && offsetof(Root, superblocks) == 8 &&
-              offsetof(Root, batch_lease) == 16 && offsetof(Root, clean) == 24 &&
-              offsetof(Root, levels) == 28 && offsetof(Root, retiring) == 32 &&
-              offsetof(Root, undo_first) == 36 && offsetof(Root, level) == 40 &&
-              offsetof(Root, undo_entries) == 568 && offsetof(Root, dense_first) == 572 &&
-              offsetof(Root, dense_superblocks) == 576 && offsetof(Root, crc) == 580);
-static_assert(sizeof(Root) == 584);
+              offsetof(Root, clean) == 16 && offsetof(Root, entries) == 20 &&
+              offsetof(Root, reserved) == 24 && offsetof(Root, crc) == 28 &&
+              offsetof(Root, entry) == 32);
+static_assert(sizeof(Root) == 2080 && sizeof(Root) <= kRootOffset[1] - kRootOffset[0]);
 static_assert(std::has_unique_object_representations_v<Root>);
 
 /// What an orderly close leaves for the next opening to compare with what it finds, so that nothing

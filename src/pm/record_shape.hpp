@@ -37,13 +37,13 @@ struct RecordShape {
 
   RecordShape() = default;
   explicit RecordShape(PoolHeader const& h) : superblock_bytes(h.superblock_bytes) {
-    bool const in_place = h.layout == 1;
     if (h.key_bytes == 0 || h.value_bytes == 0) return;
-    std::uint64_t const head =
-        in_place ? sizeof(RecordHead) : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);
+    std::uint64_t const head = h.in_place()
+                                   ? sizeof(RecordHead)
+                                   : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);
     std::uint64_t const value = aligned_up(h.value_bytes, kRecordAlign);
     if (head + value > kMostSplit) return;
-    key_bytes = in_place ? 0 : h.key_bytes;
+    key_bytes = h.in_place() ? 0 : h.key_bytes;
     value_bytes = h.value_bytes;
     head_stride = static_cast<std::uint32_t>(head);
     value_stride = static_cast<std::uint32_t>(value);
@@ -111,7 +111,7 @@ struct RecordShape {
 inline std::uint64_t fixed_stride(PoolHeader const& h) {
   RecordShape const shape(h);
   if (shape.split()) return shape.split_stride();
-  return aligned_up(sizeof(RecordHeader) + (h.layout == 1 ? 0 : h.key_bytes) + h.value_bytes,
+  return aligned_up(sizeof(RecordHeader) + (h.in_place() ? 0 : h.key_bytes) + h.value_bytes,
                     kRecordAlign);
 }
 

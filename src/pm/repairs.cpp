@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::uint64_t kText = kRepairNoteOffset + sizeof(RepairNote);
 
-std::uint32_t checksum(RepairNote const& note) {
-  return crc32c(0, &note, offsetof(RepairNote, crc));
-}
-
 }  // namespace
 
 Repairs::Lines Repairs::read() const {

@@ -215,8 +215,8 @@ Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
   bool const first = sequence_ == 0;
   PERDURE_ASSERT(first || which != active_ || mutated("image_overwrites_what_counts"));
   older_.reset();  // from here on the inactive image is half written
-  // And says so: chunks in which only roots have changed, which end with checksums of their own,
-  // have the same CRC, so that the old header would vouch for a mix of both images.
+  // And says so: chunks in which only the closing note has changed, which ends with a checksum of
+  // its own, have the same CRC, so that the old header would vouch for a mix of both images.
   if (Status s = write_no_header(*files_.image[which], kImageMagic); !s.ok()) return s;
   if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;
   if (Status s = write_record(image, which); !s.ok()) return s;

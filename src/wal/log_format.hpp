@@ -169,11 +169,6 @@ static_assert(offsetof(CheckpointRecord, magic) == 0 &&
 static_assert(sizeof(CheckpointRecord) == 128 && offsetof(CheckpointRecord, crc) == 124);
 static_assert(std::has_unique_object_representations_v<CheckpointRecord>);
 
-/// Of a structure whose last field is its crc.
-template <class T>
-[[nodiscard]] std::uint32_t checksum(T const& record) {
-  static_assert(offsetof(T, crc) + sizeof(std::uint32_t) == sizeof(T));
-  return crc32c(0, &record, offsetof(T, crc));
-}
+using perdure::checksum;
 
 }  // namespace perdure::wal

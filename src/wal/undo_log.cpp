@@ -8,6 +8,11 @@
 #include "pm/host_verbs.hpp"
 
 namespace perdure::wal {
+namespace {
+
+constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 32;  // so that no sum of bytes wraps
+
+}  // namespace
 
 std::uint64_t UndoLog::run_of(std::uint64_t entries) const {
   return (entries * sizeof(UndoEntry) + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
@@ -27,22 +32,26 @@ void UndoLog::set_ended(std::uint64_t number) {
 }
 
 Status UndoLog::attach() {
-  std::uint64_t const first = pool_->root().undo_first, run = run_of(capacity());
-  if (first == 0 && run == 0) return {};
-  bool const sane = first != 0 && run != 0 && first < pool_->superblocks() &&
-                    capacity() % kUndoLanes == 0 && pool_->is_free_run(base(), run);
+  pm::RootEntry const* const room = pool_->root().find(kUndoRoom);
+  if (room == nullptr) return {};
+  bool const sane = room->value != 0 && room->value <= kMostEntries &&
+                    room->value % kUndoLanes == 0 &&
+                    pool_->is_free_run(Offset{room->offset}, run_of(room->value));
   if (!sane)
     return {Code::corrupt,
             "the root names an undo log that cannot be there; restore it from a copy"};
-  pool_->claim_run(base(), run);
+  base_ = Offset{room->offset};
+  capacity_ = room->value;
+  pool_->claim_run(base_, run_of(capacity_));
   return {};
 }
 
 Status UndoLog::make_room(std::uint64_t entries) {
   if (entries <= capacity()) return {};
   std::uint64_t const wanted = std::bit_ceil(std::max(entries, kUndoLanes));
-  Offset const old = base();
-  std::uint64_t const old_run = run_of(capacity());
+  PERDURE_ASSERT(wanted <= kMostEntries);
+  Offset const old = base_;
+  std::uint64_t const old_run = run_of(capacity_);
   Offset at = old;
   if (run_of(wanted) > old_run) {
     auto run = pool_->take_run(run_of(wanted));
@@ -50,9 +59,10 @@ Status UndoLog::make_room(std::uint64_t entries) {
     at = *run;
   }
   pm::Root root = pool_->root();
-  root.undo_first = static_cast<std::uint32_t>(at.bytes / pool_->superblock_bytes());
-  root.undo_entries = static_cast<std::uint32_t>(wanted);
+  root.set(kUndoRoom, at.bytes, wanted);
   pool_->publish_root(root);
+  base_ = at;
+  capacity_ = wanted;
   PERDURE_ASSERT(capacity() >= entries && capacity() % kUndoLanes == 0);
   if (old_run != 0 && !(at == old)) pool_->give_run(old, old_run);
   return {};
@@ -61,7 +71,7 @@ Status UndoLog::make_room(std::uint64_t entries) {
 UndoPlace UndoLog::next_step(std::uint64_t first) {
   PERDURE_ASSERT(capacity() > 0 && first <= capacity());
   ++step_;
-  return {base(), first, ended() + 1, step_};
+  return {base_, first, ended() + 1, step_};
 }
 
 void UndoLog::append(UndoPlace const& place, Offset slot) {
@@ -80,7 +90,7 @@ void UndoLog::append(UndoPlace const& place, Offset slot) {
 UndoEntry UndoLog::entry(std::uint64_t number) const {
   std::uint32_t words[kUndoRows];
   for (std::uint64_t row = 0; row < kUndoRows; ++row)
-    pm::read_bytes(&words[row], pool_->base() + undo_cell(base(), number, row).bytes,
+    pm::read_bytes(&words[row], pool_->base() + undo_cell(base_, number, row).bytes,
                    sizeof words[row]);
   UndoEntry entry;
   std::memcpy(&entry, words, sizeof entry);

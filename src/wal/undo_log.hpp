@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "perdure/status.h"
 #include "pm/pool.hpp"
@@ -15,15 +16,18 @@
 
 namespace perdure::wal {
 
+/// Of the root's entry: the log's room, and for how many entries it is.
+inline constexpr std::string_view kUndoRoom = "undo";
+
 class UndoLog {
  public:
   explicit UndoLog(pm::Pool& pool) : pool_(&pool) {}
 
-  /// Takes over the room that the root names.
+  /// Takes over the room that the root names, if it names one.
   Status attach();
   /// Makes room for so many entries, at least; none is live.
   Status make_room(std::uint64_t entries);
-  [[nodiscard]] std::uint64_t capacity() const { return pool_->root().undo_entries; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 
   [[nodiscard]] std::uint32_t step() const { return step_; }
   /// Number of the last transaction that ended.
@@ -44,12 +48,11 @@ class UndoLog {
  private:
   [[nodiscard]] std::uint64_t run_of(std::uint64_t entries) const;
   [[nodiscard]] UndoEntry entry(std::uint64_t number) const;
-  [[nodiscard]] Offset base() const {
-    return Offset{pool_->root().undo_first * pool_->superblock_bytes()};
-  }
   [[nodiscard]] std::uint64_t* epoch() const;
 
   pm::Pool* pool_;
+  Offset base_;  // as the root has it, and so the next
+  std::uint64_t capacity_ = 0;
   std::uint32_t step_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 
+#include "pm/record_numbers.hpp"
 #include "pool_file.hpp"
 
 namespace perdure::test {
@@ -145,13 +146,13 @@ void half_resize(Image& image, std::function<bool(std::uint64_t)> const& copy) {
   pm::Root root = image.root();
   std::uint64_t const end = image.bytes.size();
   image.bytes.resize(end + superblock);
-  for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
-  root.level[0] = {end, root.level[1].log2_buckets + 1, 0};
-  root.retiring = 1;
+  auto levels = image.levels().levels;
+  levels.insert(levels.begin(), {Offset{end}, 0, levels[0].log2_buckets + 1});
+  gphash::put_levels(root, levels, true);
   root.superblocks = image.bytes.size() / superblock;
   image.publish(root);
   std::uint64_t moved = 0;
-  std::uint64_t const retiring = root.level[root.levels].offset;
+  std::uint64_t const retiring = levels.back().base.bytes;
   for (auto const& s : image.slots())
     if (s.level_offset == retiring && image.taken(s) && copy(moved++))
       image.copy_slot(s, free_candidate(image, image.key(s)));
@@ -161,7 +162,14 @@ void half_resize(Image& image, std::function<bool(std::uint64_t)> const& copy) {
 void tear_root(Image& image, bool newest) {
   std::uint64_t offset = image.root_offset();
   if (!newest) offset = pm::kRootOffset[0] + pm::kRootOffset[1] - offset;
-  for (std::uint64_t i = 300; i < sizeof(pm::Root); ++i) image.set(offset + i, std::byte{0xa5});
+  std::uint64_t const bytes = image.root_bytes(offset);
+  for (std::uint64_t i = bytes / 2; i < bytes; ++i) image.set(offset + i, std::byte{0xa5});
+}
+
+std::uint64_t leased(Image const& image) {
+  pm::Root const root = image.root();
+  pm::RootEntry const* const numbers = root.find(pm::kRecordNumbers);
+  return numbers == nullptr ? 0 : numbers->value;
 }
 
 std::uint64_t free_record(Image const& image) {
@@ -318,14 +326,14 @@ TEST_P(Crash, AnAtomicBatchThatMeetsADamagedRecordTakesNoEffect) {
 // Numbers of batches, which records carry, are leased by the root before they are used: none comes
 // twice.
 TEST_P(Crash, ABatchAfterAKillGoesOnAboveTheNumbersBefore) {
-  std::uint64_t const before = image_.root().batch_lease;
+  std::uint64_t const before = leased(image_);
   EXPECT_GT(before, 0u) << "some batches were written";
   PoolPath path;
   write_file(path.str(), image_.bytes);
   auto store = Store::open(path.str());
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE(put_all(*store, Contents{*contents_.begin()}).ok());
-  EXPECT_GT(Image(read_file(path.str())).root().batch_lease, before);
+  EXPECT_GT(leased(Image(read_file(path.str()))), before);
 }
 
 // The newest root lost, the one before counts: here they differ only in their batch lease and
@@ -420,7 +428,8 @@ TEST_P(Crash, CanaryTheHarnessSeesALostRecord) {
   Image retired = image_;  // a resize that forgot its retiring level
   half_resize(retired, [](auto) { return false; });
   pm::Root root = retired.root();
-  root.retiring = 0;
+  auto const levels = retired.levels().levels;
+  gphash::put_levels(root, std::span(levels).first(levels.size() - 1), false);
   retired.publish(root);
   EXPECT_NE(judge(retired, contents_, {}), "");
   Image unchanged = image_;

@@ -21,7 +21,8 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
-#include "index/gphash/layout.hpp"
+#include "index/dash/root.hpp"
+#include "index/gphash/root_levels.hpp"
 #include "perdure/store.h"
 #include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
@@ -163,24 +164,47 @@ class Image {
   void seal_header() { seal<pm::PoolHeader>(pm::kHeaderOffset); }
 
   [[nodiscard]] std::uint64_t root_offset() const {
-    auto const a = at<pm::Root>(pm::kRootOffset[0]);
-    auto const b = at<pm::Root>(pm::kRootOffset[1]);
-    return pm::kRootOffset[a.sequence > b.sequence ? 0 : 1];
+    bool const a_is_newer =
+        at<std::uint64_t>(pm::kRootOffset[0]) > at<std::uint64_t>(pm::kRootOffset[1]);
+    return pm::kRootOffset[a_is_newer ? 0 : 1];
   }
-  [[nodiscard]] pm::Root root() const { return at<pm::Root>(root_offset()); }
+  /// The newer copy; of a damaged one, as many entries as a root can have.
+  [[nodiscard]] pm::Root root() const { return root_at(root_offset()); }
+  [[nodiscard]] pm::Root root_at(std::uint64_t offset) const {
+    auto root = at<pm::Root>(offset);
+    root.entries = std::min(root.entries, pm::kMaxRootEntries);
+    std::fill(std::begin(root.entry) + root.entries, std::end(root.entry), pm::RootEntry{});
+    return root;
+  }
+  /// Bytes of that copy that are in use.
+  [[nodiscard]] std::uint64_t root_bytes(std::uint64_t offset) const {
+    return root_at(offset).bytes();
+  }
   /// Puts `root` where it would have been written next, valid.
   void publish(pm::Root root) {
     ++root.sequence;
     std::uint64_t const offset = pm::kRootOffset[root.sequence % 2];
+    root.crc = root.checksum();
     set(offset, root);
-    seal<pm::Root>(offset);
+  }
+  /// Makes its checksum right again, whatever it says.
+  void seal_root(std::uint64_t offset) {
+    set(offset + offsetof(pm::Root, crc), root_at(offset).checksum());
   }
   template <class T>
   void seal(std::uint64_t offset) {
     set(offset + offsetof(T, crc), crc32c(0, bytes.data() + offset, offsetof(T, crc)));
   }
 
-  [[nodiscard]] bool in_place() const { return header().layout == 1; }
+  /// Of a Dash pool: its index superblock.
+  [[nodiscard]] std::uint64_t dash_index() const {
+    pm::Root const r = root();
+    pm::RootEntry const* const index = r.find(dash::kIndexName);
+    if (index == nullptr) throw std::runtime_error("the root names no Dash index");
+    return index->offset;
+  }
+
+  [[nodiscard]] bool in_place() const { return header().in_place(); }
 
   struct Slot {
     std::uint64_t level_offset, number, level_slots;
@@ -189,23 +213,29 @@ class Image {
     std::uint64_t key_offset;    // of its inline key, 0 if there is none
     friend bool operator==(Slot const& a, Slot const& b) { return a.word_offset == b.word_offset; }
   };
-  [[nodiscard]] Slot slot(pm::RootLevel const& level, std::uint64_t number) const {
+  [[nodiscard]] Slot slot(gphash::Level const& level, std::uint64_t number) const {
     std::uint64_t const slots = std::uint64_t{header().slots} << level.log2_buckets;
     std::uint64_t const key_stride = (std::uint64_t{header().key_bytes} + 7) / 8 * 8;
-    Slot s{level.offset, number, slots, level.offset + number * 8, level.offset + number * 8, 0};
+    std::uint64_t const at_level = level.base.bytes;
+    Slot s{at_level, number, slots, at_level + number * 8, at_level + number * 8, 0};
     if (in_place()) {
-      s.place_offset = level.offset + slots * (8 + key_stride) + number * 8;
-      if (key_stride != 0) s.key_offset = level.offset + slots * 8 + number * key_stride;
+      s.place_offset = at_level + slots * (8 + key_stride) + number * 8;
+      if (key_stride != 0) s.key_offset = at_level + slots * 8 + number * key_stride;
     }
     return s;
+  }
+  /// That the root names, highest first; one that retires is the last.
+  [[nodiscard]] gphash::RootLevels levels() const {
+    auto found = gphash::read_levels(root(), header().levels);
+    if (!found) throw std::runtime_error(found.status().message());
+    return *found;
   }
   /// Slots of the levels the root names, live ones and a retiring one, in file order of the root.
   [[nodiscard]] std::vector<Slot> slots() const {
     std::vector<Slot> all;
-    pm::Root const r = root();
-    for (std::uint32_t i = 0; i < r.levels + r.retiring; ++i) {
-      std::uint64_t const n = std::uint64_t{header().slots} << r.level[i].log2_buckets;
-      for (std::uint64_t k = 0; k < n; ++k) all.push_back(slot(r.level[i], k));
+    for (gphash::Level const& level : levels().levels) {
+      std::uint64_t const n = std::uint64_t{header().slots} << level.log2_buckets;
+      for (std::uint64_t k = 0; k < n; ++k) all.push_back(slot(level, k));
     }
     return all;
   }
@@ -235,21 +265,21 @@ class Image {
   /// The slots a key may stand in, in the order in which the first valid one counts.
   [[nodiscard]] std::vector<Slot> candidates(std::string const& wanted) const {
     pm::PoolHeader const h = header();
-    pm::Root const r = root();
+    auto const all = levels().levels;
     std::vector<std::uint64_t> hashes;
     std::uint64_t const hash =
         hash_bytes(reinterpret_cast<std::byte const*>(wanted.data()), wanted.size());
     for (std::uint32_t n = 0; n < h.hashes; ++n) hashes.push_back(nth_hash(hash, n));
     std::vector<Slot> found;
-    for (std::uint32_t i = 0; i < r.levels; ++i) {
-      std::uint32_t const bits = r.level[i].log2_buckets;
+    for (std::uint32_t i = 0; i < h.levels; ++i) {
+      std::uint32_t const bits = all[i].log2_buckets;
       for (std::uint64_t const one : hashes) {
         constexpr std::uint32_t kWindow = 15;
         std::uint64_t bucket = bits == 0 ? 0 : one >> (64 - bits);
         if (bits > kWindow && one != hash)
           bucket = (hash >> (64 - bits) >> kWindow << kWindow) + (one >> (64 - kWindow));
         for (std::uint32_t s = 0; s < h.slots; ++s)
-          found.push_back(slot(r.level[i], bucket * h.slots + s));
+          found.push_back(slot(all[i], bucket * h.slots + s));
       }
     }
     return found;

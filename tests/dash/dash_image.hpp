@@ -19,7 +19,7 @@ struct DashWords {
   std::vector<std::uint64_t> places;     // of records
   std::vector<std::uint64_t> blocks;     // headers of superblocks of blocks and of records
 
-  explicit DashWords(Image const& image) : image_(image), at_(image.root().level[0].offset) {
+  explicit DashWords(Image const& image) : image_(image), at_(image.dash_index()) {
     for (std::uint64_t w = 64; w < 96; w += 8) index.push_back(at_ + w);
     image.header().index == 1 ? find_extendible() : find_linear();
     for (std::uint64_t at = superblock_; at < image.bytes.size(); at += superblock_) {

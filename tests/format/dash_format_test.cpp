@@ -16,6 +16,12 @@ struct Kind {
   [[nodiscard]] bool in_slots() const { return value_bytes == 8; }
 };
 
+void move_index(Image& image, std::uint64_t to) {
+  pm::Root root = image.root();
+  root.set("dash", to, 0);
+  image.publish(root);
+}
+
 class DashFormat : public ::testing::TestWithParam<Kind> {
  protected:
   static constexpr std::uint64_t kRecords = 3000;  // several segments
@@ -38,7 +44,7 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     std::string const text = u64_text(i) + u64_text(~i);
     return GetParam().in_slots() ? text.substr(0, 8) : text;
   }
-  [[nodiscard]] std::uint64_t index() const { return image_->root().level[0].offset; }
+  [[nodiscard]] std::uint64_t index() const { return image_->dash_index(); }
 
   /// A slot of some key, by the document: directory entry, segment, bucket, probing bucket, stash.
   [[nodiscard]] std::uint64_t slot_of(std::string const& key) const {
@@ -84,10 +90,10 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
 };
 
 TEST_P(DashFormat, BytesStandWhereTheDocumentSays) {
-  EXPECT_EQ(image_->at<std::uint32_t>(8), 3u);
+  EXPECT_EQ(image_->at<std::uint32_t>(8), 4u);
   EXPECT_EQ(image_->at<std::uint8_t>(77), 1);
   EXPECT_EQ(image_->text(74, 3), std::string("\1\1\1"));
-  EXPECT_EQ(image_->root().levels, 1u);
+  EXPECT_EQ(image_->text(image_->root_offset() + 32, 16), "dash" + std::string(12, '\0'));
   EXPECT_EQ(image_->text(index(), 4), "PRDH");
   EXPECT_EQ(image_->at<std::uint32_t>(index() + 4), 1u);
   EXPECT_EQ(image_->at<std::uint32_t>(index() + 8), 64u);
@@ -146,34 +152,33 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
          i.set(8, std::uint32_t{2});
          i.seal_header();
        },
-       "impossible"},
+       "format version 2"},
       {"of an index that nobody knows",
        [](Image& i, std::uint64_t) {
          i.set(77, std::uint8_t{3});
          i.seal_header();
        },
        "impossible"},
-      {"its index outside the file",
-       [](Image& i, std::uint64_t) {
-         pm::Root r = i.root();
-         r.level[0].offset = i.bytes.size();
-         i.publish(r);
-       },
+      {"its index outside the file", [](Image& i, std::uint64_t) { move_index(i, i.bytes.size()); },
        "leads to no index"},
       {"its index between superblocks",
+       [](Image& i, std::uint64_t index) { move_index(i, index + 4096); }, "leads to no index"},
+      {"its index elsewhere",
+       [](Image& i, std::uint64_t index) { move_index(i, index + (1u << 20)); }, "no Dash index"},
+      {"its index nowhere",
        [](Image& i, std::uint64_t) {
          pm::Root r = i.root();
-         r.level[0].offset += 4096;
+         r.remove("dash");
          i.publish(r);
        },
        "leads to no index"},
-      {"its index elsewhere",
+      {"a name of a newer build",
        [](Image& i, std::uint64_t) {
          pm::Root r = i.root();
-         r.level[0].offset += 1u << 20;
+         r.set("memtable.log", 1u << 20, 1);
          i.publish(r);
        },
-       "no Dash index"},
+       "its root names \"memtable.log\", which this build does not know"},
       {"a flipped bit in the index's constants",
        [](Image& i, std::uint64_t index) { i.flip(index + 8, 3); }, "checksum"},
       {"the other kind of Dash",
@@ -251,7 +256,7 @@ TEST_P(DashFormat, ASnapshotBecomesAPoolOfItsOwn) {
   EXPECT_TRUE(scan_all(*again) == contents_);
 }
 
-/// What builds of format version 3 wrote: committed, and never made anew.
+/// What builds of format version 4 wrote: committed, and never made anew.
 class DashGolden : public ::testing::TestWithParam<Golden> {
  protected:
   DashGolden() {
@@ -264,7 +269,7 @@ class DashGolden : public ::testing::TestWithParam<Golden> {
 
 TEST_P(DashGolden, GoldenPoolHoldsItsRecords) {
   Image const image(read_file(path_.str()));
-  EXPECT_EQ(image.at<std::uint32_t>(8), 3u);
+  EXPECT_EQ(image.at<std::uint32_t>(8), 4u);
   EXPECT_EQ(image.at<std::uint8_t>(77), static_cast<std::uint8_t>(GetParam().index));
   for (bool const read_only : {true, false}) {
     OpenOptions options;

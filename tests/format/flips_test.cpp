@@ -118,7 +118,8 @@ class Flips : public ::testing::TestWithParam<Kind> {
   [[nodiscard]] std::vector<Places> groups() const {
     std::vector<Places> all(1);
     add_bytes(all[0], 0, sizeof(pm::PoolHeader));
-    for (std::uint64_t const root : pm::kRootOffset) add_bytes(all[0], root, sizeof(pm::Root));
+    for (std::uint64_t const root : pm::kRootOffset)
+      add_bytes(all[0], root, whole_->root_bytes(root));
     add_bytes(all.emplace_back(), pm::kEpochOffset, 8);
     add_bytes(all.emplace_back(), pm::kClosingNoteOffset, sizeof(pm::ClosingNote));
     add_bytes(all.emplace_back(), pm::kRepairNoteOffset, sizeof(pm::RepairNote));
@@ -168,7 +169,7 @@ class Flips : public ::testing::TestWithParam<Kind> {
   }
   void add_dash(std::vector<Places>& all) const {
     DashWords const words(*whole_);
-    add_bytes(all.emplace_back(), whole_->root().level[0].offset, 64);
+    add_bytes(all.emplace_back(), whole_->dash_index(), 64);
     for (auto const* const some : {&words.index, &words.directory, &words.headers, &words.states,
                                    &words.hints, &words.slots, &words.records, &words.links})
       add_words(all.emplace_back(), *some);

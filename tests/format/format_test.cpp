@@ -20,6 +20,31 @@ std::vector<std::string> keys_of(Contents const& contents) {
   return keys;
 }
 
+pm::Root with_levels(Image const& image, std::vector<gphash::Level> const& levels) {
+  pm::Root root = image.root();
+  gphash::put_levels(root, levels, false);
+  return root;
+}
+
+void move_level(Image& image, std::size_t level, std::uint64_t to) {
+  auto levels = image.levels().levels;
+  levels[level].base = Offset{to};
+  image.publish(with_levels(image, levels));
+}
+
+void change_entry(Image& image, std::size_t entry,
+                  std::function<void(pm::RootEntry&)> const& change) {
+  pm::Root root = image.root();
+  change(root.entry[entry]);
+  image.publish(root);
+}
+
+struct Line {
+  char const* name;
+  std::function<void(Image&)> damage;
+  char const* says;
+};
+
 class Format : public ::testing::TestWithParam<Golden> {
  protected:
   Format() { write_file(path_.str(), image_.bytes); }
@@ -34,6 +59,16 @@ class Format : public ::testing::TestWithParam<Golden> {
         << store.status().message();
     EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
+  }
+
+  void refuse_each(std::span<Line const> lines) const {
+    for (Line const& line : lines) {
+      SCOPED_TRACE(line.name);
+      Image image = image_;
+      line.damage(image);
+      write_file(path_.str(), image.bytes);
+      refuse(Code::corrupt, line.says);
+    }
   }
 
   /// A record of an 8-byte key (none in it where it stands in the slot) and a 16-byte value, at
@@ -86,7 +121,7 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
   bool const in_place = GetParam().layout == Layout::in_place;
   bool const variable = GetParam().variable;
   EXPECT_EQ(image_.text(0, 8), "PERDURE\n");
-  EXPECT_EQ(image_.at<std::uint32_t>(8), 2u);
+  EXPECT_EQ(image_.at<std::uint32_t>(8), 4u);
   EXPECT_EQ(image_.at<std::uint32_t>(12), 1u);
   EXPECT_EQ(image_.at<std::uint64_t>(40), 1u << 20);
   EXPECT_EQ(image_.at<std::uint32_t>(56), variable ? 0u : 8u);
@@ -98,9 +133,18 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
   EXPECT_EQ(image_.at<std::uint64_t>(b) % 2, 1u);
   std::uint64_t const root = image_.at<std::uint64_t>(a) > image_.at<std::uint64_t>(b) ? a : b;
   EXPECT_EQ(image_.at<std::uint64_t>(root + 8) << 20, image_.bytes.size());
-  EXPECT_EQ(image_.at<std::uint32_t>(root + 24), 1u);
-  EXPECT_EQ(image_.at<std::uint32_t>(root + 28), 2u);
-  EXPECT_EQ(image_.at<std::uint32_t>(root + 580), crc32c(0, image_.bytes.data() + root, 580));
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 16), 1u);
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 20), 3u);
+  std::uint32_t const head = crc32c(0, image_.bytes.data() + root, 28);
+  EXPECT_EQ(image_.at<std::uint32_t>(root + 28),
+            crc32c(head, image_.bytes.data() + root + 32, 3 * 32));
+  EXPECT_EQ(image_.text(root + 32, 16), std::string("gphash.level.4\0\0", 16));
+  EXPECT_EQ(image_.at<std::uint64_t>(root + 32 + 16) % (1u << 20), 0u);
+  EXPECT_EQ(image_.at<std::uint64_t>(root + 32 + 24), 0u) << "it does not retire";
+  EXPECT_EQ(image_.text(root + 64, 16), std::string("gphash.level.3\0\0", 16));
+  EXPECT_EQ(image_.text(root + 96, 16), std::string("record.numbers\0\0", 16));
+  EXPECT_EQ(image_.at<std::uint64_t>(root + 96 + 16), 0u);
+  EXPECT_GT(image_.at<std::uint64_t>(root + 96 + 24), 0u);
   auto const slot = image_.slot_of(contents_.begin()->first);
   std::uint64_t const record = image_.record(slot);
   std::uint64_t const heap = record >> 20 << 20;
@@ -120,11 +164,6 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
 }
 
 TEST_P(Format, RefusesWhatIsNoWholePool) {
-  struct Line {
-    char const* name;
-    std::function<void(Image&)> damage;
-    char const* says;
-  };
   Line const lines[] = {
       {"empty", [](Image& i) { i.bytes.clear(); }, "truncated"},
       {"one page", [](Image& i) { i.bytes.resize(4096); }, "truncated"},
@@ -149,18 +188,18 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
          i.seal_header();
        },
        "format version 1"},
-      {"format version 4",
+      {"format version 5",
        [](Image& i) {
-         i.set(8, std::uint32_t{4});
+         i.set(8, std::uint32_t{5});
          i.seal_header();
        },
-       "format version 4"},
+       "format version 5; this build reads version 4"},
       {"format version 3, whose pools have another index",
        [](Image& i) {
          i.set(8, std::uint32_t{3});
          i.seal_header();
        },
-       "impossible"},
+       "format version 3"},
       {"another hash",
        [](Image& i) {
          i.set(12, std::uint32_t{9});
@@ -181,29 +220,25 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
        "impossible"},
       {"both roots torn",
        [](Image& i) {
-         i.flip(4096 + 100);
-         i.flip(8192 + 100);
+         i.flip(4096 + 50);
+         i.flip(8192 + 50);
        },
        "neither copy of the root"},
-      {"a level outside the file",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[1].offset = i.bytes.size();
-         i.publish(r);
-       },
+  };
+  refuse_each(lines);
+}
+
+TEST_P(Format, RefusesARootThatCannotBeTrue) {
+  Line const lines[] = {
+      {"a level outside the file", [](Image& i) { move_level(i, 1, i.bytes.size()); },
        "a level that cannot be there"},
-      {"a level over the header",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[0].offset = 0;
-         i.publish(r);
-       },
+      {"a level over the header", [](Image& i) { move_level(i, 0, 0); },
        "a level that cannot be there"},
       {"a level longer than the file",
        [](Image& i) {
-         pm::Root r = i.root();
-         r.level[0].log2_buckets = 40;
-         i.publish(r);
+         auto levels = i.levels().levels;
+         levels[0].log2_buckets = 40;
+         i.publish(with_levels(i, levels));
        },
        "a level that cannot be there"},
       {"a root of no superblocks",
@@ -214,27 +249,85 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
        },
        "truncated"},
       {"two levels in one place",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[1].offset = r.level[0].offset;
-         i.publish(r);
-       },
+       [](Image& i) { move_level(i, 1, i.levels().levels[0].base.bytes); },
        "a level that cannot be there"},
       {"more levels than the header says",
        [](Image& i) {
-         pm::Root r = i.root();
-         r.levels = 3;
-         i.publish(r);
+         auto levels = i.levels().levels;
+         levels.push_back({levels[0].base, 0, 0});
+         i.publish(with_levels(i, levels));
        },
        "impossible levels"},
+      {"fewer levels", [](Image& i) { i.publish(with_levels(i, {i.levels().levels[0]})); },
+       "impossible levels"},
+      {"a level retires that is not the lowest",
+       [](Image& i) { change_entry(i, 0, [](pm::RootEntry& e) { e.value = 1; }); },
+       "impossible levels"},
+      {"a level does something else",
+       [](Image& i) { change_entry(i, 0, [](pm::RootEntry& e) { e.value = 2; }); },
+       "impossible levels"},
+      {"a name of a newer build",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.set("memtable.log", 1u << 20, 1);
+         i.publish(r);
+       },
+       "its root names \"memtable.log\", which this build does not know"},
+      {"another index's name",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.set("dash", 1u << 20, 0);
+         i.publish(r);
+       },
+       "its root names \"dash\""},
+      {"one name twice",
+       [](Image& i) {
+         change_entry(i, 1, [&](pm::RootEntry& e) { e.name = i.root().entry[0].name; });
+       },
+       "the root names \"gphash.level.4\" twice"},
+      {"a name that does not end",
+       [](Image& i) { change_entry(i, 2, [](pm::RootEntry& e) { e.name.fill('n'); }); },
+       "no whole name"},
+      {"a name of no letters",
+       [](Image& i) { change_entry(i, 2, [](pm::RootEntry& e) { e.name = {}; }); },
+       "no whole name"},
+      {"a name with something behind it",
+       [](Image& i) { change_entry(i, 2, [](pm::RootEntry& e) { e.name[15] = 'x'; }); },
+       "no whole name"},
+      {"a name that is no text",
+       [](Image& i) { change_entry(i, 2, [](pm::RootEntry& e) { e.name[1] = '\xff'; }); },
+       "no whole name"},
+      {"more entries than a root can have",
+       [](Image& i) {
+         for (std::uint64_t const at : pm::kRootOffset) {
+           i.set(at + offsetof(pm::Root, entries), pm::kMaxRootEntries + 1);
+           i.seal_root(at);
+         }
+       },
+       "neither copy of the root"},
+      {"an undo log over a level",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.set("undo", i.levels().levels[0].base.bytes, 32);
+         i.publish(r);
+       },
+       "an undo log that cannot be there"},
+      {"an undo log outside the file",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.set("undo", i.bytes.size(), 32);
+         i.publish(r);
+       },
+       "an undo log that cannot be there"},
+      {"an undo log whose size wraps",
+       [](Image& i) {
+         pm::Root r = i.root();
+         r.set("undo", i.bytes.size() - (1u << 20), std::uint64_t{1} << 59);
+         i.publish(r);
+       },
+       "an undo log that cannot be there"},
   };
-  for (Line const& line : lines) {
-    SCOPED_TRACE(line.name);
-    Image image = image_;
-    line.damage(image);
-    write_file(path_.str(), image.bytes);
-    refuse(Code::corrupt, line.says);
-  }
+  refuse_each(lines);
 }
 
 TEST_P(Format, RefusesAFlippedBitInEachByteOfTheHeader) {
@@ -252,7 +345,7 @@ TEST_P(Format, OutlivesAFlippedBitInEachByteOfOneRoot) {
   Image image = image_;
   std::uint64_t const newest = image.root_offset();
   std::uint64_t const other = pm::kRootOffset[0] + pm::kRootOffset[1] - newest;
-  for (std::uint64_t at = 0; at < sizeof(pm::Root); at += 7) {
+  for (std::uint64_t at = 0; at < image.root_bytes(newest); at += 7) {
     SCOPED_TRACE(at);
     image = image_;
     image.flip(newest + at, static_cast<unsigned>(at % 8));

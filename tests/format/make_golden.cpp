@@ -1,6 +1,6 @@
-// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash (format version
-// 2) or those of Dash (version 3). Only for a new format version: the committed files are what
-// earlier builds wrote, and a test that made its own would prove nothing.
+// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash or those of
+// Dash. Only for a new format version: the committed files are what earlier builds wrote, and a
+// test that made its own would prove nothing.
 #include <cstdio>
 
 #include "golden.hpp"

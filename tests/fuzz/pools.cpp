@@ -105,8 +105,8 @@ std::uint64_t place_in_dash(Image const& image, DashWords const& words, std::uin
   };
   switch (target % 16) {
     case 0: return where % sizeof(pm::PoolHeader);
-    case 1: return image.root_offset() + where % sizeof(pm::Root);
-    case 2: return image.root().level[0].offset + where % 64;
+    case 1: return image.root_offset() + where % image.root_bytes(image.root_offset());
+    case 2: return image.dash_index() + where % 64;
     case 3: return one_of(words.index);
     case 4:
     case 5: return one_of(words.directory);
@@ -132,7 +132,7 @@ std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t wh
   switch (target % 8) {
     case 0: return where % sizeof(pm::PoolHeader);
     case 1: return image.root_offset() + where % 64;
-    case 2: return image.root_offset() + where % sizeof(pm::Root);
+    case 2: return image.root_offset() + where % image.root_bytes(image.root_offset());
     case 3: return slot.word_offset + where / slots.size() % 8;
     case 4: return slot.place_offset + where / slots.size() % 8;
     case 5:
@@ -183,7 +183,7 @@ std::uint64_t place_in(std::size_t kind, std::uint8_t target, std::uint16_t wher
 
 void mend(std::size_t kind, Image& image) {
   image.seal_header();
-  for (std::uint64_t const offset : pm::kRootOffset) image.seal<pm::Root>(offset);
+  for (std::uint64_t const offset : pm::kRootOffset) image.seal_root(offset);
   std::uint64_t constexpr superblock = pm::kMinSuperblock;
   for (std::uint64_t at = superblock; at + superblock <= image.bytes.size(); at += superblock)
     for (std::uint32_t const magic : {pm::kSuperblockMagic, pm::kBlocksMagic, dash::kIndexMagic})

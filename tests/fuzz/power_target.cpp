@@ -198,6 +198,9 @@ struct Place {
   std::uint64_t at = 0;
 };
 
+/// Of a root with two levels and a lease, and one entry more.
+constexpr std::uint64_t kRootBytes = pm::kRootHead + 4 * sizeof(pm::RootEntry);
+
 Place place_in_images(Whole const& whole, Damage const& d) {
   std::string const image = d.target / 8 % 2 == 0 ? "image-a" : "image-b";
   Bytes const& bytes = whole.files.at(image);
@@ -209,7 +212,7 @@ Place place_in_images(Whole const& whole, Damage const& d) {
     case 3: return {image, d.where % sizeof(ImageHeader)};
     case 4: return {image, kBlock + pool + d.where % 64};
     case 5: return {image, kBlock + d.where % sizeof(pm::PoolHeader)};
-    case 6: return {image, kBlock + pm::kRootOffset[d.where % 2] + d.where / 2 % sizeof(pm::Root)};
+    case 6: return {image, kBlock + pm::kRootOffset[d.where % 2] + d.where / 2 % kRootBytes};
     default: return {image, d.where * std::uint64_t{257} % bytes.size()};
   }
 }

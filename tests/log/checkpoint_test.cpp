@@ -268,27 +268,27 @@ TEST(Checkpoint, ACutAnywhereLeavesAWholeOne) {
 }
 
 // CRC-32C of something that ends with its own CRC-32C does not depend on what that is: a chunk in
-// which only a root has changed has the checksum that it had.
+// which only the closing note has changed has the checksum that it had.
 TEST(Checkpoint, AMixOfTwoImagesIsNeverUsed) {
-  auto const with_root = [](std::uint64_t n) {
+  auto const with_note = [](std::uint64_t n) {
     AlignedBuffer pool = pool_of(1);
-    std::array<std::uint64_t, 15> root{n, n * 3, n * 7};
-    std::uint32_t const crc = crc32c(0, root.data(), sizeof root);
-    std::memcpy(pool.data() + kBlock, root.data(), sizeof root);
-    std::memcpy(pool.data() + kBlock + sizeof root, &crc, sizeof crc);
+    std::array<std::uint64_t, 15> note{n, n * 3, n * 7};
+    std::uint32_t const crc = crc32c(0, note.data(), sizeof note);
+    std::memcpy(pool.data() + kBlock, note.data(), sizeof note);
+    std::memcpy(pool.data() + kBlock + sizeof note, &crc, sizeof crc);
     return pool;
   };
-  ASSERT_EQ(crc32c(0, with_root(1).data(), kChunkBytes),
-            crc32c(0, with_root(3).data(), kChunkBytes));
+  ASSERT_EQ(crc32c(0, with_note(1).data(), kChunkBytes),
+            crc32c(0, with_note(3).data(), kChunkBytes));
   for (std::uint64_t fails = 1; fails < 7; ++fails) {
     Disks const disks;
     {
       Checkpoints checkpoints = disks.open();
       for (std::uint64_t n : {1, 2})
-        ASSERT_TRUE(checkpoints.write(with_root(n).span(), at(n)).ok());
+        ASSERT_TRUE(checkpoints.write(with_note(n).span(), at(n)).ok());
       disks.a->fail_write_at = disks.a->writes + fails;
       disks.a->fail_writes_until = ~std::uint64_t{0};
-      ASSERT_FALSE(checkpoints.write(with_root(3).span(), at(3)).ok());
+      ASSERT_FALSE(checkpoints.write(with_note(3).span(), at(3)).ok());
       disks.a->sync_all();  // all that was not refused has arrived
     }
     disks.cut_power();
@@ -297,7 +297,7 @@ TEST(Checkpoint, AMixOfTwoImagesIsNeverUsed) {
         << fails;
     disks.b->flip(kBlock + 5, 0);
     Found const f = load(disks);
-    AlignedBuffer const first = with_root(1);
+    AlignedBuffer const first = with_note(1);
     EXPECT_TRUE(!f.status.ok() || std::memcmp(f.pool.data(), first.data(), first.size()) == 0)
         << fails;
   }

@@ -135,11 +135,12 @@ class LogFlips : public testing::TestWithParam<Kind> {
   }
   void add_image(std::vector<Places>& all, std::string const& file) const {
     auto const header = Image(whole_.at(file)).at<ImageHeader>(0);
+    Image const pool(Bytes(whole_.at(file).begin() + kBlock, whole_.at(file).end()));
     all.push_back(range(file, 0, sizeof(ImageHeader)));
     all.push_back(range(file, kBlock + header.bytes, header.bytes / header.chunk_bytes * 4));
     all.push_back(range(file, kBlock, sizeof(pm::PoolHeader)));
     for (std::uint64_t const root : pm::kRootOffset)
-      all.push_back(range(file, kBlock + root, sizeof(pm::Root)));
+      all.push_back(range(file, kBlock + root, pool.root_bytes(root)));
     Places rest{file, {}};
     for (std::uint64_t at = kBlock; at < kBlock + header.bytes; at += 64) {
       auto const line = std::span(whole_.at(file)).subspan(at, 64);

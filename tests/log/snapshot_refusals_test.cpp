@@ -85,7 +85,7 @@ TEST_F(SnapshotOne, OfAPoolOfAnotherVersionIsRefusedByName) {
   std::memcpy(pool->data() + offsetof(pm::PoolHeader, format_version), &version, sizeof version);
   ASSERT_TRUE(wal::write_image(**file, *info, pool->span()).ok());
   file->reset();
-  expect_refused(Code::corrupt, "format version 9; this build reads versions 2 and 3");
+  expect_refused(Code::corrupt, "format version 9; this build reads version 4");
 }
 
 TEST_F(SnapshotOne, ADamagedChunkIsNamed) {

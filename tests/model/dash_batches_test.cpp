@@ -8,7 +8,9 @@
 #include <fstream>
 
 #include "index/dash/layout.hpp"
+#include "index/dash/root.hpp"
 #include "pm/pool_format.hpp"
+#include "pm/root.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -57,14 +59,15 @@ TEST_P(DashBatches, RecordsThatWereNotUsedServeTheNextBatch) {
 /// Stores another number where the index has noted how many records there are.
 void note_another_count(std::string const& path, std::uint64_t was, std::uint64_t count) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  std::vector<std::byte> head(pm::kHeadBytes);
+  file.read(reinterpret_cast<char*>(head.data()), pm::kHeadBytes);
   pm::Root newest{};
-  for (std::uint64_t const at : pm::kRootOffset) {
-    pm::Root root{};
-    file.seekg(static_cast<std::streamoff>(at)).read(reinterpret_cast<char*>(&root), sizeof root);
-    if (root.sequence > newest.sequence) newest = root;
+  for (std::uint64_t const offset : pm::kRootOffset) {
+    auto const root = pm::read_root(head.data() + offset);
+    if (root && root->sequence > newest.sequence) newest = *root;
   }
-  auto const at =
-      static_cast<std::streamoff>(newest.level[0].offset + offsetof(dash::IndexRoot, counted));
+  auto const at = static_cast<std::streamoff>(newest.find(dash::kIndexName)->offset +
+                                              offsetof(dash::IndexRoot, counted));
   std::uint64_t found = 0;
   file.seekg(at).read(reinterpret_cast<char*>(&found), sizeof found);
   ASSERT_EQ(found, was);

@@ -42,14 +42,13 @@ constexpr std::uint64_t kClosedOneIn = 4;
 bool resizing(std::string const& path, std::uint32_t log2_buckets) {
   int const fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  pm::Root copies[2]{};
-  bool ok = true;
-  for (int i = 0; i < 2; ++i)
-    ok &= ::pread(fd, &copies[i], sizeof copies[i], static_cast<off_t>(pm::kRootOffset[i])) ==
-          sizeof copies[i];
+  Bytes head(pm::kHeadBytes);
+  bool const ok = ::pread(fd, head.data(), head.size(), 0) == static_cast<ssize_t>(head.size());
   ::close(fd);
-  pm::Root const& newest = copies[copies[0].sequence > copies[1].sequence ? 0 : 1];
-  return ok && newest.retiring == 1 && newest.level[0].log2_buckets >= log2_buckets;
+  if (!ok) return false;
+  Image const image(std::move(head));
+  auto found = gphash::read_levels(image.root(), image.header().levels);
+  return found && found->retires && found->levels[0].log2_buckets >= log2_buckets;
 }
 
 class Soak {

@@ -125,8 +125,7 @@ TEST_P(Steps, ADamagedHeaderCostsTheStepsAndNotTheTable) {
   ASSERT_NO_FATAL_FAILURE(write_step(1));
   ASSERT_TRUE(store_->close().ok());
   Image image(read_file(path_.str()));
-  image.flip(image.root().dense_first * image.header().superblock_bytes +
-             256);  // of the first name
+  image.flip(image.root().find(pm::kDenseRoom)->offset + 256);  // of the first name
   write_file(killed_.str(), image.bytes);
   store_.emplace(open(killed_.str()));
   EXPECT_EQ(scan_all(*store_), table_of(1));
@@ -141,19 +140,20 @@ TEST_P(Steps, ARootThatNamesNoSuchRoomIsRefused) {
   ASSERT_NO_FATAL_FAILURE(register_model());
   ASSERT_TRUE(store_->close().ok());
   Image const good(read_file(path_.str()));
-  auto const damaged = [&](auto change) {
+  constexpr std::uint64_t kSuperblock = pm::kMinSuperblock;
+  std::uint64_t const first = good.root().find(pm::kDenseRoom)->offset;
+  auto const damaged = [&](std::uint64_t offset, std::uint64_t superblocks) {
     Image image = good;
     pm::Root root = image.root();
-    change(root);
+    root.set(pm::kDenseRoom, offset, superblocks);
     image.publish(root);
     write_file(killed_.str(), image.bytes);
     return Store::open(killed_.str(), options()).status();
   };
-  for (Status const& s : {damaged([](pm::Root& r) { r.dense_first = 1; }),
-                          damaged([](pm::Root& r) { r.dense_first = 0; }),
-                          damaged([](pm::Root& r) { r.dense_superblocks = 0; }),
-                          damaged([](pm::Root& r) { r.dense_superblocks = 1u << 31; }),
-                          damaged([](pm::Root& r) { r.dense_first = 1u << 31; })}) {
+  for (Status const& s :
+       {damaged(kSuperblock, 1), damaged(0, 1), damaged(first, 0), damaged(first, ~0ull),
+        damaged(first, std::uint64_t{1} << 44), damaged(first + 4096, 1),
+        damaged(good.bytes.size(), 1), damaged(~0ull / kSuperblock * kSuperblock, 1)}) {
     EXPECT_EQ(s.code(), Code::corrupt);
     EXPECT_NE(s.message().find("room for dense buffers that cannot be there"), std::string::npos)
         << s.message();
@@ -166,9 +166,10 @@ TEST_P(Steps, BytesStandWhereTheDocumentSays) {
   ASSERT_NO_FATAL_FAILURE(write_step(4));
   ASSERT_NO_FATAL_FAILURE(write_step(5));
   Image const image(read_file(path_.str()));
-  std::uint64_t const root = image.root_offset();
-  std::uint64_t const room = std::uint64_t{image.at<std::uint32_t>(root + 572)} << 20;
-  EXPECT_EQ(image.at<std::uint32_t>(root + 576), 1u);
+  std::uint64_t entry = image.root_offset() + 32;
+  while (image.text(entry, 6) != std::string("dense\0", 6)) entry += 32;
+  auto const room = image.at<std::uint64_t>(entry + 16);
+  EXPECT_EQ(image.at<std::uint64_t>(entry + 24), 1u);
   EXPECT_EQ(image.text(room, 4), "PRDN");
   EXPECT_EQ(image.at<std::uint32_t>(room + 4), 2u);
   std::uint32_t const front = crc32c(0, image.bytes.data() + room, 60);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "crash/pool_file.hpp"
+#include "pm/dense.hpp"
 
 namespace perdure::test {
 

@@ -84,7 +84,7 @@ TEST_P(Steps, TheTwoCopiesTakeTurns) {
   for (std::uint64_t number = 0; number < 9; ++number) {
     ASSERT_NO_FATAL_FAILURE(write_step(number));
     Image const image(read_file(path_.str()));
-    std::uint64_t const room = image.root().dense_first * image.header().superblock_bytes;
+    std::uint64_t const room = image.root().find(pm::kDenseRoom)->offset;
     auto const word = image.at<std::uint64_t>(room + 128);
     EXPECT_EQ(word & ~(std::uint64_t{1} << 63), number + 1);
     EXPECT_EQ(word >> 63, (number + 1) % 2);

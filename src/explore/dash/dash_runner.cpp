@@ -82,9 +82,6 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   auto index = made.pool.take_run(1);
   if (!index) return false;
   index_ = *index;
-  pm::Root root = made.pool.root();
-  root.levels = 1;
-  made.pool.publish_root(root);
   made.make(scenario_.shape);
   if (!made.table->create(made.host, index_, scenario_.depth).ok()) return false;
   for (std::uint64_t const key : scenario_.there)

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "index/dash/layout.hpp"
 #include "perdure/status.h"
 
 namespace perdure::dash {
+
+inline constexpr std::string_view kIndexName = "dash";  // of the root's entry: its superblock
 
 /// Writes the 64 bytes that never change; the table writes the rest when it is created.
 void write_root(std::byte* at, Kind kind, SegmentShape shape, bool records);

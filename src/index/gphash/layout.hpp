@@ -34,6 +34,10 @@
 
 namespace perdure::gphash {
 
+inline constexpr std::uint32_t kMaxLevels = 32;  // of which keys may stand on
+// buckets beyond 2^40 would run into the fingerprint's bits
+inline constexpr std::uint32_t kMaxTop = 40;
+
 struct Level {
   Offset base;
   std::uint64_t first_slot = 0;  // number of its first slot among all slots
@@ -47,7 +51,7 @@ PERDURE_FN bool same_level(Level const& a, Level const& b) {
 
 /// What the algorithms need to know of a table; plain data that travels to any machine.
 struct TableView {
-  Level level[pm::kMaxLevels + 1];  // highest first; behind them the retiring one, if there is one
+  Level level[kMaxLevels + 1];  // highest first; behind them the retiring one, if there is one
   std::uint32_t* claims = nullptr;  // volatile, one bit a slot; see WordOps
   // volatile, one bit a unit; read only while a level retires
   std::uint32_t const* moved = nullptr;

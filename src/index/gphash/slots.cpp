@@ -12,7 +12,7 @@
 namespace perdure::gphash {
 
 Slots::Slots(pm::Pool& pool, pm::RecordHeap& heap)
-    : pool_(&pool), heap_(&heap), in_place_(pool.header().layout == 1) {
+    : pool_(&pool), heap_(&heap), in_place_(pool.header().in_place()) {
   pm::PoolHeader const& h = pool.header();
   view_.levels = h.levels;
   view_.hashes = h.hashes;

@@ -6,15 +6,11 @@
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "exec/bits.hpp"
+#include "index/gphash/root_levels.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/record.hpp"
 
 namespace perdure::gphash {
-namespace {
-
-constexpr std::uint32_t kMaxTop = 40;  // buckets beyond 2^40 would run into the fingerprint's bits
-
-}  // namespace
 
 std::uint64_t slots_under(Shape shape, std::uint32_t top) {
   PERDURE_ASSERT(top + 1 >= shape.levels && top <= kMaxTop);  // each level has a bucket
@@ -86,46 +82,44 @@ Result<Level> Table::new_level(std::uint32_t log2_buckets, exec::Workers& worker
 
 Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
   PERDURE_ASSERT(top_level + 1 >= view_.levels && slots_ == 0);
-  pm::Root root = pool_->root();
-  root.levels = view_.levels;
   for (std::uint32_t i = 0; i < view_.levels; ++i) {
     auto level = new_level(top_level - i, workers);
     if (!level) return level.status();
     view_.level[i] = *level;
   }
-  root = pool_->root();
-  root.levels = view_.levels;
-  for (std::uint32_t i = 0; i < view_.levels; ++i)
-    root.level[i] = {view_.level[i].base.bytes, view_.level[i].log2_buckets, 0};
-  pool_->publish_root(root);
+  publish_levels({view_.level, view_.levels}, false);
   renumber();
   return {};
 }
 
+/// In place of those that the root names now.
+void Table::publish_levels(std::span<Level const> levels, bool retires) {
+  pm::Root root = pool_->root();  // taking their runs may have grown the file
+  put_levels(root, levels, retires);
+  pool_->publish_root(root);
+}
+
 /// Whether a level that the root names lies in the pool and on nothing else.
-bool Table::may_hold(pm::RootLevel const& l) const {
-  if (l.log2_buckets > kMaxTop || l.offset < pool_->superblock_bytes()) return false;
+bool Table::may_hold(Level const& l) const {
   if (std::uint64_t{view_.slots} << l.log2_buckets > pool_->bytes() / 8)
     return false;  // so that run_of cannot wrap
-  return pool_->is_free_run(Offset{l.offset}, run_of(l.log2_buckets));
+  return pool_->is_free_run(l.base, run_of(l.log2_buckets));
 }
 
 Status Table::attach() {
-  pm::Root const& root = pool_->root();
-  PERDURE_ASSERT(root.levels == view_.levels && root.retiring <= 1);  // the pool has looked
-  for (std::uint32_t i = 0; i < root.levels + root.retiring; ++i) {
-    pm::RootLevel const& l = root.level[i];
-    bool const smaller = i == 0 || l.log2_buckets < root.level[i - 1].log2_buckets;
-    if (!smaller || !may_hold(l)) {
+  auto named = read_levels(pool_->root(), view_.levels);
+  if (!named) return named.status();
+  for (std::size_t i = 0; i < named->levels.size(); ++i) {
+    Level const& level = named->levels[i];
+    if (!may_hold(level)) {
       return {Code::corrupt,
               "the root names a level that cannot be there (size, place or overlap); restore it "
               "from a copy"};
     }
-    Level const level{Offset{l.offset}, 0, l.log2_buckets};
     pool_->claim_run(level.base, run_of(level.log2_buckets));
     view_.level[i] = level;
   }
-  retire(root.retiring == 1);
+  retire(named->retires);
   return {};
 }
 

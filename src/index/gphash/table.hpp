@@ -64,7 +64,8 @@ class Table : public Slots {
   void give_up(std::span<std::uint32_t const> units);
 
  private:
-  [[nodiscard]] bool may_hold(pm::RootLevel const& level) const;
+  void publish_levels(std::span<Level const> levels, bool retires);
+  [[nodiscard]] bool may_hold(Level const& level) const;
   void clear_copies(std::uint64_t unit);
   [[nodiscard]] bool carry_into(Level const& wider);
   void put_entry(SlotAt from, SlotAt to);

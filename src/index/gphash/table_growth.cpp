@@ -18,18 +18,11 @@ Status Table::begin_growth(exec::Workers& workers) {
   PERDURE_ASSERT(!growing() && units_left_ == 0);
   auto top = new_level(view_.level[0].log2_buckets + 1, workers);
   if (!top) return top.status();
-  pm::Root root = pool_->root();  // taking the run may have grown the file
-  PERDURE_ASSERT(root.levels == view_.levels && root.retiring == 0);
-  for (std::uint32_t i = root.levels; i > 0; --i) root.level[i] = root.level[i - 1];
-  root.level[0] = {top->base.bytes, top->log2_buckets, 0};
-  root.retiring = mutated("retiring_flag_missing") ? 0 : 1;
-  pool_->publish_root(root);
-  if (mutated("resize_finished_early")) {
-    root.retiring = 0;
-    pool_->publish_root(root);
-  }
-  for (std::uint32_t i = view_.levels; i > 0; --i) view_.level[i] = view_.level[i - 1];
-  view_.level[0] = *top;
+  std::vector<Level> next{*top};
+  next.insert(next.end(), view_.level, view_.level + view_.levels);
+  publish_levels(next, !mutated("retiring_flag_missing"));
+  if (mutated("resize_finished_early")) publish_levels({next.data(), view_.levels}, false);
+  std::ranges::copy(next, view_.level);
   retire(true);
   return {};
 }
@@ -66,10 +59,7 @@ void Table::moved(std::span<std::uint32_t const> units) {
 void Table::finish_growth() {
   PERDURE_ASSERT(growing());
   Level const retired = view_.retiring_level();
-  pm::Root root = pool_->root();
-  root.level[root.levels] = {};
-  root.retiring = 0;
-  pool_->publish_root(root);
+  publish_levels({view_.level, view_.levels}, false);
   pool_->give_run(retired.base, run_of(retired.log2_buckets));
   retire(false);
   PERDURE_ASSERT(!growing() && units_left_ == 0);
@@ -85,11 +75,9 @@ Status Table::widen(exec::Workers& workers) {
       continue;
     }
     Level const old = view_.level[0];
-    pm::Root root = pool_->root();
-    root.level[0] = {wider->base.bytes, wider->log2_buckets, 0};
-    pool_->publish_root(root);
-    pool_->give_run(old.base, run_of(old.log2_buckets));
     view_.level[0] = *wider;
+    publish_levels({view_.level, view_.all_levels()}, true);
+    pool_->give_run(old.base, run_of(old.log2_buckets));
     renumber();
     return {};
   }
@@ -168,11 +156,7 @@ void Table::give_up(std::span<std::uint32_t const> units) {
     for (std::uint32_t const unit : units) clear_copies(unit);
   if (units_left_ != this->units()) return;
   Level const top = view_.level[0];
-  pm::Root root = pool_->root();
-  for (std::uint32_t i = 0; i < root.levels; ++i) root.level[i] = root.level[i + 1];
-  root.level[root.levels] = {};
-  root.retiring = 0;
-  pool_->publish_root(root);
+  publish_levels({view_.level + 1, view_.levels}, false);
   pool_->give_run(top.base, run_of(top.log2_buckets));
   for (std::uint32_t i = 0; i < view_.levels; ++i) view_.level[i] = view_.level[i + 1];
   retire(false);

@@ -10,6 +10,8 @@
 #include "index/dash/root.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/record.hpp"
+#include "pm/record_numbers.hpp"
+#include "pm/root.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
 #include "store/repair_reports.hpp"
@@ -96,7 +98,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path,
 }
 
 Status DashStore::make_table(std::uint64_t expected_records) {
-  PERDURE_ASSERT(!pool_.read_only() && pool_.root().levels == 0);
+  PERDURE_ASSERT(!pool_.read_only() && pool_.root().find(dash::kIndexName) == nullptr);
   auto const place = pool_.take_run(1);
   if (!place.ok()) return place.status();
   dash::SegmentShape const segments;
@@ -106,8 +108,7 @@ Status DashStore::make_table(std::uint64_t expected_records) {
   if (Status s = engine_->create(place.value(), depth_for(segments, expected_records)); !s.ok())
     return s;
   pm::Root root = pool_.root();
-  root.levels = 1;
-  root.level[0] = {place.value().bytes, 0, 0};
+  root.set(dash::kIndexName, place.value().bytes, 0);
   pool_.publish_root(root);
   counted_ = true;
   return {};
@@ -124,8 +125,13 @@ Result<std::unique_ptr<Store::Impl>> DashStore::open(std::string const& path,
   return std::unique_ptr<Impl>(std::move(store));
 }
 
+Offset DashStore::index_at() const {
+  pm::RootEntry const* const index = pool_.root().find(dash::kIndexName);
+  return Offset{index == nullptr ? 0 : index->offset};
+}
+
 Result<dash::SegmentShape> DashStore::find_table() {
-  std::uint64_t const at = pool_.root().level[0].offset;
+  std::uint64_t const at = index_at().bytes;
   bool const possible = at % pool_.superblock_bytes() == 0 && at != 0 &&
                         at + pool_.superblock_bytes() <= pool_.bytes();
   if (!possible) return Status{Code::corrupt, "its root leads to no index"};
@@ -147,9 +153,13 @@ Status DashStore::attach() {
     return {Code::unsupported,
             "pool " + path +
                 " was not closed in order; open it once for writing to recover it, then read-only"};
+  Status const known = pm::check_names(path, pool_.root(), [](std::string_view name) {
+    return name == dash::kIndexName || name == pm::kRecordNumbers;
+  });
+  if (!known.ok()) return known;
   auto const segments = find_table();
   if (!segments.ok()) return refused(segments.status());
-  Offset const index_at{pool_.root().level[0].offset};
+  Offset const index_at = this->index_at();
   pool_.claim_run(index_at, 1);
   std::vector<std::string> wrong;
   if (recovery.clean) wrong = changed_words(index_at);
@@ -161,7 +171,7 @@ Status DashStore::attach() {
     return refused(s);
   }
   space_.claim_later();
-  sequence_ = lease_ = pool_.root().batch_lease;
+  sequence_ = lease_ = pm::leased_numbers(pool_);
   if (recovery.clean) {
     records_ = engine_->noted_count();
     counted_ = true;
@@ -181,7 +191,7 @@ Status DashStore::attach() {
 }
 
 std::uint64_t DashStore::sum_of_index() const {
-  std::byte const* const at = pool_.base() + pool_.root().level[0].offset;
+  std::byte const* const at = pool_.base() + index_at().bytes;
   return dash::sum_of_index(at, index() == Index::dash_lh ? dash::kLinearArrays : 0);
 }
 
@@ -207,7 +217,7 @@ std::optional<pm::ClosingNote> DashStore::closing_note() {
 /// right.
 std::string DashStore::mend_index() {
   PERDURE_ASSERT(left_.has_value() && !pool_.read_only());
-  std::byte* const at = pool_.base() + pool_.root().level[0].offset;
+  std::byte* const at = pool_.base() + index_at().bytes;
   std::vector<std::uint64_t> places{offsetof(dash::IndexRoot, directory),
                                     offsetof(dash::IndexRoot, first),
                                     offsetof(dash::IndexRoot, counted)};
@@ -219,8 +229,7 @@ std::string DashStore::mend_index() {
       std::uint64_t const was = pm::load_word(at + place);
       pm::store_word(word, was ^ std::uint64_t{1} << bit);
       if (sum_of_index() == left_->sum)
-        return "the word of its index at byte " +
-               std::to_string(pool_.root().level[0].offset + place) +
+        return "the word of its index at byte " + std::to_string(index_at().bytes + place) +
                ": put right, nothing is lost";
       pm::store_word(word, was);
     }

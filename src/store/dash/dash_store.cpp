@@ -9,6 +9,7 @@
 #include "batch/hash_parts.hpp"
 #include "batch/pieces.hpp"
 #include "exec/counts.hpp"
+#include "pm/record_numbers.hpp"
 #include "store/checks.hpp"
 #include "store/repair_reports.hpp"
 
@@ -249,11 +250,8 @@ Status DashStore::next_sequence(std::uint64_t& sequence) {
   if (sequence <= lease_) return {};
   std::lock_guard const lock(memory_);
   if (sequence <= lease_) return {};
-  pm::Root root = pool_.root();
-  root.batch_lease = sequence + kLease;
-  pool_.publish_root(root);
-  PERDURE_ASSERT(lease_ < root.batch_lease);  // never again what it was
-  lease_ = root.batch_lease;
+  pm::lease_numbers(pool_, sequence + kLease);
+  lease_ = sequence + kLease;
   return {};
 }
 

@@ -69,6 +69,7 @@ class DashStore final : public Store::Impl {
 
   Status make_table(std::uint64_t expected_records);
   Status attach();
+  [[nodiscard]] Offset index_at() const;  // 0: the root names none
   Result<dash::SegmentShape> find_table();
   /// Of a pool that was closed in order: what is not as that close left it, as far as it can be
   /// told without a look at the segments.

@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "pm/record.hpp"
+#include "pm/record_numbers.hpp"
 
 namespace perdure {
 namespace {
@@ -120,13 +121,9 @@ void Core::pool_may_have_grown() {
 }
 
 std::uint64_t Core::next_sequence() {
-  PERDURE_ASSERT(sequence <= pool.root().batch_lease);
+  PERDURE_ASSERT(sequence <= pm::leased_numbers(pool));
   PERDURE_ASSERT(alone() && !pool.read_only());
-  if (sequence == pool.root().batch_lease) {
-    pm::Root root = pool.root();
-    root.batch_lease += kNumbersLeased;
-    pool.publish_root(root);
-  }
+  if (sequence == pm::leased_numbers(pool)) pm::lease_numbers(pool, sequence + kNumbersLeased);
   return ++sequence;
 }
 

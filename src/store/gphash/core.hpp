@@ -47,9 +47,7 @@ struct Core {
   Core(std::string const& pool_path, OpenOptions const& open_options, RecoveryReport& report,
        pm::Pool made);
 
-  [[nodiscard]] bool in_place() const {
-    return pool.header().layout == static_cast<std::uint8_t>(Layout::in_place);
-  }
+  [[nodiscard]] bool in_place() const { return pool.header().in_place(); }
   /// Of all records; 0 where keys or values have any length.
   [[nodiscard]] std::uint64_t fixed_stride() const;
   /// Nobody else uses the pool: it is being opened, or the store lock is exclusive. For who is

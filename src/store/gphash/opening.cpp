@@ -51,10 +51,10 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
 /// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
   PERDURE_ASSERT(h.levels > 0 && top + 1 >= h.levels);  // each level has a bucket
-  bool const in_place = h.layout == 1;
   std::uint64_t n = 1;
   for (std::uint32_t i = 0; i < h.levels; ++i) {
-    n += (gphash::level_bytes(in_place, h.key_bytes, h.slots, top - i) + h.superblock_bytes - 1) /
+    n += (gphash::level_bytes(h.in_place(), h.key_bytes, h.slots, top - i) + h.superblock_bytes -
+          1) /
          h.superblock_bytes;
   }
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
@@ -173,7 +173,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   auto restored =
       restore_pool(*power, path, {false, options.lock_memory, options.device == Device::cuda});
   if (!restored) return restored.status();
-  auto pool = pm::Pool::of(path, std::move(restored->file));
+  auto pool = pm::Pool::of_image(path, std::move(restored->file));
   if (!pool) return pool.status();
   double const map_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   auto store = std::make_unique<GphashStore>(path, options, std::move(*pool));

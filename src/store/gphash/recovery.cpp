@@ -7,6 +7,9 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "batch/pieces.hpp"
+#include "index/gphash/root_levels.hpp"
+#include "pm/record_numbers.hpp"
+#include "pm/root.hpp"
 #include "store/repair_reports.hpp"
 
 namespace perdure {
@@ -17,6 +20,11 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Status Recovery::attach() {
+  Status const known = pm::check_names(core_.path, core_.pool.root(), [](std::string_view name) {
+    return gphash::is_level_name(name) || name == wal::kUndoRoom || name == pm::kDenseRoom ||
+           name == pm::kRecordNumbers;
+  });
+  if (!known.ok()) return known;
   auto const named = [&](Status const& s) {
     return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
   };
@@ -103,7 +111,7 @@ Status Recovery::run() {
   astray_ = found.astray;
   report.records = found.records;
   core_.counters.set_records(found.records);
-  core_.sequence = core_.pool.root().batch_lease;
+  core_.sequence = pm::leased_numbers(core_.pool);
   open_for_writing();
   report.recover_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return {};
@@ -145,7 +153,7 @@ Status Recovery::undo_and_complete() {
 
 void Recovery::open_for_writing() {
   if (core_.pool.read_only()) return;
-  PERDURE_ASSERT(core_.sequence == core_.pool.root().batch_lease);
+  PERDURE_ASSERT(core_.sequence == pm::leased_numbers(core_.pool));
   changes_.begin_opening();
   pm::Root root = core_.pool.root();
   if (!mutated("clean_flag_stays")) root.clean = 0;
