@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -44,8 +45,11 @@ class Outcome {
 
   void add(DashTally const& tally) {
     core_.counters.add(tally);
-    refused_ += tally.refused;
     damaged_ += tally.damaged;
+    if (tally.refused == 0) return;
+    refused_ += tally.refused;
+    std::lock_guard const lock(mutex_);
+    why_refused_ = tally.why_refused;
   }
   /// What the call says of its n operations, each of which has been some worker's.
   Status answer(std::vector<std::uint8_t> const& from, std::span<KeyStatus> to, std::size_t n) {
@@ -60,7 +64,7 @@ class Outcome {
                            ") and took no effect (see their statuses)");
     if (refused_ == 0) return {};
     return {Code::no_space, "pool " + core_.path + ": " + of(refused_, n) + " found no room (" +
-                                core_.engine->why_refused().message() +
+                                why_refused_.message() +
                                 ") and took no effect (see their statuses)"};
   }
 
@@ -71,6 +75,8 @@ class Outcome {
 
   DashCore& core_;
   std::atomic<std::uint64_t> refused_{0}, damaged_{0};
+  std::mutex mutex_;
+  Status why_refused_;  // guarded by mutex_, while runs go on
 };
 
 /// run(ops) for all operations of a batch of writes, split stably by the top bits of their hashes.
