@@ -66,6 +66,7 @@ class Directory {
   // --- Making and opening a table
   // -----------------------------------------------------------------------------------------------
 
+  /// At open: where it lies is in use.
   template <class Host>
   Status claim(Host& host) {
     std::uint64_t const directory = host.load(&core_.root->directory);
@@ -87,6 +88,7 @@ class Directory {
     host.flush(entries_at(*place), segments.size() * 8);
     return std::uint64_t{depth} << 56 | place->bytes;
   }
+  /// The volatile copy, empty.
   template <class Host>
   void begin(Host& host) {
     auto const depth = static_cast<std::uint32_t>(host.load(&core_.root->directory) >> 56);
@@ -105,8 +107,8 @@ class Directory {
   /// Entries of the hashes from `start` on that `depth` bits tell apart, or, beyond them, those
   /// that still lead to `instead_of`, lead to `place` from now on.
   template <class Host>
-  void turn(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
-            std::uint64_t instead_of) {
+  void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
+                    std::uint64_t instead_of) {
     HeldShared const held(
         host, directory_lock_);  // a split has it already: who waits to be alone keeps nobody out
     Entries const entries = on_pm(host);

@@ -316,22 +316,16 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     Segment const right = make_segment(host, *block, start, Extent::of(depth + 1, extent.next()));
     SegmentContents const contents = core_.ops.contents(host, s);
     bool const early = mutated("dash_split_before_copy");
-    if (early) commit(host, s, Extent::of(depth + 1, block->bytes));
+    if (early) commit_extent(host, s, Extent::of(depth + 1, block->bytes));
     core_.ops.copy(host, s, contents, right, moves);
     core_.ops.lock_all(host, right);
     if (!mutated("dash_split_not_ordered")) host.fence();
-    if (!early) commit(host, s, Extent::of(depth + 1, block->bytes));
-    directory_.turn(host, start, depth + 1, block->bytes, 0);
+    if (!early) commit_extent(host, s, Extent::of(depth + 1, block->bytes));
+    directory_.turn_entries(host, start, depth + 1, block->bytes, 0);
     if (!mutated("dash_split_keeps_moved")) core_.ops.remove_if(host, s, contents, moves);
     core_.ops.unlock_all(host, right);
     core_.splits.fetch_add(1, std::memory_order_relaxed);
     return {};
-  }
-  template <class Host>
-  void commit(Host& host, Segment s, Extent extent) {
-    PERDURE_ASSERT(extent.depth() > 0 && extent.depth() <= Extent::kMostDepth);
-    host.store(&s.header->extent, extent.word);
-    host.persist(&s.header->extent, sizeof extent.word);
   }
 
   /// Makes one of the segment that has this hash and its other half, if both together leave much
@@ -378,15 +372,15 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     core_.touched.gone(core_.place_of(right));
     bool const early = mutated("dash_merge_before_copy"),
                late = mutated("dash_merge_directory_last");
-    if (early) commit(host, left, both);
+    if (early) commit_extent(host, left, both);
     core_.ops.merge(host, left, contents, right, *plan);
     if (!late)
-      directory_.turn(host, host.load(&right.header->start), depth, core_.place_of(left),
-                      core_.place_of(right));
-    if (!early) commit(host, left, both);
+      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.place_of(left),
+                              core_.place_of(right));
+    if (!early) commit_extent(host, left, both);
     if (late)
-      directory_.turn(host, host.load(&right.header->start), depth, core_.place_of(left),
-                      core_.place_of(right));
+      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.place_of(left),
+                              core_.place_of(right));
     return true;
   }
 

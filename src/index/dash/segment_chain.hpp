@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/assert.hpp"
 #include "index/dash/damage.hpp"
 #include "index/dash/table_core.hpp"
 
@@ -46,6 +47,14 @@ std::string along_chain(Core& core, Host& host, F f) {
     end = end_of(start, extent.depth());
     at = extent.next();
   }
+}
+
+/// The one store that makes a split or a merge.
+template <class Host>
+void commit_extent(Host& host, Segment s, Extent extent) {
+  PERDURE_ASSERT(extent.depth() > 0 && extent.depth() <= Extent::kMostDepth);
+  host.store(&s.header->extent, extent.word);
+  host.persist(&s.header->extent, sizeof extent.word);
 }
 
 }  // namespace perdure::dash

@@ -44,8 +44,8 @@ class Soundness {
     host.persist(&core_.root->version, sizeof core_.root->version);
   }
 
-  /// Answers why a segment cannot be made sound; empty: it is. `fault_of_chain()` is asked first,
-  /// where anything is: nothing of a segment with a broken chain may be trusted.
+  /// Makes a segment sound. Answers why that cannot be; empty: it is. Where a segment has to be
+  /// looked at, `fault_of_chain()` says first whether its chain is whole: else there is no mending.
   template <class Host, class ChainFault = NoChain>
   std::string make(Host& host, Segment s, ChainFault fault_of_chain = {}) {
     auto const fault_of = [&] {
