@@ -109,7 +109,7 @@ class OpenedDash {
   }
 };
 
-/// Operations as dash_engine_on.hpp carries them out, with points between their steps.
+/// Operations as dash_runs.hpp carries them out, with points between their steps.
 template <template <class, class> class Index>
 class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
  public:
@@ -133,7 +133,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
     if (space.take(stride(), 1, one).ok()) space.give(one);
     if (auto run = pool.take_run(2); run.ok()) pool.give_run(*run, 2);
   }
-  /// As DashEngineOn's.
+  /// As DashWalk's.
   void sweep() {
     std::vector<std::uint64_t> places;
     space.begin_sweep();

@@ -50,5 +50,9 @@ class Damage {
 [[nodiscard]] inline bool begins_segment(std::uint64_t start, std::uint32_t depth) {
   return depth != 0 && (start & ((std::uint64_t{1} << (64 - depth)) - 1)) == 0;
 }
+/// Whether a segment of that extent that begins at `start` has a hash.
+[[nodiscard]] inline bool covers(Extent extent, std::uint64_t start, std::uint64_t hash) {
+  return ((hash ^ start) >> (64 - extent.depth())) == 0;
+}
 
 }  // namespace perdure::dash

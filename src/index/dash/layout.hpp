@@ -128,8 +128,8 @@ struct SegmentHeader {  // bytes
   std::uint64_t start;  //   8  least hash; constant
   std::uint64_t version;  //  16  of the opening that found the segment sound
   std::uint64_t chain;  //  24  place of the first bucket chained to it (linear.hpp); 0 = none
-  std::uint64_t
-      sum;  //  32  kSummed, and WholeSegmentOps::sum() at the last orderly close that changed it
+  std::uint64_t sum;  //  32  kSummed, and sum_of() (segment_sums.hpp) at the last orderly close
+                      //  that changed it
   std::uint64_t reserved[27];  //  40  zero
 };
 inline constexpr std::uint64_t kSummed = std::uint64_t{0x4d555350u} << 32;  // "PSUM"

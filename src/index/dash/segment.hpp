@@ -112,12 +112,10 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   using Base::buckets_of;
   using Base::free_slots;
   using Base::home_of;
-  using Base::is_locked;
   using Base::keys_;
   using Base::kMetadata;
   using Base::last_of;
   using Base::locate;
-  using Base::lock;
   using Base::lock_home;
   using Base::lock_next;
   using Base::next_of;
@@ -125,11 +123,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
-  using Base::store_beyond;
-  using Base::store_print;
   using Base::store_slot;
-  using Base::try_lock;
-  using Base::unlock;
   using Base::unlock_pair;
   using typename Base::Pair;
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
@@ -55,6 +56,69 @@ struct Spot {
   std::uint32_t slot = 0;
 };
 
+template <class F>
+void for_each_bit(std::uint32_t bits, F f) {
+  for (; bits != 0; bits &= bits - 1) f(static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
+
+// --- A bucket's lock
+// -----------------------------------------------------------------------------------------------
+
+/// A mutant of the explorer's is planted that leaves a lock out.
+inline bool locks_are_faulty() {
+  return mutated("dash_lock_ignored") || mutated("dash_next_not_locked");
+}
+/// Whoever changes a bucket has its lock.
+/// Looked at beside the Host, so that assertions cost it nothing, and no other thread goes on.
+[[nodiscard]] inline bool is_locked(Bucket const& bucket) {
+  return State{__atomic_load_n(&bucket.state, __ATOMIC_RELAXED)}.locked() || locks_are_faulty();
+}
+
+template <class Host>
+bool try_lock(Host& host, Bucket& bucket) {
+  State const state{host.load(&bucket.state)};
+  if (mutated("dash_lock_ignored")) {
+    host.store(&bucket.state, state.word | State::kLocked);
+    return true;
+  }
+  return !state.locked() && host.cas(&bucket.state, state.word, state.word | State::kLocked);
+}
+template <class Host>
+void lock(Host& host, Bucket& bucket) {
+  while (!try_lock(host, bucket)) host.pause();
+}
+template <class Host>
+void unlock(Host& host, Bucket& bucket) {
+  State const state{host.load(&bucket.state)};
+  PERDURE_ASSERT(!kCostlyAssertions || state.locked() || locks_are_faulty());
+  host.store(&bucket.state, state.unlocked().word);
+}
+
+// --- A bucket's words
+// -----------------------------------------------------------------------------------------------
+
+template <class Host>
+Slot slot_in(Host& host, Bucket const& bucket, std::uint32_t i) {
+  PERDURE_ASSERT(!kCostlyAssertions || i < kSlots);
+  Slot const& slot = bucket.slots[i];
+  host.read(&slot, sizeof slot);
+  return {host.load(&slot.first), host.load(&slot.second)};
+}
+template <class Host>
+void store_print(Host& host, Bucket& bucket, std::uint32_t i, std::uint8_t print) {
+  PERDURE_ASSERT(!kCostlyAssertions || i < kSlots + 2);  // two are of overflows
+  std::uint64_t& word = bucket.prints[i / 8];
+  std::uint32_t const shift = 8 * (i % 8);
+  host.store(&word,
+             (host.load(&word) & ~(std::uint64_t{255} << shift)) | std::uint64_t{print} << shift);
+}
+template <class Host>
+void store_beyond(Host& host, Bucket& target, std::uint64_t hash) {
+  Hints const hints{host.load(&target.hints)};
+  if (!hints.beyond(filter_bit(hash)))
+    host.store(&target.hints, hints.with_beyond(filter_bit(hash)).word);
+}
+
 template <class Keys, class K = Knobs>
 class SegmentBuckets {
  public:
@@ -70,12 +134,8 @@ class SegmentBuckets {
   [[nodiscard]] SegmentShape shape() const { return shape_; }
   [[nodiscard]] Keys const& keys() const { return keys_; }
 
- protected:
-  static constexpr std::size_t kMetadata = 32;
-  struct Pair {
-    std::uint32_t target, next;
-    bool both;  // are locked
-  };
+  // --- Where its buckets lie
+  // -----------------------------------------------------------------------------------------------
 
   /// Of every segment; those chained come after them.
   [[nodiscard]] std::uint32_t all() const { return shape_.buckets + shape_.stash; }
@@ -98,6 +158,31 @@ class SegmentBuckets {
     for (; b > all(); --b) at = host.load(&chained_at(at).hints);
     return chained_at(at);
   }
+  [[nodiscard]] Bucket& chained_at(std::uint64_t place) const {
+    return *reinterpret_cast<Bucket*>(base_ + place);
+  }
+  /// Places of the buckets that are chained to it.
+  template <class Host>
+  [[nodiscard]] std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
+    std::vector<std::uint64_t> chained;
+    if (base_ == nullptr) return chained;
+    for (std::uint64_t at = host.load(&s.header->chain); at != 0;
+         at = host.load(&chained_at(at).hints))
+      chained.push_back(at);
+    return chained;
+  }
+  template <class Host>
+  [[nodiscard]] State state_of(Host& host, Segment s, std::uint32_t b) const {
+    return {host.load(&bucket_at(host, s, b).state)};
+  }
+
+ protected:
+  static constexpr std::size_t kMetadata = 32;
+  struct Pair {
+    std::uint32_t target, next;
+    bool both;  // are locked
+  };
+
   /// f(b, bucket) for the stash and what is chained to it, until one answers true. For searches,
   /// which hold no lock: a split may let go of the chain meanwhile, so it is walked once. What was
   /// let go of keeps its links while the caller's EpochGuard stands, and ends as it did; whether
@@ -117,9 +202,6 @@ class SegmentBuckets {
     }
     return false;
   }
-  [[nodiscard]] Bucket& chained_at(std::uint64_t place) const {
-    return *reinterpret_cast<Bucket*>(base_ + place);
-  }
   [[nodiscard]] std::uint32_t home_of(std::uint64_t hash) const {
     return bucket_of(hash, shape_.buckets);
   }
@@ -130,46 +212,9 @@ class SegmentBuckets {
     return (bucket - 1) & (shape_.buckets - 1);
   }
 
-  template <class F>
-  static void for_each_bit(std::uint32_t bits, F f) {
-    for (; bits != 0; bits &= bits - 1) f(static_cast<std::uint32_t>(std::countr_zero(bits)));
-  }
-
   // --- Locks
   // -----------------------------------------------------------------------------------------------
 
-  template <class Host>
-  [[nodiscard]] State state_of(Host& host, Segment s, std::uint32_t b) const {
-    return {host.load(&bucket_at(host, s, b).state)};
-  }
-  template <class Host>
-  static bool try_lock(Host& host, Bucket& bucket) {
-    State const state{host.load(&bucket.state)};
-    if (mutated("dash_lock_ignored")) {
-      host.store(&bucket.state, state.word | State::kLocked);
-      return true;
-    }
-    return !state.locked() && host.cas(&bucket.state, state.word, state.word | State::kLocked);
-  }
-  template <class Host>
-  static void lock(Host& host, Bucket& bucket) {
-    while (!try_lock(host, bucket)) host.pause();
-  }
-  template <class Host>
-  static void unlock(Host& host, Bucket& bucket) {
-    State const state{host.load(&bucket.state)};
-    PERDURE_ASSERT(!kCostlyAssertions || state.locked() || locks_are_faulty());
-    host.store(&bucket.state, state.unlocked().word);
-  }
-  /// A mutant of the explorer's is planted that leaves a lock out.
-  static bool locks_are_faulty() {
-    return mutated("dash_lock_ignored") || mutated("dash_next_not_locked");
-  }
-  /// Whoever changes a bucket has its lock.
-  /// Looked at beside the Host, so that assertions cost it nothing, and no other thread goes on.
-  [[nodiscard]] static bool is_locked(Bucket const& bucket) {
-    return State{__atomic_load_n(&bucket.state, __ATOMIC_RELAXED)}.locked() || locks_are_faulty();
-  }
   /// The target bucket, and before it the probing bucket where that is the lower one: lock_next()
   /// could not have it later.
   template <class Host>
@@ -216,13 +261,6 @@ class SegmentBuckets {
   Slot slot_at(Host& host, Segment s, Spot address) const {
     return slot_in(host, bucket_at(host, s, address.bucket), address.slot);
   }
-  template <class Host>
-  static Slot slot_in(Host& host, Bucket const& bucket, std::uint32_t i) {
-    PERDURE_ASSERT(!kCostlyAssertions || i < kSlots);
-    Slot const& slot = bucket.slots[i];
-    host.read(&slot, sizeof slot);
-    return {host.load(&slot.first), host.load(&slot.second)};
-  }
   /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
   void store_slot(Host& host, Segment s, Spot address, Slot const& slot) const {
@@ -239,20 +277,6 @@ class SegmentBuckets {
     PERDURE_ASSERT(!kCostlyAssertions || (slots & ~State::kAll) == 0);
     for_each_bit(slots,
                  [&](std::uint32_t i) { host.store(&(bucket.slots[i].*Keys::naming), free); });
-  }
-  template <class Host>
-  static void store_print(Host& host, Bucket& bucket, std::uint32_t i, std::uint8_t print) {
-    PERDURE_ASSERT(!kCostlyAssertions || i < kSlots + 2);  // two are of overflows
-    std::uint64_t& word = bucket.prints[i / 8];
-    std::uint32_t const shift = 8 * (i % 8);
-    host.store(&word,
-               (host.load(&word) & ~(std::uint64_t{255} << shift)) | std::uint64_t{print} << shift);
-  }
-  template <class Host>
-  static void store_beyond(Host& host, Bucket& target, std::uint64_t hash) {
-    Hints const hints{host.load(&target.hints)};
-    if (!hints.beyond(filter_bit(hash)))
-      host.store(&target.hints, hints.with_beyond(filter_bit(hash)).word);
   }
   /// Without hints; a chained bucket's stay, for they are its link.
   template <class Host>

@@ -66,17 +66,13 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
  protected:
   using Base::any_of_stash;
   using Base::fetch_ahead;
-  using Base::for_each_bit;
   using Base::home_of;
   using Base::keys_;
   using Base::kMetadata;
-  using Base::lock;
   using Base::next_of;
   using Base::shape_;
   using Base::slot_at;
-  using Base::slot_in;
   using Base::state_of;
-  using Base::unlock;
 
   /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>

@@ -6,15 +6,11 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
-#include "base/crc32c.hpp"
-#include "index/dash/damage.hpp"
 #include "index/dash/segment.hpp"
 
 namespace perdure::dash {
@@ -37,6 +33,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
 
  public:
   using Base::Base;
+  using Base::chain_of;
+  using Base::chained_at;
 
   template <class Host>
   void lock_all(Host& host, Segment s) const {
@@ -174,65 +172,6 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     store_contents(host, into, merged);
   }
 
-  /// Of a segment that nobody can have locked since it was made sound: what an orderly close does
-  /// not leave. Empty: nothing.
-  template <class Host>
-  std::string unsound(Host& host, Segment s) const {
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
-      State const state = state_of(host, s, b);
-      if (state.locked()) return told("its bucket ", b, " is locked");
-      if (!state.possible()) return told("its bucket ", b, " counts slots that there are none of");
-    }
-    return {};
-  }
-
-  /// Of all that an orderly close leaves of a segment that nobody changes, what is free in it among
-  /// it: its header but for the version, which openings change, and its buckets but for the
-  /// versions of their locks.
-  template <class Host>
-  [[nodiscard]] std::uint64_t sum(Host& host, Segment s) const {
-    SegmentHeader header;
-    host.read(s.header, sizeof header);
-    std::memcpy(&header, s.header, sizeof header);
-    header.version = header.sum = 0;
-    std::uint32_t crc = crc32c(0, &header, sizeof header);
-    auto const add = [&](Bucket const& at) {
-      host.read(&at, sizeof at);
-      Bucket bucket;
-      std::memcpy(&bucket, &at, sizeof bucket);
-      bucket.state &= kSummedState;
-      crc = crc32c(crc, &bucket, sizeof bucket);
-    };
-    for (std::uint32_t b = 0; b < all(); ++b) add(s.bucket(b));
-    if (base_ != nullptr)
-      for (std::uint64_t const at : chain_of(host, s)) add(chained_at(at));
-    return kSummed | crc;
-  }
-  /// Mends what keeps that from being the sum in the header, of a segment that nobody has: locks
-  /// that nobody holds, and one bit. False: there is more.
-  template <class Host>
-  bool mend_bit(Host& host, Segment s) const {
-    constexpr std::uint64_t kLocks = (State::kVersion - 1) & ~kSummedState;
-    for (std::uint32_t b = 0, end = buckets_of(host, s); b < end; ++b) {
-      std::uint64_t& state = bucket_at(host, s, b).state;
-      if ((host.load(&state) & kLocks) != 0) host.store(&state, host.load(&state) & ~kLocks);
-    }
-    std::uint64_t const stored = host.load(&s.header->sum), is = sum(host, s);
-    if (stored == is || std::has_single_bit(stored ^ is)) return true;  // else it is the sum itself
-    auto const bit = wrong_bit(static_cast<std::uint32_t>(stored ^ is),
-                               (buckets_of(host, s) + 1) * sizeof(Bucket));
-    if (!bit) return false;
-    // the header, then buckets
-    auto const part = static_cast<std::uint32_t>(*bit / (8 * sizeof(Bucket)));
-    static_assert(sizeof(SegmentHeader) == sizeof(Bucket));
-    auto* const words = part == 0 ? reinterpret_cast<std::uint64_t*>(s.header)
-                                  : reinterpret_cast<std::uint64_t*>(&bucket_at(host, s, part - 1));
-    std::uint64_t& word = words[*bit % (8 * sizeof(Bucket)) / 64];
-    host.store(&word, host.load(&word) ^ std::uint64_t{1} << *bit % 64);
-    host.flush(&word, sizeof word);
-    return sum(host, s) == stored;
-  }
-
   // --- Chains
   // -----------------------------------------------------------------------------------------------
 
@@ -276,15 +215,6 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     host.persist(&s.header->chain, sizeof s.header->chain);
     return chained;
   }
-  template <class Host>
-  std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
-    std::vector<std::uint64_t> chained;
-    for (std::uint64_t at = host.load(&s.header->chain); at != 0;
-         at = host.load(&chained_at(at).hints))
-      chained.push_back(at);
-    return chained;
-  }
-
   /// Makes a segment sound that a crash left: no lock held, no key twice, and metadata that says
   /// what the slots hold of what `belongs(hash)`. Nobody else reaches it. The caller orders it.
   template <class Host, class Belongs>
@@ -305,33 +235,25 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
  private:
-  // slots in use, and guests
-  static constexpr std::uint64_t kSummedState = (std::uint64_t{1} << 2 * kSlots) - 1;
   using Base::all;
   using Base::base_;
   using Base::bucket_at;
   using Base::buckets_of;
-  using Base::chained_at;
   using Base::flush_buckets;
-  using Base::for_each_bit;
   using Base::free_slot;
   using Base::free_slots;
   using Base::goes_next;
   using Base::home_of;
-  using Base::is_locked;
   using Base::keys_;
   using Base::last_of;
-  using Base::lock;
   using Base::next_of;
   using Base::place;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
-  using Base::store_beyond;
   using Base::store_metadata;
   using Base::store_slot;
   using Base::tell_overflow;
-  using Base::unlock;
 
   template <class Host>
   void free_unused(Host& host, Segment s, SegmentContents const& contents) const {

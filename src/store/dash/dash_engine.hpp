@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "batch/call.hpp"
+#include "exec/counts.hpp"
 #include "index/dash/layout.hpp"
 #include "pm/pool.hpp"
 #include "store/dash/dash_space.hpp"
@@ -26,6 +28,25 @@ struct DashBatch {
   Call const* call = nullptr;
   std::uint8_t* status = nullptr;  // KeyStatus of each operation, or kPending
   std::uint64_t sequence = 0;  // of its records
+
+  [[nodiscard]] exec::ByteColumn keys() const { return bytes_of(call->keys); }
+  [[nodiscard]] OpKind kind(std::size_t i) const {
+    return call->kinds.empty() ? call->kind : call->kinds[i];
+  }
+  [[nodiscard]] std::span<std::byte const> operand(std::size_t i) const {
+    exec::ByteColumn const values = bytes_of(call->values);
+    return {values.at(i), values.size(i)};
+  }
+  [[nodiscard]] bool pending(std::size_t i) const { return status[i] == kPending; }
+  void complete(std::size_t i, KeyStatus answer) const {
+    PERDURE_ASSERT(!kCostlyAssertions || i < call->keys.count);
+    status[i] = static_cast<std::uint8_t>(answer);
+  }
+
+ private:
+  static exec::ByteColumn bytes_of(Column const& column) {
+    return {column.data, column.offsets, column.width};
+  }
 };
 
 /// Which of a batch's operations: `order` names them, or all from `begin` on.
@@ -41,6 +62,7 @@ struct DashOps {
 /// What they came to.
 struct DashTally {
   std::uint64_t inserted = 0, erased = 0, refused = 0;
+  Status why_refused;  // the last of them, for want of room
   std::uint64_t damaged = 0;  // operations that met damage in the index, not in a record alone
   std::uint64_t reads = 0, writes = 0, orders = 0;
 };
@@ -102,8 +124,6 @@ class DashEngine {
                             std::vector<std::byte>& values, std::int64_t* lengths,
                             DashTally& tally) = 0;
   virtual void write(DashBatch const& batch, DashOps const& ops, DashTally& tally) = 0;
-  /// Why an operation was refused for want of room.
-  [[nodiscard]] virtual Status why_refused() = 0;
   /// What the last operation that met damage in the index found.
   [[nodiscard]] virtual Status why_damaged() = 0;
 

@@ -1,6 +1,6 @@
 // The engine over Dash's linear hashing.
 #include "index/dash/linear.hpp"
-#include "store/dash/dash_walk.hpp"
+#include "store/dash/dash_engine_on.hpp"
 
 namespace perdure {
 

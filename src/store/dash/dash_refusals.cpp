@@ -1,4 +1,5 @@
 // What a Dash index does not do, each by name and with the way out.
+#include "store/dash/dash_refusals.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
 
@@ -10,16 +11,7 @@ Status bad(std::string what) { return {Code::invalid_argument, std::move(what)};
 
 }  // namespace
 
-char const* name(Index index) {
-  switch (index) {
-    case Index::gphash: return "gphash";
-    case Index::dash_eh: return "dash-eh";
-    case Index::dash_lh: return "dash-lh";
-  }
-  return "unknown";
-}
-
-Status DashStore::check_create(std::string const& path, CreateOptions const& create) {
+Status check_dash_create(std::string const& path, CreateOptions const& create) {
   std::string const with = std::string("index ") + name(create.index);
   Shape const usual;
   if (create.layout != Layout::word)
@@ -37,8 +29,7 @@ Status DashStore::check_create(std::string const& path, CreateOptions const& cre
   return check_log_dir(path, create.durability, create.log.dir);
 }
 
-Status DashStore::check_open_options(std::string const& path, Index index,
-                                     OpenOptions const& options) {
+Status check_dash_open(std::string const& path, Index index, OpenOptions const& options) {
   std::string const with = "pool " + path + ": index " + name(index);
   if (options.device == Device::cuda)
     return unsupported(with +
@@ -59,26 +50,21 @@ Status DashStore::check_open_options(std::string const& path, Index index,
   return {};
 }
 
-Status DashStore::lacks(char const* what, char const* way_out) const {
-  return unsupported("pool " + path + ": index " + name(index()) + " has no " + what + "; " +
-                     way_out);
-}
-
 Result<std::shared_ptr<Transaction::State>> DashStore::begin(TransactionOptions const&) {
-  return lacks("transactions", "write batches without one, or use a pool of index gphash");
+  return core_.lacks("transactions", "write batches without one, or use a pool of index gphash");
 }
 Status DashStore::register_dense(std::vector<DenseBuffer> const&) {
-  return lacks("steps", "use a pool of index gphash for dense buffers");
+  return core_.lacks("steps", "use a pool of index gphash for dense buffers");
 }
 Result<std::optional<std::uint64_t>> DashStore::restore_step(CUstream_st*) {
-  return lacks("steps", "use a pool of index gphash for dense buffers");
+  return core_.lacks("steps", "use a pool of index gphash for dense buffers");
 }
 Result<std::shared_ptr<DeviceSession::State>> DashStore::device_session(DeviceSessionOptions const&,
                                                                         bool) {
-  return lacks("device sessions", "use a pool of index gphash on a GPU");
+  return core_.lacks("device sessions", "use a pool of index gphash on a GPU");
 }
 Result<CacheReport> DashStore::load_cache() {
-  return lacks("record cache", "use a pool of index gphash");
+  return core_.lacks("record cache", "use a pool of index gphash");
 }
 
 }  // namespace perdure

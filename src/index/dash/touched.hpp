@@ -1,0 +1,70 @@
+// Which segments were changed since the opening, and which are none any more: what an orderly close
+// has to store sums of. Volatile. Invariant: whoever changes a segment touches it before it does,
+// and a place whose bit is set is listed.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/annotate.hpp"
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+#include "base/mutex.hpp"
+#include "base/zero_words.hpp"
+
+namespace perdure::dash {
+
+class Touched {
+ public:
+  /// One bit for every place that a segment can have.
+  Touched(std::uint64_t address_bytes, std::uint64_t segment_bytes)
+      : segment_bytes_(segment_bytes), bits_(address_bytes / segment_bytes / 64 + 1) {}
+
+  PERDURE_HOT void touch(std::uint64_t place) {
+    PERDURE_ASSERT(!kCostlyAssertions || place > 0);  // there the pool has its head
+    std::uint64_t const n = number(place), bit = std::uint64_t{1} << n % 64;
+    if ((__atomic_load_n(&bits_[n / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
+      note(place);
+  }
+  /// Of a segment that is merged: nobody is to take it for one again, should a damaged word lead
+  /// there.
+  void gone(std::uint64_t place) {
+    MutexLock const lock(mutex_);
+    gone_.push_back(place);
+  }
+
+  // Nobody changes anything during the next two.
+  [[nodiscard]] std::vector<std::uint64_t> take_gone() {
+    MutexLock const lock(mutex_);
+    return std::exchange(gone_, {});
+  }
+  /// f(place) for each that was touched, which it is no more then. One by one: where memory lacks
+  /// in between, the rest is for the next close.
+  template <class F>
+  void take_each(F f) {
+    for (; !places_.empty(); places_.pop_back()) {
+      std::uint64_t const n = number(places_.back());
+      f(places_.back());
+      if (!mutated("dash_touched_kept")) bits_[n / 64] &= ~(std::uint64_t{1} << n % 64);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t number(std::uint64_t place) const { return place / segment_bytes_; }
+  void note(std::uint64_t place) {
+    std::uint64_t const n = number(place), bit = std::uint64_t{1} << n % 64;
+    MutexLock const lock(mutex_);
+    if ((__atomic_load_n(&bits_[n / 64], __ATOMIC_RELAXED) & bit) != 0) return;
+    places_.push_back(place);  // first: where there is no memory for it, the bit is not set
+    __atomic_fetch_or(&bits_[n / 64], bit, __ATOMIC_RELAXED);
+  }
+
+  std::uint64_t segment_bytes_;
+  ZeroWords bits_;
+  Mutex mutex_;
+  std::vector<std::uint64_t> places_;  // whose bit is set; guarded by mutex_
+  std::vector<std::uint64_t> gone_ PERDURE_GUARDED_BY(mutex_);
+};
+
+}  // namespace perdure::dash

@@ -1,0 +1,212 @@
+// Batches of a Dash index, each from its arrays to its answers: enter, validate, run, answer. Gets
+// are cut into chunks and writes into parts by their keys' hashes, which the workers take.
+// Invariant: operations on one key stay in array order, for one worker has all of them.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "batch/hash_parts.hpp"
+#include "batch/pieces.hpp"
+#include "exec/counts.hpp"
+#include "store/checks.hpp"
+#include "store/dash/dash_store.hpp"
+
+namespace perdure {
+namespace {
+
+constexpr std::size_t kChunk = 1024;  // operations of a batch of gets that a worker takes at a time
+// smaller batches of writes are not split over workers
+constexpr std::size_t kSplitFrom = 4 * kChunk;
+
+Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+
+Status check_call(DashCore const& core, Call const& call, std::span<KeyStatus> statuses) {
+  if (Status s = check_batch(core.path, core.pool.header(), call, statuses); !s.ok()) return s;
+  bool const on_device = (call.keys.data != nullptr && call.keys.place == Place::device) ||
+                         (call.values.data != nullptr && call.values.place == Place::device) ||
+                         (call.out.data != nullptr && call.out.place == Place::device) ||
+                         call.device_statuses != nullptr;
+  if (!on_device) return {};
+  return bad("pool " + core.path + ": index " + name(core.index()) +
+             " is for threads of the host, and an array of this batch lies in device memory; bring "
+             "a host array, or "
+             "use a pool of index gphash");
+}
+
+/// What all runs of a piece came to.
+class Outcome {
+ public:
+  explicit Outcome(DashCore& core) : core_(core) {}
+
+  void add(DashTally const& tally) {
+    core_.counters.add(tally);
+    damaged_ += tally.damaged;
+    if (tally.refused == 0) return;
+    refused_ += tally.refused;
+    std::lock_guard const lock(mutex_);
+    why_refused_ = tally.why_refused;
+  }
+  /// What the call says of its n operations, each of which has been some worker's.
+  Status answer(std::vector<std::uint8_t> const& from, std::span<KeyStatus> to, std::size_t n) {
+    PERDURE_ASSERT(to.size() <= from.size());
+    PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(from, kPending) == 0);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<KeyStatus>(from[i]);
+    core_.counters.add_batch();
+    PERDURE_ASSERT(damaged_ <= n && refused_ <= n);
+    if (damaged_ != 0)
+      return core_.corrupt(of(damaged_, n) + " met damage (" +
+                           core_.engine->why_damaged().message() +
+                           ") and took no effect (see their statuses)");
+    if (refused_ == 0) return {};
+    return {Code::no_space, "pool " + core_.path + ": " + of(refused_, n) + " found no room (" +
+                                why_refused_.message() +
+                                ") and took no effect (see their statuses)"};
+  }
+
+ private:
+  static std::string of(std::uint64_t some, std::size_t n) {
+    return std::to_string(some) + " of " + std::to_string(n) + " operations";
+  }
+
+  DashCore& core_;
+  std::atomic<std::uint64_t> refused_{0}, damaged_{0};
+  std::mutex mutex_;
+  Status why_refused_;  // guarded by mutex_, while runs go on
+};
+
+/// run(ops) for all operations of a batch of writes, split stably by the top bits of their hashes.
+template <class Run>
+void for_each_part(exec::Workers& workers, Call const& call, Run run) {
+  std::size_t const n = call.keys.count;
+  if (n < kSplitFrom || workers.threads() == 1) return run(DashOps{nullptr, 0, n});
+  exec::ByteColumn const keys{call.keys.data, call.keys.offsets, call.keys.width};
+  HashParts const parts(workers, n,
+                        [&](std::size_t i) { return hash_bytes(keys.at(i), keys.size(i)); });
+  PERDURE_ASSERT(parts.begin(0) == 0 && parts.begin(parts.count()) == n);  // all of it, once
+  workers.for_chunks(parts.count(), 1, [&](std::size_t first, std::size_t last) {
+    for (std::size_t p = first; p < last; ++p)
+      run(DashOps{parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
+  });
+}
+
+}  // namespace
+
+/// A batch of gets, beside all others. A `stop` cuts it into pieces; else it is one.
+Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  exec::SharedHold const open(open_);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  if (how.transaction != nullptr)
+    return core_.lacks("transactions", "get without one, or use a pool of index gphash");
+  if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
+  if (core_.pool.header().value_bytes == 0)
+    return bad("pool " + path + " has variable-length values; use get_variable");
+  if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+
+  auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
+    std::size_t const n = piece.keys.count;
+    if (n == 0) return {};
+    auto status = first_statuses(core_.pool.header(), piece);
+    if (!status) return status.status();
+    DashBatch const batch{&piece, status->data(), 0};
+    Outcome outcome(core_);
+    core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+      DashTally tally;
+      core_.engine->get(batch, {nullptr, begin, end - begin}, tally);
+      outcome.add(tally);
+    });
+    return outcome.answer(*status, answers, n);
+  };
+  return in_pieces(call, statuses, how.stop, run,
+                   [](Status const& s) { return s.code() == Code::corrupt; });
+}
+
+/// The same, of any values: each chunk's are gathered by themselves, and then put one behind the
+/// other.
+Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                                CallOptions const& how) {
+  exec::SharedHold const open(open_);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  if (how.transaction != nullptr)
+    return core_.lacks("transactions", "get without one, or use a pool of index gphash");
+  if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
+
+  VariableValues all;
+  auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
+    std::size_t const n = piece.keys.count;
+    VariableValues values{{0}, {}};
+    if (n == 0) {
+      append(all, std::move(values));
+      return {};
+    }
+    auto status = first_statuses(core_.pool.header(), piece);
+    if (!status) return status.status();
+    DashBatch const batch{&piece, status->data(), 0};
+    values.offsets.resize(n + 1);
+    std::vector<std::vector<std::byte>> chunks((n + kChunk - 1) / kChunk);
+    Outcome outcome(core_);
+    core_.workers.for_chunks(chunks.size(), 1, [&](std::size_t first, std::size_t last) {
+      for (std::size_t c = first; c < last; ++c) {
+        std::size_t const begin = c * kChunk;
+        DashTally tally;
+        core_.engine->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)}, chunks[c],
+                                   values.offsets.data(), tally);
+        outcome.add(tally);
+      }
+    });
+    std::int64_t sum = 0;
+    for (std::int64_t& offset : values.offsets) sum += std::exchange(offset, sum);
+    values.data.reserve(static_cast<std::size_t>(values.offsets[n]));
+    for (auto const& chunk : chunks)
+      values.data.insert(values.data.end(), chunk.begin(), chunk.end());
+    PERDURE_ASSERT(values.data.size() == static_cast<std::size_t>(values.offsets[n]));
+    Status answered = outcome.answer(*status, answers, n);
+    if (answered.ok()) append(all, std::move(values));
+    return answered;
+  };
+  Status const done = in_pieces(call, statuses, how.stop, run, [](Status const&) { return false; });
+  if (!done.ok()) return done;
+  return all;
+}
+
+/// A batch of writes, beside all others: each operation takes effect by itself, and is durable
+/// before anybody sees it.
+Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  exec::SharedHold const open(open_);
+  exec::SharedHold const changing(changing_);
+  if (Status s = core_.check_open(true); !s.ok()) return s;
+  if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
+  if (how.transaction != nullptr)
+    return core_.lacks("transactions",
+                       "write the batch without one, or use a pool of index gphash");
+  if (how.atomic)
+    return core_.lacks("atomic batches",
+                       "write it without `atomic`, or use a pool of index gphash");
+  if (call.keys.count == 0) return {};
+
+  auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
+    auto status = first_statuses(core_.pool.header(), piece);
+    if (!status) return status.status();
+    DashBatch const batch{&piece, status->data(), core_.numbers.next()};
+    Outcome outcome(core_);
+    Status const ran = core_.health.whole_or_failed([&]() -> Status {
+      for_each_part(core_.workers, piece, [&](DashOps const& ops) {
+        DashTally tally;
+        core_.engine->write(batch, ops, tally);
+        outcome.add(tally);
+      });
+      return {};
+    });
+    if (!ran.ok()) return ran;
+    return outcome.answer(*status, answers, piece.keys.count);
+  };
+  return in_pieces(call, statuses, how.stop, run, [&](Status const& s) {
+    return !core_.health.given_up() && (s.code() == Code::no_space || s.code() == Code::corrupt);
+  });
+}
+
+}  // namespace perdure

@@ -1,0 +1,56 @@
+// Whether a store of a Dash index may go on after an operation has ended in its midst. Invariant:
+// then its locks stay taken, and what it left only recovery can tell; so nobody waits for them, and
+// every call is refused until the pool is opened anew.
+#pragma once
+
+#include <cxxabi.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/caught.hpp"
+#include "perdure/status.h"
+
+namespace perdure {
+
+class DashHealth {
+ public:
+  /// Runs what changes the table. An exception in its midst ends the store.
+  template <class F>
+  Status whole_or_failed(F f) {
+    try {
+      return f();
+    } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
+      fail({Code::closed, "cancelled"});
+      throw;
+    } catch (...) {
+      Status why = status_of_exception();
+      Code const code = why.code();
+      fail(std::move(why));
+      return {code, "out of memory"};
+    }
+  }
+
+  [[nodiscard]] bool given_up() const { return given_up_; }
+  [[nodiscard]] std::string why() const {
+    std::lock_guard const lock(mutex_);
+    return failed_.ok() ? "out of memory" : failed_.message();
+  }
+  /// For who waits inside the table (gives_up.hpp).
+  [[nodiscard]] std::atomic<bool>* flag() { return &given_up_; }
+
+ private:
+  void fail(Status why) {
+    std::lock_guard const lock(mutex_);
+    if (failed_.ok()) failed_ = std::move(why);
+    given_up_ = true;
+  }
+
+  std::atomic<bool> given_up_{false};
+  mutable std::mutex mutex_;
+  Status failed_;  // guarded by mutex_; why given_up_
+};
+
+}  // namespace perdure

@@ -1,0 +1,305 @@
+// A run of a batch's operations by one thread, on a Dash table. Runs go in pieces: room for the
+// records of a piece, then, under a guard, its operations in array order, 16 keys brought near at a
+// time. Invariant: a record is written and ordered before a slot leads to it, and what a piece
+// unlinked comes back only when no guard is left that could have seen it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "batch/arithmetic.hpp"
+#include "exec/counts.hpp"
+#include "exec/epochs.hpp"
+#include "store/dash/dash_engine.hpp"
+#include "store/dash/dash_reservation.hpp"
+#include "store/dash/dash_slots.hpp"
+#include "store/dash/dash_space.hpp"
+
+namespace perdure {
+
+/// What gets and writes share. `Table` is one of index/dash's, `Slots` one of dash_slots.hpp's.
+template <class Table, class Slots, class Host>
+class DashRun {
+ protected:
+  static constexpr std::size_t kPiece = 256;  // operations between two guards
+  static constexpr std::size_t kGroup = 16;  // whose lines are on their way at a time
+  using Key = typename Slots::Key;
+
+  DashRun(Table& table, Slots const& slots, Host& host, DashBatch const& batch, DashTally& tally)
+      : table_(table), slots_(slots), host_(host), batch_(batch), tally_(tally) {}
+
+  void bring_near(std::span<Key const> keys) {
+    for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
+    for (Key const& key : keys) table_.prefetch(host_, key.hash);
+    if constexpr (Slots::kRecords && Host::kNear) {
+      for (Key const& key : keys) {
+        table_.guess(host_, key.hash, [&](dash::Slot const& slot) {
+          if (slot.second == key.hash) slots_.prefetch(slot);
+        });
+      }
+    }
+  }
+  /// give(i, value) for the value that a slot leads to.
+  template <class Give>
+  void answer(std::size_t i, Key const& key, dash::Slot const& slot, Give& give) {
+    std::uint64_t word = 0;
+    std::span<std::byte const> value;
+    KeyStatus const status = slots_.value(host_, key, slot, word, value);
+    batch_.complete(i, status);
+    if (status == KeyStatus::ok) give(i, value);
+  }
+  void complete(std::size_t i, dash::Answer answer) {
+    tally_.damaged += answer == dash::Answer::damaged;
+    switch (answer) {
+      case dash::Answer::done: return batch_.complete(i, KeyStatus::ok);
+      case dash::Answer::damaged: return batch_.complete(i, KeyStatus::corrupt);
+      default: return batch_.complete(i, KeyStatus::not_found);
+    }
+  }
+
+  Table& table_;
+  Slots const& slots_;
+  Host& host_;
+  DashBatch const& batch_;
+  DashTally& tally_;
+};
+
+template <class Table, class Slots, class Host>
+class DashGets : DashRun<Table, Slots, Host> {
+  using Base = DashRun<Table, Slots, Host>;
+
+ public:
+  DashGets(Table& table, Slots const& slots, Host& host, DashBatch const& batch, DashTally& tally)
+      : Base(table, slots, host, batch, tally) {}
+
+  template <class Give>
+  void run(DashOps const& ops, Give give) {
+    for (std::size_t at = 0; at < ops.count; at += kPiece) {
+      exec::EpochGuard const guard(table_.epochs());
+      for (std::size_t from = at; from < std::min(ops.count, at + kPiece); from += kGroup)
+        find_group(ops, from, std::min({ops.count, at + kPiece, from + kGroup}), give);
+    }
+  }
+
+ private:
+  using Base::batch_;
+  using Base::host_;
+  using Base::kGroup;
+  using Base::kPiece;
+  using Base::slots_;
+  using Base::table_;
+  using typename Base::Key;
+
+  template <class Give>
+  void find_group(DashOps const& ops, std::size_t from, std::size_t to, Give& give) {
+    PERDURE_ASSERT(from < to && to - from <= kGroup);
+    exec::ByteColumn const keys = batch_.keys();
+    std::array<Key, kGroup> near;
+    std::array<std::size_t, kGroup> which{};
+    std::size_t n = 0;
+    for (std::size_t k = from; k < to; ++k) {
+      if (!batch_.pending(ops[k])) continue;
+      which[n] = ops[k];
+      near[n++] = slots_.key(keys, ops[k]);
+    }
+    this->bring_near(std::span(near).first(n));
+    std::array<dash::Slot, kGroup> found;
+    std::array<dash::Answer, kGroup> answers{};
+    for (std::size_t k = 0; k < n; ++k) {
+      host_.begin();
+      answers[k] = table_.find(host_, near[k], found[k]);
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      answers[k] == dash::Answer::done ? this->answer(which[k], near[k], found[k], give)
+                                       : this->complete(which[k], answers[k]);
+    }
+  }
+};
+
+template <class Table, class Slots, class Host>
+class DashWrites : DashRun<Table, Slots, Host> {
+  using Base = DashRun<Table, Slots, Host>;
+
+ public:
+  DashWrites(Table& table, Slots const& slots, DashSpace& space, Host& host, DashBatch const& batch,
+             DashTally& tally)
+      : Base(table, slots, host, batch, tally), space_(space), records_(space, table.epochs()) {}
+
+  void run(DashOps const& ops) {
+    std::array<std::uint64_t, kPiece> strides{};
+    for (std::size_t at = 0; at < ops.count;) {
+      std::size_t n = std::min(kPiece, ops.count - at);
+      if constexpr (Slots::kRecords) {
+        for (std::size_t k = 0; k < n; ++k) strides[k] = stride_of(ops[at + k]);
+        n = records_.fill(std::span(strides).first(n));
+        if (n == 0) {
+          refuse(ops[at++], records_.refusal());
+          continue;
+        }
+      }
+      PERDURE_ASSERT(n > 0 && n <= kPiece);  // else there is no end
+      write_piece(ops, at, at + n);
+      at += n;
+    }
+  }
+
+ private:
+  // records for readers to let go of, until somebody looks
+  static constexpr std::uint64_t kMostWaiting = 1024;
+  using typename Base::Key;
+  using Write = typename Table::Write;
+  using Base::batch_;
+  using Base::host_;
+  using Base::kGroup;
+  using Base::kPiece;
+  using Base::slots_;
+  using Base::table_;
+  using Base::tally_;
+
+  void write_piece(DashOps const& ops, std::size_t from, std::size_t to) {
+    PERDURE_ASSERT(unlinked_.empty());  // of the piece before
+    std::uint64_t waiting = 0;
+    {
+      exec::EpochGuard const guard(table_.epochs());
+      for (std::size_t at = from; at < to; at += kGroup)
+        write_group(ops, at, std::min(to, at + kGroup));
+      if (unlinked_.empty()) return;
+      PERDURE_ASSERT(unlinked_.size() <= to - from);  // one an operation at most
+      records_.freed();
+      waiting = space_.wait_for_readers(unlinked_.size());
+      table_.epochs().retire([space = &space_, records = std::exchange(unlinked_, {})] {
+        space->give_waiting(records);
+      });
+    }
+    if (waiting > kMostWaiting) table_.epochs().collect();
+  }
+
+  void write_group(DashOps const& ops, std::size_t from, std::size_t to) {
+    exec::ByteColumn const keys = batch_.keys();
+    std::array<Key, kGroup> near;
+    for (std::size_t k = from; k < to; ++k) {
+      if (batch_.pending(ops[k])) near[k - from] = slots_.key(keys, ops[k]);
+    }
+    this->bring_near(std::span(near).first(to - from));
+    for (std::size_t k = from; k < to; ++k) {
+      if (batch_.pending(ops[k])) operate(ops[k], near[k - from]);
+    }
+  }
+
+  void operate(std::size_t i, Key const& key) {
+    host_.begin();
+    switch (batch_.kind(i)) {
+      case OpKind::get: return find_one(i, key);
+      case OpKind::erase: return erase(i, key);
+      case OpKind::put: return replace(i, key, Write::put);
+      case OpKind::update:
+        return batch_.call->rmw == Rmw::replace ? replace(i, key, Write::update) : compute(i, key);
+    }
+  }
+
+  void find_one(std::size_t i, Key const& key) {
+    dash::Slot found;
+    if (dash::Answer const answer = table_.find(host_, key, found); answer != dash::Answer::done)
+      return not_done(i, answer);
+    MutableColumn const& out = batch_.call->out;
+    auto const give = [&](std::size_t at, std::span<std::byte const> value) {
+      std::memcpy(out.data + at * out.width, value.data(), value.size());
+    };
+    this->answer(i, key, found, give);
+  }
+
+  void erase(std::size_t i, Key const& key) {
+    dash::Slot before;
+    dash::Answer const answer = table_.erase(host_, key, before);
+    if (answer != dash::Answer::done) return not_done(i, answer);
+    batch_.complete(i, KeyStatus::ok);
+    ++tally_.erased;
+    unlink(key, before);
+  }
+
+  /// Put, and an update that takes the operand as it is.
+  void replace(std::size_t i, Key const& key, Write how) {
+    std::uint64_t const stride = stride_of(i);
+    std::uint64_t const record = Slots::kRecords ? records_.take(stride) : 0;
+    dash::Slot const slot = slots_.make(host_, key, batch_.operand(i), record, batch_.sequence);
+    std::optional<dash::Slot> before;
+    dash::Answer const answer = table_.write(host_, key, slot, how, before);
+    if (answer == dash::Answer::done) {
+      batch_.complete(i, KeyStatus::ok);
+      if (!before) ++tally_.inserted;
+      if (before) unlink(key, *before);
+      return;
+    }
+    if (Slots::kRecords) records_.put_back(stride, record);
+    not_done(i, answer);
+  }
+
+  /// An update that computes, under the locks of the key's buckets.
+  void compute(std::size_t i, Key const& key) {
+    Call const& call = *batch_.call;
+    std::uint64_t const stride = stride_of(i);
+    std::uint64_t const record = Slots::kRecords ? records_.take(stride) : 0;
+    KeyStatus status = KeyStatus::not_found;
+    auto const change = [&](dash::Slot const& stored) {
+      std::uint64_t word = 0;
+      std::span<std::byte const> value;
+      std::span<std::byte const> const with = batch_.operand(i);
+      status = slots_.value(host_, key, stored, word, value);
+      if (status == KeyStatus::ok && value.size() != with.size()) status = KeyStatus::size_mismatch;
+      if (status != KeyStatus::ok) return stored;
+      scratch_.assign(value.begin(), value.end());
+      PERDURE_ASSERT(call.rmw != Rmw::replace);
+      combine_values(call.rmw, call.element, scratch_, with.data());
+      return slots_.make(host_, key, scratch_, record, batch_.sequence);
+    };
+    dash::Slot before;
+    dash::Answer const answer = table_.modify(host_, key, change, before);
+    bool const changed = answer == dash::Answer::done;
+    changed ? batch_.complete(i, status) : not_done(i, answer);
+    if (!Slots::kRecords) return;
+    if (changed && status == KeyStatus::ok)
+      unlink(key, before);
+    else
+      records_.put_back(stride, record);
+  }
+
+  /// Of the record that operation i may write; 0: it writes none.
+  [[nodiscard]] std::uint64_t stride_of(std::size_t i) const {
+    if constexpr (Slots::kRecords) {
+      OpKind const kind = batch_.kind(i);
+      if (batch_.pending(i) && (kind == OpKind::put || kind == OpKind::update))
+        return slots_.stride(batch_.keys().size(i), batch_.operand(i).size());
+    }
+    return 0;
+  }
+  /// A record that no slot leads to any more, unless the slot was damaged: then it may be another
+  /// key's.
+  void unlink(Key const& key, dash::Slot const& before) {
+    if (Slots::kRecords && slots_.leads_to(before, key)) unlinked_.push_back(before.first);
+  }
+  void not_done(std::size_t i, dash::Answer answer) {
+    if (answer == dash::Answer::full) return refuse(i, table_.why_full());
+    this->complete(i, answer);
+  }
+  void refuse(std::size_t i, Status why) {
+    PERDURE_ASSERT(batch_.pending(i));  // nothing has been done for it
+    batch_.complete(i, KeyStatus::no_space);
+    ++tally_.refused;
+    tally_.why_refused = std::move(why);
+  }
+
+  DashSpace& space_;
+  DashReservation records_;  // taken and not used yet
+  std::vector<std::uint64_t> unlinked_;  // by this piece
+  std::vector<std::byte> scratch_;  // a value that is computed
+};
+
+}  // namespace perdure
