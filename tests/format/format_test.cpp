@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 
 #include "golden.hpp"
 
@@ -20,6 +21,32 @@ std::vector<std::string> keys_of(Contents const& contents) {
   return keys;
 }
 
+/// What is done to a pool's bytes, and what the refusal says of it.
+struct Line {
+  char const* name;
+  std::function<void(Image&)> damage;
+  char const* says;
+};
+
+/// Another number at a byte of the header, under a checksum that is right.
+template <class T>
+auto header_with(std::uint64_t at, T value) {
+  return [=](Image& i) {
+    i.set(at, value);
+    i.seal_header();
+  };
+}
+
+/// Another root, published as a whole one.
+template <class Change>
+auto root_with(Change change) {
+  return [=](Image& i) {
+    pm::Root r = i.root();
+    change(r, i.bytes.size());
+    i.publish(r);
+  };
+}
+
 class Format : public ::testing::TestWithParam<Golden> {
  protected:
   Format() { write_file(path_.str(), image_.bytes); }
@@ -34,6 +61,16 @@ class Format : public ::testing::TestWithParam<Golden> {
         << store.status().message();
     EXPECT_NE(store.status().message().find(says), std::string::npos) << store.status().message();
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
+  }
+
+  void refuse_each(std::initializer_list<Line> lines) const {
+    for (Line const& line : lines) {
+      SCOPED_TRACE(line.name);
+      Image image = image_;
+      line.damage(image);
+      write_file(path_.str(), image.bytes);
+      refuse(Code::corrupt, line.says);
+    }
   }
 
   /// A record of an 8-byte key (none in it where it stands in the slot) and a 16-byte value, at
@@ -120,12 +157,7 @@ TEST_P(Format, BytesStandWhereTheDocumentSays) {
 }
 
 TEST_P(Format, RefusesWhatIsNoWholePool) {
-  struct Line {
-    char const* name;
-    std::function<void(Image&)> damage;
-    char const* says;
-  };
-  Line const lines[] = {
+  refuse_each({
       {"empty", [](Image& i) { i.bytes.clear(); }, "truncated"},
       {"one page", [](Image& i) { i.bytes.resize(4096); }, "truncated"},
       {"no multiple of a page", [](Image& i) { i.bytes.resize(i.bytes.size() - 1); }, "truncated"},
@@ -143,42 +175,23 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
          i.bytes.resize(100);
        },
        "not a Perdure pool"},
-      {"format version 1",
-       [](Image& i) {
-         i.set(8, std::uint32_t{1});
-         i.seal_header();
-       },
-       "format version 1"},
-      {"format version 4",
-       [](Image& i) {
-         i.set(8, std::uint32_t{4});
-         i.seal_header();
-       },
-       "format version 4"},
-      {"format version 3, whose pools have another index",
-       [](Image& i) {
-         i.set(8, std::uint32_t{3});
-         i.seal_header();
-       },
+  });
+}
+
+TEST_P(Format, RefusesAHeaderThatCannotBe) {
+  refuse_each({
+      {"format version 1", header_with(8, std::uint32_t{1}), "format version 1"},
+      {"format version 4", header_with(8, std::uint32_t{4}), "format version 4"},
+      {"format version 3, whose pools have another index", header_with(8, std::uint32_t{3}),
        "impossible"},
-      {"another hash",
-       [](Image& i) {
-         i.set(12, std::uint32_t{9});
-         i.seal_header();
-       },
-       "hash 9"},
-      {"superblocks of three bytes",
-       [](Image& i) {
-         i.set(40, std::uint64_t{3});
-         i.seal_header();
-       },
-       "impossible"},
-      {"a shape too wide",
-       [](Image& i) {
-         i.set(76, std::uint8_t{64});
-         i.seal_header();
-       },
-       "impossible"},
+      {"another hash", header_with(12, std::uint32_t{9}), "hash 9"},
+      {"superblocks of three bytes", header_with(40, std::uint64_t{3}), "impossible"},
+      {"a shape too wide", header_with(76, std::uint8_t{64}), "impossible"},
+  });
+}
+
+TEST_P(Format, RefusesARootThatCannotBe) {
+  refuse_each({
       {"both roots torn",
        [](Image& i) {
          i.flip(4096 + 100);
@@ -186,55 +199,22 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
        },
        "neither copy of the root"},
       {"a level outside the file",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[1].offset = i.bytes.size();
-         i.publish(r);
-       },
+       root_with([](pm::Root& r, std::uint64_t size) { r.level[1].offset = size; }),
        "a level that cannot be there"},
       {"a level over the header",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[0].offset = 0;
-         i.publish(r);
-       },
+       root_with([](pm::Root& r, std::uint64_t) { r.level[0].offset = 0; }),
        "a level that cannot be there"},
       {"a level longer than the file",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[0].log2_buckets = 40;
-         i.publish(r);
-       },
+       root_with([](pm::Root& r, std::uint64_t) { r.level[0].log2_buckets = 40; }),
        "a level that cannot be there"},
-      {"a root of no superblocks",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.superblocks = 0;
-         i.publish(r);
-       },
+      {"a root of no superblocks", root_with([](pm::Root& r, std::uint64_t) { r.superblocks = 0; }),
        "truncated"},
       {"two levels in one place",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.level[1].offset = r.level[0].offset;
-         i.publish(r);
-       },
+       root_with([](pm::Root& r, std::uint64_t) { r.level[1].offset = r.level[0].offset; }),
        "a level that cannot be there"},
       {"more levels than the header says",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.levels = 3;
-         i.publish(r);
-       },
-       "impossible levels"},
-  };
-  for (Line const& line : lines) {
-    SCOPED_TRACE(line.name);
-    Image image = image_;
-    line.damage(image);
-    write_file(path_.str(), image.bytes);
-    refuse(Code::corrupt, line.says);
-  }
+       root_with([](pm::Root& r, std::uint64_t) { r.levels = 3; }), "impossible levels"},
+  });
 }
 
 TEST_P(Format, RefusesAFlippedBitInEachByteOfTheHeader) {
