@@ -30,6 +30,9 @@ enum class System : std::uint8_t {
   dash_lh,
   dash_records
 };
+[[nodiscard]] constexpr bool is_dash(System system) {
+  return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
+}
 
 struct Options {
   System system = System::store;
