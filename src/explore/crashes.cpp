@@ -19,7 +19,7 @@ std::uint64_t hash_of(Window const& w) {
 }
 
 /// The next leaf in depth-first order; empty when that was the last.
-std::vector<std::uint8_t> next_choices(std::vector<Tracker::Choice> const& trail) {
+std::vector<std::uint8_t> next_choices(std::vector<CrashedMedium::Choice> const& trail) {
   std::vector<std::uint8_t> next;
   for (auto const& c : trail) next.push_back(c.taken);
   for (std::size_t i = next.size(); i > 0; --i, next.pop_back()) {
@@ -63,8 +63,8 @@ void Crasher::back_to(std::size_t mark, std::uint64_t file_bytes) {
 }
 
 void Crasher::end_run(Forward& forward, SimScheduler const& scheduler) {
-  tracker_.record(false);
-  forward.windows = tracker_.take_windows();
+  tracker_.recorder.record(false);
+  forward.windows = tracker_.recorder.take_windows();
   if (!forward.wrong && !arena_.shadow_agrees())
     forward.wrong = "something wrote to the file unseen";
   if (forward.wrong) forward.taken = scheduler.taken();
@@ -90,15 +90,15 @@ Crasher::Leaf Crasher::crash_once(Window const& window, std::vector<std::uint8_t
   Leaf leaf;
   SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  arrived ? tracker_.crash_after(*arrived) : tracker_.crash(choices);
+  arrived ? tracker_.crashed.crash_after(*arrived) : tracker_.crashed.crash(choices);
   std::uint64_t logical = 0;
   std::uint64_t const expected = hash_of_oracle(window.oracle);
   leaf.wrong = judge(window.oracle, record_recovery, leaf.recovery, logical);
-  tracker_.record(false);
-  tracker_.take_windows();  // of a recovery that ended early
-  tracker_.end_crash();
+  tracker_.recorder.record(false);
+  tracker_.recorder.take_windows();  // of a recovery that ended early
+  tracker_.crashed.end();
   if (quiet_) return leaf;
-  leaf.fresh = count_state(mix(mix(tracker_.read_hash(), expected), seed_), logical);
+  leaf.fresh = count_state(mix(mix(tracker_.crashed.read_hash(), expected), seed_), logical);
   return leaf;
 }
 
@@ -141,10 +141,10 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
       choices.assign(kMostEvents, 0);
       for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
     }
-    tracker_.prepare(window);
+    tracker_.crashed.prepare(window);
     Leaf const leaf = crash_once(window, choices, arrived, !nested);
-    auto const trail = tracker_.choices();
-    auto const image = tracker_.image();
+    auto const trail = tracker_.crashed.choices();
+    auto const image = tracker_.crashed.image();
     back_to(mark, bytes);
     path.back().choices.clear();
     for (auto const& c : trail) path.back().choices.push_back(c.taken);
@@ -179,7 +179,7 @@ std::optional<Finding> Crasher::crash_run(Forward const& forward) {
 
 /// Recovery from one crash is a run like any other: crash it as well.
 std::optional<Finding> Crasher::crash_inside_recovery(std::vector<Window> const& recovery,
-                                                      Tracker::Image const& image,
+                                                      Image const& image,
                                                       std::vector<CrashPoint> const& path) {
   if (recovery.empty()) return std::nullopt;
   std::size_t const mark = arena_.mark();
@@ -296,9 +296,9 @@ std::optional<std::string> Crasher::replay(Finding const& finding) {
     std::size_t const mark = arena_.mark();
     std::uint64_t const bytes = arena_.file_bytes;
     Window const window = windows[crash.window];
-    tracker_.prepare(window);
+    tracker_.crashed.prepare(window);
     Leaf leaf = crash_once(window, crash.choices, std::nullopt, true);
-    auto const image = tracker_.image();
+    auto const image = tracker_.crashed.image();
     back_to(mark, bytes);
     if (leaf.wrong) return leaf.wrong;
     for (auto const& [word, value] : image) arena_.set(word, value);

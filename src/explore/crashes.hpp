@@ -190,7 +190,7 @@ class Crasher {
   std::optional<Finding> goes_wrong(std::vector<exec::SimSwitch> const& switches);
   std::optional<Finding> crash_in(Window const& window, std::vector<CrashPoint> path);
   std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery,
-                                               Tracker::Image const& image,
+                                               Image const& image,
                                                std::vector<CrashPoint> const& path);
   /// `arrived`: the window's first so many writes, instead of what the choices say.
   Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices,

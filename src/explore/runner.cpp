@@ -109,12 +109,12 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   create.shape = scenario.shape;
   create.max_bytes = scenario.superblocks * pm::kMinSuperblock;
   oracles_.assign(1, {{}, {}, false, true});
-  tracker_.set_oracle(0);
-  tracker_.record(options_.crashes && !quiet_);
+  tracker_.recorder.set_oracle(0);
+  tracker_.recorder.record(options_.crashes && !quiet_);
   auto store = Store::create(kPath, create, open_options());
-  tracker_.cut(false);
-  tracker_.record(false);
-  creation_ = tracker_.take_windows();
+  tracker_.recorder.cut(false);
+  tracker_.recorder.record(false);
+  creation_ = tracker_.recorder.take_windows();
   if (!store || !store->close().ok()) return false;
   without_chance(arena_);
   store = Store::open(kPath, open_options());
@@ -136,7 +136,7 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
 /// From here on a crash may leave this.
 void Runner::expect(Oracle oracle) {
   oracles_.push_back(std::move(oracle));
-  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.recorder.set_oracle(oracles_.size() - 1);
 }
 
 Crasher::Forward Runner::run(SimSchedule const& schedule) {
@@ -147,9 +147,9 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
   oracles_.assign(1, {contents, contents});
   SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
-  tracker_.record(true);
-  tracker_.follow_volatile(scenario.writing == Writing::in_device_sessions);
-  tracker_.set_oracle(0);
+  tracker_.recorder.record(true);
+  tracker_.recorder.follow_volatile(scenario.writing == Writing::in_device_sessions);
+  tracker_.recorder.set_oracle(0);
   sessions_ = 0;
   auto const whole = [&]() -> std::optional<std::string> {
     auto store = Store::open(kPath, open_options(scenario.grows));
@@ -181,7 +181,7 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
       totals_->displacements += store->stats().displacements;
     }
     if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
-    tracker_.cut(true);
+    tracker_.recorder.cut(true);
     return std::nullopt;
   };
   forward.wrong = whole();
@@ -241,11 +241,11 @@ std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle
 std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery,
                                          std::vector<Window>& recovery, std::uint64_t& logical) {
   Oracle const& oracle = oracles_[which];
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   auto store = Store::open(kPath, open_options());
-  if (record_recovery) tracker_.cut(false);
-  tracker_.record(false);
-  recovery = tracker_.take_windows();
+  if (record_recovery) tracker_.recorder.cut(false);
+  tracker_.recorder.record(false);
+  recovery = tracker_.recorder.take_windows();
   for (Window& w : recovery) w.oracle = which;
   if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
     if (!quiet_) ++totals_->refused;
@@ -271,7 +271,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   if (auto wrong = check_counts(*store, found)) return "after a further write, " + *wrong;
   if (auto wrong = steps ? further_step(*store, step) : std::nullopt)
     return "after recovery, " + *wrong;
-  if (tracker_.read_hash() % 8 == 0 && store->stats().units_left == 0) {
+  if (tracker_.crashed.read_hash() % 8 == 0 && store->stats().units_left == 0) {
     // Killed now, with everything on the medium: recovery may not act on what an earlier one has
     // mended. (Of a growth it would take the rest away from the store that is still open here.)
     auto killed = Store::open(kPath, open_options());
@@ -308,7 +308,7 @@ bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
   for (Window const& w : recovery)
     for (Event const& e : w.events)
       if (e.word >= root_ends) return true;
-  return tracker_.read_hash() % 16 == 0;
+  return tracker_.crashed.read_hash() % 16 == 0;
 }
 
 /// Crashes while the pool is being made.

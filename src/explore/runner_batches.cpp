@@ -83,7 +83,7 @@ std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, C
   if (!quiet_) totals_->batches_refused += full;
   if (!quiet_) totals_->inside_growths += store.stats().units_left > 0;
   expect({contents, contents});  // acknowledged
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return columns.check(batch, answers);
 }
 
@@ -123,14 +123,14 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
     if (!quiet_) ++totals_->session_operations;
     if (!quiet_) totals_->session_refusals += columns.statuses[i] == KeyStatus::no_space;
   }
-  tracker_.cut(false);  // the kernels have ended: all they wrote is there
+  tracker_.recorder.cut(false);  // the kernels have ended: all they wrote is there
   if (auto wrong = scan_contents(store, *scenario_, contents)) return wrong;
   oracle.fresh = contents;
   if (auto wrong = explain(oracle, contents)) return wrong;
   if (store.stats().records != count(contents))
     return "a device session counts its records wrongly";
   expect({contents, contents});
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 
@@ -218,7 +218,7 @@ std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch
   if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
     return "the end of a transaction: " + s.message();
   expect({contents, contents});
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 

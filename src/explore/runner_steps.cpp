@@ -56,7 +56,7 @@ std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, St
   if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
     return "the end of a step: " + s.message();
   expect(settled());
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   if (!quiet_) totals_->steps += commits && stepping != Stepping::not_at_all;
   return std::nullopt;
 }

@@ -28,8 +28,8 @@ std::string named(std::uint64_t key, std::optional<std::uint64_t> value) {
 template <class Table>
 DashRunner<Table>::DashRunner(Options const& options, Totals& totals)
     : Crasher(options, totals, 8) {
-  tracker_.follow_all(true);
-  tracker_.follow_lines(true);
+  tracker_.recorder.follow_all(true);
+  tracker_.recorder.follow_lines(true);
 }
 
 template <class Table>
@@ -165,8 +165,8 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   for (std::uint64_t const key : scenario_.fillers) old[key] = key;
   for (std::uint64_t const key : scenario_.there) old[key] = key;
   oracles_.push_back({old, History(scenario_.operations.size())});
-  tracker_.set_oracle(0);
-  tracker_.record(true);  // from here on, for openings write, too
+  tracker_.recorder.set_oracle(0);
+  tracker_.recorder.record(true);  // from here on, for openings write, too
   auto opened = open(true, forward.wrong);
   if (!opened) return forward;
   // Blocks that are not reached are free again, so that no superblock has to be added in the midst
@@ -184,8 +184,8 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     me < threads ? operate(*opened, me) : opened->sweep();
   });
   if (!done) forward.wrong = "the threads make no progress";
-  tracker_.cut(true);
-  tracker_.record(false);
+  tracker_.recorder.cut(true);
+  tracker_.recorder.record(false);
   if (!forward.wrong) {
     Contents found;
     try {
@@ -377,7 +377,7 @@ template <class Table>
 std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool record_recovery,
                                                       std::vector<Window>& recovery,
                                                       std::uint64_t& logical) {
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   std::optional<std::string> wrong;
   auto opened = open(false, wrong);
   if (wrong) return wrong;
@@ -390,11 +390,11 @@ std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool
   for (auto const& [key, value] : found) logical = mix(logical, mix(key, value));
   if (record_recovery) {
     oracles_.push_back({found, {}});
-    tracker_.set_oracle(oracles_.size() - 1);
-    tracker_.cut(true);
-    recovery = tracker_.take_windows();
+    tracker_.recorder.set_oracle(oracles_.size() - 1);
+    tracker_.recorder.cut(true);
+    recovery = tracker_.recorder.take_windows();
   }
-  tracker_.record(false);
+  tracker_.recorder.record(false);
   return go_on(*opened, std::move(found));
 }
 

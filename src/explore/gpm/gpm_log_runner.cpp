@@ -153,7 +153,7 @@ GpmLogRunner::GpmLogRunner(Options const& options, Totals& totals)
     : Crasher(options, totals, 4),
       kind_(options.system == System::gpm_log ? gpm::GpmLogKind::hcl
                                               : gpm::GpmLogKind::conventional) {
-  tracker_.follow_volatile(true);
+  tracker_.recorder.follow_volatile(true);
 }
 
 std::string GpmLogRunner::describe(std::uint64_t scenario_seed) const {
@@ -190,7 +190,7 @@ bool GpmLogRunner::set_up(std::uint64_t scenario_seed) {
 
 void GpmLogRunner::expect(Oracle oracle) {
   oracles_.push_back(std::move(oracle));
-  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.recorder.set_oracle(oracles_.size() - 1);
 }
 
 void GpmLogRunner::expect_launches(GpmStacks old) {
@@ -222,7 +222,7 @@ std::optional<std::string> GpmLogRunner::order(Log& log) {
   if (log.overflows().value() != overflows_)
     return "the log miscounts the entries that found no room";
   expect_launches(std::move(found));
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 
@@ -239,7 +239,7 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
       expect({Oracle::Kind::cleared, old});
       if (Status const s = log.clear(); !s.ok()) return "clear: " + s.message();
       expect_launches(GpmStacks(old.size()));
-      tracker_.cut(true);
+      tracker_.recorder.cut(true);
     } else {
       auto again = Log::open(grid_, kPath);
       if (!again.ok()) return "the log does not open: " + again.status().message();
@@ -263,7 +263,7 @@ Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   overflows_ = 0;
   exec::SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
-  tracker_.record(true);
+  tracker_.recorder.record(true);
   expect_launches(GpmStacks(scenario_.partitions));
   auto log = Log::open(grid_, kPath);
   forward.wrong =
@@ -351,7 +351,7 @@ std::optional<std::string> GpmLogRunner::go_on(Log& log, GpmStacks stacks) {
   if (Status const s = grid_.launch(scenario_.shape, kernel); !s.ok())
     return "a launch fails: " + s.message();
   (void)grid_.order();
-  tracker_.record(false);
+  tracker_.recorder.record(false);
   for (auto const& mine : history) {
     for (GpmSeen const& seen : mine) {
       GpmStack& stack = stacks[seen.op.partition];
@@ -377,7 +377,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
   Oracle const oracle = oracles_[which];
   if (record_recovery)
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   expect({Oracle::Kind::launched,
           {},
           {},
@@ -404,7 +404,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
     found.assign(found.size(), {});
   }
   auto wrong = go_on(log.value(), std::move(found));
-  recovery = tracker_.take_windows();
+  recovery = tracker_.recorder.take_windows();
   return wrong;
 }
 
