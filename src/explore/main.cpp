@@ -65,38 +65,38 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"layout", a.layout},
           {"model", a.model},
           {"seed", a.options.seed},
-          {"scenarios", t.scenarios.load()},
-          {"runs", t.runs.load()},
-          {"schedule_points", t.points.load()},
-          {"crash_points", t.crash_points.load()},
-          {"windows", t.windows.load()},
-          {"windows_seen_before", t.windows_seen.load()},
-          {"windows_sampled", t.windows_sampled.load()},
-          {"windows_inside_recovery_sampled", t.nested_sampled.load()},
-          {"windows_too_large", t.windows_skipped.load()},
-          {"states", t.states.load()},
+          {"scenarios", t.explored.scenarios.load()},
+          {"runs", t.explored.runs.load()},
+          {"schedule_points", t.explored.points.load()},
+          {"crash_points", t.explored.crash_points.load()},
+          {"windows", t.explored.windows.load()},
+          {"windows_seen_before", t.explored.windows_seen.load()},
+          {"windows_sampled", t.explored.windows_sampled.load()},
+          {"windows_inside_recovery_sampled", t.explored.nested_sampled.load()},
+          {"windows_too_large", t.explored.windows_skipped.load()},
+          {"states", t.explored.states.load()},
           {"distinct_states", t.distinct.size()},
           {"distinct_recovered_contents", t.logical.size()},
-          {"recoveries_crashed_again", t.nested.load()},
-          {"growths", t.growths.load()},
-          {"displacements", t.displacements.load()},
-          {"resizes_resumed", t.resumed.load()},
-          {"duplicates_resolved", t.duplicates.load()},
-          {"half_inserts_cleared", t.half_inserted.load()},
-          {"half_made_pools_refused", t.refused.load()},
-          {"transactions_undone", t.undone.load()},
-          {"batches_without_room", t.batches_refused.load()},
-          {"batches_that_end_inside_a_growth", t.inside_growths.load()},
-          {"steps", t.steps.load()},
-          {"checkpoints", t.checkpoints.load()},
-          {"batches_replayed", t.replayed.load()},
-          {"merges", t.merges.load()},
-          {"session_operations", t.session_operations.load()},
-          {"session_operations_without_room", t.session_refusals.load()},
-          {"gpm_operations", t.gpm_operations.load()},
-          {"gpm_entries_without_room", t.gpm_overflows.load()},
-          {"gpm_entries_after_crashes", t.gpm_entries.load()},
-          {"gpm_checkpoints_restored_after_crashes", t.gpm_restored.load()},
+          {"recoveries_crashed_again", t.explored.nested.load()},
+          {"growths", t.met.growths.load()},
+          {"displacements", t.met.displacements.load()},
+          {"resizes_resumed", t.recovered.resumed.load()},
+          {"duplicates_resolved", t.recovered.duplicates.load()},
+          {"half_inserts_cleared", t.recovered.half_inserted.load()},
+          {"half_made_pools_refused", t.recovered.refused.load()},
+          {"transactions_undone", t.recovered.undone.load()},
+          {"batches_without_room", t.met.batches_refused.load()},
+          {"batches_that_end_inside_a_growth", t.met.inside_growths.load()},
+          {"steps", t.met.steps.load()},
+          {"checkpoints", t.met.checkpoints.load()},
+          {"batches_replayed", t.recovered.replayed.load()},
+          {"merges", t.met.merges.load()},
+          {"session_operations", t.met.session_operations.load()},
+          {"session_operations_without_room", t.met.session_refusals.load()},
+          {"gpm_operations", t.gpm.operations.load()},
+          {"gpm_entries_without_room", t.gpm.overflows.load()},
+          {"gpm_entries_after_crashes", t.gpm.entries.load()},
+          {"gpm_checkpoints_restored_after_crashes", t.gpm.restored.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
@@ -126,35 +126,37 @@ void print(Arguments const& a, Totals& t) {
       "recovery sampled, "
       "%llu too large)\n",
       a.options.system == System::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
-      n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
-      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
+      n(t.explored.scenarios), n(t.explored.runs), n(t.explored.crash_points),
+      n(t.explored.windows), n(t.explored.windows_seen), n(t.explored.windows_sampled),
+      n(t.explored.nested_sampled), n(t.explored.windows_skipped));
   if (a.options.bounds.power)
     std::printf(
         "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
         "half-made pools refused\n",
-        n(t.growths), n(t.checkpoints), n(t.replayed), n(t.refused));
+        n(t.met.growths), n(t.met.checkpoints), n(t.recovered.replayed), n(t.recovered.refused));
   else if (a.options.system == System::store)
     std::printf(
         "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
         "displacements; recoveries with "
         "%llu resizes resumed, %llu duplicates, %llu half "
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
-        n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed),
-        n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
+        n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
+        n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
+        n(t.recovered.undone), n(t.recovered.refused));
   else if (is_dash(a.options.system))
-    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations),
-                n(t.growths), n(t.merges));
+    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.met.session_operations),
+                n(t.met.growths), n(t.met.merges));
   else
     std::printf(
         "met: %llu operations, %llu of them without room; after crashes %llu entries, %llu "
         "checkpoints\n",
-        n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
+        n(t.gpm.operations), n(t.gpm.overflows), n(t.gpm.entries), n(t.gpm.restored));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu "
       "recoveries crashed "
       "again\n%zu violations, %.1f s\n",
-      n(t.states), t.distinct.size(), t.logical.size(), n(t.nested), t.findings.size(),
-      t.seconds());
+      n(t.explored.states), t.distinct.size(), t.logical.size(), n(t.explored.nested),
+      t.findings.size(), t.seconds());
 }
 
 int explore_once(Arguments const& a) {

@@ -110,7 +110,7 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   create.max_bytes = scenario.superblocks * pm::kMinSuperblock;
   oracles_.assign(1, {{}, {}, false, true});
   tracker_.recorder.set_oracle(0);
-  tracker_.recorder.record(options_.crashes && !quiet_);
+  tracker_.recorder.record(options_.crashes && !progress_.quiet);
   auto store = Store::create(kPath, create, open_options());
   tracker_.recorder.cut(false);
   tracker_.recorder.record(false);
@@ -128,8 +128,7 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   }
   if (scenario.roomy && !store->begin({2 * kKeys})) return false;  // and it aborts
   if (!store->close().ok()) return false;
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
@@ -142,7 +141,7 @@ void Runner::expect(Oracle oracle) {
 Crasher::Forward Runner::run(SimSchedule const& schedule) {
   Scenario const& scenario = *scenario_;
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   Contents contents = filled_;
   oracles_.assign(1, {contents, contents});
   SimScheduler scheduler(schedule);
@@ -176,9 +175,9 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
       return "after the last batch, " + *wrong;
     if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
     if (auto wrong = check_counts(*store, contents)) return "after the last batch, " + *wrong;
-    if (!quiet_) {
-      totals_->growths += store->stats().growths;
-      totals_->displacements += store->stats().displacements;
+    if (Totals* const t = progress_.counted()) {
+      t->met.growths += store->stats().growths;
+      t->met.displacements += store->stats().displacements;
     }
     if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
     tracker_.recorder.cut(true);
@@ -206,11 +205,11 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
   if (oracle.whole && found != oracle.old && found != oracle.fresh)
     return "an atomic batch took effect in part";
   RecoveryReport const& r = store.recovery();
-  if (!quiet_) {
-    totals_->undone += r.undone > 0;
-    totals_->resumed += r.resize_resumed;
-    totals_->duplicates += r.duplicates > 0;
-    totals_->half_inserted += r.dropped > 0;
+  if (Totals* const t = progress_.counted()) {
+    t->recovered.undone += r.undone > 0;
+    t->recovered.resumed += r.resize_resumed;
+    t->recovered.duplicates += r.duplicates > 0;
+    t->recovered.half_inserted += r.dropped > 0;
   }
   if (r.records != count(found))
     return "recovery counts " + std::to_string(r.records) + " records of " +
@@ -248,7 +247,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   recovery = tracker_.recorder.take_windows();
   for (Window& w : recovery) w.oracle = which;
   if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
-    if (!quiet_) ++totals_->refused;
+    if (Totals* const t = progress_.counted()) ++t->recovered.refused;
     return std::nullopt;
   }
   if (!store) return "the pool does not open: " + store.status().message();
@@ -316,16 +315,15 @@ void Runner::explore_creation() {
   if (!options_.crashes || scenario_->seed % 16 != 0)
     return;  // there are ten shapes, and it is always the same
   auto const made = arena_.snapshot_since(0);
-  back_to(0, 0);
-  base_hash_ = 0;
+  medium_.back_to({});
   if (auto finding = crash_everywhere(creation_, {})) {
     finding->what = "making the pool: " + finding->what;
     finding->description = scenario_->describe();
-    report(std::move(*finding));
+    progress_.report(std::move(*finding));
   }
-  back_to(0, base_bytes_);
+  medium_.back_to({0, base_.file_bytes, 0});
   for (auto const& [word, value] : made) arena_.set(word, value);
-  base_ = arena_.mark();
+  base_ = medium_.now();
 }
 
 }  // namespace perdure::explore

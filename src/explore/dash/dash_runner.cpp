@@ -98,16 +98,15 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   // Where they chain buckets, the segments that this brings are there, and the run splits off what
   // is due to them.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
-    std::size_t const mark = arena_.mark();
-    std::uint64_t const bytes = arena_.file_bytes, segments = made.table->segments(made.host);
+    State const before = medium_.now();
+    std::uint64_t const segments = made.table->segments(made.host);
     if (made.put(scenario_.fillers[i], scenario_.fillers[i]) != dash::Answer::done) return false;
     if (scenario_.chained || made.table->segments(made.host) == segments) continue;
-    back_to(mark, bytes);
+    medium_.back_to(before);
     scenario_.fillers.resize(i);
   }
   born_ = made.born();
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
@@ -156,7 +155,7 @@ void DashRunner<Table>::operate(Opened& opened, std::size_t thread) {
 template <class Table>
 Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   clock_ = 0;
   exec::SimScheduler scheduler(schedule);
@@ -196,11 +195,11 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     if (!forward.wrong) forward.wrong = explain(oracles_[0], found, true);
     if (!forward.wrong) forward.wrong = opened->fault_of_heap(born_);
     if (!forward.wrong) forward.wrong = close_twice(*opened, std::move(found));
-    if (!quiet_) totals_->growths += opened->table->splits();
+    if (Totals* const t = progress_.counted()) t->met.growths += opened->table->splits();
     if constexpr (Table::kKind == dash::Kind::extendible)
-      if (!quiet_) totals_->merges += opened->table->merges();
+      if (Totals* const t = progress_.counted()) t->met.merges += opened->table->merges();
     for (auto const& mine : oracles_[0].history)
-      if (!quiet_) totals_->session_operations += mine.size();
+      if (Totals* const t = progress_.counted()) t->met.session_operations += mine.size();
   }
   forward.taken = scheduler.taken();
   forward.others = scheduler.others();

@@ -76,8 +76,7 @@ bool GpmCheckpointRunner::set_up(std::uint64_t scenario_seed) {
   auto const made =
       Checkpoint::create(grid_, kPath, scenario_.most_bytes(), scenario_.most_elements(),
                          static_cast<std::uint32_t>(scenario_.groups.size()), {scenario_.path, 1});
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return made.ok();
 }
 
@@ -129,7 +128,7 @@ std::optional<std::string> GpmCheckpointRunner::run_steps(Checkpoint& checkpoint
 
 Crasher::Forward GpmCheckpointRunner::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   exec::SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
@@ -175,7 +174,7 @@ std::optional<std::string> GpmCheckpointRunner::judge(std::size_t which, bool re
              ", and its bytes; it had checkpoint " + word(oracle.old[g]) + " and may have had " +
              word(oracle.fresh[g]);
     }
-    if (!quiet_) totals_->gpm_restored += now.old[g].has_value();
+    if (Totals* const t = progress_.counted()) t->gpm.restored += now.old[g].has_value();
     logical = mix(logical, now.old[g] ? now.old[g]->word + 1 : 0);
   }
   now.fresh = now.old;

@@ -183,8 +183,7 @@ bool GpmLogRunner::set_up(std::uint64_t scenario_seed) {
   // checks come on top
   std::uint64_t const bytes = std::uint64_t{2} * scenario_.words * scenario_.partitions;
   if (!Log::create(grid_, kPath, bytes, geometry).ok()) return false;
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
@@ -217,7 +216,7 @@ std::optional<std::string> GpmLogRunner::order(Log& log) {
   if (auto wrong = explain_launches(oracle, found, true)) return wrong;
   for (auto const& mine : oracle.history) {
     for (GpmSeen const& seen : mine) overflows_ += seen.answer == GpmLogError::overflow;
-    if (!quiet_) totals_->gpm_operations += mine.size();
+    if (Totals* const t = progress_.counted()) t->gpm.operations += mine.size();
   }
   if (log.overflows().value() != overflows_)
     return "the log miscounts the entries that found no room";
@@ -244,7 +243,7 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
       auto again = Log::open(grid_, kPath);
       if (!again.ok()) return "the log does not open: " + again.status().message();
       log = std::move(again.value());
-      if (!quiet_) totals_->gpm_overflows += overflows_;
+      if (Totals* const t = progress_.counted()) t->gpm.overflows += overflows_;
       overflows_ = 0;
       GpmStacks found;
       if (auto wrong = stacks_of(log, found)) return wrong;
@@ -256,7 +255,7 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
 
 Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   histories_ = 0;
   clock_ = 0;
@@ -272,7 +271,7 @@ Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   forward.others = scheduler.others();
   end_run(forward, scheduler);
   of_run_ = oracles_.size();
-  if (!quiet_) totals_->gpm_overflows += overflows_;
+  if (Totals* const t = progress_.counted()) t->gpm.overflows += overflows_;
   return forward;
 }
 
@@ -389,7 +388,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
   if (auto wrong = stacks_of(log.value(), found)) return wrong;
   if (auto wrong = explain(oracle, found, false)) return wrong;
   for (GpmStack const& stack : found) {
-    if (!quiet_) totals_->gpm_entries += stack.size();
+    if (Totals* const t = progress_.counted()) t->gpm.entries += stack.size();
     for (GpmEntry const& entry : stack)
       logical = mix(logical, mix(entry.words | entry.taken << 8, entry.is[0]));
     logical = mix(logical, stack.size());
