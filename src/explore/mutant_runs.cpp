@@ -239,6 +239,7 @@ constexpr MutantInfo kMutants[] = {
      "the directory is halved between a split's look at it and the turning of its entries",
      nullptr,
      {5, 1, 1}},
+    {"lock_beside_readers", "dash-eh", "a lock is exclusive while readers have it"},
     {"dash_locks_out_of_order",
      "dash-eh",
      "the last bucket is locked before the first",

@@ -159,6 +159,7 @@ inline constexpr char const* kMutantNames[] = {
     "dash_room_not_freed",
     "dash_update_not_ordered",
     "dash_removal_not_ordered",
+    "lock_beside_readers",
     "dash_displaced_before_copy",
     "dash_stash_not_told",
     "dash_recovery_keeps_duplicates",

@@ -11,60 +11,14 @@ std::uint64_t this_thread_number() noexcept {
   return mine;
 }
 
-void StoreLock::begin_writing() {
-  MutexLock const lock(mutex_);
-  while (writing_) may_write_.wait(mutex_);
-  PERDURE_ASSERT(!exclusive_ && !exclusive_waits_);  // only the writer is, and it has left
-  writing_ = true;
-}
-
-void StoreLock::end_writing() {
-  MutexLock const lock(mutex_);
-  PERDURE_ASSERT(writing_ && !exclusive_);
-  writing_ = false;
-  may_write_.notify_one();  // under the lock: who comes in may be the last to use the store
-}
-
 void StoreLock::lock_exclusive() {
-  MutexLock const lock(mutex_);
-  PERDURE_ASSERT(writing_ && !exclusive_ &&
-                 !exclusive_waits_);  // there is one writer, and only it takes the lock exclusively
-  exclusive_waits_ = true;
-  while (readers_ != 0) empty_.wait(mutex_);
-  PERDURE_ASSERT(writing_ && !exclusive_);  // nobody else came in meanwhile
-  exclusive_waits_ = false;
-  exclusive_ = true;
+  lock_.lock_exclusive(exec::kSleepingThreads);
   if (changes_ != nullptr) changes_->begin();
 }
 
-/// Counts those in who waited: the next writer waits for them.
 void StoreLock::unlock_exclusive() {
-  MutexLock const lock(mutex_);
-  PERDURE_ASSERT(exclusive_ && readers_ == 0);
   if (changes_ != nullptr) changes_->end();
-  exclusive_ = false;
-  readers_ += waiting_;
-  waiting_ = 0;
-  ++turn_;
-  let_in_.notify_all();
-}
-
-void StoreLock::lock_shared() {
-  MutexLock const lock(mutex_);
-  if (!exclusive_ && !exclusive_waits_) {
-    ++readers_;
-    return;
-  }
-  ++waiting_;
-  std::uint64_t const turn = turn_;
-  while (turn_ == turn) let_in_.wait(mutex_);  // and counted in
-  PERDURE_ASSERT(readers_ > 0 && !exclusive_);
-}
-
-void StoreLock::unlock_shared() {
-  MutexLock const lock(mutex_);
-  PERDURE_ASSERT(readers_ > 0 && !exclusive_);
-  if (--readers_ == 0 && exclusive_waits_) empty_.notify_one();
+  lock_.unlock_exclusive(exec::kSleepingThreads);
 }
 
 void StoreLock::hold(void const* token) {

@@ -1,13 +1,8 @@
-// The store's reader-writer lock: any number of readers, or one writer exclusively, in fair turns;
-// and a transaction or a device session that holds it exclusively from its begin to its end,
-// whichever threads call for it. Invariants:
-//  1. While the lock is exclusive, nobody else has it. There is one writer at a time, and only the
-//     writer takes it exclusively.
-//  2. Nobody waits for ever: a writer that waits for the exclusive lock goes before readers who
-//     come after it, and readers who waited while it was exclusive have it before it is exclusive
-//     again.
-//  3. No thread owns the lock: what one thread locked, another may unlock.
-//  4. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only
+// The store's lock: the reader-writer lock (exec/reader_writer_lock.hpp), which announces changes
+// of the pool while it is exclusive; and a transaction or a device session that holds it
+// exclusively from its begin to its end, whichever threads call for it. Invariants:
+//  1. Between Changes::begin() and end() the lock is exclusive.
+//  2. Calls inside what a holder holds exclude each other by `inside_`; the holder changes only
 //     while that is exclusive.
 #pragma once
 
@@ -16,7 +11,7 @@
 #include <shared_mutex>
 
 #include "base/assert.hpp"
-#include "base/mutex.hpp"
+#include "exec/reader_writer_lock.hpp"
 
 namespace perdure::pm {
 class Changes;
@@ -37,23 +32,17 @@ class StoreLock {
   [[nodiscard]] bool announced() const { return changes_ != nullptr; }
   /// Whether somebody has it exclusively, or keeps other writers out. For who is sure to be that
   /// somebody, if there is one.
-  [[nodiscard]] bool is_exclusive() const {
-    MutexLock const lock(mutex_);
-    return exclusive_;
-  }
-  [[nodiscard]] bool has_writer() const {
-    MutexLock const lock(mutex_);
-    return writing_;
-  }
+  [[nodiscard]] bool is_exclusive() const { return lock_.is_exclusive(); }
+  [[nodiscard]] bool has_writer() const { return lock_.has_writer(); }
 
   /// Keeps other writers out, and no reader.
-  void begin_writing();
-  void end_writing();
+  void begin_writing() { lock_.begin_writing(exec::kSleepingThreads); }
+  void end_writing() { lock_.end_writing(exec::kSleepingThreads); }
   /// For the writer.
   void lock_exclusive();
   void unlock_exclusive();
-  void lock_shared();
-  void unlock_shared();
+  void lock_shared() { lock_.lock_shared(exec::kSleepingThreads); }
+  void unlock_shared() { lock_.unlock_shared(exec::kSleepingThreads); }
 
   /// Who has it exclusively hands it to a holder, known by a token: the address of something of its
   /// own.
@@ -72,15 +61,7 @@ class StoreLock {
   void leave_inside(bool exclusive) { exclusive ? inside_.unlock() : inside_.unlock_shared(); }
 
  private:
-  mutable Mutex mutex_;  // guards the next seven
-  Condition let_in_, empty_, may_write_;
-  bool writing_ PERDURE_GUARDED_BY(mutex_) = false;
-  bool exclusive_ PERDURE_GUARDED_BY(mutex_) = false;
-  bool exclusive_waits_ PERDURE_GUARDED_BY(mutex_) = false;
-  std::uint64_t readers_ PERDURE_GUARDED_BY(mutex_) = 0;  // who are in
-  std::uint64_t waiting_ PERDURE_GUARDED_BY(mutex_) = 0;  // readers
-  std::uint64_t turn_ PERDURE_GUARDED_BY(mutex_) = 0;  // how often the lock has been exclusive
-
+  exec::ReaderWriterLock lock_;
   pm::Changes* changes_ = nullptr;  // for who has it exclusively
 
   std::shared_mutex inside_;

@@ -200,9 +200,9 @@ Status LogDir::checkpoint(std::span<std::byte const> pool) {
 
 bool LogDir::wants_checkpoint() const {
   PERDURE_ASSERT(log_ != nullptr);
-  std::uint64_t const ring = log_->ring_bytes();
-  std::uint64_t const since = log_->position().lsn - checkpoints_->newest().lsn;
-  return log_->used_bytes() > ring / 2 && since > ring / 4;
+  LogRoom const room = log_->room();
+  std::uint64_t const since = room.end - checkpoints_->newest().lsn;
+  return room.used_bytes > room.ring_bytes / 2 && since > room.ring_bytes / 4;
 }
 
 }  // namespace perdure::wal

@@ -10,8 +10,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "wal/disk/block_device.hpp"
@@ -102,6 +104,16 @@ inline constexpr std::uint64_t kMaxGroup = 1u << 20;
 /// there a value that ends with its own CRC in place of another. Never 0.
 [[nodiscard]] inline std::uint32_t payload_sum(std::byte const* payload, std::uint64_t bytes) {
   return static_cast<std::uint32_t>(hash_bytes(payload, bytes)) | 1u;
+}
+/// Completes a group of `bytes` bytes, whose payload stands behind where the header goes.
+inline void seal_group(GroupHeader& h, std::byte* group, std::uint64_t bytes) {
+  std::uint64_t const used = sizeof h + std::uint64_t{h.payload_bytes};
+  PERDURE_ASSERT(used <= bytes && bytes % kBlock == 0);
+  h.sum = payload_sum(group + sizeof h, h.payload_bytes);
+  std::memcpy(group, &h, sizeof h);
+  std::memset(group + used, 0, bytes - used);
+  h.crc = group_crc(group, bytes);
+  std::memcpy(group, &h, sizeof h);
 }
 [[nodiscard]] inline bool passes(GroupHeader const& h, std::byte const* group,
                                  std::uint64_t bytes) {

@@ -66,7 +66,7 @@ Status stream(RedoLog& log, BatchOps const& ops, LogSpeedOptions const& o, LogSp
   std::uint64_t batches = 0;
   auto const begin = Clock::now();
   for (; since(begin) < o.seconds; ++batches) {
-    if (log.used_bytes() > log.ring_bytes() / 2) log.truncate(log.durable_lsn());
+    if (log.room().used_bytes > log.room().ring_bytes / 2) log.truncate(log.durable_lsn());
     auto const lsn = append(log, ops);
     if (!lsn) return lsn.status();
   }
@@ -82,7 +82,7 @@ Status wait_for_each(RedoLog& log, BatchOps const& ops, LogSpeedOptions const& o
   std::vector<double> took_us;
   auto const begin = Clock::now();
   while (since(begin) < o.seconds) {
-    if (log.used_bytes() > log.ring_bytes() / 2) log.truncate(log.durable_lsn());
+    if (log.room().used_bytes > log.room().ring_bytes / 2) log.truncate(log.durable_lsn());
     auto const start = Clock::now();
     auto const lsn = append(log, ops);
     if (!lsn) return lsn.status();

@@ -174,7 +174,7 @@ RedoLog::~RedoLog() {
 /// Most bytes of a group at `lsn`: it crosses neither the ring's end nor the buffer's.
 std::uint64_t RedoLog::group_room(Lsn lsn) const {
   std::uint64_t const to_ring_end = identity_.ring_bytes - lsn % identity_.ring_bytes;
-  std::uint64_t const to_buffer_end = buffer_.size() - lsn % buffer_.size();
+  std::uint64_t const to_buffer_end = options_.buffer_bytes - lsn % options_.buffer_bytes;
   std::uint64_t const room = std::min({options_.group_bytes, to_ring_end, to_buffer_end});
   PERDURE_ASSERT(room >= kBlock && room % kBlock == 0);
   return room;
@@ -245,7 +245,7 @@ Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t byte
     std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
     Lsn const next = lsn + group_bytes(payload);
     if (Status s = wait_for_buffer(next); !s.ok()) return s;
-    reader.copy(buffer_.data() + lsn % buffer_.size() + sizeof(GroupHeader), payload);
+    reader.copy(buffered(lsn) + sizeof(GroupHeader), payload);
     PERDURE_ASSERT(next <= end);
     bytes -= payload;
     seal(lsn, payload, part, next == end, at.next_batch);
@@ -258,7 +258,7 @@ Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t byte
 /// The buffer holds the last `size` bytes before `end`; what it held there before must be durable.
 Status RedoLog::wait_for_buffer(Lsn end) {
   MutexLock const lock(mutex_);
-  while (failed_.ok() && end - durable_ > buffer_.size()) changed_.wait(mutex_);
+  while (failed_.ok() && end - durable_ > options_.buffer_bytes) changed_.wait(mutex_);
   PERDURE_ASSERT(!failed_.ok() || durable_ < end || mutated("log_durable_when_begun"));
   return failed_;
 }
@@ -266,9 +266,9 @@ Status RedoLog::wait_for_buffer(Lsn end) {
 /// Completes the group whose payload stands in the buffer, and lets it be written.
 void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last,
                    std::uint64_t batch) {
-  std::byte* const group = buffer_.data() + lsn % buffer_.size();
+  std::byte* const group = buffered(lsn);
   std::uint64_t const bytes = group_bytes(payload);
-  PERDURE_ASSERT(lsn % buffer_.size() + bytes <= buffer_.size());
+  PERDURE_ASSERT(lsn % options_.buffer_bytes + bytes <= options_.buffer_bytes);
   PERDURE_ASSERT(lsn % identity_.ring_bytes + bytes <= identity_.ring_bytes);
   GroupHeader h{};
   h.magic = kGroupMagic;
@@ -280,14 +280,10 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   h.epoch = identity_.epoch;
   h.part = part;
   h.payload_bytes = static_cast<std::uint32_t>(payload);
-  h.sum = payload_sum(group + sizeof h, payload);
   h.behind = static_cast<std::uint32_t>(1 + (lsn - durable_lsn()) / kBlock);
   if (mutated("log_behind_not_known")) h.behind = 0;
   if (mutated("log_behind_too_little")) h.behind = 1;
-  std::memcpy(group, &h, sizeof h);
-  std::memset(group + sizeof h + payload, 0, bytes - sizeof h - payload);
-  h.crc = group_crc(group, bytes);
-  std::memcpy(group, &h, sizeof h);
+  seal_group(h, group, bytes);
   MutexLock const lock(mutex_);
   PERDURE_ASSERT(sealed_.empty() || sealed_.back().end == lsn);
   PERDURE_ASSERT(lsn + bytes <= tail_.lsn);  // append() has taken the place
@@ -304,9 +300,9 @@ void RedoLog::begin_writes() {
   while (failed_.ok() && in_flight_ < options_.depth && !sealed_.empty()) {
     Extent write = sealed_.front();
     std::uint64_t const in_ring = write.begin % identity_.ring_bytes;
-    std::uint64_t const in_buffer = write.begin % buffer_.size();
+    std::uint64_t const in_buffer = write.begin % options_.buffer_bytes;
     std::uint64_t const most = std::min(
-        {options_.write_bytes, identity_.ring_bytes - in_ring, buffer_.size() - in_buffer});
+        {options_.write_bytes, identity_.ring_bytes - in_ring, options_.buffer_bytes - in_buffer});
     sealed_.pop_front();
     while (!sealed_.empty() && sealed_.front().end - write.begin <= most) {
       write.end = sealed_.front().end;
@@ -319,7 +315,7 @@ void RedoLog::begin_writes() {
     flying_.push_back(write);  // before it flies: its end must find it
     Status const s = caught([&] {
       return file_->start(
-          {verb, kRingOffset + in_ring, buffer_.data() + in_buffer, write.end - write.begin, tag});
+          {verb, kRingOffset + in_ring, buffered(write.begin), write.end - write.begin, tag});
     });
     if (!s.ok()) {
       flying_.pop_back();
@@ -429,10 +425,10 @@ LogPosition RedoLog::position() const {
   return tail_;
 }
 
-std::uint64_t RedoLog::used_bytes() const {
+LogRoom RedoLog::room() const {
   MutexLock const lock(mutex_);
   PERDURE_ASSERT(keep_from_ <= tail_.lsn);
-  return tail_.lsn - keep_from_;
+  return {identity_.ring_bytes, tail_.lsn - keep_from_, tail_.lsn};
 }
 
 Status RedoLog::failure() const {

@@ -39,6 +39,13 @@ struct LogPosition {
   bool operator==(LogPosition const&) const = default;
 };
 
+/// How full the ring is.
+struct LogRoom {
+  std::uint64_t ring_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  Lsn end = 0;
+};
+
 /// What a log says of itself.
 struct LogIdentity {
   PoolId pool_id{};
@@ -77,8 +84,7 @@ class RedoLog {
 
   [[nodiscard]] Lsn durable_lsn() const;
   [[nodiscard]] LogPosition position() const;
-  [[nodiscard]] std::uint64_t used_bytes() const;
-  [[nodiscard]] std::uint64_t ring_bytes() const { return identity_.ring_bytes; }
+  [[nodiscard]] LogRoom room() const;
   [[nodiscard]] Status failure() const;
   [[nodiscard]] IoMethod const& method() const { return file_->method(); }
 
@@ -92,6 +98,10 @@ class RedoLog {
   Status begin_epoch();
   Status append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
                        std::span<std::span<std::byte const> const> pieces);
+  /// Where what lies at `lsn` stands; only what is not durable is needed.
+  [[nodiscard]] std::byte* buffered(Lsn lsn) const {
+    return buffer_.data() + lsn % options_.buffer_bytes;
+  }
   std::uint64_t group_room(Lsn lsn) const;
   Lsn end_of(Lsn lsn, std::uint64_t bytes) const;
   Status check_room(std::uint64_t bytes, Lsn end) const PERDURE_REQUIRES(mutex_);
@@ -108,8 +118,7 @@ class RedoLog {
   std::unique_ptr<BlockFile> const file_;
   LogIdentity identity_;
   LogOptions const options_;
-  AlignedBuffer
-      buffer_;  // byte `lsn % size` holds what lies at lsn; only what is not durable is needed
+  AlignedBuffer buffer_;  // of options_.buffer_bytes
 
   Mutex append_ PERDURE_ACQUIRED_BEFORE(mutex_);  // one append at a time; taken before mutex_
 

@@ -53,7 +53,7 @@ TEST_P(BlockFileWays, BatchesRoundTrip) {
     for (std::uint64_t i = 0; i < 30; ++i) {
       written.push_back(batch_of(i, i % 3 == 0 ? 900'000 : 700 * i));
       if (i == 7) written.back() = batch_of(i, 0);
-      if ((*log)->used_bytes() > (7u << 20)) break;
+      if ((*log)->room().used_bytes > (7u << 20)) break;
       commit(**log, written.back());
     }
     IoMethod const& method = (*log)->method();

@@ -66,7 +66,7 @@ class Life {
   }
 
   bool one_batch(RedoLog& log) {
-    if (log.used_bytes() > kRing / 2) checkpoint(log);
+    if (log.room().used_bytes > kRing / 2) checkpoint(log);
     if (!append_only(log)) return false;
     if (random_() % 3 == 0) return true;
     Lsn const lsn = log.position().lsn;

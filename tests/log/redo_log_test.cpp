@@ -314,7 +314,7 @@ TEST(RedoLog, FullUntilTruncated) {
     Lsn const lsn = commit(*log, "one block");
     if (i == 0) second = lsn;
   }
-  EXPECT_EQ(log->used_bytes(), kRing);
+  EXPECT_EQ(log->room().used_bytes, kRing);
   auto const full = append(*log, "one more");
   ASSERT_FALSE(full.ok());
   EXPECT_EQ(full.status().code(), Code::no_space);

@@ -19,8 +19,8 @@
 #include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "base/zero_words.hpp"
+#include "exec/reader_writer_lock.hpp"
 #include "index/dash/segmented.hpp"
-#include "index/dash/shared_lock.hpp"
 #include "pm/pool.hpp"
 
 namespace perdure::dash {
@@ -145,7 +145,7 @@ class WithDirectory : public Segmented<Table, Keys, K> {
   /// Twice as many entries, if there are still as many as `depth` says.
   template <class Host>
   Status double_directory(Host& host, std::uint32_t depth) {
-    HeldAlone const held(host, directory_lock_);
+    exec::ExclusiveHold const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     if (root >> 56 != depth) return {};
     if (std::uint64_t const bytes = std::uint64_t{16} << depth;
@@ -172,7 +172,7 @@ class WithDirectory : public Segmented<Table, Keys, K> {
   /// ceased to.
   template <class Host>
   void halve_directory(Host& host, std::uint64_t start) {
-    HeldAlone const held(host, directory_lock_);
+    exec::ExclusiveHold const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     auto const depth = static_cast<std::uint32_t>(root >> 56);
     std::uint64_t const* const old = entries_at(Offset{root & kPlace});
@@ -212,7 +212,7 @@ class WithDirectory : public Segmented<Table, Keys, K> {
   template <class Host>
   void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
                     std::uint64_t instead_of) {
-    HeldShared const held(
+    exec::SharedHold const held(
         host, directory_lock_);  // a split has it already: who waits to be alone keeps nobody out
     std::uint64_t const root = host.load(&root_->directory);
     auto const all = static_cast<std::uint32_t>(root >> 56);
@@ -231,8 +231,9 @@ class WithDirectory : public Segmented<Table, Keys, K> {
 
   std::uint64_t volatile_ = 0;  // a Directory, shared: read and replaced through the Host
   std::unique_ptr<Directory> owned_;  // the same
-  SharedLock directory_lock_;  // shared by who reads or changes entries on PM, alone by who
-                               // replaces the directory
+  exec::ReaderWriterLock directory_lock_{
+      exec::Newcomers::enter};  // shared by who reads or changes entries on PM, alone by who
+                                // replaces the directory
 };
 
 }  // namespace perdure::dash

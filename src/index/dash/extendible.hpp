@@ -34,9 +34,9 @@
 #include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "exec/epochs.hpp"
+#include "exec/reader_writer_lock.hpp"
 #include "index/dash/directory.hpp"
 #include "index/dash/segmented.hpp"
-#include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
 #include "pm/pool.hpp"
 
@@ -292,7 +292,7 @@ class Extendible : public WithDirectory<Extendible<Keys, K>, Keys, K> {
   /// Looks an entry up on PM, makes its segment sound, and notes it.
   template <class Host>
   std::uint64_t enter(Host& host, std::uint64_t hash) {
-    HeldShared const held(host, directory_lock_);
+    exec::SharedHold const held(host, directory_lock_);
     std::uint64_t const root = host.load(&root_->directory);
     auto const depth = static_cast<std::uint32_t>(root >> 56);
     std::uint64_t const i = hash >> (64 - depth);
@@ -355,7 +355,7 @@ class Extendible : public WithDirectory<Extendible<Keys, K>, Keys, K> {
                                   std::to_string(depth) +
                                   " bits of their hash; no split would tell them apart"};
     for (;;) {
-      HeldShared held(host, directory_lock_);
+      exec::SharedHold held(host, directory_lock_);
       std::uint32_t const all = directory(host).depth;
       if (mutated("dash_halving_beside_split")) held.release();
       if (all > depth) return split_off(host, s, extent);

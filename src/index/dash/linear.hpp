@@ -31,9 +31,9 @@
 #include "base/mutex.hpp"
 #include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
+#include "exec/reader_writer_lock.hpp"
 #include "index/dash/arrays.hpp"
 #include "index/dash/segmented.hpp"
-#include "index/dash/shared_lock.hpp"
 #include "index/dash/whole_segment.hpp"
 #include "pm/pool.hpp"
 
@@ -367,7 +367,7 @@ class Linear : public WithArrays<Linear<Keys, K>, Keys, K> {
   /// One segment more, whose keys stay where they are until somebody wants them.
   template <class Host>
   Status expand(Host& host) {
-    HeldAlone const held(host, growing_);
+    exec::ExclusiveHold const held(host, growing_);
     Extents const now{host.load(&extents_)};
     std::uint64_t const all = first_ << now.rounds();
     std::uint64_t const i = all + now.next();
@@ -460,7 +460,7 @@ class Linear : public WithArrays<Linear<Keys, K>, Keys, K> {
   std::uint64_t extents_ = 0;  // what word `directory` says
   std::uint32_t chunk_depth_ = 0;  // of chunk 0
   std::array<ZeroWords, kChunks + 2> chunks_;
-  SharedLock growing_;
+  exec::ReaderWriterLock growing_;
   /// The last split found no memory: segments that are due stay whole until there is.
   std::atomic<bool> starving_{false};
   exec::Epochs epochs_;  // last: what it frees is above, or Segmented's

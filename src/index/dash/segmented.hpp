@@ -38,7 +38,7 @@
 #include "base/mutex.hpp"
 #include "base/zero_words.hpp"
 #include "exec/epochs.hpp"
-#include "index/dash/shared_lock.hpp"
+#include "exec/reader_writer_lock.hpp"
 #include "index/dash/whole_segment.hpp"
 #include "pm/blocks.hpp"
 #include "pm/pool.hpp"
@@ -337,7 +337,8 @@ class Segmented {
   std::string make_sound(Host& host, Segment s) {
     if (pool_->read_only()) return self().unsound(host, s);
     if (host.load(&s.header->version) == version_) return {};
-    HeldAlone const held(host, recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
+    exec::ExclusiveHold const held(host,
+                                   recoveries_[place_of(s) / ops_.shape().bytes() % kRecoveries]);
     if (host.load(&s.header->version) == version_) return {};
     std::string const fault = self().unsound(host, s);
     if (!fault.empty() && (!mends_ || !self().mendable(host, s))) return fault;
@@ -452,7 +453,7 @@ class Segmented {
       touched_places_;  // of segments whose bit is set; guarded by why_mutex_
   std::vector<std::uint64_t> gone_;  // places of segments that were merged; guarded by why_mutex_
   /// Elsewhere, so that what searches read, here and of Table, lies together.
-  std::vector<SharedLock> recoveries_{kRecoveries};
+  std::vector<exec::ReaderWriterLock> recoveries_{kRecoveries};
 };
 
 }  // namespace perdure::dash

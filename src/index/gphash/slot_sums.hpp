@@ -1,4 +1,4 @@
-// What a slot adds to the sum of all slots of a table (Table::sum_of()), and the way back from
+// What a slot adds to the sum of all slots of a table (Slots::sum_of()), and the way back from
 // there to the word. Invariant: mixing is one to one, so a word that changes always changes the
 // sum.
 #pragma once

@@ -308,7 +308,7 @@ void DashStore::stop_sweep() {
 }
 
 Status DashStore::close() {
-  auto const exclusive = open_.exclusive();
+  exec::ExclusiveHold const exclusive(open_);
   if (closed_) return {};
   stop_sweep();
   PERDURE_ASSERT(swept_);  // nobody else goes through the table
@@ -351,13 +351,13 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
 /// Nothing is written meanwhile, and nothing is locked: scans wait as well. Counting goes through
 /// all segments, so that none is left whom a get would make sound, or split off.
 Status DashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (Status s = check_open(false); !s.ok()) return s;
   {
     std::unique_lock lock(swept_mutex_);
     swept_changed_.wait(lock, [&] { return swept_; });
   }
-  auto const exclusive = changing_.exclusive();
+  exec::ExclusiveHold const exclusive(changing_);
   if (!count_records())
     return corrupt("no snapshot of a damaged pool is made (" + engine_->why_damaged().message() +
                    ")");

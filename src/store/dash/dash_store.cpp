@@ -82,7 +82,7 @@ Status DashStore::check_call(Call const& call, std::span<KeyStatus> statuses) co
 // Batches
 
 Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return lacks("transactions", "get without one, or use a pool of index gphash");
@@ -115,7 +115,7 @@ Status DashStore::read_piece(Call const& call, std::span<KeyStatus> statuses) {
 
 Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
                                                 CallOptions const& how) {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (Status s = check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return lacks("transactions", "get without one, or use a pool of index gphash");
@@ -168,8 +168,8 @@ Result<VariableValues> DashStore::read_variable_piece(Call const& call,
 }
 
 Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
-  auto const open = open_.shared();
-  auto const changing = changing_.shared();
+  exec::SharedHold const open(open_);
+  exec::SharedHold const changing(changing_);
   if (Status s = check_open(true); !s.ok()) return s;
   if (Status s = check_call(call, statuses); !s.ok()) return s;
   if (how.transaction != nullptr)
@@ -277,14 +277,14 @@ bool DashStore::count_records() {
 
 bool DashStore::count_if_unknown() {
   if (counted_) return true;
-  auto const exclusive = changing_.exclusive();
+  exec::ExclusiveHold const exclusive(changing_);
   return counted_ || count_records();
 }
 
 Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit,
                                  std::atomic<bool> const* stop) {
-  auto const open = open_.shared();
-  auto const changing = changing_.shared();
+  exec::SharedHold const open(open_);
+  exec::SharedHold const changing(changing_);
   if (Status s = check_open(false); !s.ok()) return s;
   ScanPage page;
   page.keys.offsets.push_back(0);
@@ -315,9 +315,9 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit,
 
 /// Writers wait, so that every key is where it belongs when it is looked for.
 Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (Status s = check_open(false); !s.ok()) return s;
-  auto const exclusive = changing_.exclusive();
+  exec::ExclusiveHold const exclusive(changing_);
   constexpr std::size_t kSegments = 64;  // that a worker takes at a time
   VerifyReport report;
   report.dropped = recovery.dropped;
@@ -349,9 +349,9 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
 }
 
 Status DashStore::acknowledge_repair() {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (Status s = check_open(true); !s.ok()) return s;
-  auto const exclusive = changing_.exclusive();
+  exec::ExclusiveHold const exclusive(changing_);
   repairs_.acknowledge();
   return {};
 }
@@ -383,7 +383,7 @@ Stats DashStore::stats_open() {
 }
 
 Stats DashStore::stats() {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   if (closed_ || given_up_) return last_;
   bool const whole = count_if_unknown();
   Stats s = stats_open();
@@ -394,7 +394,7 @@ Stats DashStore::stats() {
 void DashStore::reset_counts() { reads_ = writes_ = orders_ = 0; }
 
 Survival DashStore::survives() {
-  auto const open = open_.shared();
+  exec::SharedHold const open(open_);
   return perdure::survives(pool_.medium());
 }
 

@@ -15,12 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "exec/reader_writer_lock.hpp"
 #include "exec/workers.hpp"
 #include "pm/pool.hpp"
 #include "pm/repairs.hpp"
 #include "store/dash/dash_engine.hpp"
 #include "store/dash/dash_space.hpp"
-#include "store/fair_shared_mutex.hpp"
 #include "store/store_impl.hpp"
 
 namespace perdure {
@@ -108,7 +108,7 @@ class DashStore final : public Store::Impl {
   DashSpace space_;
   exec::Workers workers_;
   std::unique_ptr<DashEngine> engine_;
-  FairSharedMutex open_, changing_;
+  exec::ReaderWriterLock open_, changing_;
   bool closed_ = false;  // guarded by open_
   std::atomic<bool> given_up_{false};
   mutable std::mutex failed_mutex_;

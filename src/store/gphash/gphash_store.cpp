@@ -119,7 +119,7 @@ Stats GphashStore::stats() {
   s.device = options.device;
   s.medium = core_.pool.medium();
   if (core_.power) {
-    s.log.used_bytes = core_.power->log().used_bytes();
+    s.log.used_bytes = core_.power->log().room().used_bytes;
     s.log.checkpoints = core_.power->checkpoints_written();
     s.log.method = core_.power->log().method().describe();
   }

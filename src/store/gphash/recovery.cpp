@@ -84,7 +84,7 @@ Status Recovery::run() {
     wrong.push_back("the sum of its slots differs");
   if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
   if (Status s = undo_and_complete(); !s.ok()) return s;
-  gphash::Survey found = table.survey(core_.workers);
+  gphash::Survey found = gphash::survey(table, core_.workers);
   if (report.clean && !grows) compare_slots(found, wrong);
   if (!wrong.empty()) {
     if (!core_.options.repair) return changed_since_close(core_.path, wrong);
@@ -92,7 +92,7 @@ Status Recovery::run() {
     found = repair(wrong);
     dropped(repair_dropped_, "were dropped by the repair");
   } else if (!report.clean || grows) {
-    gphash::Mended const mended = table.mend_crash(found);
+    gphash::Mended const mended = gphash::mend_crash(table, found);
     note_changes(report, mended.lines);
     report.duplicates = mended.dropped;
     dropped(found.half.size(), "were half inserted");

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "index/gphash/slot_recovery.hpp"
 #include "store/gphash/core.hpp"
 #include "store/gphash/growth.hpp"
 #include "store/gphash/pool_changes.hpp"

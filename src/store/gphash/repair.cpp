@@ -2,6 +2,7 @@
 // what a repair does where they differ.
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "index/gphash/slot_damage.hpp"
 #include "store/gphash/recovery.hpp"
 #include "store/repair_reports.hpp"
 
@@ -18,7 +19,7 @@ std::string differs(char const* what, std::uint64_t at, std::uint64_t is, std::u
 /// For the next opening. Readers may run.
 std::optional<pm::ClosingNote> Recovery::closing_note() {
   if (core_.pool.read_only()) return left_;
-  gphash::Table::Sum const slots = core_.table.sum(core_.workers);
+  gphash::Slots::Sum const slots = core_.table.sum(core_.workers);
   pm::ClosingNote note{};
   note.records = slots.records;
   note.sum = slots.sum;
@@ -86,21 +87,18 @@ gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
                              ", put right");
   if (!headers.empty()) say(mended_headers);
   core_.heap.mend(headers);
-  gphash::Survey const damaged = core_.table.survey(core_.workers);
+  gphash::Survey const damaged = gphash::survey(core_.table, core_.workers);
   // While the table grew, or where it was grown since, the sum says nothing.
   bool const comparable = left_ && !core_.table.growing() && !core_.recovery.resize_resumed;
   // An older version of a record, still whole where it was freed, may be what a damaged slot or
   // record leads to now.
   if (!comparable)
     say({"no sum says which records the slots led to: values may have changed to older ones"});
-  repair_dropped_ =
-      core_.table
-          .mend_damage(damaged, comparable ? std::optional(left_->sum - damaged.sum) : std::nullopt,
-                       say)
-          .dropped;
+  auto const missing = comparable ? std::optional(left_->sum - damaged.sum) : std::nullopt;
+  repair_dropped_ = gphash::SlotDamage(core_.table, damaged, missing).mend(say).dropped;
   pm::order();
   core_.heap.forget();
-  gphash::Survey const found = core_.table.survey(core_.workers);
+  gphash::Survey const found = gphash::survey(core_.table, core_.workers);
   bool const as_it_was = left_ && found.sum == left_->sum && found.astray <= left_->astray;
   say({as_it_was ? "all slots are as the last close left them again"
                  : std::to_string(found.records) + " records are left" +

@@ -13,9 +13,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/hooks.hpp"
-#include "batch/arithmetic.hpp"
-#include "batch/groups.hpp"
-#include "batch/hot_keys.hpp"
+#include "batch/group_answers.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/gphash/kernels/get_ops.hpp"
 #include "wal/undo.hpp"
@@ -38,11 +36,6 @@ PERDURE_FN std::uint64_t leave(WriteView const& batch, std::uint64_t j) {
   batch.plans[j].change = Change::none;
   batch.unlinked[j] = 0;
   return 0;
-}
-
-/// Of a key that was looked for, before its group's operations.
-PERDURE_FN Folded unchanged(gphash::Found const& found) {
-  return {found.hit, found.hit ? found.record.header.value_bytes : 0};
 }
 
 /// Phase one of a write batch: folds groups, claims slots, writes records. Nothing becomes visible.
@@ -105,22 +98,11 @@ struct PlanBody {
     }
   }
 
-  /// The values of a new key's gets, once it has found room: a refused get leaves its output alone,
-  /// and layout `in_place` learns only in phase two whether there is room.
-  template <class W>
-  PERDURE_FN void answer_gets(W& warp, std::uint64_t j, KeyRef const& key) const {
-    gphash::Found const absent{};
-    Folded const folded = fold(warp, j, key, absent);
-    if (folded.arithmetic) return replay(warp, j, key, absent, folded, nullptr, true);
-    Folded walk(false, 0);
-    for_group(warp, j, key, [&](std::uint64_t i) {
-      KeyStatus const status = step(batch, walk, i);
-      if (batch.kind_of(i) == OpKind::get && status == KeyStatus::ok)
-        give(warp, i, batch.values.at(walk.writer), walk.bytes);
-    });
+ private:
+  PERDURE_FN Group group_at(std::uint64_t j, KeyRef const& key, gphash::Found const& found) const {
+    return {batch, table.value_bytes, j, key, found.hit, found.record};
   }
 
- private:
   /// Whether this position's record is followed by the next one's, so that whole lines get written.
   PERDURE_FN bool streams(std::uint64_t j) const {
     if (!batch.any_fits || j + 1 >= batch.n) return false;
@@ -128,36 +110,19 @@ struct PlanBody {
     return apart <= table.records.reach(table.max_record);
   }
 
-  /// Calls f(operation) for each pending operation on this key, in array order. True: pending
-  /// operations on another key have this hash.
-  template <class W, class F>
-  PERDURE_FN bool for_group(W& warp, std::uint64_t j, KeyRef const& key, F f) const {
-    bool others = false;
-    for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
-      std::uint64_t const i = batch.order[k].index;
-      if (k > j) {
-        if (!batch.template pending<W>(i)) continue;
-        if (batch.keys.size(i) != key.bytes || !warp.equal(batch.keys.at(i), key.data, key.bytes)) {
-          others = true;
-          continue;
-        }
-      }
-      f(i);
-    }
-    return others;
-  }
-
   /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
   /// carried out: the group waits for the next pass, or was refused.
   template <class W, class M>
   PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
-    s.folded = fold(warp, j, s.key, s.found);
+    Group const group = group_at(j, s.key, s.found);
+    s.folded = group.fold(warp);
     if (s.found.hit && !s.found.read && (s.folded.arithmetic || s.folded.gives))
       Ops::read_record(mem, table, s.found);
     s.plan = {};
     if (s.folded.arithmetic && s.found.hit && batch.verify && !pm::intact(warp, s.found.record)) {
-      refuse(warp, j, s.key, counts);
+      group.refuse(warp, counts);
+      warp.elect([&] { return leave(batch, j); });
       return false;
     }
     PERDURE_ASSERT(!kCostlyAssertions || s.folded.writer < batch.n);
@@ -182,7 +147,8 @@ struct PlanBody {
     bool const writes = change == Change::insert || change == Change::replace;
     bool const unlinks = change == Change::replace || change == Change::erase;
     std::uint64_t const mine = batch.reservation(j, s.folded.writer);
-    // else see answer_gets
+    Group const group = group_at(j, s.key, s.found);
+    // else see Group::answer_new_gets
     bool const sure = !(Ops::kPublishNeedsWarp && change == Change::insert);
     PERDURE_ASSERT(!kCostlyAssertions || !unlinks || s.found.hit);
     // A reservation is used once.
@@ -191,16 +157,16 @@ struct PlanBody {
     if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
-      write(warp, mem, j, s.key, s.found, s.folded, at, sure);
+      write(warp, mem, group, s.folded, at, sure);
       Ops::complete(s.plan, s.key.hash, at);
       if constexpr (Ops::kMirrored) note_identity(warp, s);
       if (mutated("word_published_with_record") && s.plan.target)
         mem.store(warp, s.plan.target, s.plan.value);
     } else if (s.folded.arithmetic) {
-      replay(warp, j, s.key, s.found, s.folded, nullptr,
-             sure);  // gets saw values that an erase then took away
+      // gets saw values that an erase then took away
+      group.replay(warp, s.folded, nullptr, sure);
     }
-    answer(warp, j, s.key, s.found, s.folded, sure, counts);
+    group.answer(warp, s.folded, sure, counts);
     warp.elect([&] {
       batch.plans[j] = s.plan;
       batch.unlinked[j] = unlinks ? s.found.at.bytes : 0;
@@ -224,187 +190,25 @@ struct PlanBody {
     s.plan.known |= gphash::kSumKnown;
   }
 
-  /// The stored value is damaged and some operation would compute with it: leave everything alone.
-  template <class W>
-  PERDURE_FN void refuse(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
-    ++counts[Counts::corrupt];
-    counts[Counts::pending] += for_group(warp, j, key, [&](std::uint64_t i) {
-      warp.elect([&] {
-        batch.status[i] = code(KeyStatus::corrupt);
-        W::store(batch.decided + i, batch.pass);
-        return std::uint64_t{0};
-      });
-    });
-    warp.elect([&] { return leave(batch, j); });
-  }
-
-  template <class W>
-  PERDURE_FN Folded fold(W& warp, std::uint64_t j, KeyRef const& key,
-                         gphash::Found const& found) const {
-    Folded folded = unchanged(found);
-    if (runs_long(batch, j))
-      return for_pieces(warp, batch, j, key, folded, [](auto const&, Folded const&) {});
-    folded.others_wait = for_group(warp, j, key, [&](std::uint64_t i) { step(batch, folded, i); });
-    return folded;
-  }
-
   /// Writes the group's record at `at`, whole.
   template <class W, class M>
-  PERDURE_FN void write(W& warp, M& mem, std::uint64_t j, KeyRef const& key,
-                        gphash::Found const& found, Folded const& folded, Offset at,
+  PERDURE_FN void write(W& warp, M& mem, Group const& group, Folded const& folded, Offset at,
                         bool gets) const {
     PERDURE_ASSERT(!kCostlyAssertions || batch.values.data != nullptr);
     (void)mem.write(at);
     pm::RecordAddress const address = pm::address_at(mem.address(Offset{0}), table.records, at);
     pm::RecordView record{};
     bool const key_in_slot = Ops::kPublishNeedsWarp && table.key_bytes != 0;
-    record.header.key_bytes = key_in_slot ? 0 : key.bytes;
+    record.header.key_bytes = key_in_slot ? 0 : group.key.bytes;
     record.header.value_bytes = folded.bytes;
     record.header.sequence = batch.sequence;
-    record.key = key.data;
+    record.key = group.key.data;
     record.value = batch.values.at(folded.writer);
     if (folded.arithmetic) {
-      replay(warp, j, key, found, folded, address.value(record.header.key_bytes), gets);
+      group.replay(warp, folded, address.value(record.header.key_bytes), gets);
       return pm::seal_record(warp, address, record);
     }
-    pm::write_record(warp, address, record, streams(j));
-  }
-
-  /// Statuses of the group, and, with `gets`, the values of its gets where no arithmetic is
-  /// involved.
-  template <class W>
-  PERDURE_FN void answer(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                         Folded const& folded, bool gets, Counts& counts) const {
-    if (runs_long(batch, j)) return answer_long(warp, j, key, found, folded, gets, counts);
-    Folded walk = unchanged(found);
-    for_group(warp, j, key, [&](std::uint64_t i) {
-      bool const get = batch.kind_of(i) == OpKind::get;
-      KeyStatus status = step(batch, walk, i);
-      if (get && status == KeyStatus::ok) {
-        bool const stored = !walk.changed;
-        if (stored && batch.verify && !pm::intact(warp, found.record)) {
-          status = KeyStatus::corrupt;
-          ++counts[Counts::corrupt];
-        } else if (gets && !folded.arithmetic) {
-          give(warp, i, stored ? found.record.value : batch.values.at(walk.writer), walk.bytes);
-        }
-      }
-      warp.elect([&] {
-        batch.status[i] = code(status);
-        W::store(batch.decided + i, batch.pass);
-        return std::uint64_t{0};
-      });
-    });
-  }
-
-  /// As answer(), a piece at a time; the stored record is checked once.
-  template <class W>
-  PERDURE_FN void answer_long(W& warp, std::uint64_t j, KeyRef const& key,
-                              gphash::Found const& found, Folded const& folded, bool gets,
-                              Counts& counts) const {
-    bool const damaged = folded.gives && batch.verify && !pm::intact(warp, found.record);
-    std::uint32_t const stored_bytes = found.hit ? found.record.header.value_bytes : 0;
-    for_pieces(warp, batch, j, key, unchanged(found),
-               [&](RunPiece<W> const& piece, Folded const& before) {
-                 std::uint32_t const corrupt = damaged ? piece.stored_gets() : 0;
-                 counts[Counts::corrupt] += exec::popcount(corrupt);
-                 if (gets) {
-                   auto const to = [&](std::uint32_t lane) {
-                     return batch.out + piece.operation(lane) * table.value_bytes;
-                   };
-                   warp.copy_each(
-                       piece.stored_gets() & ~corrupt,
-                       stored_bytes < table.value_bytes ? stored_bytes : table.value_bytes, to,
-                       [&](std::uint32_t) { return found.record.value; }, nullptr);
-                   auto const writers = piece.writers(warp, before);
-                   warp.copy_each(
-                       piece.fresh_gets(), table.value_bytes, to,
-                       [&](std::uint32_t lane) { return batch.values.at(writers[lane]); }, nullptr);
-                 }
-                 warp.each([&](std::uint32_t lane) {
-                   if ((piece.members() >> lane & 1) == 0) return;
-                   std::uint64_t const i = piece.operation(lane);
-                   batch.status[i] =
-                       code((corrupt >> lane & 1) != 0 ? KeyStatus::corrupt : piece.status(lane));
-                   W::store(batch.decided + i, batch.pass);
-                 });
-               });
-  }
-
-  /// One get's value to its place in the output.
-  template <class W>
-  PERDURE_FN void give(W& warp, std::uint64_t i, std::byte const* value,
-                       std::uint32_t bytes) const {
-    PERDURE_ASSERT(!kCostlyAssertions || (batch.out != nullptr && i < batch.n));
-    warp.copy(batch.out + i * table.value_bytes, value,
-              bytes < table.value_bytes ? bytes : table.value_bytes);
-  }
-
-  /// Arithmetic: each lane replays the whole group on its own elements, so the final value is
-  /// written once however many operations there are. `value` is null when only the gets' answers
-  /// are wanted, `gets` false when they are not.
-  template <class W>
-  PERDURE_FN void replay(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                         Folded const& folded, std::byte* value, bool gets) const {
-    switch (batch.element) {
-      case Element::u8: return replay_as<std::uint8_t>(warp, j, key, found, folded, value, gets);
-      case Element::i32: return replay_as<std::int32_t>(warp, j, key, found, folded, value, gets);
-      case Element::u32: return replay_as<std::uint32_t>(warp, j, key, found, folded, value, gets);
-      case Element::i64: return replay_as<std::int64_t>(warp, j, key, found, folded, value, gets);
-      case Element::u64: return replay_as<std::uint64_t>(warp, j, key, found, folded, value, gets);
-      case Element::f32: return replay_as<float>(warp, j, key, found, folded, value, gets);
-      case Element::f64: return replay_as<double>(warp, j, key, found, folded, value, gets);
-    }
-  }
-
-  template <class T, class W>
-  PERDURE_FN void replay_as(W& warp, std::uint64_t j, KeyRef const& key, gphash::Found const& found,
-                            Folded const& folded, std::byte* value, bool gets) const {
-    std::uint32_t longest = found.hit ? found.record.header.value_bytes : 0;
-    for_group(warp, j, key, [&](std::uint64_t i) {
-      if (batch.kind_of(i) == OpKind::put && batch.values.size(i) > longest)
-        longest = batch.values.size(i);
-    });
-    warp.strided(longest / sizeof(T), [&](std::size_t e) {
-      Folded walk = unchanged(found);
-      T element{};
-      if ((e + 1) * sizeof(T) <= walk.bytes) element = load_element<T>(found.record.value, e);
-      for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
-        OpKind const kind = batch.kind_of(i);
-        if (step(batch, walk, i) != KeyStatus::ok || (e + 1) * sizeof(T) > walk.bytes) return;
-        if (kind == OpKind::put) element = load_element<T>(batch.values.at(i), e);
-        if (kind == OpKind::update)
-          element = combine<T>(batch.rmw, element, load_element<T>(batch.values.at(i), e));
-        if (gets && kind == OpKind::get && (e + 1) * sizeof(T) <= table.value_bytes)
-          store_element<T>(batch.out + i * table.value_bytes, e, element);
-      });
-      if (value != nullptr && (e + 1) * sizeof(T) <= folded.bytes)
-        store_element<T>(value, e, element);
-    });
-    if (sizeof(T) > 1 && (table.value_bytes == 0 || table.value_bytes % sizeof(T) != 0))
-      replay_tail(warp, j, key, found, folded, static_cast<std::uint32_t>(sizeof(T)), value, gets);
-  }
-
-  /// Trailing bytes that make no whole element: updates leave them, so they are those of the last
-  /// put.
-  template <class W>
-  PERDURE_FN void replay_tail(W& warp, std::uint64_t j, KeyRef const& key,
-                              gphash::Found const& found, Folded const& folded,
-                              std::uint32_t element_bytes, std::byte* value, bool gets) const {
-    Folded walk = unchanged(found);
-    std::byte const* last = found.hit ? found.record.value : nullptr;
-    auto const copy_tail = [&](std::byte* to, std::uint32_t bytes) {
-      std::uint32_t const whole = bytes - bytes % element_bytes;
-      if (whole < bytes) warp.copy(to + whole, last + whole, bytes - whole);
-    };
-    for_group(warp, j, key, [&](std::uint64_t i) {
-      OpKind const kind = batch.kind_of(i);
-      if (step(batch, walk, i) != KeyStatus::ok) return;
-      if (kind == OpKind::put) last = batch.values.at(i);
-      if (gets && kind == OpKind::get && walk.bytes == table.value_bytes)
-        copy_tail(batch.out + i * table.value_bytes, walk.bytes);
-    });
-    if (value != nullptr) copy_tail(value, folded.bytes);
+    pm::write_record(warp, address, record, streams(group.j));
   }
 };
 
@@ -465,7 +269,8 @@ struct PublishBody {
       if (verdict == Verdict::full) {
         retry(warp, j, key, counts);
       } else if (plan.change == Change::insert && batch.kinds != nullptr) {
-        PlanBody<Ops>{batch, table}.answer_gets(warp, j, key);
+        pm::RecordView const absent{};
+        Group{batch, table.value_bytes, j, key, false, absent}.answer_new_gets(warp);
       }
     }
   }
