@@ -25,6 +25,10 @@ struct LeNet {
   PERDURE_FN std::uint32_t pool1() const { return conv1() / 2; }
   PERDURE_FN std::uint32_t conv2() const { return pool1() - kTap + 1; }
   PERDURE_FN std::uint32_t pool2() const { return conv2() / 2; }
+  /// Of so many maps, in a batch.
+  PERDURE_FN std::size_t pixels(std::uint32_t maps, std::uint32_t of_side) const {
+    return std::size_t{batch} * maps * of_side * of_side;
+  }
   PERDURE_FN std::uint32_t features() const { return maps2 * pool2() * pool2(); }
 };
 

@@ -10,6 +10,46 @@
 
 namespace perdure::bench::gpm {
 
+/// What a batch makes of a network's layers, forwards.
+template <class Grid>
+struct Activations {
+  Activations(Grid& grid, LeNet const& net)
+      : input(grid, net.pixels(1, net.side)),
+        labels(grid, net.batch),
+        conv1(grid, net.pixels(net.maps1, net.conv1())),
+        pool1(grid, net.pixels(net.maps1, net.pool1())),
+        conv2(grid, net.pixels(net.maps2, net.conv2())),
+        pool2(grid, net.pixels(net.maps2, net.pool2())),
+        hidden(grid, std::size_t{net.batch} * net.hidden),
+        scores(grid, std::size_t{net.batch} * kClasses),
+        loss(grid, net.batch),
+        which1(grid, pool1.size()),
+        which2(grid, pool2.size()) {}
+
+  Array<Grid, float> input;
+  Array<Grid, std::uint32_t> labels;
+  Array<Grid, float> conv1, pool1, conv2, pool2, hidden, scores, loss;
+  Array<Grid, std::uint8_t> which1, which2;  // that the pools took
+};
+
+/// Gradients of the batch's mean loss by what the layers made.
+template <class Grid>
+struct Changes {
+  static constexpr std::uint32_t kBorder = kTap - 1;
+
+  Changes(Grid& grid, LeNet const& net)
+      : scores(grid, std::size_t{net.batch} * kClasses),
+        hidden(grid, std::size_t{net.batch} * net.hidden),
+        pool2(grid, net.pixels(net.maps2, net.pool2())),
+        conv2(grid, net.pixels(net.maps2, net.conv2() + 2 * kBorder)),
+        pool1(grid, net.pixels(net.maps1, net.pool1())),
+        conv1(grid, net.pixels(net.maps1, net.conv1())) {
+    conv2.fill(0);  // its border stays so
+  }
+
+  Array<Grid, float> scores, hidden, pool2, conv2, pool1, conv1;
+};
+
 /// The network on a machine, without its parameters: what a batch makes of them, forwards and
 /// backwards.
 template <class Grid>
@@ -19,27 +59,10 @@ class Network {
       : grid_(&grid),
         net_(net),
         layers_(layers_of(net)),
-        input_(grid, std::size_t{net.batch} * net.side * net.side),
-        labels_(grid, net.batch),
-        conv1_(grid, maps(net.maps1, net.conv1())),
-        pool1_(grid, maps(net.maps1, net.pool1())),
-        conv2_(grid, maps(net.maps2, net.conv2())),
-        pool2_(grid, maps(net.maps2, net.pool2())),
-        hidden_(grid, std::size_t{net.batch} * net.hidden),
-        scores_(grid, std::size_t{net.batch} * kClasses),
-        loss_(grid, net.batch),
-        which1_(grid, pool1_.size()),
-        which2_(grid, pool2_.size()),
-        scores_change_(grid, scores_.size()),
-        hidden_change_(grid, hidden_.size()),
-        pool2_change_(grid, pool2_.size()),
-        conv2_change_(grid, maps(net.maps2, net.conv2() + 2 * kBorder)),
-        pool1_change_(grid, pool1_.size()),
-        conv1_change_(grid, conv1_.size()),
+        made_(grid, net),
+        changes_(grid, net),
         gradient_(grid, layers_.back().gradient +
-                            std::size_t{layers_.back().parts} * layers_.back().size()) {
-    conv2_change_.fill(0);  // its border stays so
-  }
+                            std::size_t{layers_.back().parts} * layers_.back().size()) {}
 
   [[nodiscard]] static std::array<Layer, kLayers> layers_of(LeNet const& net) {
     std::array<Layer, kLayers> layers{
@@ -61,39 +84,44 @@ class Network {
 
   /// `which` says which images, but not where to.
   void take(TakeImages which) {
-    which.to = input_.data();
-    which.labels = labels_.data();
-    launch(which, static_cast<std::uint32_t>(input_.size()));
+    which.to = made_.input.data();
+    which.labels = made_.labels.data();
+    launch(which, static_cast<std::uint32_t>(made_.input.size()));
   }
   void forward(float const* parameters) {
-    convolve(0, parameters, input_, 1, net_.side, conv1_);
-    launch(Pool{conv1_.data(), net_.pool1(), pool1_.data(), which1_.data()}, count(pool1_));
-    convolve(1, parameters, pool1_, net_.maps1, net_.pool1(), conv2_);
-    launch(Pool{conv2_.data(), net_.pool2(), pool2_.data(), which2_.data()}, count(pool2_));
-    connect(2, parameters, pool2_, true, hidden_);
-    connect(3, parameters, hidden_, false, scores_);
-    launch(Score{scores_.data(), labels_.data(), 1.0f / static_cast<float>(net_.batch),
-                 loss_.data(), scores_change_.data()},
+    convolve(0, parameters, made_.input, 1, net_.side, made_.conv1);
+    launch(Pool{made_.conv1.data(), net_.pool1(), made_.pool1.data(), made_.which1.data()},
+           count(made_.pool1));
+    convolve(1, parameters, made_.pool1, net_.maps1, net_.pool1(), made_.conv2);
+    launch(Pool{made_.conv2.data(), net_.pool2(), made_.pool2.data(), made_.which2.data()},
+           count(made_.pool2));
+    connect(2, parameters, made_.pool2, true, made_.hidden);
+    connect(3, parameters, made_.hidden, false, made_.scores);
+    launch(Score{made_.scores.data(), made_.labels.data(), 1.0f / static_cast<float>(net_.batch),
+                 made_.loss.data(), changes_.scores.data()},
            net_.batch);
   }
   /// After forward(), with the same parameters.
   void backward(float const* parameters) {
-    connect_gradient(3, scores_change_, hidden_);
-    connect_back(3, parameters, scores_change_, hidden_.data(), hidden_change_);
-    connect_gradient(2, hidden_change_, pool2_);
-    connect_back(2, parameters, hidden_change_, nullptr, pool2_change_);
-    launch(
-        Unpool{pool2_change_.data(), which2_.data(), net_.pool2(), kBorder, conv2_change_.data()},
-        count(pool2_));
-    convolve_gradient(1, conv2_change_, kBorder, pool1_, net_.maps1, net_.pool1());
-    Convolve const back{conv2_change_.data(),          net_.maps2,      net_.conv2() + 2 * kBorder,
-                        parameters + layers_[1].first, nullptr,         kTap * kTap,
-                        net_.maps1 * kTap * kTap,      kTap * kTap - 1, -1,
-                        pool1_change_.data(),          net_.maps1};
+    connect_gradient(3, changes_.scores, made_.hidden);
+    connect_back(3, parameters, changes_.scores, made_.hidden.data(), changes_.hidden);
+    connect_gradient(2, changes_.hidden, made_.pool2);
+    connect_back(2, parameters, changes_.hidden, nullptr, changes_.pool2);
+    launch(Unpool{changes_.pool2.data(), made_.which2.data(), net_.pool2(), Changes<Grid>::kBorder,
+                  changes_.conv2.data()},
+           count(made_.pool2));
+    convolve_gradient(1, changes_.conv2, Changes<Grid>::kBorder, made_.pool1, net_.maps1,
+                      net_.pool1());
+    Convolve const back{
+        changes_.conv2.data(),         net_.maps2,      net_.conv2() + 2 * Changes<Grid>::kBorder,
+        parameters + layers_[1].first, nullptr,         kTap * kTap,
+        net_.maps1 * kTap * kTap,      kTap * kTap - 1, -1,
+        changes_.pool1.data(),         net_.maps1};
     launch(back, back.items(net_.batch));
-    launch(Unpool{pool1_change_.data(), which1_.data(), net_.pool1(), 0, conv1_change_.data()},
-           count(pool1_));
-    convolve_gradient(0, conv1_change_, 0, input_, 1, net_.side);
+    launch(
+        Unpool{changes_.pool1.data(), made_.which1.data(), net_.pool1(), 0, changes_.conv1.data()},
+        count(made_.pool1));
+    convolve_gradient(0, changes_.conv1, 0, made_.input, 1, net_.side);
   }
   /// After backward().
   void update(float* parameters, float* momentum, float rate, float keeps) {
@@ -102,19 +130,15 @@ class Network {
     launch(kernel, this->parameters());
   }
 
-  [[nodiscard]] std::vector<float> losses() const { return loss_.get(); }
-  [[nodiscard]] std::vector<float> scores() const { return scores_.get(); }
-  [[nodiscard]] std::vector<std::uint32_t> labels() const { return labels_.get(); }
-  [[nodiscard]] std::vector<float> input() const { return input_.get(); }
+  [[nodiscard]] std::vector<float> losses() const { return made_.loss.get(); }
+  [[nodiscard]] std::vector<float> scores() const { return made_.scores.get(); }
+  [[nodiscard]] std::vector<std::uint32_t> labels() const { return made_.labels.get(); }
+  [[nodiscard]] std::vector<float> input() const { return made_.input.get(); }
 
  private:
   using Floats = Array<Grid, float>;
-  static constexpr std::uint32_t kBorder = kTap - 1;
   static constexpr std::uint32_t kImages2 = 8;  // of a part of the second convolution's gradient
 
-  [[nodiscard]] std::size_t maps(std::uint32_t n, std::uint32_t side) const {
-    return std::size_t{net_.batch} * n * side * side;
-  }
   static std::uint32_t count(Floats const& array) {
     return static_cast<std::uint32_t>(array.size());
   }
@@ -169,13 +193,9 @@ class Network {
   Grid* grid_;
   LeNet net_;
   std::array<Layer, kLayers> layers_;
-  Floats input_;
-  Array<Grid, std::uint32_t> labels_;
-  Floats conv1_, pool1_, conv2_, pool2_, hidden_, scores_, loss_;
-  Array<Grid, std::uint8_t> which1_, which2_;
-  // Gradients of the batch's mean loss: by what the layers made, and by the parameters, in parts.
-  Floats scores_change_, hidden_change_, pool2_change_, conv2_change_, pool1_change_, conv1_change_;
-  Floats gradient_;
+  Activations<Grid> made_;
+  Changes<Grid> changes_;
+  Floats gradient_;  // by the parameters, in parts
 };
 
 /// The same network in plain loops and double precision: the loss of one image.

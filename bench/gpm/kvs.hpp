@@ -91,6 +91,64 @@ class KvsModel {
   std::unordered_map<std::uint64_t, std::uint64_t> values_;
 };
 
+/// The SETs of a batch, in as many passes as they take.
+template <class Grid>
+class KvsPasses {
+ public:
+  KvsPasses(Grid& grid, std::uint32_t most_sets, std::uint32_t threads)
+      : grid_(grid),
+        threads_(threads),
+        requested_(grid, most_sets),
+        sort_(grid),
+        writers_(grid, most_sets),
+        left_(grid, most_sets),
+        next_(grid, most_sets),
+        counts_(grid, 2) {}
+
+  /// Of all SETs of a batch; `near` is the table where kernels search it.
+  void complete(KvsBatch const& batch, KvsTable const& table, KvsTable const& near,
+                Transactions<Grid>& store) {
+    Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
+    std::uint32_t left = batch.sets();
+    for (bool first = true; left > 0; first = false, std::swap(now, later)) {
+      left = pass(batch, table, near, store,
+                  {left, first ? nullptr : now->data(), requested_.data(), writers_.data(),
+                   later->data(), counts_.data()});
+    }
+  }
+  /// Of all batches.
+  [[nodiscard]] std::uint32_t count() const { return passes_; }
+
+ private:
+  /// How many SETs another pass is needed for.
+  std::uint32_t pass(KvsBatch const& batch, KvsTable const& table, KvsTable const& near,
+                     Transactions<Grid>& store, KvsPass pass) {
+    ++passes_;
+    counts_.fill(0);
+    GridShape const shape = perdure::gpm::grid_of(pass.left, threads_);
+    require(grid_.launch(shape, KvsSeek{near, batch, pass}), "SETs");
+    auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near.places()));
+    pass.requested = require(sort_(pass.requested, pass.left, bits), "SETs");
+    require(grid_.launch(shape, KvsWrite{table, near, batch, pass, store.log()}, store.persist()),
+            "SETs");
+    std::vector<std::uint32_t> const counts = counts_.get();
+    if (counts[1] != 0) {
+      throw Failure("kvs: " + std::to_string(counts[1]) +
+                    " SETs found both buckets of their keys full, or no room in the log; the batch "
+                    "is undone when resumed");
+    }
+    return counts[0];
+  }
+
+  Grid& grid_;
+  std::uint32_t threads_;  // of a block
+  Array<Grid, std::uint64_t> requested_;
+  perdure::gpm::WordSort<Grid> sort_;
+  Array<Grid, std::uint32_t> writers_, left_, next_;
+  Array<Grid, std::uint32_t> counts_;
+  std::uint32_t passes_ = 0;
+};
+
 template <class Grid>
 class Kvs {
  public:
@@ -106,12 +164,7 @@ class Kvs {
                {std::uint64_t{128} << problem_.bucket_bits, sets(), sizeof(KvsEntry)}),
         keys_(grid, problem_.operations),
         answers_(grid, problem_.operations),
-        requested_(grid, most_sets()),
-        sort_(grid),
-        writers_(grid, most_sets()),
-        left_(grid, most_sets()),
-        next_(grid, most_sets()),
-        counts_(grid, 2) {
+        passes_(grid, problem_.operations, threads_) {  // a preloading batch has SETs alone
     if (mixed) until_near_.set(until_);
     if (options.iterations != 0) problem_.batches = options.iterations;
   }
@@ -138,15 +191,13 @@ class Kvs {
     report.durable_bytes = store_.made_durable();
     report.digest = digest(table());
     report.right = right && report.digest == digest(near()) && (!checks_ || agrees());
-    report.more.emplace_back("passes", static_cast<double>(passes_));
+    report.more.emplace_back("passes", static_cast<double>(passes_.count()));
     store_.add_to(report);
     return report;
   }
 
  private:
   [[nodiscard]] std::uint32_t sets() const { return problem_.operations / problem_.every; }
-  /// A preloading batch has nothing else.
-  [[nodiscard]] std::uint32_t most_sets() const { return problem_.operations; }
   [[nodiscard]] KvsTable table() const { return view(store_.table()); }
   [[nodiscard]] KvsTable near() const { return view(store_.near()); }
   [[nodiscard]] KvsTable view(std::byte* at) const {
@@ -170,7 +221,7 @@ class Kvs {
     for (std::uint64_t done = 0; done < problem_.preloaded; done += problem_.operations) {
       std::uint64_t const number = KvsRequests::kPreload + done / problem_.operations;
       make(number);
-      set(batch(number));
+      passes_.complete(batch(number), table(), near(), store_);
     }
   }
   void apply(KvsBatch const& batch) {
@@ -179,34 +230,7 @@ class Kvs {
                            KvsGet{near(), batch, answers_.data()}),
               "GETs");
     }
-    set(batch);
-  }
-  void set(KvsBatch const& batch) {
-    Array<Grid, std::uint32_t>*now = &left_, *later = &next_;
-    std::uint32_t left = batch.sets();
-    for (bool first = true; left > 0; first = false, std::swap(now, later)) {
-      left = complete(batch, {left, first ? nullptr : now->data(), requested_.data(),
-                              writers_.data(), later->data(), counts_.data()});
-    }
-  }
-  /// How many SETs another pass is needed for.
-  std::uint32_t complete(KvsBatch const& batch, KvsPass pass) {
-    ++passes_;
-    counts_.fill(0);
-    GridShape const shape = perdure::gpm::grid_of(pass.left, threads_);
-    require(grid_.launch(shape, KvsSeek{near(), batch, pass}), "SETs");
-    auto const bits = 32 + static_cast<std::uint32_t>(std::bit_width(near().places()));
-    pass.requested = require(sort_(pass.requested, pass.left, bits), "SETs");
-    require(
-        grid_.launch(shape, KvsWrite{table(), near(), batch, pass, store_.log()}, store_.persist()),
-        "SETs");
-    std::vector<std::uint32_t> const counts = counts_.get();
-    if (counts[1] != 0) {
-      throw Failure("kvs: " + std::to_string(counts[1]) +
-                    " SETs found both buckets of their keys full, or no room in the log; the batch "
-                    "is undone when resumed");
-    }
-    return counts[0];
+    passes_.complete(batch, table(), near(), store_);
   }
 
   /// The model has seen batches [0, n), and what was there before them.
@@ -258,11 +282,7 @@ class Kvs {
   Array<Grid, std::uint64_t> until_near_;
   Transactions<Grid> store_;
   Array<Grid, std::uint64_t> keys_, answers_;
-  Array<Grid, std::uint64_t> requested_;
-  perdure::gpm::WordSort<Grid> sort_;
-  Array<Grid, std::uint32_t> writers_, left_, next_;
-  Array<Grid, std::uint32_t> counts_;
-  std::uint32_t passes_ = 0;
+  KvsPasses<Grid> passes_;
   KvsModel model_;
   std::vector<std::uint64_t> host_keys_;
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "explore/scenario.hpp"
-#include "explore/tracker.hpp"
+#include "explore/window.hpp"
 #include "perdure/store.h"
 
 namespace perdure::explore {

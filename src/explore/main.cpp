@@ -4,12 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <thread>
 
+#include "explore/arguments.hpp"
 #include "explore/dash/dash_runner.hpp"
 #include "explore/gpm/gpm_checkpoint_runner.hpp"
 #include "explore/gpm/gpm_log_runner.hpp"
@@ -22,35 +21,6 @@
 
 namespace perdure::explore {
 namespace {
-
-struct Arguments {
-  Options options;
-  std::string index = "store";
-  std::string layout = "word";
-  std::string model = "fence";
-  std::string mutant;
-  std::string replay;
-  bool all_mutants = false;
-  bool steered = false;
-  bool json = false;
-};
-
-constexpr std::pair<char const*, System> kSubjects[] = {{"store", System::store},
-                                                        {"gpm-log", System::gpm_log},
-                                                        {"gpm-conv", System::gpm_conventional},
-                                                        {"gpm-checkpoint", System::gpm_checkpoint},
-                                                        {"dash-eh", System::dash_eh},
-                                                        {"dash-lh", System::dash_lh},
-                                                        {"dash-records", System::dash_records}};
-
-constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
-constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
-constexpr std::uint64_t kCutsOfAScenario = 400;
-constexpr std::uint32_t kCutsOfARequest = 16;
-
-bool is_dash(System system) {
-  return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
-}
 
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.system) {
@@ -95,38 +65,38 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"layout", a.layout},
           {"model", a.model},
           {"seed", a.options.seed},
-          {"scenarios", t.scenarios.load()},
-          {"runs", t.runs.load()},
-          {"schedule_points", t.points.load()},
-          {"crash_points", t.crash_points.load()},
-          {"windows", t.windows.load()},
-          {"windows_seen_before", t.windows_seen.load()},
-          {"windows_sampled", t.windows_sampled.load()},
-          {"windows_inside_recovery_sampled", t.nested_sampled.load()},
-          {"windows_too_large", t.windows_skipped.load()},
-          {"states", t.states.load()},
+          {"scenarios", t.explored.scenarios.load()},
+          {"runs", t.explored.runs.load()},
+          {"schedule_points", t.explored.points.load()},
+          {"crash_points", t.explored.crash_points.load()},
+          {"windows", t.explored.windows.load()},
+          {"windows_seen_before", t.explored.windows_seen.load()},
+          {"windows_sampled", t.explored.windows_sampled.load()},
+          {"windows_inside_recovery_sampled", t.explored.nested_sampled.load()},
+          {"windows_too_large", t.explored.windows_skipped.load()},
+          {"states", t.explored.states.load()},
           {"distinct_states", t.distinct.size()},
           {"distinct_recovered_contents", t.logical.size()},
-          {"recoveries_crashed_again", t.nested.load()},
-          {"growths", t.growths.load()},
-          {"displacements", t.displacements.load()},
-          {"resizes_resumed", t.resumed.load()},
-          {"duplicates_resolved", t.duplicates.load()},
-          {"half_inserts_cleared", t.half_inserted.load()},
-          {"half_made_pools_refused", t.refused.load()},
-          {"transactions_undone", t.undone.load()},
-          {"batches_without_room", t.batches_refused.load()},
-          {"batches_that_end_inside_a_growth", t.inside_growths.load()},
-          {"steps", t.steps.load()},
-          {"checkpoints", t.checkpoints.load()},
-          {"batches_replayed", t.replayed.load()},
-          {"merges", t.merges.load()},
-          {"session_operations", t.session_operations.load()},
-          {"session_operations_without_room", t.session_refusals.load()},
-          {"gpm_operations", t.gpm_operations.load()},
-          {"gpm_entries_without_room", t.gpm_overflows.load()},
-          {"gpm_entries_after_crashes", t.gpm_entries.load()},
-          {"gpm_checkpoints_restored_after_crashes", t.gpm_restored.load()},
+          {"recoveries_crashed_again", t.explored.nested.load()},
+          {"growths", t.met.growths.load()},
+          {"displacements", t.met.displacements.load()},
+          {"resizes_resumed", t.recovered.resumed.load()},
+          {"duplicates_resolved", t.recovered.duplicates.load()},
+          {"half_inserts_cleared", t.recovered.half_inserted.load()},
+          {"half_made_pools_refused", t.recovered.refused.load()},
+          {"transactions_undone", t.recovered.undone.load()},
+          {"batches_without_room", t.met.batches_refused.load()},
+          {"batches_that_end_inside_a_growth", t.met.inside_growths.load()},
+          {"steps", t.met.steps.load()},
+          {"checkpoints", t.met.checkpoints.load()},
+          {"batches_replayed", t.recovered.replayed.load()},
+          {"merges", t.met.merges.load()},
+          {"session_operations", t.met.session_operations.load()},
+          {"session_operations_without_room", t.met.session_refusals.load()},
+          {"gpm_operations", t.gpm.operations.load()},
+          {"gpm_entries_without_room", t.gpm.overflows.load()},
+          {"gpm_entries_after_crashes", t.gpm.entries.load()},
+          {"gpm_checkpoints_restored_after_crashes", t.gpm.restored.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
@@ -144,7 +114,8 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.cached ? " --cached" : "",
         a.options.bounds.device_ops ? " --device-ops" : "",
         a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
-        a.mutant.empty() ? "" : " --mutant ", a.mutant.c_str(), replay_text(f).c_str());
+        a.mutant == nullptr ? "" : " --mutant ", a.mutant == nullptr ? "" : a.mutant->mutant.name(),
+        replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) {
     return static_cast<unsigned long long>(v.load());
@@ -155,35 +126,37 @@ void print(Arguments const& a, Totals& t) {
       "recovery sampled, "
       "%llu too large)\n",
       a.options.system == System::store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
-      n(t.scenarios), n(t.runs), n(t.crash_points), n(t.windows), n(t.windows_seen),
-      n(t.windows_sampled), n(t.nested_sampled), n(t.windows_skipped));
+      n(t.explored.scenarios), n(t.explored.runs), n(t.explored.crash_points),
+      n(t.explored.windows), n(t.explored.windows_seen), n(t.explored.windows_sampled),
+      n(t.explored.nested_sampled), n(t.explored.windows_skipped));
   if (a.options.bounds.power)
     std::printf(
         "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
         "half-made pools refused\n",
-        n(t.growths), n(t.checkpoints), n(t.replayed), n(t.refused));
+        n(t.met.growths), n(t.met.checkpoints), n(t.recovered.replayed), n(t.recovered.refused));
   else if (a.options.system == System::store)
     std::printf(
         "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
         "displacements; recoveries with "
         "%llu resizes resumed, %llu duplicates, %llu half "
         "inserts, %llu transactions undone, %llu half-made pools refused\n",
-        n(t.growths), n(t.inside_growths), n(t.batches_refused), n(t.displacements), n(t.resumed),
-        n(t.duplicates), n(t.half_inserted), n(t.undone), n(t.refused));
+        n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
+        n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
+        n(t.recovered.undone), n(t.recovered.refused));
   else if (is_dash(a.options.system))
-    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.session_operations),
-                n(t.growths), n(t.merges));
+    std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.met.session_operations),
+                n(t.met.growths), n(t.met.merges));
   else
     std::printf(
         "met: %llu operations, %llu of them without room; after crashes %llu entries, %llu "
         "checkpoints\n",
-        n(t.gpm_operations), n(t.gpm_overflows), n(t.gpm_entries), n(t.gpm_restored));
+        n(t.gpm.operations), n(t.gpm.overflows), n(t.gpm.entries), n(t.gpm.restored));
   std::printf(
       "%llu crash states recovered, %zu distinct, %zu distinct contents after recovery; %llu "
       "recoveries crashed "
       "again\n%zu violations, %.1f s\n",
-      n(t.states), t.distinct.size(), t.logical.size(), n(t.nested), t.findings.size(),
-      t.seconds());
+      n(t.explored.states), t.distinct.size(), t.logical.size(), n(t.explored.nested),
+      t.findings.size(), t.seconds());
 }
 
 int explore_once(Arguments const& a) {
@@ -308,14 +281,6 @@ constexpr Kind kKinds[] = {
     {"dash-records", "", System::dash_records, Layout::word, nullptr},
 };
 
-/// What fits runs over a log, where nothing else is asked for.
-void over_a_log(Options& o, bool batches_given, bool operations_given, bool per_scenario_given) {
-  if (!operations_given) o.bounds.operations = kOperationsOverALog;
-  if (!batches_given) o.bounds.batches = kBatchesOverALog;
-  if (!per_scenario_given) o.per_scenario = kCutsOfAScenario;
-  o.leaves = o.samples = std::min(o.leaves, kCutsOfARequest);
-}
-
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
@@ -324,7 +289,7 @@ Arguments of_kind(Arguments a, Kind const& kind) {
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;
   if (kind.commit) a.options.model = Model::commit;
-  if (kind.flag == &Bounds::power) over_a_log(a.options, false, false, false);
+  if (kind.flag == &Bounds::power) fit_to_a_log(a.options, {});
   return a;
 }
 
@@ -366,120 +331,8 @@ int try_mutants(Arguments const& a) {
 
 int run(int argc, char** argv) {
   Arguments a;
-  Options& o = a.options;
-  CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.",
-                   "perdure-explore");
-  program
-      .add_option("--index", a.index,
-                  "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
-                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
-                  "(extendible, over "
-                  "records): these take no layout, and none "
-                  "of the store's flags")
-      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records"}));
-  program.add_option("--layout", a.layout, "word or in_place")
-      ->check(CLI::IsMember({"word", "in_place"}));
-  program
-      .add_option(
-          "--model", a.model,
-          "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
-      ->check(CLI::IsMember({"fence", "commit", "flush"}));
-  program.add_option("--states", o.states, "stop at so many distinct crash states (0: no limit)");
-  program.add_option("--seconds", o.seconds, "stop after so long (0: no limit)");
-  program.add_option("--seed", o.seed, "of the first scenario; each further one takes the next");
-  program.add_option("--scenarios", o.scenarios, "stop after so many (0: no limit)");
-  program.add_option("--schedules", o.schedules, "random schedules of each scenario");
-  program.add_option("--preemptions", o.preemptions,
-                     "instead: all schedules with up to so many switches");
-  program.add_option("--warps", o.bounds.warps, "warps of a launch")->check(CLI::Range(1, 16));
-  program.add_option("--operations", o.bounds.operations, "operations of a batch, at most")
-      ->check(CLI::Range(1, 64));
-  program.add_option("--batches", o.bounds.batches, "batches of a run, at most")
-      ->check(CLI::Range(1, 16));
-  program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
-  program.add_option("--per-scenario", o.per_scenario,
-                     "go on to the next scenario after so many states (0: no limit)");
-  program.add_flag("--mirrored", o.bounds.mirrored, "residency mirrored (layout word)");
-  program.add_flag("--cached", o.bounds.cached,
-                   "a bucket cache, loaded before each batch (layout in_place)");
-  program.add_flag(
-      "--device-ops", o.bounds.device_ops,
-      "device sessions: each warp its own operations, one by one (layout word, model fence)");
-  program.add_flag("--full-medium", o.bounds.full_medium,
-                   "a medium on which tables soon find no room to grow");
-  program.add_flag("--atomic", o.bounds.atomic, "atomic batches and transactions (layout word)");
-  program.add_flag("--power", o.bounds.power,
-                   "durability power: the log, checkpoints and snapshots on a simulated disk, "
-                   "whose power is cut");
-  program.add_flag("--steps", o.bounds.steps,
-                   "transactions that write a step of dense buffers (layout word)");
-  program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
-  program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
-  program.add_option("--findings", o.findings, "stop after so many violations")
-      ->check(CLI::Range(1, 1000));
-  program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
-  program.add_option("--mutant", a.mutant, "plant this fault");
-  program.add_flag("--mutants", a.all_mutants,
-                   "plant each fault of the index in turn; fails if one goes unnoticed");
-  program.add_flag("--steered", a.steered,
-                   "with --mutants: those alone that have a scenario of their own, there, with the "
-                   "fault and without");
-  program.add_option("--replay", a.replay, "repeat one violation");
-  program.add_flag("--json", a.json, "print JSON");
-  try {
-    program.parse(argc, argv);
-  } catch (CLI::ParseError const& error) {
-    return program.exit(error) == 0 ? 0 : 2;
-  }
-  o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
-  o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
-  for (auto const& [name, system] : kSubjects)
-    if (a.index == name) o.system = system;
-  bool const flushes = is_dash(o.system);
-  if (o.model == (flushes ? Model::commit : Model::flush)) {
-    std::fprintf(stderr, "perdure-explore: %s\n",
-                 flushes
-                     ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
-                     : "--model flush is for dash-eh and dash-lh");
-    return 2;
-  }
-  if (!a.mutant.empty()) {
-    MutantInfo const* const m = find_mutant(a.mutant);
-    if (m == nullptr) {
-      std::fprintf(stderr, "perdure-explore: no mutant is called %s\n", a.mutant.c_str());
-      return 2;
-    }
-    planted = m->mutant;
-  }
-  if (o.bounds.device_ops && (o.layout != Layout::word || o.model != Model::fence)) {
-    std::fprintf(stderr, "perdure-explore: --device-ops orders by fences, in layout word\n");
-    return 2;
-  }
-  if (o.bounds.steps && (o.layout != Layout::word || o.bounds.atomic || o.bounds.device_ops)) {
-    std::fprintf(stderr,
-                 "perdure-explore: --steps makes each batch a transaction, in layout word\n");
-    return 2;
-  }
-  if (o.bounds.full_medium && (o.bounds.atomic || o.bounds.device_ops || o.bounds.steps)) {
-    std::fprintf(stderr, "perdure-explore: --full-medium is for plain batches\n");
-    return 2;
-  }
-  if (o.bounds.cached && o.layout != Layout::in_place) {
-    std::fprintf(
-        stderr, "perdure-explore: --cached is about the bucket cache, which layout in_place has\n");
-    return 2;
-  }
-  if (o.bounds.power && (o.bounds.atomic || o.bounds.steps || o.bounds.device_ops ||
-                         o.bounds.full_medium || o.bounds.cached || o.bounds.mirrored)) {
-    std::fprintf(stderr,
-                 "perdure-explore: --power draws its own batches and transactions, and takes no "
-                 "other flag\n");
-    return 2;
-  }
-  if (o.bounds.power)
-    over_a_log(o, program.count("--batches") > 0, program.count("--operations") > 0,
-               program.count("--per-scenario") > 0);
+  if (auto const ended = parse(argc, argv, a)) return *ended;
+  if (a.mutant != nullptr) planted = a.mutant->mutant;
   use_simulated_disk();  // no store of the explorer's lies on another
   if (a.all_mutants) return try_mutants(a);
   return a.replay.empty() ? explore_once(a) : replay(a);

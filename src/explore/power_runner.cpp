@@ -217,8 +217,8 @@ PowerRunner::Wrong PowerRunner::live(Contents& contents) {
   if (auto wrong = check_gets(*store, *scenario_, contents))
     return "after the last batch, " + *wrong;
   if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
-  if (!quiet_) totals_->checkpoints += store->stats().log.checkpoints;
-  if (!quiet_) totals_->growths += store->stats().growths;
+  if (Totals* const t = progress_.counted()) t->met.checkpoints += store->stats().log.checkpoints;
+  if (Totals* const t = progress_.counted()) t->met.growths += store->stats().growths;
   Status const s = store->close();
   return s.ok() ? std::nullopt : Wrong("close: " + s.message());
 }
@@ -235,10 +235,11 @@ Crasher::Forward PowerRunner::run(SimSchedule const& schedule) {
   forward.others = scheduler.others();
   recorded_ = stop_recording();
   recorded_.before = base_disk_;
-  if (quiet_) return forward;
-  ++totals_->runs;
-  totals_->points += scheduler.points();
-  totals_->crash_points += recorded_.events.size() + 1;
+  Totals* const t = progress_.counted();
+  if (t == nullptr) return forward;
+  ++t->explored.runs;
+  t->explored.points += scheduler.points();
+  t->explored.crash_points += recorded_.events.size() + 1;
   return forward;
 }
 
@@ -254,7 +255,7 @@ void PowerRunner::explore_creation() {
   if (auto finding = crash_everywhere(creation_, {})) {
     finding->what = "making the pool: " + finding->what;
     finding->description = scenario_->describe();
-    report(std::move(*finding));
+    progress_.report(std::move(*finding));
   }
 }
 
@@ -270,10 +271,12 @@ std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded,
   Leftover after(recorded.before), leftover(recorded.before);
   for (DiskEvent const& e : recorded.events) after.happen(e);
   if (auto finding = crash(after, recorded.events.size())) return finding;
-  bool const all = quiet_ || options_.per_scenario == 0;
-  for (std::size_t i = 0; i < recorded.events.size() && !enough_here(); ++i) {
+  // null: at all of them
+  Totals const* const some = options_.per_scenario == 0 ? nullptr : progress_.counted();
+  for (std::size_t i = 0; i < recorded.events.size() && !progress_.enough_here(); ++i) {
     bool const commits = recorded.events[i].what == DiskEvent::What::write_durably;
-    bool const passed = !all && !commits && mix(mix(seed_, totals_->runs), i) % 3 != 0;
+    bool const passed =
+        some != nullptr && !commits && mix(mix(seed_, some->explored.runs), i) % 3 != 0;
     if (auto finding = passed ? std::nullopt : crash(leftover, i)) return finding;
     leftover.happen(recorded.events[i]);
   }
@@ -292,9 +295,10 @@ std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover 
   std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
   std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
   std::uint64_t random = mix(seed_, event);
-  if (!quiet_) ++totals_->windows;
-  for (std::uint32_t n = 0; n < most + samples && !enough_here(); ++n) {
-    if (n == most && !quiet_) ++(nested ? totals_->nested_sampled : totals_->windows_sampled);
+  if (Totals* const t = progress_.counted()) ++t->explored.windows;
+  for (std::uint32_t n = 0; n < most + samples && !progress_.enough_here(); ++n) {
+    if (Totals* const t = n == most ? progress_.counted() : nullptr)
+      ++(nested ? t->explored.nested_sampled : t->explored.windows_sampled);
     for (std::size_t i = 0; i < ways.size() && n >= most; ++i)
       choices[i] = static_cast<std::uint8_t>((random = mix(random, n)) % ways[i]);
     path.back().choices = choices;
@@ -311,7 +315,7 @@ std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& e
       mix(mix(disk.hash(), mix(hash_of(expected.old), hash_of(expected.fresh))),
           mix(mix(hash_of_possible(expected.snapshot), hash_of_possible(expected.fresh_snapshot)),
               expected.may_refuse));
-  if (!quiet_ && !judged_.insert(mix(state, path.size())).second) return std::nullopt;
+  if (!progress_.quiet && !judged_.insert(mix(state, path.size())).second) return std::nullopt;
   SimScheduler scheduler({});
   Scheduled const scheduled(scheduler);
   std::uint64_t logical = 0;
@@ -319,10 +323,11 @@ std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& e
   auto wrong = judge_disk(disk, expected, state, recovery, logical);
   if (!wrong) wrong = judge_snapshot(disk, expected, state);
   if (wrong) return Finding{*wrong, seed_, {}, path, ""};
-  bool const fresh = quiet_ || count_state(mix(state, seed_), logical);
+  bool const fresh =
+      progress_.quiet || progress_.count_state(mix(state, seed_), mix(logical, seed_));
   if (!fresh || path.size() > 1 || state % 8 != 0) return std::nullopt;
   recovery.before = std::move(disk);
-  if (!quiet_) ++totals_->nested;
+  if (Totals* const t = progress_.counted()) ++t->explored.nested;
   return crash_everywhere(recovery, path);
 }
 
@@ -337,7 +342,7 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
   if (!store && expected.may_refuse) {
     Code const code = store.status().code();
     bool const refused = code == Code::not_found || code == Code::corrupt;
-    if (!quiet_) totals_->refused += refused;
+    if (Totals* const t = progress_.counted()) t->recovered.refused += refused;
     recovery = stop_recording();
     return refused ? std::nullopt
                    : Wrong("what is half made is not refused: " + store.status().message());
@@ -352,7 +357,7 @@ PowerRunner::Wrong PowerRunner::judge_disk(DiskImage const& disk, Expected const
   if (r.records != count(found)) return "recovery counts " + std::to_string(r.records) + " records";
   if (!expected.half_made && damaged(r))
     return "a power cut has damaged what counts: " + r.log_report;
-  if (!quiet_) totals_->replayed += r.replayed;
+  if (Totals* const t = progress_.counted()) t->recovered.replayed += r.replayed;
   logical = hash_of(found);
   expected_[0].old = expected_[0].fresh = found;  // once it has been seen, it stays
   expected_[0].may_refuse = false;
@@ -405,7 +410,7 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
 }
 
 std::optional<std::string> PowerRunner::replay(Finding const& finding) {
-  quiet_ = true;
+  progress_.quiet = true;
   if (!prepare(finding.scenario)) return "the files cannot be made";
   Forward const forward = run({0, 0, finding.switches});
   if (forward.wrong) return forward.wrong;

@@ -109,12 +109,12 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   create.shape = scenario.shape;
   create.max_bytes = scenario.superblocks * pm::kMinSuperblock;
   oracles_.assign(1, {{}, {}, false, true});
-  tracker_.set_oracle(0);
-  tracker_.record(options_.crashes && !quiet_);
+  tracker_.recorder.set_oracle(0);
+  tracker_.recorder.record(options_.crashes && !progress_.quiet);
   auto store = Store::create(kPath, create, open_options());
-  tracker_.cut(false);
-  tracker_.record(false);
-  creation_ = tracker_.take_windows();
+  tracker_.recorder.cut(false);
+  tracker_.recorder.record(false);
+  creation_ = tracker_.recorder.take_windows();
   if (!store || !store->close().ok()) return false;
   without_chance(arena_);
   store = Store::open(kPath, open_options());
@@ -128,28 +128,27 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   }
   if (scenario.roomy && !store->begin({2 * kKeys})) return false;  // and it aborts
   if (!store->close().ok()) return false;
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
 /// From here on a crash may leave this.
 void Runner::expect(Oracle oracle) {
   oracles_.push_back(std::move(oracle));
-  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.recorder.set_oracle(oracles_.size() - 1);
 }
 
 Crasher::Forward Runner::run(SimSchedule const& schedule) {
   Scenario const& scenario = *scenario_;
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   Contents contents = filled_;
   oracles_.assign(1, {contents, contents});
   SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
-  tracker_.record(true);
-  tracker_.follow_volatile(scenario.writing == Writing::in_device_sessions);
-  tracker_.set_oracle(0);
+  tracker_.recorder.record(true);
+  tracker_.recorder.follow_volatile(scenario.writing == Writing::in_device_sessions);
+  tracker_.recorder.set_oracle(0);
   sessions_ = 0;
   auto const whole = [&]() -> std::optional<std::string> {
     auto store = Store::open(kPath, open_options(scenario.grows));
@@ -176,12 +175,12 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
       return "after the last batch, " + *wrong;
     if (auto wrong = check_verify(*store, contents)) return "after the last batch, " + *wrong;
     if (auto wrong = check_counts(*store, contents)) return "after the last batch, " + *wrong;
-    if (!quiet_) {
-      totals_->growths += store->stats().growths;
-      totals_->displacements += store->stats().displacements;
+    if (Totals* const t = progress_.counted()) {
+      t->met.growths += store->stats().growths;
+      t->met.displacements += store->stats().displacements;
     }
     if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
-    tracker_.cut(true);
+    tracker_.recorder.cut(true);
     return std::nullopt;
   };
   forward.wrong = whole();
@@ -206,11 +205,11 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
   if (oracle.whole && found != oracle.old && found != oracle.fresh)
     return "an atomic batch took effect in part";
   RecoveryReport const& r = store.recovery();
-  if (!quiet_) {
-    totals_->undone += r.undone > 0;
-    totals_->resumed += r.resize_resumed;
-    totals_->duplicates += r.duplicates > 0;
-    totals_->half_inserted += r.dropped > 0;
+  if (Totals* const t = progress_.counted()) {
+    t->recovered.undone += r.undone > 0;
+    t->recovered.resumed += r.resize_resumed;
+    t->recovered.duplicates += r.duplicates > 0;
+    t->recovered.half_inserted += r.dropped > 0;
   }
   if (r.records != count(found))
     return "recovery counts " + std::to_string(r.records) + " records of " +
@@ -241,14 +240,14 @@ std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle
 std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery,
                                          std::vector<Window>& recovery, std::uint64_t& logical) {
   Oracle const& oracle = oracles_[which];
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   auto store = Store::open(kPath, open_options());
-  if (record_recovery) tracker_.cut(false);
-  tracker_.record(false);
-  recovery = tracker_.take_windows();
+  if (record_recovery) tracker_.recorder.cut(false);
+  tracker_.recorder.record(false);
+  recovery = tracker_.recorder.take_windows();
   for (Window& w : recovery) w.oracle = which;
   if (!store && oracle.may_refuse && store.status().code() == Code::corrupt) {
-    if (!quiet_) ++totals_->refused;
+    if (Totals* const t = progress_.counted()) ++t->recovered.refused;
     return std::nullopt;
   }
   if (!store) return "the pool does not open: " + store.status().message();
@@ -271,7 +270,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   if (auto wrong = check_counts(*store, found)) return "after a further write, " + *wrong;
   if (auto wrong = steps ? further_step(*store, step) : std::nullopt)
     return "after recovery, " + *wrong;
-  if (tracker_.read_hash() % 8 == 0 && store->stats().units_left == 0) {
+  if (tracker_.crashed.read_hash() % 8 == 0 && store->stats().units_left == 0) {
     // Killed now, with everything on the medium: recovery may not act on what an earlier one has
     // mended. (Of a growth it would take the rest away from the store that is still open here.)
     auto killed = Store::open(kPath, open_options());
@@ -308,7 +307,7 @@ bool Runner::worth_crashing(std::vector<Window> const& recovery) const {
   for (Window const& w : recovery)
     for (Event const& e : w.events)
       if (e.word >= root_ends) return true;
-  return tracker_.read_hash() % 16 == 0;
+  return tracker_.crashed.read_hash() % 16 == 0;
 }
 
 /// Crashes while the pool is being made.
@@ -316,16 +315,15 @@ void Runner::explore_creation() {
   if (!options_.crashes || scenario_->seed % 16 != 0)
     return;  // there are ten shapes, and it is always the same
   auto const made = arena_.snapshot_since(0);
-  back_to(0, 0);
-  base_hash_ = 0;
+  medium_.back_to({});
   if (auto finding = crash_everywhere(creation_, {})) {
     finding->what = "making the pool: " + finding->what;
     finding->description = scenario_->describe();
-    report(std::move(*finding));
+    progress_.report(std::move(*finding));
   }
-  back_to(0, base_bytes_);
+  medium_.back_to({0, base_.file_bytes, 0});
   for (auto const& [word, value] : made) arena_.set(word, value);
-  base_ = arena_.mark();
+  base_ = medium_.now();
 }
 
 }  // namespace perdure::explore

@@ -80,10 +80,10 @@ std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, C
   for (std::size_t k = 0; k < kKeys; ++k)
     if (refused[k] && (!full || contents[k])) return name_of(k) + " is refused, and needs no room";
   auto const answers = apply_but(refused, batch, contents);
-  if (!quiet_) totals_->batches_refused += full;
-  if (!quiet_) totals_->inside_growths += store.stats().units_left > 0;
+  if (Totals* const t = progress_.counted()) t->met.batches_refused += full;
+  if (Totals* const t = progress_.counted()) t->met.inside_growths += store.stats().units_left > 0;
   expect({contents, contents});  // acknowledged
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return columns.check(batch, answers);
 }
 
@@ -120,17 +120,18 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
     oracle.session->keys.push_back(o.key);
     oracle.session->seen.push_back({o.kind, batch.rmw == Rmw::add, o.operand, columns.statuses[i],
                                     columns.out[i], began[i], ended[i], true});
-    if (!quiet_) ++totals_->session_operations;
-    if (!quiet_) totals_->session_refusals += columns.statuses[i] == KeyStatus::no_space;
+    if (Totals* const t = progress_.counted()) ++t->met.session_operations;
+    if (Totals* const t = progress_.counted())
+      t->met.session_refusals += columns.statuses[i] == KeyStatus::no_space;
   }
-  tracker_.cut(false);  // the kernels have ended: all they wrote is there
+  tracker_.recorder.cut(false);  // the kernels have ended: all they wrote is there
   if (auto wrong = scan_contents(store, *scenario_, contents)) return wrong;
   oracle.fresh = contents;
   if (auto wrong = explain(oracle, contents)) return wrong;
   if (store.stats().records != count(contents))
     return "a device session counts its records wrongly";
   expect({contents, contents});
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 
@@ -199,7 +200,7 @@ std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch
     Columns columns(scenario, batch);
     Status const s = columns.apply(store, how);
     if (s.code() == Code::no_space) {
-      if (!quiet_) ++totals_->batches_refused;
+      if (Totals* const t = progress_.counted()) ++t->met.batches_refused;
     } else if (!s.ok()) {
       return "a batch of a transaction failed: " + s.message();
     } else if (auto wrong = columns.check(batch, answers)) {
@@ -218,7 +219,7 @@ std::optional<std::string> Runner::run_transaction(Store& store, std::span<Batch
   if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
     return "the end of a transaction: " + s.message();
   expect({contents, contents});
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 

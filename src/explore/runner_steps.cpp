@@ -41,7 +41,7 @@ std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, St
   if (!put.ok() && put.code() != Code::no_space)
     return "a batch of a step failed: " + put.message();
   if (!put.ok()) fresh = contents;  // it fails alone
-  if (!put.ok() && !quiet_) ++totals_->batches_refused;
+  if (Totals* const t = put.ok() ? nullptr : progress_.counted()) ++t->met.batches_refused;
   if (auto wrong = put.ok() ? columns.check(batch, answers) : std::nullopt) return wrong;
   bool const after = stepping == Stepping::after_batch || stepping == Stepping::aborted;
   if (Status const s = after ? write_step() : Status{}; !s.ok())
@@ -56,8 +56,9 @@ std::optional<std::string> Runner::run_step(Store& store, Batch const& batch, St
   if (Status const s = commits ? transaction->commit() : transaction->abort(); !s.ok())
     return "the end of a step: " + s.message();
   expect(settled());
-  tracker_.cut(true);
-  if (!quiet_) totals_->steps += commits && stepping != Stepping::not_at_all;
+  tracker_.recorder.cut(true);
+  if (Totals* const t = progress_.counted())
+    t->met.steps += commits && stepping != Stepping::not_at_all;
   return std::nullopt;
 }
 

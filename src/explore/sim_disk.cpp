@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
-#include "explore/tracker.hpp"
+#include "explore/window.hpp"
 #include "wal/disk/block_device.hpp"
 #include "wal/disk/renaming_disk.hpp"
 

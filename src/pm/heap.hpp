@@ -13,8 +13,10 @@
 
 #include "base/offset.hpp"
 #include "perdure/status.h"
+#include "pm/heap_headers.hpp"
 #include "pm/pool.hpp"
 #include "pm/record_shape.hpp"
+#include "pm/superblock_map.hpp"
 
 namespace perdure::pm {
 
@@ -24,7 +26,7 @@ namespace perdure::pm {
 
 class RecordHeap {
  public:
-  explicit RecordHeap(Pool& pool) : pool_(&pool), shape_(pool.header()) {}
+  explicit RecordHeap(Pool& pool) : pool_(&pool), headers_(pool), shape_(pool.header()) {}
 
   [[nodiscard]] RecordShape const& shape() const { return shape_; }
 
@@ -48,14 +50,6 @@ class RecordHeap {
   void finish_recovery();
   /// Back to before step 1.
   void forget();
-  /// Headers that one or two flipped bits keep from being those of superblocks of this heap.
-  /// Changes nothing; mend() does, before step 1.
-  struct Mend {
-    Offset at;
-    SuperblockHeader header;
-  };
-  [[nodiscard]] std::vector<Mend> damaged_headers() const;
-  void mend(std::vector<Mend> const& headers);
 
   /// At open, instead of recovery: superblocks that hold records are in use, and every record in
   /// them, until a sweep has ended.
@@ -97,40 +91,20 @@ class RecordHeap {
   void take_back(Loan const& loan);
 
  private:
-  struct Superblock {
-    std::uint64_t stride = 0;  // 0 = not of the heap
-    std::uint64_t capacity = 0;
-    std::uint64_t used = 0;
-    std::uint64_t hint = 0;  // no free record in bitmap words below it
-    bool listed = false;  // stands in its class's list
-    std::uint8_t led_into = 0;  // slots lead into it, though it is no superblock of the heap
-    bool kept = false;  // for that reason, from everybody
-    bool unswept = false;  // claimed: looks full, and has no bitmap before the sweep
-    std::vector<std::uint64_t> bitmap;  // bit set = in use
-  };
   // superblocks with free records (and, lazily, full ones)
   using Open = std::vector<std::uint32_t>;
 
-  /// f(index, stride) for each superblock that the pool takes for free and that says it is of this
-  /// heap.
-  template <class F>
-  void for_each_found(F f);
-  [[nodiscard]] bool is_ours(SuperblockHeader const& header) const;
-  /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
-  void keep_damaged();
-  void make_bitmap(Superblock& s) const;
   void complete(std::uint64_t index);
-  Superblock& attach(std::uint64_t index, std::uint64_t stride);
-  Status add_superblock(std::uint64_t stride);
+  SuperblockMap& attach(std::uint64_t index, std::uint64_t stride);
   Status take_superblock(std::uint64_t stride);
-  std::uint64_t take_from(std::uint64_t index, std::uint64_t n, std::uint64_t* out);
   void list(std::uint64_t index);
 
   [[nodiscard]] bool index_of(Offset record, std::uint64_t& i) const;
 
   Pool* pool_;
+  HeapHeaders headers_;
   RecordShape shape_;
-  std::vector<Superblock> superblocks_;
+  std::vector<SuperblockMap> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
   std::vector<Offset> released_unswept_;
   std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use

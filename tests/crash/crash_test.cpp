@@ -185,7 +185,7 @@ std::uint64_t free_record(Image const& image) {
   return last - inside + shape.place(stride, i + 1);
 }
 
-std::vector<Line> lines() {
+std::vector<Line> killed_in_a_batch() {
   return {
       {"nothing happened but the kill", [](Image&) {}, {}},
       {"displacement: the copy stands before the original",
@@ -214,6 +214,11 @@ std::vector<Line> lines() {
          i.set(end, h);
        },
        {}},
+  };
+}
+
+std::vector<Line> killed_in_a_growth() {
+  return {
       {"resize: new level not yet named",
        [](Image& i) {
          std::uint64_t const end = i.bytes.size();
@@ -238,6 +243,11 @@ std::vector<Line> lines() {
          tear_root(i, false);
        },
        {.resumed = true}},
+  };
+}
+
+std::vector<Line> damaged_by_no_crash() {
+  return {
       {"not from a crash: a slot leads to no superblock",
        [](Image& i) {
          auto const s = any_free(i);
@@ -266,10 +276,12 @@ class Crash : public ::testing::TestWithParam<std::pair<Layout, bool>> {
 };
 
 TEST_P(Crash, LeavesWhatTheTableSays) {
-  for (Line const& line : lines()) {
-    Image image = image_;
-    line.damage(image);
-    EXPECT_EQ(judge(image, contents_, line.verdict), "") << line.name;
+  for (auto const& lines : {killed_in_a_batch(), killed_in_a_growth(), damaged_by_no_crash()}) {
+    for (Line const& line : lines) {
+      Image image = image_;
+      line.damage(image);
+      EXPECT_EQ(judge(image, contents_, line.verdict), "") << line.name;
+    }
   }
 }
 

@@ -44,97 +44,109 @@ TEST_P(DeviceStore, ACrashInASessionLosesNothingAcknowledged) {
   }
 }
 
-/// What a killed child had been told was done is there, and nothing half done. It notes in shared
-/// memory how many operations each warp has finished.
-TEST(DeviceSessionKilled, LosesNothingAcknowledged) {
-  ScratchDir const scratch;
-  std::string const path = scratch.file("pool");
-  constexpr std::uint64_t kSequences = 2048, kEach = 64, kOps = kSequences * kEach;
-  OpenOptions open;
-  open.memory.residency = Residency::mirrored;
-  open.threads = 2;
-  auto* const done = static_cast<std::uint64_t*>(::mmap(nullptr, kSequences * sizeof(std::uint64_t),
-                                                        PROT_READ | PROT_WRITE,
-                                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(static_cast<void*>(done), MAP_FAILED);
-  // Warp s puts the keys s, s + kSequences, ...; every fourth of its operations erases the one
-  // before.
-  std::vector<std::uint64_t> keys(kOps), values(kOps), out(kOps);
-  std::vector<OpKind> kinds(kOps);
-  for (std::uint64_t i = 0; i < kOps; ++i) {
-    bool const erases = i / kSequences % 4 == 3;
-    keys[i] = erases ? i - kSequences : i;
-    values[i] = i + 7;
-    kinds[i] = erases ? OpKind::erase : OpKind::put;
-  }
-  auto const column = [](std::vector<std::uint64_t> const& v) {
-    return Column{reinterpret_cast<std::byte const*>(v.data()), nullptr, 8, v.size(), Place::host};
-  };
-  for (int round = 0; round < 8; ++round) {
-    std::fill(done, done + kSequences, 0);
-    ::pid_t const child = ::fork();
-    if (child == 0) {
-      CreateOptions create;
-      create.value_bytes = 8;
-      create.file.overwrite = true;
-      auto store = Store::create(path, create, open);
-      auto session =
-          store ? DeviceAccess::open(*store, {kOps}) : Result<DeviceSession>(store.status());
-      if (!session) ::_exit(1);
-      DeviceOps ops{column(keys),
-                    column(values),
-                    {reinterpret_cast<std::byte*>(out.data()), 8, kOps, Place::host},
-                    kinds,
-                    false,
-                    kSequences,
-                    {},
-                    {},
-                    {},
-                    done};
-      static_cast<void>(DeviceAccess::run(*session, ops));
-      ::pause();
+/// A child writes in a session until it is killed. It notes in memory that it shares how many
+/// operations each of its sequences has finished.
+class DeviceSessionKilled : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kSequences = 2048, kEach = 64, kOps = kSequences * kEach;
+
+  /// Sequence s puts the keys s, s + kSequences, ...; every fourth of its operations erases the one
+  /// before.
+  DeviceSessionKilled() {
+    open_.memory.residency = Residency::mirrored;
+    open_.threads = 2;
+    for (std::uint64_t i = 0; i < kOps; ++i) {
+      bool const erases = i / kSequences % 4 == 3;
+      keys_[i] = erases ? i - kSequences : i;
+      values_[i] = i + 7;
+      kinds_[i] = erases ? OpKind::erase : OpKind::put;
     }
-    std::uint64_t const until = kOps * static_cast<std::uint64_t>(round + 1) / 10;
-    auto const sum = [&] {
-      std::uint64_t all = 0;
-      for (std::uint64_t s = 0; s < kSequences; ++s)
-        all += __atomic_load_n(done + s, __ATOMIC_ACQUIRE);
-      return all;
-    };
+  }
+  ~DeviceSessionKilled() override { ::munmap(finished_, kSequences * sizeof(std::uint64_t)); }
+
+  static Column column(std::vector<std::uint64_t> const& v) {
+    return {reinterpret_cast<std::byte const*>(v.data()), nullptr, 8, v.size(), Place::host};
+  }
+  MutableColumn out() { return {reinterpret_cast<std::byte*>(out_.data()), 8, kOps, Place::host}; }
+
+  [[noreturn]] void write_until_killed() {
+    CreateOptions create;
+    create.value_bytes = 8;
+    create.file.overwrite = true;
+    auto store = Store::create(path_, create, open_);
+    auto session =
+        store ? DeviceAccess::open(*store, {kOps}) : Result<DeviceSession>(store.status());
+    if (!session) ::_exit(1);
+    DeviceOps ops{column(keys_), column(values_), out(), kinds_, false, kSequences, {}, {}, {},
+                  finished_};
+    static_cast<void>(DeviceAccess::run(*session, ops));
+    for (;;) ::pause();
+  }
+  [[nodiscard]] std::uint64_t finished_by_all() const {
+    std::uint64_t all = 0;
+    for (std::uint64_t s = 0; s < kSequences; ++s)
+      all += __atomic_load_n(finished_ + s, __ATOMIC_ACQUIRE);
+    return all;
+  }
+  void kill_a_child_that_has_finished(std::uint64_t operations) {
+    std::fill(finished_, finished_ + kSequences, 0);
+    ::pid_t const child = ::fork();
+    if (child == 0) write_until_killed();
     int status = 0;
-    while (sum() < until && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(100);
+    while (finished_by_all() < operations && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(100);
     ::kill(child, SIGKILL);
     ::waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status));
-    auto store = Store::open(path, open);
+  }
+
+  void expect_what_was_acknowledged() {
+    auto store = Store::open(path_, open_);
     ASSERT_TRUE(store.ok()) << store.status().message();
     auto verified = store->verify();
     ASSERT_TRUE(verified.ok() && verified->fault_count == 0);
     std::vector<KeyStatus> statuses(kOps);
-    ASSERT_TRUE(store
-                    ->get(column(keys),
-                          {reinterpret_cast<std::byte*>(out.data()), 8, kOps, Place::host},
-                          statuses)
-                    .ok());
+    ASSERT_TRUE(store->get(column(keys_), out(), statuses).ok());
     for (std::uint64_t i = 0; i < kOps; ++i) {
-      std::uint64_t const finished = done[i % kSequences], mine = i / kSequences;
-      if (kinds[i] == OpKind::erase) continue;
-      bool const erased_later = mine % 4 == 2;
-      if (mine < finished && !(erased_later && finished > mine)) {
-        ASSERT_EQ(statuses[i], KeyStatus::ok) << i;
-      }
-      if (erased_later && mine + 1 < finished) {
-        ASSERT_EQ(statuses[i], KeyStatus::not_found) << i;
-      }
-      if (mine > finished) {
-        ASSERT_EQ(statuses[i], KeyStatus::not_found) << i;
-      }
-      if (statuses[i] == KeyStatus::ok) {
-        ASSERT_EQ(out[i], values[i]) << i;
-      }
+      if (kinds_[i] == OpKind::erase) continue;
+      ASSERT_NO_FATAL_FAILURE(expect_put(i, statuses[i]));
     }
   }
-  ::munmap(done, kSequences * sizeof(std::uint64_t));
+  /// Of operation i, a put: whether its key is there, and what was put.
+  void expect_put(std::uint64_t i, KeyStatus status) const {
+    std::uint64_t const finished = finished_[i % kSequences], mine = i / kSequences;
+    bool const erased_later = mine % 4 == 2;
+    if (mine < finished && !(erased_later && finished > mine)) {
+      ASSERT_EQ(status, KeyStatus::ok) << i;
+    }
+    if (erased_later && mine + 1 < finished) {
+      ASSERT_EQ(status, KeyStatus::not_found) << i;
+    }
+    if (mine > finished) {
+      ASSERT_EQ(status, KeyStatus::not_found) << i;
+    }
+    if (status == KeyStatus::ok) {
+      ASSERT_EQ(out_[i], values_[i]) << i;
+    }
+  }
+
+  ScratchDir const scratch_;
+  std::string const path_ = scratch_.file("pool");
+  OpenOptions open_;
+  std::vector<std::uint64_t> keys_ = std::vector<std::uint64_t>(kOps), values_ = keys_,
+                             out_ = keys_;
+  std::vector<OpKind> kinds_ = std::vector<OpKind>(kOps);
+  std::uint64_t* const finished_ = static_cast<std::uint64_t*>(
+      ::mmap(nullptr, kSequences * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+};
+
+/// What a killed child had been told was done is there, and nothing half done.
+TEST_F(DeviceSessionKilled, LosesNothingAcknowledged) {
+  ASSERT_NE(static_cast<void*>(finished_), MAP_FAILED);
+  for (std::uint64_t round = 1; round <= 8; ++round) {
+    ASSERT_NO_FATAL_FAILURE(kill_a_child_that_has_finished(kOps * round / 10));
+    ASSERT_NO_FATAL_FAILURE(expect_what_was_acknowledged());
+  }
 }
 
 }  // namespace

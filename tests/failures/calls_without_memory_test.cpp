@@ -74,80 +74,102 @@ TEST(DashLinear, NobodyWaitsForACallThatHadNoMemory) {
   ::alarm(0);
 }
 
-/// Whatever it is asked, and whether or not there is memory to say so.
-TEST(MovedFrom, StoresAndTransactionsRefuseEveryCall) {
-  ScratchDir const scratch;
-  CreateOptions create;
-  create.value_bytes = sizeof(Value);
-  auto made = Store::create(scratch.file("pool"), create);
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  Store store = std::move(*made);
-  Store& gone = *made;
-  auto begun = store.begin({256});
-  ASSERT_TRUE(begun.ok()) << begun.status().message();
-  Transaction transaction = std::move(*begun);
-  Transaction& ended = *begun;
-  Keys const keys = keys_from(0, 3);
-  auto const values = values_of(keys, 1);
-  std::vector<Value> out(keys.size());
-  std::vector<KeyStatus> statuses(keys.size());
-  std::vector<OpKind> const kinds(keys.size(), OpKind::put), too_few;
-  MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
-                           Place::host};
-  MixedBatch batch, wrong;
-  batch.keys = wrong.keys = column(keys);
-  batch.values = column(values);
-  batch.kinds = kinds;
-  std::string const snapshot = scratch.file("snapshot");
-  std::vector<std::pair<char const*, std::function<Code()>>> const calls{
-      {"get", [&] { return code_of([&] { return gone.get(column(keys), into, statuses); }); }},
-      {"get_variable",
-       [&] { return code_of([&] { return gone.get_variable(column(keys), statuses); }); }},
-      {"put", [&] { return code_of([&] { return gone.put(column(keys), column(values)); }); }},
-      {"update",
-       [&] {
-         return code_of(
-             [&] { return gone.update(column(keys), column(values), Rmw::add, Element::u8); });
-       }},
-      {"erase", [&] { return code_of([&] { return gone.erase(column(keys)); }); }},
-      {"apply", [&] { return code_of([&] { return gone.apply(batch); }); }},
-      {"apply, wrongly", [&] { return code_of([&] { return gone.apply(wrong); }); }},
-      {"begin", [&] { return code_of([&] { return gone.begin({256}); }); }},
-      {"register_dense", [&] { return code_of([&] { return gone.register_dense({}); }); }},
-      {"restore_step", [&] { return code_of([&] { return gone.restore_step(); }); }},
-      {"device_session", [&] { return code_of([&] { return gone.device_session(); }); }},
-      {"load_cache", [&] { return code_of([&] { return gone.load_cache(); }); }},
-      {"scan", [&] { return code_of([&] { return gone.scan({}, 10); }); }},
-      {"snapshot", [&] { return code_of([&] { return gone.snapshot(snapshot); }); }},
-      {"verify", [&] { return code_of([&] { return gone.verify(); }); }},
-      {"acknowledge_repair", [&] { return code_of([&] { return gone.acknowledge_repair(); }); }},
-      {"belongs_here", [&] { return code_of([&] { return gone.belongs_here(); }); }},
-      {"close", [&] { return code_of([&] { return gone.close(); }); }},
-      {"write_step", [&] { return code_of([&] { return ended.write_step(1); }); }},
-      {"commit", [&] { return code_of([&] { return ended.commit(); }); }},
-      {"abort", [&] { return code_of([&] { return ended.abort(); }); }},
-  };
-  for (auto const& [name, call] : calls) {
-    SCOPED_TRACE(name);
-    for (std::uint64_t n = 0; n < 4; ++n) {
-      planned = n;
-      struck = false;
-      Code const code = call();
-      planned = 0;
-      EXPECT_EQ(code, struck ? Code::no_space : Code::closed);
+/// A store and a transaction, and what is left of those that they were moved from.
+class MovedFrom : public testing::Test {
+ protected:
+  using Calls = std::vector<std::pair<char const*, std::function<Code()>>>;
+
+  static Result<Store> create(std::string const& path) {
+    CreateOptions create;
+    create.value_bytes = sizeof(Value);
+    return Store::create(path, create);
+  }
+
+  /// Whatever it is asked, and whether or not there is memory to say so.
+  static void expect_refused(Calls const& calls) {
+    for (auto const& [name, call] : calls) {
+      SCOPED_TRACE(name);
+      for (std::uint64_t n = 0; n < 4; ++n) {
+        planned = n;
+        struck = false;
+        Code const code = call();
+        planned = 0;
+        EXPECT_EQ(code, struck ? Code::no_space : Code::closed);
+      }
     }
   }
-  gone.reset_counts();
-  EXPECT_EQ(gone.stats().records, 0u);
-  EXPECT_EQ(gone.recovery().records, 0u);
-  EXPECT_FALSE(gone.survives().process_kill);
-  EXPECT_EQ(gone.path() + std::to_string(gone.key_bytes() + gone.value_bytes()), "0");
-  EXPECT_EQ(gone.device(), Device::cpu);
+
+  ScratchDir const scratch_;
+  Result<Store> made_ = create(scratch_.file("pool"));
+  Store store_ = std::move(*made_);
+  Store& gone_ = *made_;
+  Result<Transaction> begun_ = store_.begin({256});
+  Transaction transaction_ = std::move(*begun_);
+  Transaction& ended_ = *begun_;
+  Keys const keys_ = keys_from(0, 3);
+  std::vector<Value> const values_ = values_of(keys_, 1);
+};
+
+TEST_F(MovedFrom, StoresRefuseEveryCall) {
+  std::vector<Value> out(keys_.size());
+  std::vector<KeyStatus> statuses(keys_.size());
+  std::vector<OpKind> const kinds(keys_.size(), OpKind::put);
+  MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                           Place::host};
+  Column const keys = column(keys_), values = column(values_);
+  MixedBatch batch, wrong;
+  batch.keys = wrong.keys = keys;
+  batch.values = values;
+  batch.kinds = kinds;
+  std::string const snapshot = scratch_.file("snapshot");
+  expect_refused({
+      {"get", [&] { return code_of([&] { return gone_.get(keys, into, statuses); }); }},
+      {"get_variable", [&] { return code_of([&] { return gone_.get_variable(keys, statuses); }); }},
+      {"put", [&] { return code_of([&] { return gone_.put(keys, values); }); }},
+      {"update",
+       [&] { return code_of([&] { return gone_.update(keys, values, Rmw::add, Element::u8); }); }},
+      {"erase", [&] { return code_of([&] { return gone_.erase(keys); }); }},
+      {"apply", [&] { return code_of([&] { return gone_.apply(batch); }); }},
+      {"apply, wrongly", [&] { return code_of([&] { return gone_.apply(wrong); }); }},
+      {"begin", [&] { return code_of([&] { return gone_.begin({256}); }); }},
+      {"register_dense", [&] { return code_of([&] { return gone_.register_dense({}); }); }},
+      {"restore_step", [&] { return code_of([&] { return gone_.restore_step(); }); }},
+      {"device_session", [&] { return code_of([&] { return gone_.device_session(); }); }},
+      {"load_cache", [&] { return code_of([&] { return gone_.load_cache(); }); }},
+      {"scan", [&] { return code_of([&] { return gone_.scan({}, 10); }); }},
+      {"snapshot", [&] { return code_of([&] { return gone_.snapshot(snapshot); }); }},
+      {"verify", [&] { return code_of([&] { return gone_.verify(); }); }},
+      {"acknowledge_repair", [&] { return code_of([&] { return gone_.acknowledge_repair(); }); }},
+      {"belongs_here", [&] { return code_of([&] { return gone_.belongs_here(); }); }},
+      {"close", [&] { return code_of([&] { return gone_.close(); }); }},
+  });
+}
+
+TEST_F(MovedFrom, TransactionsRefuseEveryCall) {
+  expect_refused({
+      {"write_step", [&] { return code_of([&] { return ended_.write_step(1); }); }},
+      {"commit", [&] { return code_of([&] { return ended_.commit(); }); }},
+      {"abort", [&] { return code_of([&] { return ended_.abort(); }); }},
+  });
+}
+
+TEST_F(MovedFrom, StoresAnswerAsIfTheyWereEmpty) {
+  gone_.reset_counts();
+  EXPECT_EQ(gone_.stats().records, 0u);
+  EXPECT_EQ(gone_.recovery().records, 0u);
+  EXPECT_FALSE(gone_.survives().process_kill);
+  EXPECT_EQ(gone_.path() + std::to_string(gone_.key_bytes() + gone_.value_bytes()), "0");
+  EXPECT_EQ(gone_.device(), Device::cpu);
+}
+
+TEST_F(MovedFrom, WhatTheyWereMovedToGoesOn) {
   CallOptions how;
-  how.transaction = &transaction;
-  ASSERT_TRUE(store.put(column(keys), column(values), {}, how).ok());
-  ASSERT_TRUE(transaction.commit().ok());
-  EXPECT_EQ(store.stats().records, keys.size());
+  how.transaction = &transaction_;
+  static_cast<void>(gone_.close());
+  static_cast<void>(ended_.abort());
+  ASSERT_TRUE(store_.put(column(keys_), column(values_), {}, how).ok());
+  ASSERT_TRUE(transaction_.commit().ok());
+  EXPECT_EQ(store_.stats().records, keys_.size());
 }
 
 }  // namespace

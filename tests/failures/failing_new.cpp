@@ -1,10 +1,6 @@
-// The operators new and delete of failing_new.hpp.
 #include "failing_new.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
+#include "support/replaced_new.hpp"
 
 namespace perdure::test {
 
@@ -12,43 +8,9 @@ constinit thread_local std::uint64_t allocations_left = 0;
 constinit thread_local bool struck = false;
 constinit std::atomic<std::uint64_t> all_threads_left = 0;
 
-namespace {
-
-void* allocate(std::size_t bytes, std::size_t align) {
-  if (allocations_left != 0 && --allocations_left == 0) {
-    struck = true;
-    throw std::bad_alloc();
-  }
-  if (all_threads_left != 0 && --all_threads_left == 0) throw std::bad_alloc();
-  bytes = std::max<std::size_t>(bytes, 1);
-  void* const at = align <= alignof(std::max_align_t)
-                       ? std::malloc(bytes)
-                       : std::aligned_alloc(align, (bytes + align - 1) / align * align);
-  if (at == nullptr) throw std::bad_alloc();
-  return at;
+bool allocation_fails() noexcept {
+  if (allocations_left != 0 && --allocations_left == 0) return struck = true;
+  return all_threads_left != 0 && --all_threads_left == 0;
 }
 
-}  // namespace
 }  // namespace perdure::test
-
-using perdure::test::allocate;
-
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
-  return allocate(bytes, static_cast<std::size_t>(align));
-}
-// A sanitizer's own would serve these, and not know what is freed here.
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
-  try {
-    return allocate(bytes, 1);
-  } catch (std::bad_alloc const&) {
-    return nullptr;
-  }
-}
-[[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::nothrow_t const&) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-[[gnu::noinline]] void operator delete(void* at, std::size_t, std::align_val_t) noexcept {
-  std::free(at);
-}

@@ -1,6 +1,5 @@
-// An operator new that fails when it is told to: at the n-th allocation of one thread, or
-// of all of them together. It replaces that of the whole program which failing_new.cpp is part of.
-// Invariant: while nothing is counted down, it behaves as the standard one does.
+// An operator new (support/replaced_new.hpp) that fails when it is told to: at the n-th allocation
+// of one thread, or of all of them together. Invariant: while nothing is counted down, none fails.
 #pragma once
 
 #include <atomic>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 
 #include "base/hash.hpp"
 #include "golden.hpp"
@@ -14,6 +15,13 @@ struct Kind {
   char const* name;
   std::uint32_t key_bytes, value_bytes;
   [[nodiscard]] bool in_slots() const { return value_bytes == 8; }
+};
+
+/// What is done to a pool's bytes, given where its index lies, and what the refusal says of it.
+struct Line {
+  char const* name;
+  std::function<void(Image&, std::uint64_t index)> damage;
+  char const* says;
 };
 
 void move_index(Image& image, std::uint64_t to) {
@@ -84,6 +92,16 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     EXPECT_EQ(read_file(path_.str()), before) << "a refused pool was changed";
   }
 
+  void refuse_each(std::initializer_list<Line> lines) const {
+    for (Line const& line : lines) {
+      SCOPED_TRACE(line.name);
+      Image image = *image_;
+      line.damage(image, index());
+      write_file(path_.str(), image.bytes);
+      refuse(Code::corrupt, line.says);
+    }
+  }
+
   PoolPath path_;
   Contents contents_;
   std::optional<Image> image_;
@@ -140,13 +158,8 @@ TEST_P(DashFormat, ReadersOpenACleanPoolAndChangeNothing) {
   refuse(Code::unsupported, "open it once for writing", reading);
 }
 
-TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
-  struct Line {
-    char const* name;
-    std::function<void(Image&, std::uint64_t)> damage;
-    char const* says;
-  };
-  Line const lines[] = {
+TEST_P(DashFormat, RefusesAHeaderOrARootThatLeadsToNoDashIndex) {
+  refuse_each({
       {"of a version that knows no Dash",
        [](Image& i, std::uint64_t) {
          i.set(8, std::uint32_t{2});
@@ -179,6 +192,11 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
          i.publish(r);
        },
        "its root names \"memtable.log\", which this build does not know"},
+  });
+}
+
+TEST_P(DashFormat, RefusesAnIndexThatCannotBe) {
+  refuse_each({
       {"a flipped bit in the index's constants",
        [](Image& i, std::uint64_t index) { i.flip(index + 8, 3); }, "checksum"},
       {"the other kind of Dash",
@@ -204,14 +222,7 @@ TEST_P(DashFormat, RefusesWhatIsNoDashPool) {
          i.set(index + 64, std::uint64_t{20} << 56 | i.bytes.size());
        },
        "directory"},
-  };
-  for (Line const& line : lines) {
-    SCOPED_TRACE(line.name);
-    Image image = *image_;
-    line.damage(image, index());
-    write_file(path_.str(), image.bytes);
-    refuse(Code::corrupt, line.says);
-  }
+  });
 }
 
 TEST_P(DashFormat, NamesARecordWithAFlippedBitAndLeavesTheOthers) {

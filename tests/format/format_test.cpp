@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <span>
+#include <string_view>
 
 #include "golden.hpp"
 
@@ -39,6 +41,25 @@ void change_entry(Image& image, std::size_t entry,
   image.publish(root);
 }
 
+/// Another number at a byte of the header, under a checksum that is right.
+template <class T>
+auto header_with(std::uint64_t at, T value) {
+  return [=](Image& i) {
+    i.set(at, value);
+    i.seal_header();
+  };
+}
+
+/// The root with such an entry.
+auto root_naming(std::string_view name, std::uint64_t offset, std::uint64_t value) {
+  return [=](Image& i) {
+    pm::Root r = i.root();
+    r.set(name, offset, value);
+    i.publish(r);
+  };
+}
+
+/// What is done to a pool's bytes, and what the refusal says of it.
 struct Line {
   char const* name;
   std::function<void(Image&)> damage;
@@ -182,41 +203,23 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
          i.bytes.resize(100);
        },
        "not a Perdure pool"},
-      {"format version 1",
-       [](Image& i) {
-         i.set(8, std::uint32_t{1});
-         i.seal_header();
-       },
+  };
+  refuse_each(lines);
+}
+
+TEST_P(Format, RefusesAHeaderThatCannotBe) {
+  Line const lines[] = {
+      {"format version 1", header_with(8, std::uint32_t{1}),
        "format version 1"},
-      {"format version 5",
-       [](Image& i) {
-         i.set(8, std::uint32_t{5});
-         i.seal_header();
-       },
+      {"format version 5", header_with(8, std::uint32_t{5}),
        "format version 5; this build reads version 4"},
-      {"format version 3, whose pools have another index",
-       [](Image& i) {
-         i.set(8, std::uint32_t{3});
-         i.seal_header();
-       },
+      {"format version 3, whose pools have another index", header_with(8, std::uint32_t{3}),
        "format version 3"},
-      {"another hash",
-       [](Image& i) {
-         i.set(12, std::uint32_t{9});
-         i.seal_header();
-       },
+      {"another hash", header_with(12, std::uint32_t{9}),
        "hash 9"},
-      {"superblocks of three bytes",
-       [](Image& i) {
-         i.set(40, std::uint64_t{3});
-         i.seal_header();
-       },
+      {"superblocks of three bytes", header_with(40, std::uint64_t{3}),
        "impossible"},
-      {"a shape too wide",
-       [](Image& i) {
-         i.set(76, std::uint8_t{64});
-         i.seal_header();
-       },
+      {"a shape too wide", header_with(76, std::uint8_t{64}),
        "impossible"},
       {"both roots torn",
        [](Image& i) {
@@ -266,19 +269,15 @@ TEST_P(Format, RefusesARootThatCannotBeTrue) {
       {"a level does something else",
        [](Image& i) { change_entry(i, 0, [](pm::RootEntry& e) { e.value = 2; }); },
        "impossible levels"},
-      {"a name of a newer build",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.set("memtable.log", 1u << 20, 1);
-         i.publish(r);
-       },
+  };
+  refuse_each(lines);
+}
+
+TEST_P(Format, RefusesNamesInTheRootThatItDoesNotKnow) {
+  Line const lines[] = {
+      {"a name of a newer build", root_naming("memtable.log", 1u << 20, 1),
        "its root names \"memtable.log\", which this build does not know"},
-      {"another index's name",
-       [](Image& i) {
-         pm::Root r = i.root();
-         r.set("dash", 1u << 20, 0);
-         i.publish(r);
-       },
+      {"another index's name", root_naming("dash", 1u << 20, 0),
        "its root names \"dash\""},
       {"one name twice",
        [](Image& i) {
@@ -305,6 +304,12 @@ TEST_P(Format, RefusesARootThatCannotBeTrue) {
          }
        },
        "neither copy of the root"},
+  };
+  refuse_each(lines);
+}
+
+TEST_P(Format, RefusesAnUndoLogThatCannotBeThere) {
+  Line const lines[] = {
       {"an undo log over a level",
        [](Image& i) {
          pm::Root r = i.root();

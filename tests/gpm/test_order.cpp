@@ -53,22 +53,25 @@ class CallOrder : public testing::Test {
   void SetUp() override { LateGrid::forget(); }
   gpmcp* checkpoint_of(std::vector<std::uint32_t>& memory) {
     gpmcp* const made =
-        calls_.create_checkpoint(dir_.file("cp").c_str(), memory.size() * 4, 1, 1, 0);
-    EXPECT_EQ(calls_.on(made, "register", nullptr,
-                        [&](auto& open) { return open.add(memory.data(), memory.size() * 4, 0); }),
+        calls_.checkpoints.create(dir_.file("cp").c_str(), memory.size() * 4, 1, 1, 0);
+    EXPECT_EQ(calls_.checkpoints.on(
+                  made, "register", nullptr,
+                  [&](auto& open) { return open.add(memory.data(), memory.size() * 4, 0); }),
               GPM_OK)
         << gpm::gpm_last_error;
     return made;
   }
   gpm_result checkpoint(gpmcp* made, gpm_stream stream = nullptr) {
-    return calls_.on(made, "checkpoint", stream, [](auto& open) { return open.checkpoint(0, 1); });
+    return calls_.checkpoints.on(made, "checkpoint", stream,
+                                 [](auto& open) { return open.checkpoint(0, 1); });
   }
   gpm_result restore(gpmcp* made) {
-    return calls_.on(made, "restore", nullptr, [](auto& open) { return open.restore(0).status(); });
+    return calls_.checkpoints.on(made, "restore", nullptr,
+                                 [](auto& open) { return open.restore(0).status(); });
   }
   gpmlog* log_of(std::size_t bytes) {
-    gpmlog* const made = calls_.create_log(dir_.file("log").c_str(), bytes,
-                                           {gpm::GpmLogKind::conventional, 0, 0, 2});
+    gpmlog* const made = calls_.logs.create(dir_.file("log").c_str(), bytes,
+                                            {gpm::GpmLogKind::conventional, 0, 0, 2});
     EXPECT_NE(made, nullptr) << gpm::gpm_last_error;
     return made;
   }
@@ -121,47 +124,48 @@ TEST_F(CallOrder, ClearingALogEndsWhatTheKernelBeforeItInserted) {
   gpmlog* made = log_of(64);
   for (int const partition : {-1, 1}) {
     insert_late(made);
-    ASSERT_EQ(calls_.clear_log(made, partition, nullptr), GPM_OK) << gpm::gpm_last_error;
+    ASSERT_EQ(calls_.logs.clear(made, partition, nullptr), GPM_OK) << gpm::gpm_last_error;
     LateGrid::wait();
-    EXPECT_EQ(calls_.size_of_log(made, -1, nullptr), 0);
+    EXPECT_EQ(calls_.logs.size(made, -1, nullptr), 0);
   }
   insert_late(made);
-  ASSERT_EQ(calls_.clear_log(made, -1, nullptr), GPM_OK);
-  ASSERT_EQ(calls_.close_log(made, nullptr), GPM_OK);
-  made = calls_.open_log(dir_.file("log").c_str());
-  EXPECT_EQ(calls_.size_of_log(made, -1, nullptr), 0);
+  ASSERT_EQ(calls_.logs.clear(made, -1, nullptr), GPM_OK);
+  ASSERT_EQ(calls_.logs.close(made, nullptr), GPM_OK);
+  made = calls_.logs.open(dir_.file("log").c_str());
+  EXPECT_EQ(calls_.logs.size(made, -1, nullptr), 0);
 }
 
 TEST_F(CallOrder, SizesAndOverflowsAreThoseAfterTheKernelBefore) {
   gpmlog* made = log_of(16);
   insert_late(made);
-  EXPECT_EQ(calls_.size_of_log(made, 1, nullptr), 4);
+  EXPECT_EQ(calls_.logs.size(made, 1, nullptr), 4);
   insert_late(made);
-  EXPECT_EQ(calls_.size_of_log(made, -1, nullptr), 8);
+  EXPECT_EQ(calls_.logs.size(made, -1, nullptr), 8);
   insert_late(made);
-  EXPECT_EQ(calls_.overflows(made, nullptr), 1);
-  ASSERT_EQ(calls_.clear_log(made, -1, nullptr), GPM_OK);
+  EXPECT_EQ(calls_.logs.overflows(made, nullptr), 1);
+  ASSERT_EQ(calls_.logs.clear(made, -1, nullptr), GPM_OK);
   insert_late(made);
-  ASSERT_EQ(calls_.close_log(made, nullptr), GPM_OK);  // with the entry
-  made = calls_.open_log(dir_.file("log").c_str());
-  EXPECT_EQ(calls_.size_of_log(made, 1, nullptr), 4);
+  ASSERT_EQ(calls_.logs.close(made, nullptr), GPM_OK);  // with the entry
+  made = calls_.logs.open(dir_.file("log").c_str());
+  EXPECT_EQ(calls_.logs.size(made, 1, nullptr), 4);
 }
 
 TEST_F(CallOrder, WritingFillingAndUnmappingComeAfterTheKernelBefore) {
   std::string const file = dir_.file("a");
-  auto* bytes = static_cast<char*>(calls_.map(file.c_str(), 4096, true));
+  auto* bytes = static_cast<char*>(calls_.files.map(file.c_str(), 4096, true));
   ASSERT_NE(bytes, nullptr) << gpm::gpm_last_error;
   auto const mark_late = [&](std::size_t at) { LateGrid::launch_late([=] { bytes[at] = 'k'; }); };
   mark_late(0);
-  ASSERT_EQ(calls_.write(bytes, "w", 1, nullptr), GPM_OK);
+  ASSERT_EQ(calls_.files.write(bytes, "w", 1, nullptr), GPM_OK);
   mark_late(1);
-  ASSERT_EQ(calls_.fill(bytes + 1, 'f', 1, nullptr), GPM_OK);
+  ASSERT_EQ(calls_.files.fill(bytes + 1, 'f', 1, nullptr), GPM_OK);
   mark_late(2);
-  ASSERT_EQ(calls_.unmap(bytes, nullptr), GPM_OK);
-  bytes = static_cast<char*>(calls_.map(file.c_str(), 4096, false));
+  ASSERT_EQ(calls_.files.unmap(bytes, nullptr), GPM_OK);
+  bytes = static_cast<char*>(calls_.files.map(file.c_str(), 4096, false));
   EXPECT_EQ(std::string(bytes, 3), "wfk");
-  EXPECT_EQ(calls_.write(bytes + 4095, "long", calls_.mapped_bytes(bytes), nullptr), GPM_FAILED);
-  EXPECT_EQ(calls_.unmap(bytes, nullptr), GPM_OK);
+  EXPECT_EQ(calls_.files.write(bytes + 4095, "long", calls_.files.mapped_bytes(bytes), nullptr),
+            GPM_FAILED);
+  EXPECT_EQ(calls_.files.unmap(bytes, nullptr), GPM_OK);
 }
 
 /// As CUDA numbers the threads of a block: x first. Threads of 2-D and 3-D blocks and grids have

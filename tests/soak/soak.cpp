@@ -66,9 +66,7 @@ void print(Arguments const& a, Tally const& t) {
   std::printf("%.1f s\n", t.seconds);
 }
 
-int soak(int argc, char** argv) {
-  Arguments a;
-  CLI::App app("Kills a loading store at random moments, and checks what the next open finds.");
+void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--kills", a.kills, "how often the process is killed");
   app.add_option("--traps", a.traps,
                  "with --device cuda: how often, after the kills, a kernel aborts itself");
@@ -97,21 +95,31 @@ int soak(int argc, char** argv) {
   app.add_option("--plant", a.plant, "a fault that must be found (docs/soak.md)")
       ->check(CLI::IsMember(plants));
   app.add_flag("--json", a.json, "print the summary as JSON");
+}
+
+/// Throws where options do not go together.
+void check(Arguments const& a) {
+  if (a.kills + a.traps == 0)
+    throw CLI::ValidationError("--kills or --traps", "give at least one of them");
+  if (a.traps != 0 && a.device != "cuda")
+    throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
+  if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
+    throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
+  bool const disk = std::find(a.with.begin(), a.with.end(), "disk") != a.with.end();
+  if (disk && a.durability != "power")
+    throw CLI::ValidationError("--with", "a disk comes with --durability power");
+  if (a.plant == "disks" && !disk)
+    throw CLI::ValidationError("--plant", "disks comes with --with disk");
+  if (!a.with.empty() && a.device != "cpu") throw CLI::ValidationError("--with", "on the CPU only");
+}
+
+int soak(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("Kills a loading store at random moments, and checks what the next open finds.");
+  add_options(app, a);
   try {
     app.parse(argc, argv);
-    if (a.kills + a.traps == 0)
-      throw CLI::ValidationError("--kills or --traps", "give at least one of them");
-    if (a.traps != 0 && a.device != "cuda")
-      throw CLI::ValidationError("--traps", "only kernels of a GPU trap: add --device cuda");
-    if (a.index != "gphash" && (a.durability != "process" || a.device != "cpu"))
-      throw CLI::ValidationError("--index", "a Dash index has durability process, on the CPU");
-    bool const disk = std::find(a.with.begin(), a.with.end(), "disk") != a.with.end();
-    if (disk && a.durability != "power")
-      throw CLI::ValidationError("--with", "a disk comes with --durability power");
-    if (a.plant == "disks" && !disk)
-      throw CLI::ValidationError("--plant", "disks comes with --with disk");
-    if (!a.with.empty() && a.device != "cpu")
-      throw CLI::ValidationError("--with", "on the CPU only");
+    check(a);
   } catch (CLI::ParseError const& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

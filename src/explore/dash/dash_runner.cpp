@@ -28,8 +28,8 @@ std::string named(std::uint64_t key, std::optional<std::uint64_t> value) {
 template <class Table>
 DashRunner<Table>::DashRunner(Options const& options, Totals& totals)
     : Crasher(options, totals, 8) {
-  tracker_.follow_all(true);
-  tracker_.follow_lines(true);
+  tracker_.recorder.follow_all(true);
+  tracker_.recorder.follow_lines(true);
 }
 
 template <class Table>
@@ -95,16 +95,15 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   // Where they chain buckets, the segments that this brings are there, and the run splits off what
   // is due to them.
   for (std::size_t i = 0; i < scenario_.fillers.size(); ++i) {
-    std::size_t const mark = arena_.mark();
-    std::uint64_t const bytes = arena_.file_bytes, segments = made.table->segments(made.host);
+    State const before = medium_.now();
+    std::uint64_t const segments = made.table->segments(made.host);
     if (made.put(scenario_.fillers[i], scenario_.fillers[i]) != dash::Answer::done) return false;
     if (scenario_.chained || made.table->segments(made.host) == segments) continue;
-    back_to(mark, bytes);
+    medium_.back_to(before);
     scenario_.fillers.resize(i);
   }
   born_ = made.born();
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
@@ -153,7 +152,7 @@ void DashRunner<Table>::operate(Opened& opened, std::size_t thread) {
 template <class Table>
 Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   clock_ = 0;
   exec::SimScheduler scheduler(schedule);
@@ -162,8 +161,8 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
   for (std::uint64_t const key : scenario_.fillers) old[key] = key;
   for (std::uint64_t const key : scenario_.there) old[key] = key;
   oracles_.push_back({old, History(scenario_.operations.size())});
-  tracker_.set_oracle(0);
-  tracker_.record(true);  // from here on, for openings write, too
+  tracker_.recorder.set_oracle(0);
+  tracker_.recorder.record(true);  // from here on, for openings write, too
   auto opened = open(true, forward.wrong);
   if (!opened) return forward;
   // Blocks that are not reached are free again, so that no superblock has to be added in the midst
@@ -181,8 +180,8 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     me < threads ? operate(*opened, me) : opened->sweep();
   });
   if (!done) forward.wrong = "the threads make no progress";
-  tracker_.cut(true);
-  tracker_.record(false);
+  tracker_.recorder.cut(true);
+  tracker_.recorder.record(false);
   if (!forward.wrong) {
     Contents found;
     try {
@@ -193,11 +192,11 @@ Crasher::Forward DashRunner<Table>::run(exec::SimSchedule const& schedule) {
     if (!forward.wrong) forward.wrong = explain(oracles_[0], found, true);
     if (!forward.wrong) forward.wrong = opened->fault_of_heap(born_);
     if (!forward.wrong) forward.wrong = close_twice(*opened, std::move(found));
-    if (!quiet_) totals_->growths += opened->table->splits();
+    if (Totals* const t = progress_.counted()) t->met.growths += opened->table->splits();
     if constexpr (Table::kKind == dash::Kind::extendible)
-      if (!quiet_) totals_->merges += opened->table->merges();
+      if (Totals* const t = progress_.counted()) t->met.merges += opened->table->merges();
     for (auto const& mine : oracles_[0].history)
-      if (!quiet_) totals_->session_operations += mine.size();
+      if (Totals* const t = progress_.counted()) t->met.session_operations += mine.size();
   }
   forward.taken = scheduler.taken();
   forward.others = scheduler.others();
@@ -374,7 +373,7 @@ template <class Table>
 std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool record_recovery,
                                                       std::vector<Window>& recovery,
                                                       std::uint64_t& logical) {
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   std::optional<std::string> wrong;
   auto opened = open(false, wrong);
   if (wrong) return wrong;
@@ -387,11 +386,11 @@ std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool
   for (auto const& [key, value] : found) logical = mix(logical, mix(key, value));
   if (record_recovery) {
     oracles_.push_back({found, {}});
-    tracker_.set_oracle(oracles_.size() - 1);
-    tracker_.cut(true);
-    recovery = tracker_.take_windows();
+    tracker_.recorder.set_oracle(oracles_.size() - 1);
+    tracker_.recorder.cut(true);
+    recovery = tracker_.recorder.take_windows();
   }
-  tracker_.record(false);
+  tracker_.recorder.record(false);
   return go_on(*opened, std::move(found));
 }
 

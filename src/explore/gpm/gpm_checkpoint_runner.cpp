@@ -76,14 +76,13 @@ bool GpmCheckpointRunner::set_up(std::uint64_t scenario_seed) {
   auto const made =
       Checkpoint::create(grid_, kPath, scenario_.most_bytes(), scenario_.most_elements(),
                          static_cast<std::uint32_t>(scenario_.groups.size()), {scenario_.path, 1});
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return made.ok();
 }
 
 void GpmCheckpointRunner::expect(Oracle oracle) {
   oracles_.push_back(std::move(oracle));
-  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.recorder.set_oracle(oracles_.size() - 1);
 }
 
 /// A checkpoint of the group as it is, with what a crash in it may leave.
@@ -96,7 +95,7 @@ std::optional<std::string> GpmCheckpointRunner::take(Checkpoint& checkpoint, Mem
     return "a checkpoint fails: " + s.message();
   oracle.old = oracle.fresh;
   expect(std::move(oracle));
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 
@@ -129,11 +128,11 @@ std::optional<std::string> GpmCheckpointRunner::run_steps(Checkpoint& checkpoint
 
 Crasher::Forward GpmCheckpointRunner::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   exec::SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
-  tracker_.record(true);
+  tracker_.recorder.record(true);
   std::size_t const groups = scenario_.groups.size();
   expect({std::vector<std::optional<Taken>>(groups), std::vector<std::optional<Taken>>(groups)});
   Memory memory(scenario_);
@@ -159,7 +158,7 @@ std::optional<std::string> GpmCheckpointRunner::judge(std::size_t which, bool re
   Oracle const oracle = oracles_[which];
   if (record_recovery)
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   Memory memory(scenario_);
   auto checkpoint = Checkpoint::open(grid_, kPath, {scenario_.path, 1});
   if (!checkpoint.ok()) return "the file does not open: " + checkpoint.status().message();
@@ -175,17 +174,18 @@ std::optional<std::string> GpmCheckpointRunner::judge(std::size_t which, bool re
              ", and its bytes; it had checkpoint " + word(oracle.old[g]) + " and may have had " +
              word(oracle.fresh[g]);
     }
-    if (!quiet_) totals_->gpm_restored += now.old[g].has_value();
+    if (Totals* const t = progress_.counted()) t->gpm.restored += now.old[g].has_value();
     logical = mix(logical, now.old[g] ? now.old[g]->word + 1 : 0);
   }
   now.fresh = now.old;
   expect(now);
-  auto const group = static_cast<std::uint32_t>(tracker_.read_hash() % scenario_.groups.size());
+  auto const group =
+      static_cast<std::uint32_t>(tracker_.crashed.read_hash() % scenario_.groups.size());
   memory.change(group, 3, mix(seed_, kAfterRecovery));
   if (auto wrong = take(checkpoint.value(), memory, group, kAfterRecovery + which)) return wrong;
   now = oracles_.back();
-  tracker_.record(false);
-  recovery = tracker_.take_windows();
+  tracker_.recorder.record(false);
+  recovery = tracker_.recorder.take_windows();
   auto again = Checkpoint::open(grid_, kPath, {scenario_.path, 1});
   if (!again.ok()) return "the file does not open again: " + again.status().message();
   Memory const fresh(scenario_);

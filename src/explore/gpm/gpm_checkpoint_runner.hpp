@@ -52,7 +52,7 @@ class GpmCheckpointRunner final : public Crasher {
                                    std::vector<Window>& recovery, std::uint64_t& logical) override;
   [[nodiscard]] std::uint64_t hash_of_oracle(std::size_t oracle) const override;
   [[nodiscard]] bool worth_crashing(std::vector<Window> const&) const override {
-    return tracker_.read_hash() % 8 == 0;
+    return tracker_.crashed.read_hash() % 8 == 0;
   }
 
   void expect(Oracle oracle);

@@ -153,7 +153,7 @@ GpmLogRunner::GpmLogRunner(Options const& options, Totals& totals)
     : Crasher(options, totals, 4),
       kind_(options.system == System::gpm_log ? gpm::GpmLogKind::hcl
                                               : gpm::GpmLogKind::conventional) {
-  tracker_.follow_volatile(true);
+  tracker_.recorder.follow_volatile(true);
 }
 
 std::string GpmLogRunner::describe(std::uint64_t scenario_seed) const {
@@ -183,14 +183,13 @@ bool GpmLogRunner::set_up(std::uint64_t scenario_seed) {
   // checks come on top
   std::uint64_t const bytes = std::uint64_t{2} * scenario_.words * scenario_.partitions;
   if (!Log::create(grid_, kPath, bytes, geometry).ok()) return false;
-  base_ = arena_.mark();
-  base_bytes_ = arena_.file_bytes;
+  base_ = medium_.now();
   return true;
 }
 
 void GpmLogRunner::expect(Oracle oracle) {
   oracles_.push_back(std::move(oracle));
-  tracker_.set_oracle(oracles_.size() - 1);
+  tracker_.recorder.set_oracle(oracles_.size() - 1);
 }
 
 void GpmLogRunner::expect_launches(GpmStacks old) {
@@ -217,12 +216,12 @@ std::optional<std::string> GpmLogRunner::order(Log& log) {
   if (auto wrong = explain_launches(oracle, found, true)) return wrong;
   for (auto const& mine : oracle.history) {
     for (GpmSeen const& seen : mine) overflows_ += seen.answer == GpmLogError::overflow;
-    if (!quiet_) totals_->gpm_operations += mine.size();
+    if (Totals* const t = progress_.counted()) t->gpm.operations += mine.size();
   }
   if (log.overflows().value() != overflows_)
     return "the log miscounts the entries that found no room";
   expect_launches(std::move(found));
-  tracker_.cut(true);
+  tracker_.recorder.cut(true);
   return std::nullopt;
 }
 
@@ -239,12 +238,12 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
       expect({Oracle::Kind::cleared, old});
       if (Status const s = log.clear(); !s.ok()) return "clear: " + s.message();
       expect_launches(GpmStacks(old.size()));
-      tracker_.cut(true);
+      tracker_.recorder.cut(true);
     } else {
       auto again = Log::open(grid_, kPath);
       if (!again.ok()) return "the log does not open: " + again.status().message();
       log = std::move(again.value());
-      if (!quiet_) totals_->gpm_overflows += overflows_;
+      if (Totals* const t = progress_.counted()) t->gpm.overflows += overflows_;
       overflows_ = 0;
       GpmStacks found;
       if (auto wrong = stacks_of(log, found)) return wrong;
@@ -256,14 +255,14 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
 
 Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  back_to(base_, base_bytes_);
+  medium_.back_to(base_);
   oracles_.clear();
   histories_ = 0;
   clock_ = 0;
   overflows_ = 0;
   exec::SimScheduler scheduler(schedule);
   Simulated const simulated(scheduler, tracker_);
-  tracker_.record(true);
+  tracker_.recorder.record(true);
   expect_launches(GpmStacks(scenario_.partitions));
   auto log = Log::open(grid_, kPath);
   forward.wrong =
@@ -272,7 +271,7 @@ Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   forward.others = scheduler.others();
   end_run(forward, scheduler);
   of_run_ = oracles_.size();
-  if (!quiet_) totals_->gpm_overflows += overflows_;
+  if (Totals* const t = progress_.counted()) t->gpm.overflows += overflows_;
   return forward;
 }
 
@@ -351,7 +350,7 @@ std::optional<std::string> GpmLogRunner::go_on(Log& log, GpmStacks stacks) {
   if (Status const s = grid_.launch(scenario_.shape, kernel); !s.ok())
     return "a launch fails: " + s.message();
   (void)grid_.order();
-  tracker_.record(false);
+  tracker_.recorder.record(false);
   for (auto const& mine : history) {
     for (GpmSeen const& seen : mine) {
       GpmStack& stack = stacks[seen.op.partition];
@@ -377,7 +376,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
   Oracle const oracle = oracles_[which];
   if (record_recovery)
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
-  tracker_.record(record_recovery);
+  tracker_.recorder.record(record_recovery);
   expect({Oracle::Kind::launched,
           {},
           {},
@@ -389,7 +388,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
   if (auto wrong = stacks_of(log.value(), found)) return wrong;
   if (auto wrong = explain(oracle, found, false)) return wrong;
   for (GpmStack const& stack : found) {
-    if (!quiet_) totals_->gpm_entries += stack.size();
+    if (Totals* const t = progress_.counted()) t->gpm.entries += stack.size();
     for (GpmEntry const& entry : stack)
       logical = mix(logical, mix(entry.words | entry.taken << 8, entry.is[0]));
     logical = mix(logical, stack.size());
@@ -404,7 +403,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
     found.assign(found.size(), {});
   }
   auto wrong = go_on(log.value(), std::move(found));
-  recovery = tracker_.take_windows();
+  recovery = tracker_.recorder.take_windows();
   return wrong;
 }
 

@@ -40,7 +40,7 @@ class GpmLogRunner final : public Crasher {
                                    std::vector<Window>& recovery, std::uint64_t& logical) override;
   [[nodiscard]] std::uint64_t hash_of_oracle(std::size_t oracle) const override;
   [[nodiscard]] bool worth_crashing(std::vector<Window> const&) const override {
-    return undoes_only() || tracker_.read_hash() % 16 == 0;
+    return undoes_only() || tracker_.crashed.read_hash() % 16 == 0;
   }
   /// Recoveries of this scenario end with what they removed, not with a clear(): the same
   /// transaction goes on.

@@ -80,13 +80,14 @@ gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
   if (left_ && core_.undo.ended() != left_->epoch) core_.undo.set_ended(left_->epoch);
   if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
   core_.heap.forget();
-  auto const headers = core_.heap.damaged_headers();
+  pm::HeapHeaders const heads(core_.pool);
+  auto const headers = heads.damaged();
   std::vector<std::string> mended_headers;
   for (auto const& one : headers)
     mended_headers.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
                              ", put right");
   if (!headers.empty()) say(mended_headers);
-  core_.heap.mend(headers);
+  heads.mend(headers);
   gphash::Survey const damaged = gphash::survey(core_.table, core_.workers);
   // While the table grew, or where it was grown since, the sum says nothing.
   bool const comparable = left_ && !core_.table.growing() && !core_.recovery.resize_resumed;

@@ -1,0 +1,163 @@
+#include "explore/arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace perdure::explore {
+namespace {
+
+constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
+                                                       {"gpm-log", System::gpm_log},
+                                                       {"gpm-conv", System::gpm_conventional},
+                                                       {"gpm-checkpoint", System::gpm_checkpoint},
+                                                       {"dash-eh", System::dash_eh},
+                                                       {"dash-lh", System::dash_lh},
+                                                       {"dash-records", System::dash_records}};
+
+constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
+constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
+constexpr std::uint64_t kCutsOfAScenario = 400;
+constexpr std::uint32_t kCutsOfARequest = 16;
+
+void add_systems(CLI::App& program, Arguments& a) {
+  program
+      .add_option("--index", a.index,
+                  "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
+                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
+                  "(extendible, over "
+                  "records): these take no layout, and none "
+                  "of the store's flags")
+      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
+                             "dash-records"}));
+  program.add_option("--layout", a.layout, "word or in_place")
+      ->check(CLI::IsMember({"word", "in_place"}));
+  program
+      .add_option(
+          "--model", a.model,
+          "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
+      ->check(CLI::IsMember({"fence", "commit", "flush"}));
+}
+
+void add_bounds(CLI::App& program, Bounds& bounds) {
+  program.add_option("--warps", bounds.warps, "warps of a launch")->check(CLI::Range(1, 16));
+  program.add_option("--operations", bounds.operations, "operations of a batch, at most")
+      ->check(CLI::Range(1, 64));
+  program.add_option("--batches", bounds.batches, "batches of a run, at most")
+      ->check(CLI::Range(1, 16));
+  program.add_flag("--mirrored", bounds.mirrored, "residency mirrored (layout word)");
+  program.add_flag("--cached", bounds.cached,
+                   "a bucket cache, loaded before each batch (layout in_place)");
+  program.add_flag(
+      "--device-ops", bounds.device_ops,
+      "device sessions: each warp its own operations, one by one (layout word, model fence)");
+  program.add_flag("--full-medium", bounds.full_medium,
+                   "a medium on which tables soon find no room to grow");
+  program.add_flag("--atomic", bounds.atomic, "atomic batches and transactions (layout word)");
+  program.add_flag("--power", bounds.power,
+                   "durability power: the log, checkpoints and snapshots on a simulated disk, "
+                   "whose power is cut");
+  program.add_flag("--steps", bounds.steps,
+                   "transactions that write a step of dense buffers (layout word)");
+}
+
+void add_limits(CLI::App& program, Options& o) {
+  program.add_option("--states", o.states, "stop at so many distinct crash states (0: no limit)");
+  program.add_option("--seconds", o.seconds, "stop after so long (0: no limit)");
+  program.add_option("--seed", o.seed, "of the first scenario; each further one takes the next");
+  program.add_option("--scenarios", o.scenarios, "stop after so many (0: no limit)");
+  program.add_option("--schedules", o.schedules, "random schedules of each scenario");
+  program.add_option("--preemptions", o.preemptions,
+                     "instead: all schedules with up to so many switches");
+  program.add_option("--leaves", o.leaves, "crash states of one window, then samples");
+  program.add_option("--per-scenario", o.per_scenario,
+                     "go on to the next scenario after so many states (0: no limit)");
+  program.add_flag("!--no-crashes", o.crashes, "runs alone: what they answer against the model");
+  program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
+  program.add_option("--findings", o.findings, "stop after so many violations")
+      ->check(CLI::Range(1, 1000));
+  program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
+}
+
+void add_ways(CLI::App& program, Arguments& a, std::string& mutant) {
+  program.add_option("--mutant", mutant, "plant this fault");
+  program.add_flag("--mutants", a.all_mutants,
+                   "plant each fault of the index in turn; fails if one goes unnoticed");
+  program.add_flag("--steered", a.steered,
+                   "with --mutants: those alone that have a scenario of their own, there, with the "
+                   "fault and without");
+  program.add_option("--replay", a.replay, "repeat one violation");
+  program.add_flag("--json", a.json, "print JSON");
+}
+
+void read_names(Arguments& a) {
+  Options& o = a.options;
+  o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
+  o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
+  for (auto const& [name, system] : kSystems)
+    if (a.index == name) o.system = system;
+}
+
+/// What does not go together, or null.
+char const* contradiction(Options const& o) {
+  bool const flushes = is_dash(o.system);
+  if (o.model == (flushes ? Model::commit : Model::flush))
+    return flushes ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
+                   : "--model flush is for dash-eh and dash-lh";
+  Bounds const& b = o.bounds;
+  if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
+    return "--device-ops orders by fences, in layout word";
+  if (b.steps && (o.layout != Layout::word || b.atomic || b.device_ops))
+    return "--steps makes each batch a transaction, in layout word";
+  if (b.full_medium && (b.atomic || b.device_ops || b.steps))
+    return "--full-medium is for plain batches";
+  if (b.cached && o.layout != Layout::in_place)
+    return "--cached is about the bucket cache, which layout in_place has";
+  if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))
+    return "--power draws its own batches and transactions, and takes no other flag";
+  return nullptr;
+}
+
+int wrong_usage(std::string const& why) {
+  std::fprintf(stderr, "perdure-explore: %s\n", why.c_str());
+  return 2;
+}
+
+}  // namespace
+
+std::optional<int> parse(int argc, char** argv, Arguments& arguments) {
+  Options& options = arguments.options;
+  std::string mutant;
+  CLI::App program("Runs Perdure on simulated warps, crashes it everywhere, recovers, and judges.",
+                   "perdure-explore");
+  add_systems(program, arguments);
+  add_bounds(program, options.bounds);
+  add_limits(program, options);
+  add_ways(program, arguments, mutant);
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  }
+  read_names(arguments);
+  if (!mutant.empty()) {
+    arguments.mutant = find_mutant(mutant);
+    if (arguments.mutant == nullptr) return wrong_usage("no mutant is called " + mutant);
+  }
+  if (char const* const why = contradiction(options)) return wrong_usage(why);
+  if (options.bounds.power)
+    fit_to_a_log(options, {.operations = program.count("--operations") > 0,
+                           .batches = program.count("--batches") > 0,
+                           .per_scenario = program.count("--per-scenario") > 0});
+  return std::nullopt;
+}
+
+void fit_to_a_log(Options& o, Given const& given) {
+  if (!given.operations) o.bounds.operations = kOperationsOverALog;
+  if (!given.batches) o.bounds.batches = kBatchesOverALog;
+  if (!given.per_scenario) o.per_scenario = kCutsOfAScenario;
+  o.leaves = o.samples = std::min(o.leaves, kCutsOfARequest);
+}
+
+}  // namespace perdure::explore
