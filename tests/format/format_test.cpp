@@ -209,18 +209,14 @@ TEST_P(Format, RefusesWhatIsNoWholePool) {
 
 TEST_P(Format, RefusesAHeaderThatCannotBe) {
   Line const lines[] = {
-      {"format version 1", header_with(8, std::uint32_t{1}),
-       "format version 1"},
+      {"format version 1", header_with(8, std::uint32_t{1}), "format version 1"},
       {"format version 5", header_with(8, std::uint32_t{5}),
        "format version 5; this build reads version 4"},
       {"format version 3, whose pools have another index", header_with(8, std::uint32_t{3}),
        "format version 3"},
-      {"another hash", header_with(12, std::uint32_t{9}),
-       "hash 9"},
-      {"superblocks of three bytes", header_with(40, std::uint64_t{3}),
-       "impossible"},
-      {"a shape too wide", header_with(76, std::uint8_t{64}),
-       "impossible"},
+      {"another hash", header_with(12, std::uint32_t{9}), "hash 9"},
+      {"superblocks of three bytes", header_with(40, std::uint64_t{3}), "impossible"},
+      {"a shape too wide", header_with(76, std::uint8_t{64}), "impossible"},
       {"both roots torn",
        [](Image& i) {
          i.flip(4096 + 50);
@@ -277,8 +273,7 @@ TEST_P(Format, RefusesNamesInTheRootThatItDoesNotKnow) {
   Line const lines[] = {
       {"a name of a newer build", root_naming("memtable.log", 1u << 20, 1),
        "its root names \"memtable.log\", which this build does not know"},
-      {"another index's name", root_naming("dash", 1u << 20, 0),
-       "its root names \"dash\""},
+      {"another index's name", root_naming("dash", 1u << 20, 0), "its root names \"dash\""},
       {"one name twice",
        [](Image& i) {
          change_entry(i, 1, [&](pm::RootEntry& e) { e.name = i.root().entry[0].name; });

@@ -56,8 +56,8 @@ class Soundness {
     };
     if (core_.pool->read_only()) return fault_of().first;
     if (host.load(&s.header->version) == core_.version) return {};
-    exec::ExclusiveHold const held(host,
-                         recoveries_[core_.place_of(s) / core_.ops.shape().bytes() % kRecoveries]);
+    exec::ExclusiveHold const held(
+        host, recoveries_[core_.place_of(s) / core_.ops.shape().bytes() % kRecoveries]);
     if (host.load(&s.header->version) == core_.version) return {};
     auto const [fault, mendable] = fault_of();
     if (!fault.empty() && (!mends_ || !mendable)) return fault;

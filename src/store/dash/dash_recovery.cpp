@@ -49,8 +49,7 @@ std::string DashRecovery::mend_index() {
       std::uint64_t const was = pm::load_word(at + place);
       pm::store_word(word, was ^ std::uint64_t{1} << bit);
       if (sum_of_index() == left_->sum)
-        return "the word of its index at byte " +
-               std::to_string(core_.index_at().bytes + place) +
+        return "the word of its index at byte " + std::to_string(core_.index_at().bytes + place) +
                ": put right, nothing is lost";
       pm::store_word(word, was);
     }

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "exec/reader_writer_lock.hpp"
 #include "pm/pool.hpp"
 #include "store/dash/dash_core.hpp"
 #include "store/dash/dash_recovery.hpp"
 #include "store/dash/dash_sweeper.hpp"
-#include "exec/reader_writer_lock.hpp"
 #include "store/store_impl.hpp"
 
 namespace perdure {
