@@ -14,9 +14,9 @@ namespace perdure::bench {
 /// Bytes of elements, made on the host, used where the benchmark wants them.
 class Array {
  public:
-  Array(std::size_t count, std::uint32_t width, Place place)
-      : width_(width), place_(place), host_(count * width) {
-    if (place == Place::device) device_ = std::make_unique<DeviceArray>(host_.size());
+  Array(std::size_t count, std::uint32_t width, MemorySpace space)
+      : width_(width), space_(space), host_(count * width) {
+    if (space == MemorySpace::device) device_ = std::make_unique<DeviceArray>(host_.size());
   }
   [[nodiscard]] std::byte* host(std::size_t i) { return host_.data() + i * width_; }
   void send(std::size_t count) {
@@ -26,9 +26,9 @@ class Array {
     if (device_) device_->download({host_.data(), count * width_});
   }
   [[nodiscard]] Column column(std::size_t first, std::size_t count) {
-    return {at(first), nullptr, width_, count, place_};
+    return {at(first), nullptr, width_, count, space_};
   }
-  [[nodiscard]] MutableColumn output(std::size_t count) { return {at(0), width_, count, place_}; }
+  [[nodiscard]] MutableColumn output(std::size_t count) { return {at(0), width_, count, space_}; }
 
  private:
   [[nodiscard]] std::byte* at(std::size_t i) {
@@ -36,7 +36,7 @@ class Array {
   }
 
   std::uint32_t width_;
-  Place place_;
+  MemorySpace space_;
   std::vector<std::byte> host_;
   std::unique_ptr<DeviceArray> device_;
 };

@@ -35,7 +35,7 @@ struct Options {
   double theta = 0.99;
   std::uint32_t repeats = 5;
   double seconds = 0;
-  std::string place = "both";
+  std::string space = "both";
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
   bool verify_reads = true;
@@ -132,45 +132,45 @@ class Arrays {
   }
 
   void fill(std::vector<std::uint64_t> const& ids, std::vector<std::uint32_t> const& versions,
-            Place place) {
+            MemorySpace space) {
     count_ = ids.size();
-    place_ = place;
+    space_ = space;
     on_all_cores(count_, [&](std::size_t i) {
       dataset_.write_key(ids[i], keys_.data() + i * dataset_.key_bytes());
       dataset_.write_value(ids[i], versions[i], values_.data() + i * dataset_.value_bytes());
     });
     std::fill_n(out_.begin(), count_ * dataset_.value_bytes(), std::byte{0});
-    if (place == Place::host) return;
+    if (space == MemorySpace::host) return;
     there_[0]->upload({keys_.data(), count_ * dataset_.key_bytes()});
     there_[1]->upload({values_.data(), count_ * dataset_.value_bytes()});
     there_[2]->upload({out_.data(), count_ * dataset_.value_bytes()});
   }
   std::byte const* fetch_out() {
-    if (place_ == Place::device)
+    if (place_ == MemorySpace::device)
       there_[2]->download({out_.data(), count_ * dataset_.value_bytes()});
     return out_.data();
   }
 
   [[nodiscard]] Column keys() {
-    return {at(0, keys_), nullptr, dataset_.key_bytes(), count_, place_};
+    return {at(0, keys_), nullptr, dataset_.key_bytes(), count_, space_};
   }
   [[nodiscard]] Column values() {
-    return {at(1, values_), nullptr, dataset_.value_bytes(), count_, place_};
+    return {at(1, values_), nullptr, dataset_.value_bytes(), count_, space_};
   }
   [[nodiscard]] MutableColumn out() {
-    return {at(2, out_), dataset_.value_bytes(), count_, place_};
+    return {at(2, out_), dataset_.value_bytes(), count_, space_};
   }
 
  private:
   std::byte* at(std::size_t which, std::vector<std::byte>& host) {
-    return place_ == Place::host ? host.data() : there_[which]->data();
+    return place_ == MemorySpace::host ? host.data() : there_[which]->data();
   }
 
   Dataset dataset_;
   std::vector<std::byte> keys_, values_, out_;
   std::vector<std::unique_ptr<DeviceArray>> there_;
   std::size_t count_ = 0;
-  Place place_ = Place::host;
+  MemorySpace place_ = MemorySpace::host;
 };
 
 struct Timed {
@@ -206,42 +206,42 @@ class Bench {
       ids_.resize(std::min<std::uint64_t>(kLoadBatch, records_ - done));
       std::iota(ids_.begin(), ids_.end(), done);
       Timed unused;
-      batch(Workload::insert, Place::host, unused);
+      batch(Workload::insert, MemorySpace::host, unused);
     }
   }
 
-  Timed pass(Workload workload, std::size_t size, Place place) {
+  Timed pass(Workload workload, std::size_t size, MemorySpace space) {
     Timed timed;
     system_.reset_counts();
     while (timed.ops < ops_ &&
            !(limit_ > 0 && timed.seconds >= limit_ && may_end_early(workload))) {
       std::uint64_t const count = std::min<std::uint64_t>(size, ops_ - timed.ops);
-      step(workload, timed.ops, count, place, timed);
+      step(workload, timed.ops, count, space, timed);
       timed.ops += count;
       ++timed.batches;
     }
     timed.kernel_seconds = system_.stats().kernel_seconds;
-    finish(workload, place);
+    finish(workload, space);
     return timed;
   }
 
   /// All operations as one batch, and nothing else.
   void once(Workload workload) {
     Timed unused;
-    step(workload, 0, ops_, Place::host, unused);
+    step(workload, 0, ops_, MemorySpace::host, unused);
   }
 
   /// After a workload: reads its last writes back, and deletes what a mixture inserted.
-  void finish(Workload workload, Place place) {
+  void finish(Workload workload, MemorySpace space) {
     Timed unused;
     if (is_mixture(workload)) ids_ = writes_;
-    if (workload == Workload::erase) batch(Workload::get_miss, place, unused);
+    if (workload == Workload::erase) batch(Workload::get_miss, space, unused);
     if ((workload == Workload::update || is_mixture(workload)) && !ids_.empty())
-      batch(Workload::get_hit, place, unused);
+      batch(Workload::get_hit, space, unused);
     for (std::uint64_t gone = 0; gone < inserted_; gone += ids_.size()) {
       ids_.resize(std::min<std::uint64_t>(kLoadBatch, inserted_ - gone));
       std::iota(ids_.begin(), ids_.end(), records_ + gone);
-      batch(Workload::erase, Place::host, unused);
+      batch(Workload::erase, MemorySpace::host, unused);
     }
     inserted_ = 0;
   }
@@ -251,23 +251,24 @@ class Bench {
   [[nodiscard]] std::string const& first_fault() const { return first_fault_; }
 
  private:
-  void step(Workload workload, std::uint64_t done, std::uint64_t count, Place place, Timed& timed) {
-    if (is_mixture(workload)) return mixture(workload, count, place, timed);
+  void step(Workload workload, std::uint64_t done, std::uint64_t count, MemorySpace space,
+            Timed& timed) {
+    if (is_mixture(workload)) return mixture(workload, count, space, timed);
     choose(workload, done, count);
-    batch(workload, place, timed);
+    batch(workload, space, timed);
   }
 
   /// Writes of a mixture may name a record twice: both write the same value, so what they leave is
   /// certain.
-  void mixture(Workload workload, std::uint64_t count, Place place, Timed& timed) {
+  void mixture(Workload workload, std::uint64_t count, MemorySpace space, Timed& timed) {
     gets_.clear();
     writes_.clear();
     for (std::uint64_t i = 0; i < count; ++i) draw(workload);
     ids_ = gets_;
-    if (!ids_.empty()) batch(Workload::get_hit, place, timed);
+    if (!ids_.empty()) batch(Workload::get_hit, space, timed);
     ids_ = writes_;
     if (!ids_.empty())
-      batch(workload == Workload::ycsb_d ? Workload::insert : Workload::update, place, timed);
+      batch(workload == Workload::ycsb_d ? Workload::insert : Workload::update, space, timed);
     if (workload == Workload::ycsb_d) inserted_ += writes_.size();
   }
 
@@ -308,13 +309,13 @@ class Bench {
     if (workload == Workload::erase) std::shuffle(ids_.begin(), ids_.end(), random_);
   }
 
-  void batch(Workload workload, Place place, Timed& timed) {
+  void batch(Workload workload, MemorySpace space, Timed& timed) {
     batch_versions_.resize(ids_.size());
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       std::uint32_t const stored = ids_[i] < records_ ? versions_[ids_[i]] : 0;
       batch_versions_[i] = workload == Workload::update ? stored + 1 : stored;
     }
-    arrays_.fill(ids_, batch_versions_, place);
+    arrays_.fill(ids_, batch_versions_, space);
     statuses_.assign(ids_.size(), KeyStatus::corrupt);
     auto const begin = std::chrono::steady_clock::now();
     Status const status = call(workload);

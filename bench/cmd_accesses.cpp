@@ -91,8 +91,8 @@ class Bench {
       dataset_.write_value(first + i, operation == Operation::update ? 1 : 0,
                            values_.data() + i * o_.value_bytes);
     }
-    Column const keys{keys_.data(), nullptr, o_.key_bytes, n, Place::host};
-    Column const values{values_.data(), nullptr, o_.value_bytes, n, Place::host};
+    Column const keys{keys_.data(), nullptr, o_.key_bytes, n, MemorySpace::host};
+    Column const values{values_.data(), nullptr, o_.value_bytes, n, MemorySpace::host};
     require(call(store, operation, keys, values), kNames[static_cast<std::size_t>(operation)]);
     KeyStatus const expected =
         operation == Operation::search_miss ? KeyStatus::not_found : KeyStatus::ok;
@@ -109,7 +109,7 @@ class Bench {
       case Operation::update: return store.put(keys, values, statuses_);
       case Operation::erase: return store.erase(keys, statuses_);
       default:
-        return store.get(keys, {values_.data(), o_.value_bytes, keys.count, Place::host},
+        return store.get(keys, {values_.data(), o_.value_bytes, keys.count, MemorySpace::host},
                          statuses_);
     }
   }

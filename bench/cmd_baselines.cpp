@@ -47,24 +47,25 @@ std::map<Workload, Figures> measure(Options const& o, Bench& bench, std::size_t 
   bool const device = device_named(o.device) == Device::cuda;
   std::map<Workload, Figures> all;
   for (std::uint32_t repeat = 0; repeat <= o.repeats; ++repeat) {
-    for (Place const place : {Place::device, Place::host}) {
-      if (place == Place::device && !device) continue;
-      if (device && o.place != "both" && (place == Place::device) != (o.place == "near")) continue;
+    for (MemorySpace const space : {MemorySpace::device, MemorySpace::host}) {
+      if (space == MemorySpace::device && !device) continue;
+      if (device && o.space != "both" && (space == MemorySpace::device) != (o.space == "near"))
+        continue;
       for (Workload const workload : workloads_of(o.workloads)) {
-        Timed timed = bench.pass(workload, batch, place);
+        Timed timed = bench.pass(workload, batch, space);
         if (repeat == 0) {  // warms up
           while (timed.batches < kWarmUps && timed.seconds < kWarmSeconds &&
                  may_end_early(workload)) {
-            Timed const more = bench.pass(workload, batch, place);
+            Timed const more = bench.pass(workload, batch, space);
             timed.batches += more.batches;
             timed.seconds += more.seconds;
           }
           continue;
         }
         Figures& figures = all[workload];
-        bool const near = !device || place == Place::device;
+        bool const near = !device || space == MemorySpace::device;
         if (near) figures.near.push_back(mops(timed.ops, timed.seconds));
-        if (place == Place::host) figures.host.push_back(mops(timed.ops, timed.seconds));
+        if (space == MemorySpace::host) figures.host.push_back(mops(timed.ops, timed.seconds));
         if (near && timed.kernel_seconds > 0)
           figures.kernel.push_back(mops(timed.ops, timed.kernel_seconds));
       }
@@ -88,7 +89,7 @@ std::map<Workload, Json> count(Options const& o, std::string const& who, std::st
     system->reset_counts();
     bench.once(workload);
     AccessCounts const counts = system->stats().accesses;
-    bench.finish(workload, Place::host);
+    bench.finish(workload, MemorySpace::host);
     auto const per = [&](std::uint64_t n) {
       return static_cast<double>(n) / static_cast<double>(ops);
     };
@@ -242,7 +243,7 @@ Command add_baselines(CommandLine& program) {
                  "0 = after --ops")
       .shows_default()
       .check(non_negative());
-  app.add_option("--place", o->place, "Where arrays lie: near, host or both")
+  app.add_option("--arrays", o->space, "Where arrays lie: near, host or both")
       .shows_default()
       .check(one_of({"near", "host", "both"}));
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();

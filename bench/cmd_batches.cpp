@@ -28,7 +28,7 @@ struct Options {
   std::uint32_t value_bytes = 128;
   double theta = 0.99;
   std::string device = "cpu";
-  std::string place;
+  std::string space;
   std::string layout = "word";
   std::string residency = "automatic";
   std::string gather = "automatic";
@@ -69,18 +69,18 @@ class Bench {
  public:
   explicit Bench(Options const& o)
       : o_(o),
-        place_((o.place.empty() ? o.device == "cuda" : o.place == "device") ? Place::device
-                                                                            : Place::host),
+        place_((o.space.empty() ? o.device == "cuda" : o.space == "device") ? MemorySpace::device
+                                                                            : MemorySpace::host),
         most_(std::size_t{1} << std::max(o.write_batch,
                                          *std::max_element(o.batches.begin(), o.batches.end()))),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
         pool_(o.pool),
         ids_(most_),
-        keys_(most_, o.key_bytes, place_),
-        values_(std::size_t{1} << o.write_batch, o.value_bytes, place_),
-        out_(most_, o.value_bytes, place_) {
+        keys_(most_, o.key_bytes, space_),
+        values_(std::size_t{1} << o.write_batch, o.value_bytes, space_),
+        out_(most_, o.value_bytes, space_) {
     for (std::uint32_t t = 1; t < o.in_flight; ++t)
-      more_outs_.push_back(std::make_unique<Array>(most_, o.value_bytes, place_));
+      more_outs_.push_back(std::make_unique<Array>(most_, o.value_bytes, space_));
   }
 
   int go() {
@@ -288,7 +288,7 @@ class Bench {
     std::printf(
         "%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
         stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes,
-        o_.value_bytes, place_ == Place::device ? "GPU" : "host", o_.layout.c_str(),
+        o_.value_bytes, place_ == MemorySpace::device ? "GPU" : "host", o_.layout.c_str(),
         static_cast<double>(stats.memory.mirror_bytes) * 1e-6,
         stats.memory.note.empty() ? "" : ", without ", stats.memory.note.c_str());
     Json list = Json::array();
@@ -313,14 +313,14 @@ class Bench {
                          {"in_flight", o_.in_flight},
                          {"cache", o_.cache},
                          {"cache_records", stats.memory.cache_records},
-                         {"place", place_ == Place::device ? "device" : "host"},
+                         {"space", place_ == MemorySpace::device ? "device" : "host"},
                          {"mirror_bytes", stats.memory.mirror_bytes},
                          {"load_factor", stats.load_factor},
                          {"rows", list}});
   }
 
   Options const& o_;
-  Place place_;
+  MemorySpace space_;
   std::size_t most_;
   Dataset dataset_;
   PoolFile pool_;
@@ -351,7 +351,7 @@ Command add_batches(CommandLine& program) {
       .shows_default()
       .check(range(0.0, 0.9999));
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
-  app.add_option("--place", o->place,
+  app.add_option("--arrays", o->space,
                  "Where keys and values lie: host or device (default: device with cuda)")
       .check(one_of({"host", "device"}));
   app.add_option("--layout", o->layout, "word or in_place").shows_default();

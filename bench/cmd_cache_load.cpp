@@ -77,12 +77,13 @@ class Bench {
         store_(create(o, file_.path())),
         dataset_(o.seed, o.key_bytes, o.value_bytes) {
     RequestStream load(Workload::load, o.records, 0, o.seed);
-    add(Driver(dataset_, std::max(o.batch, std::size_t{1} << 16), Place::host)
+    add(Driver(dataset_, std::max(o.batch, std::size_t{1} << 16), MemorySpace::host)
             .run(store_, load, o.records));
   }
 
   int go() {
-    Place const near = device_named(o_.device) == Device::cuda ? Place::device : Place::host;
+    MemorySpace const near =
+        device_named(o_.device) == Device::cuda ? MemorySpace::device : MemorySpace::host;
     Driver driver(dataset_, o_.batch, near);
     RequestStream requests(Workload::c, o_.records, o_.theta, mix(o_.seed));
     add(driver.run(store_, requests, 4 * o_.records));  // what the first load learns from

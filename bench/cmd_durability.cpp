@@ -55,7 +55,7 @@ Contender contender(Options const& o, Durability durability, std::string const& 
   OpenOptions open;
   open.threads = o.threads;
   return {require(Store::create(pool, create, open), "create " + pool),
-          Driver(Dataset(o.seed, o.key_bytes, o.value_bytes), o.batch, Place::host),
+          Driver(Dataset(o.seed, o.key_bytes, o.value_bytes), o.batch, MemorySpace::host),
           {},
           0,
           {}};

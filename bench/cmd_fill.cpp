@@ -81,8 +81,8 @@ class Fill {
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
  private:
-  static Place nearest(Options const& o) {
-    return device_named(o.device) == Device::cuda ? Place::device : Place::host;
+  static MemorySpace nearest(Options const& o) {
+    return device_named(o.device) == Device::cuda ? MemorySpace::device : MemorySpace::host;
   }
   [[nodiscard]] std::size_t count_from(std::uint64_t first) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(o_.batch, o_.records - first));

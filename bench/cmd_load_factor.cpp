@@ -70,12 +70,12 @@ struct Filled {
 /// Puts records until one is refused.
 class Filling {
  public:
-  Filling(Store& store, Dataset const& dataset, std::uint64_t slots, Place place)
+  Filling(Store& store, Dataset const& dataset, std::uint64_t slots, MemorySpace space)
       : store_(store),
         dataset_(dataset),
         slots_(slots),
-        keys_(most(), dataset.key_bytes(), place),
-        values_(most(), dataset.value_bytes(), place) {}
+        keys_(most(), dataset.key_bytes(), space),
+        values_(most(), dataset.value_bytes(), space) {}
 
   Filled run() {
     std::vector<Batch> done;
@@ -165,8 +165,8 @@ Filled measure(Options const& o, Variant const& variant, std::uint32_t top_level
   std::uint64_t const slots = slots_of(create.shape, top_level);
   if (store.stats().slots != slots)
     throw Failure("the store counts other slots than its levels have");
-  Place const place = open.device == Device::cuda ? Place::device : Place::host;
-  Filled const filled = Filling(store, dataset, slots, place).run();
+  MemorySpace const space = open.device == Device::cuda ? MemorySpace::device : MemorySpace::host;
+  Filled const filled = Filling(store, dataset, slots, space).run();
   require(store.close(), "close");
   return filled;
 }

@@ -51,7 +51,7 @@ std::unique_ptr<Store> load(Options const& o, std::string const& path) {
       require(Store::create(path, create, open_options(o)), "create " + path));
   RequestStream load(Workload::load, o.records, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
-  Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.records);
+  Pass const pass = Driver(dataset, o.batch, MemorySpace::host).run(*store, load, o.records);
   if (pass.faults > 0) throw Failure(pass.first_fault);
   return store;
 }
@@ -61,7 +61,7 @@ double first_gets(Options const& o, Store& store, Dataset const& dataset, Pass& 
   std::vector<Request> requests(std::min<std::uint64_t>(kFirstGets, o.records));
   Random random(mix(o.seed));
   for (Request& request : requests) request = {below(random, o.records), 0, Action::read};
-  Pass const pass = Driver(dataset, requests.size(), Place::host).run_batch(store, requests);
+  Pass const pass = Driver(dataset, requests.size(), MemorySpace::host).run_batch(store, requests);
   checks.add(pass);
   return pass.seconds;
 }
@@ -79,7 +79,7 @@ int run(Options const& o) {
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
   Pass checks;
   double const first_gets_took = first_gets(o, store, dataset, checks);
-  checks.add(Driver(dataset, o.batch, Place::host).read_back(store, expected, 0, o.records));
+  checks.add(Driver(dataset, o.batch, MemorySpace::host).read_back(store, expected, 0, o.records));
   bool const good = checks.faults == 0 && recovery.records == o.records && !recovery.clean;
   Json const json{{"command", "reopen"},
                   {"version", version()},

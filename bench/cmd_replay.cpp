@@ -74,7 +74,7 @@ std::unique_ptr<Store> load(Options const& o, std::string const& path) {
       require(Store::create(path, create, open_options(o)), "create " + path));
   RequestStream load(Workload::load, o.operations, 0, o.seed);
   Dataset const dataset(o.seed, o.key_bytes, o.value_bytes);
-  Pass const pass = Driver(dataset, o.batch, Place::host).run(*store, load, o.operations);
+  Pass const pass = Driver(dataset, o.batch, MemorySpace::host).run(*store, load, o.operations);
   if (pass.faults > 0) throw Failure(pass.first_fault);
   if (store->stats().log.checkpoints != 1)
     throw Failure("a checkpoint came in between: not all would be replayed");
@@ -112,7 +112,7 @@ Reopened reopen_and_check(Options const& o, std::string const& path) {
           store.survives().describe(),
           took.count(),
           cpu,
-          Driver(dataset, o.batch, Place::host).read_back(store, expected, 0, o.operations)};
+          Driver(dataset, o.batch, MemorySpace::host).read_back(store, expected, 0, o.operations)};
 }
 
 Json report(Options const& o, Reopened const& r, double read_before, double read_after) {

@@ -87,7 +87,9 @@ class Run {
   }
 
  private:
-  [[nodiscard]] Place near() const { return device_ == Device::cuda ? Place::device : Place::host; }
+  [[nodiscard]] MemorySpace near() const {
+    return device_ == Device::cuda ? MemorySpace::device : MemorySpace::host;
+  }
   [[nodiscard]] RequestStream stream(Workload workload) const {
     return RequestStream(workload, o_.records, o_.theta, mix(o_.seed));
   }
@@ -128,15 +130,15 @@ class Run {
   }
 
   void read_back(Store& store, RequestStream const& stream) {
-    outcome_.checks.add(
-        Driver(dataset_, o_.batch, Place::host).read_back(store, stream, 0, stream.records()));
+    outcome_.checks.add(Driver(dataset_, o_.batch, MemorySpace::host)
+                            .read_back(store, stream, 0, stream.records()));
   }
 
   /// Each repeat loads a new pool.
-  Pass load_once(Place place) {
+  Pass load_once(MemorySpace space) {
     Store store = create(false);
     RequestStream requests = stream(Workload::load);
-    Pass pass = Driver(dataset_, o_.batch, place).run(store, requests, o_.records);
+    Pass pass = Driver(dataset_, o_.batch, space).run(store, requests, o_.records);
     read_back(store, requests);
     note(store);
     require(store.close(), "close");
@@ -146,7 +148,8 @@ class Run {
   void measure_load() {
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       outcome_.passes.push_back(load_once(near()));
-      if (near() != Place::host) outcome_.passes_end_to_end.push_back(load_once(Place::host));
+      if (near() != MemorySpace::host)
+        outcome_.passes_end_to_end.push_back(load_once(MemorySpace::host));
     }
     if (!o_.count_accesses) return;
     Store store = create(true);
@@ -159,14 +162,14 @@ class Run {
   void measure_loaded() {
     Store store = create(false);
     RequestStream load = stream(Workload::load);
-    outcome_.checks.add(Driver(dataset_, o_.batch, Place::host).run(store, load, o_.records));
+    outcome_.checks.add(Driver(dataset_, o_.batch, MemorySpace::host).run(store, load, o_.records));
     RequestStream requests = stream(workload_);
     Driver near_driver(dataset_, o_.batch, near());
-    Driver host_driver(dataset_, o_.batch, Place::host);
+    Driver host_driver(dataset_, o_.batch, MemorySpace::host);
     warm(store, near_driver, requests);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       outcome_.passes.push_back(near_driver.run(store, requests, ops()));
-      if (near() != Place::host)
+      if (near() != MemorySpace::host)
         outcome_.passes_end_to_end.push_back(host_driver.run(store, requests, ops()));
     }
     note(store);
@@ -189,7 +192,7 @@ class Run {
     // A GPU would wait for what makes small batches.
     Driver learning(dataset_,
                     device_ == Device::cuda ? std::max(o_.batch, kLearningBatch) : o_.batch,
-                    Place::host);
+                    MemorySpace::host);
     if (4 * o_.records > some)
       outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
     outcome_.cache = require(store.load_cache(), "load the cache");
@@ -203,7 +206,7 @@ class Run {
 
   void count(Store& store, RequestStream& requests, std::uint64_t ops) {
     store.reset_counts();
-    Pass const pass = Driver(dataset_, o_.batch, Place::host).run(store, requests, ops);
+    Pass const pass = Driver(dataset_, o_.batch, MemorySpace::host).run(store, requests, ops);
     std::uint64_t const gets = workload_ == Workload::c ? pass.gets : 0;
     outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), gets, store.stats().accesses};
     outcome_.checks.add(pass);

@@ -27,9 +27,9 @@ void remove_pools_and_die(int signal_number) {
 }
 
 void remove_on_signal(std::string const& path) {
-  auto& place = doomed_paths[doomed++ % doomed_paths.size()];
-  if (path.size() >= place.size()) throw Failure("--pool: the path has more than 4095 bytes");
-  std::memcpy(place.data(), path.c_str(), path.size() + 1);
+  auto& space = doomed_paths[doomed++ % doomed_paths.size()];
+  if (path.size() >= space.size()) throw Failure("--pool: the path has more than 4095 bytes");
+  std::memcpy(space.data(), path.c_str(), path.size() + 1);
   for (int const each : {SIGINT, SIGTERM, SIGHUP}) signal(each, remove_pools_and_die);
 }
 

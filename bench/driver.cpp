@@ -30,14 +30,14 @@ void Pass::add(Pass const& other) {
   faults += other.faults;
 }
 
-Driver::Driver(Dataset const& dataset, std::size_t batch, Place place)
-    : dataset_(dataset), batch_(batch), place_(place) {
+Driver::Driver(Dataset const& dataset, std::size_t batch, MemorySpace space)
+    : dataset_(dataset), batch_(batch), space_(space) {
   std::size_t const key_bytes = batch * dataset.key_bytes();
   std::size_t const value_bytes = batch * dataset.value_bytes();
   keys_.resize(key_bytes);
   values_.resize(value_bytes);
   out_.resize(value_bytes);
-  if (place == Place::host) return;
+  if (space == MemorySpace::host) return;
   device_keys_ = std::make_unique<DeviceArray>(key_bytes);
   device_values_ = std::make_unique<DeviceArray>(value_bytes);
   device_out_ = std::make_unique<DeviceArray>(value_bytes);
@@ -97,7 +97,7 @@ void Driver::make_arrays() {
   all_puts_ = all(OpKind::put);
   std::memset(out_.data(), 0,
               n * value_bytes);  // so that nothing left by an earlier batch can pass
-  if (place_ == Place::host) return;
+  if (place_ == MemorySpace::host) return;
   device_keys_->upload({keys_.data(), n * key_bytes});
   if (!all_gets_) device_values_->upload({values_.data(), n * value_bytes});
   device_out_->upload({out_.data(), n * value_bytes});
@@ -105,13 +105,13 @@ void Driver::make_arrays() {
 
 Status Driver::submit(Store& store) {
   std::size_t const n = requests_.size();
-  bool const host = place_ == Place::host;
+  bool const host = place_ == MemorySpace::host;
   Column const keys{host ? keys_.data() : device_keys_->data(), nullptr, dataset_.key_bytes(), n,
-                    place_};
+                    space_};
   Column const values{host ? values_.data() : device_values_->data(), nullptr,
-                      dataset_.value_bytes(), n, place_};
+                      dataset_.value_bytes(), n, space_};
   MutableColumn const out{host ? out_.data() : device_out_->data(), dataset_.value_bytes(), n,
-                          place_};
+                          space_};
   if (all_gets_) return store.get(keys, out, statuses_);
   if (all_puts_) return store.put(keys, values, statuses_);
   return store.apply({keys, kinds_, values, Rmw::add, Element::u64, out}, statuses_);
@@ -131,7 +131,8 @@ void Driver::call(Store& store, Pass& pass) {
 
 void Driver::check(Pass& pass) {
   std::size_t const value_bytes = dataset_.value_bytes();
-  if (place_ == Place::device) device_out_->download({out_.data(), requests_.size() * value_bytes});
+  if (place_ == MemorySpace::device)
+    device_out_->download({out_.data(), requests_.size() * value_bytes});
   verdicts_.assign(requests_.size(), Verdict::status);
   on_all_cores(requests_.size(), [&](std::size_t i) {
     Request const& r = requests_[i];

@@ -36,7 +36,7 @@ struct Pass {
 class Driver {
  public:
   /// Batches of at most `batch` requests, with the arrays in host memory or on the GPU.
-  Driver(Dataset const& dataset, std::size_t batch, Place place);
+  Driver(Dataset const& dataset, std::size_t batch, MemorySpace space);
 
   /// The next `ops` requests of the stream.
   Pass run(Store& store, RequestStream& stream, std::uint64_t ops);
@@ -57,7 +57,7 @@ class Driver {
 
   Dataset dataset_;
   std::size_t batch_;
-  Place place_;
+  MemorySpace space_;
   std::vector<Request> requests_;
   std::vector<OpKind> kinds_;
   bool all_gets_ = false;

@@ -146,7 +146,8 @@ class Comparison {
       baseline_.reset();
       store_ = std::make_unique<Store>(create());
       RequestStream requests(Workload::load, o_.records, 0, o_.seed);
-      Pass const pass = Driver(dataset_, o_.batch, Place::host).run(*store_, requests, o_.records);
+      Pass const pass =
+          Driver(dataset_, o_.batch, MemorySpace::host).run(*store_, requests, o_.records);
       note(pass);
       ours.push_back(pass.mops());
       baseline_ = open_baseline(config);
@@ -209,7 +210,7 @@ class Comparison {
     std::vector<double> theirs;
     RequestStream our_requests(Workload::c, o_.records, theta, mix(o_.seed));
     RequestStream their_requests(Workload::c, o_.records, theta, mix(o_.seed));
-    Driver driver(dataset_, o_.batch, Place::host);
+    Driver driver(dataset_, o_.batch, MemorySpace::host);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       Pass const our = driver.run(*store_, our_requests, ops_of(o_));
       Pass const their = baseline_driver_.run(*baseline_, their_requests, ops_of(o_));

@@ -52,9 +52,9 @@ bool good(gpm_result result) {
   return result == GPM_OK;
 }
 
-std::size_t other_than(std::uint64_t const* counters, std::uint64_t wanted) {
+std::size_t other_than(std::uint64_t const* counters, std::uint64_t expected) {
   std::size_t other = 0;
-  for (std::size_t i = 0; i < kCounters; ++i) other += counters[i] != wanted;
+  for (std::size_t i = 0; i < kCounters; ++i) other += counters[i] != expected;
   return other;
 }
 

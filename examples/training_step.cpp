@@ -51,8 +51,8 @@ struct Model {
 
   std::vector<perdure::DenseBuffer> buffers() {
     return {{"weights", reinterpret_cast<std::byte*>(weights.data()), sizeof weights,
-             perdure::Place::host},
-            {"bias", reinterpret_cast<std::byte*>(&bias), sizeof bias, perdure::Place::host}};
+             perdure::MemorySpace::host},
+            {"bias", reinterpret_cast<std::byte*>(&bias), sizeof bias, perdure::MemorySpace::host}};
   }
 };
 

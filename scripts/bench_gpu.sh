@@ -69,7 +69,7 @@ bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeat
 bench fill fill --records "$records" --batch 1048576 --system word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
 bench reopen reopen --records "$large" --batch 1048576
-bench baselines baselines --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --place near --no-count-accesses \
+bench baselines baselines --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --arrays near --no-count-accesses \
   --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --system word,in_place,slabhash-gpm,clevel-gpm
 python3 scripts/gpu_table.py "$figures"
 echo "all of it took $SECONDS s"

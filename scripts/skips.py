@@ -93,8 +93,8 @@ def is_sanitized(suite: str) -> bool:
 
 def uses_gpu(suite: str) -> bool:
     """Sanitizers' builds are of host code alone."""
-    unwanted = os.environ.get("PERDURE_CUDA", "AUTO").upper() in ("OFF", "0", "NO", "FALSE")
-    return not unwanted and not is_sanitized(suite) and gpu_obstacle() == ""
+    is_off = os.environ.get("PERDURE_CUDA", "AUTO").upper() in ("OFF", "0", "NO", "FALSE")
+    return not is_off and not is_sanitized(suite) and gpu_obstacle() == ""
 
 
 # Each answers for a suite's name whether its condition holds.

@@ -29,7 +29,7 @@ CHECK = (
 )
 
 
-def wanted(entry: dict[str, str]) -> bool:
+def is_checked(entry: dict[str, str]) -> bool:
     """Host sources of the library: the explorer compiles the same once more."""
     file = Path(entry["file"])
     return (
@@ -54,7 +54,7 @@ def flags_of(command: str) -> list[str]:
 
 def commands(tree: Path, clang: str) -> list[list[str]]:
     entries = json.loads((tree / "compile_commands.json").read_text(encoding="utf-8"))
-    once = {entry["file"]: entry["command"] for entry in entries if wanted(entry)}
+    once = {entry["file"]: entry["command"] for entry in entries if is_checked(entry)}
     return [[clang, *CHECK, *flags_of(command), file] for file, command in once.items()]
 
 

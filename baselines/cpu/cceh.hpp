@@ -69,7 +69,7 @@ class Cceh : public KnowsWhyFull {
 
   template <class Host>
   Outcome find(Host& host, Key bytes, std::uint64_t& value) {
-    auto const key = keys_.wanted(bytes);
+    auto const key = keys_.target(bytes);
     Segment& s = locked_shared(host, key.hash);
     Slot* const pair = look_up(host, s, key);
     if (pair != nullptr) value = host.load(&pair->value);
@@ -79,7 +79,7 @@ class Cceh : public KnowsWhyFull {
 
   template <class Host>
   Outcome insert(Host& host, KeyLog& log, Key bytes, std::uint64_t value) {
-    auto const key = keys_.wanted(bytes);
+    auto const key = keys_.target(bytes);
     for (;;) {
       Segment& s = locked(host, key.hash);
       if (look_up(host, s, key) != nullptr) return unlocked(host, s, Outcome::exists);
@@ -99,7 +99,7 @@ class Cceh : public KnowsWhyFull {
 
   template <class Host>
   Outcome update(Host& host, KeyLog&, Key bytes, std::uint64_t value) {
-    auto const key = keys_.wanted(bytes);
+    auto const key = keys_.target(bytes);
     Segment& s = locked(host, key.hash);
     Slot* const pair = look_up(host, s, key);
     if (pair == nullptr) return unlocked(host, s, Outcome::absent);
@@ -110,7 +110,7 @@ class Cceh : public KnowsWhyFull {
 
   template <class Host>
   Outcome erase(Host& host, Key bytes) {
-    auto const key = keys_.wanted(bytes);
+    auto const key = keys_.target(bytes);
     Segment& s = locked(host, key.hash);
     Slot* const pair = look_up(host, s, key);
     if (pair == nullptr) return unlocked(host, s, Outcome::absent);
@@ -198,7 +198,7 @@ class Cceh : public KnowsWhyFull {
     return &s.pairs[((hash + j) % kBuckets) * kPairs];
   }
   template <class Host>
-  Slot* look_up(Host& host, Segment& s, typename Keys::Wanted const& key) {
+  Slot* look_up(Host& host, Segment& s, typename Keys::Target const& key) {
     // Processors run ahead of comparisons that fail, so the lines of a window arrive side by side.
     for (std::uint32_t j = 0; j < kProbed; ++j) host.prefetch(line(s, key.hash, j));
     for (std::uint32_t j = 0; j < kProbed; ++j) {

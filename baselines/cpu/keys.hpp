@@ -1,8 +1,8 @@
-// Keys of the baselines: 8 bytes in the slot, or the place of a record in it. A record is {length,
-// value, key}, of whole words; most baselines have values in their slots and leave the record's
-// alone, as their ports in Dash's evaluation do, so a comparison has to look at the record,
-// whatever the keys. Invariant: a record's bytes never change while a slot leads to it; its place
-// is used again only where the pool reuses records, and once nobody can be reading it.
+// Keys of the baselines: 8 bytes in the slot, or the address of a record in it. A record is
+// {length, value, key}, of whole words; most baselines have values in their slots and leave the
+// record's alone, as their ports in Dash's evaluation do, so a comparison has to look at the
+// record, whatever the keys. Invariant: a record's bytes never change while a slot leads to it; its
+// place is used again only where the pool reuses records, and once nobody can be reading it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace perdure::cpu_baselines {
 
 struct Slot {  // bytes
-  std::uint64_t key;  //   0  the key, or its record's place; 0 = empty
+  std::uint64_t key;  //   0  the key, or its record's address; 0 = empty
   std::uint64_t value;  //   8
 };
 static_assert(sizeof(Slot) == 16);
@@ -120,21 +120,21 @@ class InlineKeys {
  public:
   static constexpr bool kInline = true;
   explicit InlineKeys(BaselinePool&) {}
-  struct Wanted {
+  struct Target {
     std::uint64_t hash = 0;
     std::uint64_t word = 0;
   };
-  [[nodiscard]] static Wanted wanted(Key key) {
+  [[nodiscard]] static Target target(Key key) {
     return {hash_bytes(key.data(), 8), word_at(key, 0)};
   }
   template <class Host>
-  bool equal(Host&, std::uint64_t word, Wanted const& key) const {
+  bool equal(Host&, std::uint64_t word, Target const& key) const {
     return word == key.word;
   }
   /// The same of a word that may be 0, which no key is: so there is nothing to ask before, and
   /// processors, which cannot guess which slots are empty, run ahead.
   template <class Host>
-  bool holds(Host& host, std::uint64_t word, Wanted const& key) const {
+  bool holds(Host& host, std::uint64_t word, Target const& key) const {
     return equal(host, word, key);
   }
   template <class Host>
@@ -152,18 +152,18 @@ class RecordKeys {
  public:
   static constexpr bool kInline = false;
   explicit RecordKeys(BaselinePool& pool) : records_(pool) {}
-  struct Wanted {
+  struct Target {
     std::uint64_t hash = 0;
     Key bytes;
   };
-  [[nodiscard]] static Wanted wanted(Key key) { return {hash_bytes(key.data(), key.size()), key}; }
+  [[nodiscard]] static Target target(Key key) { return {hash_bytes(key.data(), key.size()), key}; }
   template <class Host>
-  bool equal(Host& host, std::uint64_t place, Wanted const& key) const {
+  bool equal(Host& host, std::uint64_t place, Target const& key) const {
     return records_.equal(host, place, key.bytes.data(), key.bytes.size());
   }
   /// The same of a word that may be 0, and then leads to no record.
   template <class Host>
-  bool holds(Host& host, std::uint64_t word, Wanted const& key) const {
+  bool holds(Host& host, std::uint64_t word, Target const& key) const {
     return word != 0 && equal(host, word, key);
   }
   template <class Host>

@@ -61,7 +61,7 @@ class Level : public KnowsWhyFull {
 
   template <class Host>
   Outcome find(Host& host, Key bytes, std::uint64_t& value) {
-    auto const key = slots_.keys.wanted(bytes);
+    auto const key = slots_.keys.target(bytes);
     auto const held = stripes_.of(key.hash);
     stripes_.lock_shared(host, held);
     LevelSlot ref;
@@ -73,7 +73,7 @@ class Level : public KnowsWhyFull {
 
   template <class Host>
   Outcome insert(Host& host, KeyLog& log, Key bytes, std::uint64_t value) {
-    auto const key = slots_.keys.wanted(bytes);
+    auto const key = slots_.keys.target(bytes);
     auto const held = stripes_.of(key.hash);
     for (;;) {
       stripes_.lock(host, held);
@@ -95,7 +95,7 @@ class Level : public KnowsWhyFull {
 
   template <class Host>
   Outcome update(Host& host, KeyLog&, Key bytes, std::uint64_t value) {
-    auto const key = slots_.keys.wanted(bytes);
+    auto const key = slots_.keys.target(bytes);
     auto const held = stripes_.of(key.hash);
     stripes_.lock(host, held);
     LevelSlot ref;
@@ -110,7 +110,7 @@ class Level : public KnowsWhyFull {
 
   template <class Host>
   Outcome erase(Host& host, Key bytes) {
-    auto const key = slots_.keys.wanted(bytes);
+    auto const key = slots_.keys.target(bytes);
     auto const held = stripes_.of(key.hash);
     stripes_.lock(host, held);
     bool const found = slots_.clear_matches(host, candidates(key.hash), key, nullptr);

@@ -35,7 +35,7 @@ class LevelSlots {
   explicit LevelSlots(BaselinePool& pool) : keys(pool) {}
 
   template <class Host>
-  bool look_up(Host& host, LevelCandidates const& buckets, typename Keys::Wanted const& key,
+  bool look_up(Host& host, LevelCandidates const& buckets, typename Keys::Target const& key,
                LevelSlot& found) {
     announce(host, buckets);
     for (LevelBucket* const b : buckets) {
@@ -50,7 +50,7 @@ class LevelSlots {
     return false;
   }
   template <class Host>
-  bool clear_matches(Host& host, LevelCandidates const& buckets, typename Keys::Wanted const& key,
+  bool clear_matches(Host& host, LevelCandidates const& buckets, typename Keys::Target const& key,
                      LevelSlot const* but) {
     bool any = false;
     announce(host, buckets);
@@ -110,14 +110,14 @@ class LevelSlots {
   /// Bit i: slot i has this key in it, whether it counts or not. Processors guess well that words
   /// differ, and cannot guess which slots count, so that is asked afterwards.
   template <class Host>
-  std::uint64_t holding(Host& host, LevelBucket* b, typename Keys::Wanted const& key) {
+  std::uint64_t holding(Host& host, LevelBucket* b, typename Keys::Target const& key) {
     std::uint64_t found = 0;
     for (std::uint32_t i = 0; i < LevelBucket::kSlots; ++i)
       found |= std::uint64_t{keys.equal(host, host.load(&b->slots[i].key), key)} << i;
     return found;
   }
   template <class Host, class F>
-  void for_each_match(Host& host, LevelBucket* b, typename Keys::Wanted const& key, F f) {
+  void for_each_match(Host& host, LevelBucket* b, typename Keys::Target const& key, F f) {
     host.read(b, sizeof *b);
     std::uint64_t left = host.load(&b->tokens);
     if constexpr (Keys::kInline) left &= holding(host, b, key);

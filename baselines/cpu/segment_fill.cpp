@@ -38,9 +38,9 @@ double fill(std::uint32_t bytes, std::uint32_t stash, std::uint64_t seed) {
   for (;; ++n) {
     std::uint64_t const key = draw();
     std::optional<dash::Slot> before;
-    auto const wanted = dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key));
+    auto const target = dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key));
     auto const answer =
-        ops.write(host, s, wanted, {key, n}, Ops::Write::put, [] { return true; }, before);
+        ops.write(host, s, target, {key, n}, Ops::Write::put, [] { return true; }, before);
     if (answer == dash::Answer::full) break;
   }
   return static_cast<double>(n) / ((buckets + stash) * dash::kSlots);

@@ -1,4 +1,4 @@
-// Slots of 8 bytes that lead to records: 16 bits of a key's hash, 48 of its record's place; eight
+// Slots of 8 bytes that lead to records: 16 bits of a key's hash, 48 of its record's address; eight
 // of them are a bucket of one line. What Clevel and the level segments have. Invariant: a record is
 // durable before a word leads to it; its value is the record's, so an update is another record and
 // one store.

@@ -64,10 +64,10 @@ Result<Arena> Arena::attach(std::string const& path, pm::MapOptions const& optio
 }
 
 Result<Run> Arena::add(Use use, std::uint32_t number, std::uint64_t bytes) {
-  std::uint64_t const wanted =
+  std::uint64_t const needed =
       std::max(std::uint64_t{1}, (bytes + kGranule - 1) / kGranule) * kGranule;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    if (runs_[i].use != Use::nothing || runs_[i].bytes < wanted) continue;
+    if (runs_[i].use != Use::nothing || runs_[i].bytes < needed) continue;
     pm::zero_bytes(base() + runs_[i].at.bytes, runs_[i].bytes);
     assign(i, use, number);
     return runs_[i];
@@ -76,12 +76,12 @@ Result<Run> Arena::add(Use use, std::uint32_t number, std::uint64_t bytes) {
     return Status{Code::no_space, "the baseline's directory of runs is full"};
   std::uint64_t const first =
       runs_.empty() ? kFirstRun : runs_.back().at.bytes + runs_.back().bytes;
-  if (Status s = mapping_.grow(first + wanted); !s.ok()) return s;
+  if (Status s = mapping_.grow(first + needed); !s.ok()) return s;
   Entry const entry{static_cast<std::uint32_t>(first / kGranule),
-                    static_cast<std::uint32_t>(wanted / kGranule), static_cast<std::uint32_t>(use),
+                    static_cast<std::uint32_t>(needed / kGranule), static_cast<std::uint32_t>(use),
                     number};
   pm::write_bytes(base() + kDirectory + runs_.size() * sizeof entry, &entry, sizeof entry);
-  runs_.push_back({Offset{first}, wanted, use, number});
+  runs_.push_back({Offset{first}, needed, use, number});
   set_word(kRuns, runs_.size());
   return runs_.back();
 }

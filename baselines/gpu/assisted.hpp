@@ -31,8 +31,8 @@ class Assisted final : public Baseline {
     auto const out = machine_.host_room(values);
     if (!out) return out.status();
     if (Status s = machine_.wait(); !s.ok()) return s;
-    if (Status s = index_->get(mine.value(), {out.value(), values.width, values.count, Place::host},
-                               statuses);
+    if (Status s = index_->get(
+            mine.value(), {out.value(), values.width, values.count, MemorySpace::host}, statuses);
         !s.ok())
       return s;
     if (Status s = machine_.send_back(values); !s.ok()) return s;

@@ -4,7 +4,7 @@
 // independently performs index operations without intra-warp communication" (section 4.1).
 //
 //   63  48 47 0
-//   | tag | record place |     0 = empty; a tag is never 0
+//   | tag | record address |     0 = empty; a tag is never 0
 //
 // Order of slots: level from the top, hash function, slot. Two puts of one new key in a batch may
 // both take a slot; the first in that order is the valid one, and whoever changes the key later

@@ -53,7 +53,7 @@ def baselines(
     ]
     arguments += ["--records", scale.records, "--ops", scale.ops, "--repeat", scale.repeats]
     arguments += ["--workload", ",".join(workloads), "--no-count-accesses", "--seconds", _SECONDS]
-    return Run(system, [*arguments, *(more if "--place" in more else ("--place", "near", *more))])
+    return Run(system, [*arguments, *(more if "--arrays" in more else ("--arrays", "near", *more))])
 
 
 # --- figures 5 and 6 ----------------------------------------------------------------------------
@@ -234,7 +234,7 @@ _BROKEN_DOWN = ("get-hit", "insert", "update")
 
 
 def plan_breakdown(setting: Setting) -> list[Run]:
-    more = ("--batch", setting.scale.batch, "--place", "both")
+    more = ("--batch", setting.scale.batch, "--arrays", "both")
     return [baselines(setting, system, 8, _BROKEN_DOWN, *more) for system in SYSTEMS]
 
 

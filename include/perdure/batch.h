@@ -25,7 +25,7 @@ struct CUstream_st;  // a cudaStream_t points to one
 
 namespace perdure {
 
-enum class Place : std::uint8_t { host, device };
+enum class MemorySpace : std::uint8_t { host, device };
 
 namespace column_detail {
 // A long double of x86 has ten bytes and six of padding.
@@ -60,17 +60,17 @@ struct Column {
   std::int64_t const* offsets = nullptr;
   std::uint32_t width = 0;  // bytes
   std::size_t count = 0;  // elements
-  Place place = Place::host;
+  MemorySpace space = MemorySpace::host;
 
   /// The elements of a span, an array or a vector, each sizeof(T) bytes: whether a pool has such
   /// keys or values, the Status of a call says. A range that would be gone before the column (a
   /// vector that a function returned) does not compile. Of device memory:
-  /// Column::of(std::span(pointer, count), Place::device).
+  /// Column::of(std::span(pointer, count), MemorySpace::device).
   template <FixedBytesRange R>
-  [[nodiscard]] static Column of(R&& elements, Place place = Place::host) {
+  [[nodiscard]] static Column of(R&& elements, MemorySpace space = MemorySpace::host) {
     std::span<std::ranges::range_value_t<R> const> const all(elements);
     return {std::as_bytes(all).data(), nullptr, sizeof(std::ranges::range_value_t<R>), all.size(),
-            place};
+            space};
   }
 };
 
@@ -80,15 +80,15 @@ struct MutableColumn {
   std::byte* data = nullptr;
   std::uint32_t width = 0;  // bytes
   std::size_t count = 0;  // elements
-  Place place = Place::host;
+  MemorySpace space = MemorySpace::host;
 
   /// As Column::of().
   template <FixedBytesRange R>
     requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
-  [[nodiscard]] static MutableColumn of(R&& elements, Place place = Place::host) {
+  [[nodiscard]] static MutableColumn of(R&& elements, MemorySpace space = MemorySpace::host) {
     std::span<std::ranges::range_value_t<R>> const all(elements);
     return {std::as_writable_bytes(all).data(), sizeof(std::ranges::range_value_t<R>), all.size(),
-            place};
+            space};
   }
 };
 

@@ -42,7 +42,7 @@ struct DenseBuffer {
   std::string name;  // 1 to 111 bytes
   std::byte* data = nullptr;  // the caller's, there for as long as it is registered
   std::uint64_t bytes = 0;
-  Place place = Place::host;
+  MemorySpace space = MemorySpace::host;
 };
 
 struct TransactionOptions {

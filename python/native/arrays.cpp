@@ -63,12 +63,12 @@ nb::tuple shape_of(Lent const& array) {
   return nb::tuple(extents);
 }
 
-Place place_of(Lent const& array) {
+MemorySpace space_of(Lent const& array) {
   switch (array.device_type()) {
     case nb::device::cpu::value:
-    case nb::device::cuda_host::value: return Place::host;
+    case nb::device::cuda_host::value: return MemorySpace::host;
     case nb::device::cuda::value:
-    case nb::device::cuda_managed::value: return Place::device;
+    case nb::device::cuda_managed::value: return MemorySpace::device;
     default: throw std::invalid_argument("array: neither in host memory nor on a CUDA device");
   }
 }
@@ -85,7 +85,7 @@ C column_of(Lent const& array, bool whole) {
   for (std::size_t i = 1; i < array.ndim(); ++i) width *= array.shape(i);
   C column{};
   column.data = data_of(array);
-  column.place = place_of(array);
+  column.space = place_of(array);
   column.count = whole ? first * width : first;
   require(whole || width <= std::numeric_limits<std::uint32_t>::max(),
           "array: its rows have 4 GiB or more");
@@ -114,7 +114,7 @@ KeptColumn variable(nb::handle offsets, nb::handle data) {
                  .offsets = reinterpret_cast<std::int64_t const*>(kept.offsets.data()),
                  .width = 0,
                  .count = kept.offsets.size() / sizeof(std::int64_t) - 1,
-                 .place = Place::host};
+                 .space = MemorySpace::host};
   return kept;
 }
 

@@ -145,7 +145,7 @@ void register_dense(Store& store, nb::list const& named) {
     auto const pair = nb::cast<nb::tuple>(one);
     MutableColumn const& column = nb::cast<KeptMutableColumn const&>(pair[1]).column;
     buffers.push_back(
-        {nb::cast<std::string>(pair[0]), column.data, column.count * column.width, column.place});
+        {nb::cast<std::string>(pair[0]), column.data, column.count * column.width, column.space});
   }
   raise_unless_ok(without_gil([&] { return store.register_dense(buffers); }));
 }

@@ -344,7 +344,7 @@ struct Group {
 
   /// Arithmetic: each lane replays the whole group on its own elements, so the final value is
   /// written once however many operations there are. `value` is null when only the gets' answers
-  /// are wanted, `gets` false when they are not.
+  /// are asked for, `gets` false when they are not.
   template <class W>
   PERDURE_FN void replay(W& warp, Folded const& folded, std::byte* value, bool gets) const {
     switch (batch.element) {

@@ -17,7 +17,7 @@ class DenseArrays {
   [[nodiscard]] std::vector<DenseBuffer> buffers() {
     std::vector<DenseBuffer> all;
     for (std::size_t b = 0; b < kSizes.size(); ++b)
-      all.push_back({"buffer " + std::to_string(b), data_[b].data(), kSizes[b], Place::host});
+      all.push_back({"buffer " + std::to_string(b), data_[b].data(), kSizes[b], MemorySpace::host});
     return all;
   }
   void fill(std::uint64_t step) {

@@ -27,10 +27,10 @@ struct Columns {
   }
   static Column column(std::vector<std::uint64_t> const& words) {
     return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(),
-            Place::host};
+            MemorySpace::host};
   }
   MutableColumn out_column() {
-    return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), Place::host};
+    return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), MemorySpace::host};
   }
   Status apply(Store& store, CallOptions const& how = {}) {
     return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()},
@@ -81,7 +81,7 @@ inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
   std::vector<KeyStatus> statuses(kKeys);
   Status const got =
       store.get(Columns::column(keys),
-                {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, Place::host}, statuses);
+                {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, MemorySpace::host}, statuses);
   if (!got.ok()) return "get: " + got.message();
   for (std::size_t k = 0; k < kKeys; ++k) {
     KeyStatus const want = contents[k] ? KeyStatus::ok : KeyStatus::not_found;

@@ -112,7 +112,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   }
   if (bounds.device_ops) {
     s.writing = Writing::in_device_sessions;
-    s.grows = random.below(2) == 0;  // else tables are full, and slots much wanted
+    s.grows = random.below(2) == 0;  // else tables are full, and slots in demand
   }
   if (random.below(2) == 0)
     s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit

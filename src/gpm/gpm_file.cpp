@@ -27,9 +27,9 @@ Status failed(std::string const& path, char const* doing) {
   return {code, std::string("file ") + path + ": " + doing + ": " + std::strerror(errno)};
 }
 
-Status too_short(std::string const& path, std::uint64_t has, std::uint64_t wanted) {
+Status too_short(std::string const& path, std::uint64_t has, std::uint64_t needed) {
   return {Code::corrupt, "file " + path + " is truncated: " + std::to_string(has) + " of " +
-                             std::to_string(wanted) +
+                             std::to_string(needed) +
                              " bytes are there; restore it from a copy, or make it anew"};
 }
 

@@ -82,9 +82,9 @@ void DenseRoom::read_header() {
 Status DenseRoom::make(std::vector<Buffer> buffers) {
   PERDURE_ASSERT(!exists() && buffers_.empty() && !buffers.empty());
   std::uint64_t const copy_bytes = lay_out(buffers);
-  std::uint64_t const wanted = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
+  std::uint64_t const needed = kDenseEntries + buffers.size() * sizeof(DenseEntry) + 2 * copy_bytes;
   std::uint64_t const superblocks =
-      (wanted + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
+      (needed + pool_->superblock_bytes() - 1) / pool_->superblock_bytes();
   if (superblocks > kMostSuperblocks)
     return {Code::no_space, "two copies of these dense buffers are more than a pool holds"};
   auto run = pool_->take_run(superblocks);

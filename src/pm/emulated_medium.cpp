@@ -93,7 +93,7 @@ double EmulatedMedium::read(std::uint64_t line, double now) {
   std::uint64_t const internal = line / kLinesOfInternal;
   if (written_[internal % written_.size()].internal.load(std::memory_order_relaxed) == internal)
     return now + shape_.near_ns;
-  Place& lately = read_[internal % read_.size()];
+  Entry& lately = read_[internal % read_.size()];
   if (lately.internal.load(std::memory_order_relaxed) == internal) {
     double const there = lately.there.load(std::memory_order_relaxed);
     return std::max(std::min(there, now + shape_.read_ns), now + shape_.near_ns);

@@ -71,7 +71,7 @@ class EmulatedMedium {
     std::vector<std::atomic<std::uint64_t>> words_;  // number of a window << kBytesBits | its bytes
   };
   /// Of the internal lines that share it, the latest.
-  struct Place {
+  struct Entry {
     std::atomic<std::uint64_t> internal{kNothing};
     std::atomic<double> there{0};  // when it is
   };
@@ -79,7 +79,7 @@ class EmulatedMedium {
 
   MediumShape const shape_;
   Bandwidth reads_, writes_;
-  std::vector<Place> read_, written_;  // by the internal line's number
+  std::vector<Entry> read_, written_;  // by the internal line's number
 };
 
 /// A published figure, and what the model gives for the same pattern.

@@ -270,42 +270,43 @@ bool RecordHeap::index_of(Offset record, std::uint64_t& i) const {
 }
 
 // ------------------------------------------------------------------------------------------------
-// Lending. A superblock that is lent counts as in use, so that it is never given back to the pool.
+// Leases. A superblock that is leased counts as in use, so that it is never given back to the pool.
 
-RecordHeap::Loan RecordHeap::lend(std::uint64_t stride) {
+RecordHeap::Lease RecordHeap::lease_out(std::uint64_t stride) {
   if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
-  Loan loan;
-  loan.shape = shape_;
-  loan.stride = stride;
-  loan.capacity = shape_.capacity(stride);
-  loan.words_each = (loan.capacity + 63) / 64 * 2;
-  loan.bits.assign(superblocks_.size() * loan.words_each, ~0u);
-  loan.lent.assign(superblocks_.size(), 0);
+  Lease lease;
+  lease.shape = shape_;
+  lease.stride = stride;
+  lease.capacity = shape_.capacity(stride);
+  lease.words_each = (lease.capacity + 63) / 64 * 2;
+  lease.bits.assign(superblocks_.size() * lease.words_each, ~0u);
+  lease.leased.assign(superblocks_.size(), 0);
   for (std::size_t i = 1; i < superblocks_.size(); ++i) {
     SuperblockMap& s = superblocks_[i];
     if (s.stride != stride) continue;
     PERDURE_ASSERT(s.used > 0 || empty_ > 0);
-    PERDURE_ASSERT(s.bitmap.size() * 2 <= loan.words_each && !s.unswept);
-    std::memcpy(loan.bits.data() + i * loan.words_each, s.bitmap.data(),
+    PERDURE_ASSERT(s.bitmap.size() * 2 <= lease.words_each && !s.unswept);
+    std::memcpy(lease.bits.data() + i * lease.words_each, s.bitmap.data(),
                 s.bitmap.size() * sizeof(std::uint64_t));
-    loan.lent[i] = 1;
+    lease.leased[i] = 1;
     if (s.used == 0) --empty_;
     s.used = s.capacity;
     s.listed = false;
   }
   open_[stride].clear();
-  PERDURE_ASSERT(loan.bits.size() == loan.lent.size() * loan.words_each);
-  return loan;
+  PERDURE_ASSERT(lease.bits.size() == lease.leased.size() * lease.words_each);
+  return lease;
 }
 
-void RecordHeap::take_back(Loan const& loan) {
-  PERDURE_ASSERT(loan.lent.size() <= superblocks_.size());
-  PERDURE_ASSERT(loan.stride != 0 && loan.capacity == shape_.capacity(loan.stride));
-  for (std::size_t i = 1; i < loan.lent.size(); ++i) {
-    if (loan.lent[i] == 0) continue;
+void RecordHeap::end_lease(Lease const& lease) {
+  PERDURE_ASSERT(lease.leased.size() <= superblocks_.size());
+  PERDURE_ASSERT(lease.stride != 0 && lease.capacity == shape_.capacity(lease.stride));
+  for (std::size_t i = 1; i < lease.leased.size(); ++i) {
+    if (lease.leased[i] == 0) continue;
     SuperblockMap& s = superblocks_[i];
-    PERDURE_ASSERT(s.stride == loan.stride && s.capacity == loan.capacity && s.used == s.capacity);
-    std::memcpy(s.bitmap.data(), loan.bits.data() + i * loan.words_each,
+    PERDURE_ASSERT(s.stride == lease.stride && s.capacity == lease.capacity &&
+                   s.used == s.capacity);
+    std::memcpy(s.bitmap.data(), lease.bits.data() + i * lease.words_each,
                 s.bitmap.size() * sizeof(std::uint64_t));
     s.count_used();
     s.hint = 0;

@@ -77,18 +77,18 @@ class RecordHeap {
   [[nodiscard]] std::uint64_t records_in_use() const;
 
   /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other
-  /// strides, and what is not of the heap, look full. Until take_back() nothing of that stride is
+  /// strides, and what is not of the heap, look full. Until end_lease() nothing of that stride is
   /// reserved or released here.
-  struct Loan {
+  struct Lease {
     RecordShape shape;
     std::uint64_t stride = 0;
     std::uint64_t capacity = 0;  // records a superblock
     std::uint64_t words_each = 0;  // 32-bit words of bitmap a superblock
     std::vector<std::uint32_t> bits;
-    std::vector<std::uint8_t> lent;  // by superblock
+    std::vector<std::uint8_t> leased;  // by superblock
   };
-  [[nodiscard]] Loan lend(std::uint64_t stride);
-  void take_back(Loan const& loan);
+  [[nodiscard]] Lease lease_out(std::uint64_t stride);
+  void end_lease(Lease const& lease);
 
  private:
   // superblocks with free records (and, lazily, full ones)

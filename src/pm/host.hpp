@@ -11,7 +11,7 @@
 //   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
 //   begin()                   an operation begins
 //   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are
-//                             likely to be wanted are fetched before it is known which; on
+//                             likely to be needed are fetched before it is known which; on
 //                             persistent memory each of them is paid for
 //
 // Of one cache line, memory has what it held after some store: stores to it never arrive without

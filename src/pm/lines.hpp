@@ -43,14 +43,14 @@ class DurableRange {
 
 class LineSet {
  public:
-  LineSet() : places_(kFewest) {}
+  LineSet() : entries_(kFewest) {}
 
   /// Whether it was not there.
   bool add(std::uint64_t line) {
-    if (2 * (count_ + 1) > places_.size()) grow();
-    Place& place = find(line);
-    if (place.round == round_) return false;
-    place = {line, round_};
+    if (2 * (count_ + 1) > entries_.size()) grow();
+    Entry& entry = find(line);
+    if (entry.round == round_) return false;
+    entry = {line, round_};
     ++count_;
     return true;
   }
@@ -60,27 +60,27 @@ class LineSet {
   }
 
  private:
-  struct Place {
+  struct Entry {
     std::uint64_t line = 0;
     std::uint64_t round = 0;  // in which it was added; of an earlier one = empty
   };
   static constexpr std::size_t kFewest = 64;
 
-  Place& find(std::uint64_t line) {
-    PERDURE_ASSERT(!kCostlyAssertions || count_ < places_.size());  // a search ends
-    std::size_t const mask = places_.size() - 1;
+  Entry& find(std::uint64_t line) {
+    PERDURE_ASSERT(!kCostlyAssertions || count_ < entries_.size());  // a search ends
+    std::size_t const mask = entries_.size() - 1;
     std::size_t i = (line * 0x9e3779b97f4a7c15u >> 32) & mask;
-    while (places_[i].round == round_ && places_[i].line != line) i = (i + 1) & mask;
-    return places_[i];
+    while (entries_[i].round == round_ && entries_[i].line != line) i = (i + 1) & mask;
+    return entries_[i];
   }
   void grow() {
-    std::vector<Place> const old = std::exchange(places_, std::vector<Place>(2 * places_.size()));
-    for (Place const& place : old) {
-      if (place.round == round_) find(place.line) = place;
+    std::vector<Entry> const old = std::exchange(entries_, std::vector<Entry>(2 * entries_.size()));
+    for (Entry const& entry : old) {
+      if (entry.round == round_) find(entry.line) = entry;
     }
   }
 
-  std::vector<Place> places_;
+  std::vector<Entry> entries_;
   std::size_t count_ = 0;
   std::uint64_t round_ = 1;
 };

@@ -178,11 +178,11 @@ std::uint32_t mode_of(int fd) {
 
 std::function<Status(int)> only_replaces(std::string named, std::string kind,
                                          std::string_view magic, bool forceable, bool or_empty) {
-  return [=, wanted = std::string(magic)](int fd) -> Status {
-    std::string found(wanted.size(), '\0');
+  return [=, expected = std::string(magic)](int fd) -> Status {
+    std::string found(expected.size(), '\0');
     ssize_t const n = ::pread(fd, found.data(), found.size(), 0);
     if (n < 0) return system_failed(named, errno);
-    if (found == wanted || (or_empty && n == 0)) return {};
+    if (found == expected || (or_empty && n == 0)) return {};
     return {Code::already_exists, named + ": what is there is no " + kind +
                                       ", and is not replaced; name another file, " +
                                       (forceable ? "or pass force" : "or remove it first")};

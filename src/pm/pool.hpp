@@ -82,7 +82,7 @@ class Pool {
   [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const;
 
   /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it
-  /// is called when the answer is first wanted: by what follows, save claim_run() and
+  /// is called when the answer is first needed: by what follows, save claim_run() and
   /// is_free(_run)(), and whoever calls find_owners(). Several are called in the order in which
   /// they came. What `find` refers to is there until then.
   void find_owners_later(std::function<void()> find) { find_owners_.push_back(std::move(find)); }

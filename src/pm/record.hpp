@@ -144,7 +144,9 @@ PERDURE_FN void seal_record(W& warp, RecordAddress const& address, RecordView r)
   warp.elect(store_header);
 }
 
-PERDURE_FN std::uintptr_t place_of(void const* at) { return reinterpret_cast<std::uintptr_t>(at); }
+PERDURE_FN std::uintptr_t address_of(void const* at) {
+  return reinterpret_cast<std::uintptr_t>(at);
+}
 
 inline constexpr std::size_t kAssembled = 1024;  // larger records are written in place
 static_assert(kAssembled >= RecordShape::kMostSplit);
@@ -246,9 +248,9 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
     bool const even = sizes % 8 == 0 && header.value_bytes != 0;
     std::uint32_t const odd = warp.ballot([&](std::uint32_t lane) {
       RecordParts const& p = parts[lane];
-      std::uintptr_t const places = place_of(p.address.to) | place_of(p.address.head);
+      std::uintptr_t const addresses = address_of(p.address.to) | address_of(p.address.head);
       return (mask >> lane & 1) != 0 &&
-             (places % 8 | (place_of(p.key) | place_of(p.value)) % 8) != 0;
+             (addresses % 8 | (address_of(p.key) | address_of(p.value)) % 8) != 0;
     });
     if (even && odd == 0) return join_records(warp, mask, split, header, parts, sums);
   }

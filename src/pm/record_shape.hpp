@@ -63,13 +63,13 @@ struct RecordShape {
   }
 
   /// The place of record i, within its superblock.
-  [[nodiscard]] PERDURE_FN std::uint64_t place(std::uint64_t stride, std::uint64_t i) const {
+  [[nodiscard]] PERDURE_FN std::uint64_t address(std::uint64_t stride, std::uint64_t i) const {
     PERDURE_ASSERT(!kCostlyAssertions || i < capacity(stride));
     if (!split()) return kFirstRecord + i * stride;
     return kFirstRecord + i / kGroup * group_bytes() + heads_bytes() + i % kGroup * value_stride;
   }
 
-  /// Which record's place that is; false: no record's.
+  /// Which record's address that is; false: no record's.
   [[nodiscard]] PERDURE_FN bool index(std::uint64_t stride, std::uint64_t inside,
                                       std::uint64_t& i) const {
     if (inside < kFirstRecord) return false;
@@ -84,7 +84,7 @@ struct RecordShape {
     return i < capacity(stride);
   }
 
-  /// Where the head of a split record is. Of what is no record's place: somewhere in its
+  /// Where the head of a split record is. Of what is no record's address: somewhere in its
   /// superblock.
   [[nodiscard]] PERDURE_FN Offset head(Offset at) const {
     auto const inside = static_cast<std::uint32_t>(at.bytes & (superblock_bytes - 1));
@@ -96,12 +96,12 @@ struct RecordShape {
     return Offset{at.bytes - inside + kFirstRecord + (fits ? from - within : 0) + i * head_stride};
   }
 
-  /// Bytes from a record's place to its value, where keys are fixed.
+  /// Bytes from a record's address to its value, where keys are fixed.
   [[nodiscard]] PERDURE_FN std::uint32_t to_value(std::uint32_t fixed_key_bytes) const {
     return split() ? 0 : static_cast<std::uint32_t>(sizeof(RecordHeader)) + fixed_key_bytes;
   }
 
-  /// The most bytes from one record's place to the next one's.
+  /// The most bytes from one record's address to the next one's.
   [[nodiscard]] PERDURE_FN std::uint64_t reach(std::uint64_t most_whole) const {
     return split() ? heads_bytes() + value_stride : aligned_up(most_whole, kRecordAlign);
   }

@@ -1,5 +1,5 @@
 // What the record heap knows of one superblock: how its records lie, and which of them are in use.
-// Volatile. Invariant: while there is a bitmap, and nobody has it on loan, `used` counts its set
+// Volatile. Invariant: while there is a bitmap, and nobody has it on lease, `used` counts its set
 // bits; those past the end are set, and not counted.
 #pragma once
 
@@ -50,7 +50,7 @@ struct SuperblockMap {
       for (; free != 0 && taken < n; free &= free - 1) {
         out[taken++] =
             base +
-            shape.place(stride, hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
+            shape.address(stride, hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
       }
       if (!mutated("record_handed_out_twice")) word = ~free;
       if (free != 0) break;

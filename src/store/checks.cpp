@@ -100,11 +100,11 @@ Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
 
 Status check_expected(std::string const& path, OpenOptions const& options,
                       pm::PoolHeader const& h) {
-  auto const expect = [&](char const* what, std::uint32_t wanted, std::uint32_t found) -> Status {
-    if (wanted == 0 || wanted == found) return {};
+  auto const expect = [&](char const* what, std::uint32_t expected, std::uint32_t found) -> Status {
+    if (expected == 0 || expected == found) return {};
     return bad("pool " + path + " was made with " + what + " " +
                (found == 0 ? "variable" : std::to_string(found)) + ", not " +
-               std::to_string(wanted));
+               std::to_string(expected));
   };
   if (Status s = expect("key_bytes", options.expect.key_bytes, h.key_bytes); !s.ok()) return s;
   return expect("value_bytes", options.expect.value_bytes, h.value_bytes);
@@ -128,7 +128,7 @@ Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const&
     return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " +
                width(h.key_bytes));
   }
-  if (call.keys.place == Place::device && call.keys.offsets != nullptr)
+  if (call.keys.space == MemorySpace::device && call.keys.offsets != nullptr)
     return bad("variable-length keys must lie in host memory");
   if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
     return bad("the output holds " + std::to_string(call.out.count) + " values of " +
@@ -146,7 +146,7 @@ Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const&
     return bad("values are " + width(call.values.width) + " wide; pool " + path +
                " has values of " + width(h.value_bytes));
   }
-  if (call.values.place == Place::device && call.values.offsets != nullptr)
+  if (call.values.space == MemorySpace::device && call.values.offsets != nullptr)
     return bad("variable-length values must lie in host memory");
   return {};
 }

@@ -41,8 +41,8 @@ class SomeBatch {
     std::mt19937_64 random(1);
     for (auto* column : {&keys_, &values_})
       for (std::byte& b : *column) b = static_cast<std::byte>(random());
-    ops_.keys = {keys_.data(), nullptr, o.key_bytes, o.batch_operations, Place::host};
-    ops_.values = {values_.data(), nullptr, o.value_bytes, o.batch_operations, Place::host};
+    ops_.keys = {keys_.data(), nullptr, o.key_bytes, o.batch_operations, MemorySpace::host};
+    ops_.values = {values_.data(), nullptr, o.value_bytes, o.batch_operations, MemorySpace::host};
   }
   [[nodiscard]] BatchOps const& ops() const { return ops_; }
 

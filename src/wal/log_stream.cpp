@@ -94,15 +94,15 @@ Status LogStream::next_segment() {
   return read_ahead();
 }
 
-Result<std::span<std::byte const>> LogStream::peek(std::uint64_t wanted) {
-  PERDURE_ASSERT(wanted > 0 && wanted <= kMaxGroup);
+Result<std::span<std::byte const>> LogStream::peek(std::uint64_t needed) {
+  PERDURE_ASSERT(needed > 0 && needed <= kMaxGroup);
   for (;;) {
     Segment const& s = current();
     PERDURE_ASSERT(!s.in_flight && s.begin <= s.end);
     std::uint64_t const here = s.end - s.begin;
     bool const last = s.short_read || at_ + 1 >= started_ || (s.wraps && here > 0);
-    if (here >= wanted || last)
-      return std::span<std::byte const>(s.data + s.begin, std::min(here, wanted));
+    if (here >= needed || last)
+      return std::span<std::byte const>(s.data + s.begin, std::min(here, needed));
     if (Status status = next_segment(); !status.ok()) return status;
   }
 }

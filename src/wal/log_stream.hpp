@@ -19,9 +19,9 @@ class LogStream {
   LogStream(LogStream&&) = default;
   ~LogStream();
 
-  /// The bytes that follow, `wanted` of them (at most kMaxGroup). Fewer only where the ring ends,
+  /// The bytes that follow, `needed` of them (at most kMaxGroup). Fewer only where the ring ends,
   /// or the file does, or a whole lap has been read.
-  Result<std::span<std::byte const>> peek(std::uint64_t wanted);
+  Result<std::span<std::byte const>> peek(std::uint64_t needed);
   void advance(std::uint64_t bytes);
   [[nodiscard]] Lsn lsn() const { return lsn_; }
   /// The file ends before the ring does, and the stream has come there.

@@ -48,11 +48,11 @@ Result<SnapshotFile> open_snapshot(std::string const& path) {
                       " is a checkpoint of a log directory and lacks what its log holds; open "
                       "its pool with that log_dir, and take a snapshot"};
   }
-  std::uint64_t const wanted = image_file_bytes(*info);
-  if ((*file)->bytes() < wanted) {
+  std::uint64_t const needed = image_file_bytes(*info);
+  if ((*file)->bytes() < needed) {
     return Status{Code::corrupt, "image " + path + ": truncated: the file has " +
                                      std::to_string((*file)->bytes()) + " bytes, the whole image " +
-                                     std::to_string(wanted)};
+                                     std::to_string(needed)};
   }
   return SnapshotFile{std::move(*file), *info};
 }

@@ -48,42 +48,42 @@ Status UndoLog::attach() {
 
 Status UndoLog::make_room(std::uint64_t entries) {
   if (entries <= capacity()) return {};
-  std::uint64_t const wanted = std::bit_ceil(std::max(entries, kUndoLanes));
-  PERDURE_ASSERT(wanted <= kMostEntries);
+  std::uint64_t const needed = std::bit_ceil(std::max(entries, kUndoLanes));
+  PERDURE_ASSERT(needed <= kMostEntries);
   Offset const old = base_;
   std::uint64_t const old_run = run_of(capacity_);
   Offset at = old;
-  if (run_of(wanted) > old_run) {
-    auto run = pool_->take_run(run_of(wanted));
+  if (run_of(needed) > old_run) {
+    auto run = pool_->take_run(run_of(needed));
     if (!run) return run.status();
     at = *run;
   }
   pm::Root root = pool_->root();
-  root.set(kUndoRoom, at.bytes, wanted);
+  root.set(kUndoRoom, at.bytes, needed);
   pool_->publish_root(root);
   base_ = at;
-  capacity_ = wanted;
+  capacity_ = needed;
   PERDURE_ASSERT(capacity() >= entries && capacity() % kUndoLanes == 0);
   if (old_run != 0 && !(at == old)) pool_->give_run(old, old_run);
   return {};
 }
 
-UndoPlace UndoLog::next_step(std::uint64_t first) {
+UndoRegion UndoLog::next_step(std::uint64_t first) {
   PERDURE_ASSERT(capacity() > 0 && first <= capacity());
   ++step_;
   return {base_, first, ended() + 1, step_};
 }
 
-void UndoLog::append(UndoPlace const& place, Offset slot) {
-  PERDURE_ASSERT(place.first < capacity() && place.transaction == ended() + 1);
+void UndoLog::append(UndoRegion const& address, Offset slot) {
+  PERDURE_ASSERT(address.first < capacity() && address.transaction == ended() + 1);
   PERDURE_ASSERT(slot.bytes % sizeof(std::uint64_t) == 0 && slot.bytes < pool_->bytes());
-  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), place.transaction,
-                  place.step, 0};
+  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), address.transaction,
+                  address.step, 0};
   entry.check = undo_check(entry);
   std::uint32_t words[kUndoRows];
   std::memcpy(words, &entry, sizeof entry);
   for (std::uint64_t row = 0; row < kUndoRows; ++row)
-    pm::write_bytes(pool_->base() + undo_cell(place.base, place.first, row).bytes, &words[row],
+    pm::write_bytes(pool_->base() + undo_cell(address.base, address.first, row).bytes, &words[row],
                     sizeof words[row]);
 }
 

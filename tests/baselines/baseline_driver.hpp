@@ -82,7 +82,7 @@ class Driver {
     auto const bytes = column(keys, key_bytes_);
     std::vector<KeyStatus> statuses(keys.size());
     std::vector<std::byte> out(keys.size() * kValueBytes);
-    check(baseline_->get(keys_of(bytes), {out.data(), kValueBytes, keys.size(), Place::host},
+    check(baseline_->get(keys_of(bytes), {out.data(), kValueBytes, keys.size(), MemorySpace::host},
                          statuses));
     std::vector<std::pair<KeyStatus, std::uint64_t>> got;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -116,7 +116,7 @@ class Driver {
 
  private:
   [[nodiscard]] Column keys_of(std::vector<std::byte> const& bytes) const {
-    return {bytes.data(), nullptr, key_bytes_, bytes.size() / key_bytes_, Place::host};
+    return {bytes.data(), nullptr, key_bytes_, bytes.size() / key_bytes_, MemorySpace::host};
   }
   static void check(Status const& status) {
     if (!status.ok()) throw std::runtime_error(status.message());
@@ -129,7 +129,7 @@ class Driver {
     std::vector<KeyStatus> statuses(keys.size());
     check((baseline_.get()->*verb)(
         keys_of(key_column),
-        {value_column.data(), nullptr, kValueBytes, values.size(), Place::host}, statuses));
+        {value_column.data(), nullptr, kValueBytes, values.size(), MemorySpace::host}, statuses));
     return statuses;
   }
 

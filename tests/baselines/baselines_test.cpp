@@ -84,7 +84,7 @@ class WatchedKeys : public InlineKeys {
  public:
   using InlineKeys::InlineKeys;
   template <class Host>
-  bool holds(Host& host, std::uint64_t word, Wanted const& key) const {
+  bool holds(Host& host, std::uint64_t word, Target const& key) const {
     ++compared;
     return InlineKeys::holds(host, word, key);
   }
@@ -102,7 +102,7 @@ TEST(Baselines, CcehComparesEmptySlotsAsItDoesOthers) {
   EXPECT_EQ(WatchedKeys::compared, 16u) << "of four lines of four slots each";
   // Nothing is asked before: of key 0, which nobody may have, an empty slot would be taken for it.
   std::uint64_t const zero = 0;
-  EXPECT_TRUE(InlineKeys(*file.pool).holds(host, 0, InlineKeys::wanted(bytes_of(zero))));
+  EXPECT_TRUE(InlineKeys(*file.pool).holds(host, 0, InlineKeys::target(bytes_of(zero))));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST_P(Baselines, ColumnsOfOtherSizesAreRefused) {
   Driver driver = created(file_, GetParam(), 64);
   std::vector<std::byte> bytes(256);
   std::vector<KeyStatus> statuses(1);
-  Column const keys{bytes.data(), nullptr, GetParam().key_bytes + 1, 1, Place::host};
+  Column const keys{bytes.data(), nullptr, GetParam().key_bytes + 1, 1, MemorySpace::host};
   EXPECT_EQ(driver.baseline().erase(keys, statuses).code(), Code::invalid_argument);
 }
 

@@ -125,7 +125,7 @@ TEST_P(Conformance, AMixedBatchNeedsNoValuesForGetsAndErases) {
   MixedBatch batch;
   batch.keys = k.column();
   batch.kinds = kinds;
-  batch.out = {out.data(), GetParam().value_bytes, 4, Place::host};
+  batch.out = {out.data(), GetParam().value_bytes, 4, MemorySpace::host};
   Status const s = driver_->store().apply(batch, statuses);
   ASSERT_TRUE(s.ok()) << s.message();
   EXPECT_EQ(statuses, std::vector<KeyStatus>(4, KeyStatus::ok));

@@ -84,12 +84,12 @@ TEST_P(Conformance, WrongShapesOfArraysAreNamedAndHaveNoEffect) {
   }
   if (fixed_values()) {
     std::vector<std::byte> out(4 * GetParam().value_bytes);
+    EXPECT_TRUE(refused(store.get(
+        k.column(), {out.data(), GetParam().value_bytes - 1, 4, MemorySpace::host}, statuses)));
+    EXPECT_TRUE(refused(store.get(
+        k.column(), {out.data(), GetParam().value_bytes, 3, MemorySpace::host}, statuses)));
     EXPECT_TRUE(refused(
-        store.get(k.column(), {out.data(), GetParam().value_bytes - 1, 4, Place::host}, statuses)));
-    EXPECT_TRUE(refused(
-        store.get(k.column(), {out.data(), GetParam().value_bytes, 3, Place::host}, statuses)));
-    EXPECT_TRUE(refused(
-        store.get(k.column(), {nullptr, GetParam().value_bytes, 4, Place::host}, statuses)));
+        store.get(k.column(), {nullptr, GetParam().value_bytes, 4, MemorySpace::host}, statuses)));
     Column other = v.column();
     other.width = GetParam().value_bytes + 1;
     EXPECT_TRUE(refused(store.put(k.column(), other, statuses))) << "values of another width";

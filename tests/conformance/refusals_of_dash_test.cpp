@@ -45,7 +45,7 @@ TEST_P(DashRefusals, CallsThatOtherIndexesHave) {
   Store& store = driver_->store();
   refused(store.begin().status(), Code::unsupported, "transactions");
   std::vector<std::byte> array(64);
-  refused(store.register_dense({{"weights", array.data(), array.size(), Place::host}}),
+  refused(store.register_dense({{"weights", array.data(), array.size(), MemorySpace::host}}),
           Code::unsupported, "steps");
   refused(store.restore_step().status(), Code::unsupported, "steps");
   refused(store.device_session().status(), Code::unsupported, "device sessions");
@@ -56,7 +56,7 @@ TEST_P(DashRefusals, CallsThatOtherIndexesHave) {
   driver_->how = {};
   Packed const k(keys(0, 4), GetParam().key_bytes);
   Column on_device = k.column();
-  on_device.place = Place::device;
+  on_device.space = MemorySpace::device;
   Status const s = store.erase(on_device);
   EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
   driver_->check_all();

@@ -60,7 +60,7 @@ Image open_pool(Layout layout, bool variable, Contents const& contents) {
 }
 
 /// What differs from the expectation; empty if nothing does.
-std::string examine(Store& store, Contents const& contents, Verdict const& wanted) {
+std::string examine(Store& store, Contents const& contents, Verdict const& expected) {
   std::string wrong;
   auto const check = [&](char const* what, std::uint64_t found, std::uint64_t want) {
     if (found != want)
@@ -68,12 +68,12 @@ std::string examine(Store& store, Contents const& contents, Verdict const& wante
                std::to_string(want) + "; ";
   };
   RecoveryReport const r = store.recovery();
-  check("clean", r.clean, wanted.clean);
+  check("clean", r.clean, expected.clean);
   check("records", r.records, contents.size());
-  check("dropped", r.dropped, wanted.dropped);
-  check("duplicates", r.duplicates, wanted.duplicates);
-  check("resize_resumed", r.resize_resumed, wanted.resumed);
-  check("why_dropped given", !r.why_dropped.empty(), wanted.dropped > 0);
+  check("dropped", r.dropped, expected.dropped);
+  check("duplicates", r.duplicates, expected.duplicates);
+  check("resize_resumed", r.resize_resumed, expected.resumed);
+  check("why_dropped given", !r.why_dropped.empty(), expected.dropped > 0);
   if (scan_all(store) != contents) wrong += "a scan finds other contents; ";
   std::vector<std::string> keys;
   for (auto const& [key, value] : contents) keys.push_back(key);
@@ -83,20 +83,20 @@ std::string examine(Store& store, Contents const& contents, Verdict const& wante
       wrong += "get differs; ";
   auto verified = store.verify();
   if (!verified) return wrong + verified.status().message();
-  check("fault_count", verified->fault_count, wanted.faults);
+  check("fault_count", verified->fault_count, expected.faults);
   check("verified records", verified->records, contents.size());
   return wrong;
 }
 
 /// Opens the image, examines it, writes to it, closes it, and opens it once more.
-std::string judge(Image const& image, Contents contents, Verdict const& wanted) {
+std::string judge(Image const& image, Contents contents, Verdict const& expected) {
   PoolPath path;
   write_file(path.str(), image.bytes);
   std::string wrong;
   {
     auto store = Store::open(path.str());
     if (!store) return store.status().message();
-    wrong = examine(*store, contents, wanted);
+    wrong = examine(*store, contents, expected);
     Contents more;
     for (auto const& [key, value] : contents) more[key] = std::string(value.rbegin(), value.rend());
     if (Status s = put_all(*store, more); !s.ok()) return wrong + s.message();
@@ -105,7 +105,7 @@ std::string judge(Image const& image, Contents contents, Verdict const& wanted) 
   }
   auto store = Store::open(path.str());
   if (!store) return wrong + "second open: " + store.status().message();
-  Verdict const uneventful{wanted.faults, 0, false, wanted.faults,
+  Verdict const uneventful{expected.faults, 0, false, expected.faults,
                            true};  // what leads astray stays
   std::string const then = examine(*store, contents, uneventful);
   return then.empty() ? wrong : wrong + "second open: " + then;
@@ -182,7 +182,7 @@ std::uint64_t free_record(Image const& image) {
   std::uint64_t const stride = image.at<pm::SuperblockHeader>(last - inside).record_bytes;
   std::uint64_t i = 0;
   if (!shape.index(stride, inside, i)) throw std::runtime_error("a slot leads to no record");
-  return last - inside + shape.place(stride, i + 1);
+  return last - inside + shape.address(stride, i + 1);
 }
 
 std::vector<Line> killed_in_a_batch() {
@@ -252,7 +252,7 @@ std::vector<Line> damaged_by_no_crash() {
        [](Image& i) {
          auto const s = any_free(i);
          std::uint64_t const nowhere = std::uint64_t{1} << 41;
-         i.set(s.place_offset, i.in_place() ? nowhere : nowhere / 16 | std::uint64_t{5} << 40);
+         i.set(s.address_offset, i.in_place() ? nowhere : nowhere / 16 | std::uint64_t{5} << 40);
          if (i.in_place()) i.set(s.word_offset, std::uint64_t{12345});
        },
        {.dropped = 1, .faults = 1}},
@@ -262,7 +262,7 @@ std::vector<Line> damaged_by_no_crash() {
          pm::RecordShape const shape(i.header());
          std::uint64_t const free = free_record(i);
          std::uint64_t const between = shape.split() ? shape.head(Offset{free}).bytes : free + 16;
-         i.set(s.place_offset, i.in_place() ? between : between / 16 | std::uint64_t{5} << 40);
+         i.set(s.address_offset, i.in_place() ? between : between / 16 | std::uint64_t{5} << 40);
          if (i.in_place()) i.set(s.word_offset, std::uint64_t{12345});
        },
        {.dropped = 1, .faults = 1}},

@@ -76,7 +76,8 @@ class Strings {
   [[nodiscard]] std::size_t count() const { return offsets_.size() - 1; }
   [[nodiscard]] Column column() {
     data_.reserve(1);  // a column of empty strings has an address, too
-    return {data_.data(), width_ == 0 ? offsets_.data() : nullptr, width_, count(), Place::host};
+    return {data_.data(), width_ == 0 ? offsets_.data() : nullptr, width_, count(),
+            MemorySpace::host};
   }
 
  private:
@@ -209,8 +210,8 @@ class Image {
   struct Slot {
     std::uint64_t level_offset, number, level_slots;
     std::uint64_t word_offset;   // of its word or state
-    std::uint64_t place_offset;  // of what leads to its record (the word itself in layout word)
-    std::uint64_t key_offset;    // of its inline key, 0 if there is none
+    std::uint64_t address_offset;  // of what leads to its record (the word itself in layout word)
+    std::uint64_t key_offset;  // of its inline key, 0 if there is none
     friend bool operator==(Slot const& a, Slot const& b) { return a.word_offset == b.word_offset; }
   };
   [[nodiscard]] Slot slot(gphash::Level const& level, std::uint64_t number) const {
@@ -219,7 +220,7 @@ class Image {
     std::uint64_t const at_level = level.base.bytes;
     Slot s{at_level, number, slots, at_level + number * 8, at_level + number * 8, 0};
     if (in_place()) {
-      s.place_offset = at_level + slots * (8 + key_stride) + number * 8;
+      s.address_offset = at_level + slots * (8 + key_stride) + number * 8;
       if (key_stride != 0) s.key_offset = at_level + slots * 8 + number * key_stride;
     }
     return s;
@@ -241,7 +242,7 @@ class Image {
   }
   [[nodiscard]] bool taken(Slot const& s) const { return at<std::uint64_t>(s.word_offset) != 0; }
   [[nodiscard]] std::uint64_t record(Slot const& s) const {
-    auto const word = at<std::uint64_t>(s.place_offset);
+    auto const word = at<std::uint64_t>(s.address_offset);
     return in_place() ? word : (word & ((std::uint64_t{1} << 40) - 1)) * 16;
   }
   [[nodiscard]] std::string key(Slot const& s) const {
@@ -257,18 +258,18 @@ class Image {
     if (pm::RecordShape(header()).split()) return record(s);
     return record(s) + sizeof(pm::RecordHeader) + at<pm::RecordHeader>(record(s)).key_bytes;
   }
-  [[nodiscard]] Slot slot_of(std::string const& wanted) const {
+  [[nodiscard]] Slot slot_of(std::string const& sought) const {
     for (Slot const& s : slots())
-      if (taken(s) && key(s) == wanted) return s;
+      if (taken(s) && key(s) == sought) return s;
     throw std::runtime_error("no slot holds the key");
   }
   /// The slots a key may stand in, in the order in which the first valid one counts.
-  [[nodiscard]] std::vector<Slot> candidates(std::string const& wanted) const {
+  [[nodiscard]] std::vector<Slot> candidates(std::string const& sought) const {
     pm::PoolHeader const h = header();
     auto const all = levels().levels;
     std::vector<std::uint64_t> hashes;
     std::uint64_t const hash =
-        hash_bytes(reinterpret_cast<std::byte const*>(wanted.data()), wanted.size());
+        hash_bytes(reinterpret_cast<std::byte const*>(sought.data()), sought.size());
     for (std::uint32_t n = 0; n < h.hashes; ++n) hashes.push_back(nth_hash(hash, n));
     std::vector<Slot> found;
     for (std::uint32_t i = 0; i < h.levels; ++i) {
@@ -287,7 +288,7 @@ class Image {
   /// Says of slot `to` what slot `from` says, as a displacement or a resize does.
   void copy_slot(Slot const& from, Slot const& to) {
     set(to.word_offset, at<std::uint64_t>(from.word_offset));
-    set(to.place_offset, at<std::uint64_t>(from.place_offset));
+    set(to.address_offset, at<std::uint64_t>(from.address_offset));
     if (from.key_offset == 0) return;
     std::string const key_text = text(from.key_offset, header().key_bytes);
     std::memcpy(bytes.data() + to.key_offset, key_text.data(), key_text.size());

@@ -16,7 +16,7 @@ struct DashWords {
   std::vector<std::uint64_t> hints;      // fingerprints and hints
   std::vector<std::uint64_t> slots;      // both words of those in use
   std::vector<std::uint64_t> records;    // first words of records and of what stands before them
-  std::vector<std::uint64_t> places;     // of records
+  std::vector<std::uint64_t> addresses;     // of records
   std::vector<std::uint64_t> blocks;     // headers of superblocks of blocks and of records
 
   explicit DashWords(Image const& image) : image_(image), at_(image.dash_index()) {
@@ -34,9 +34,9 @@ struct DashWords {
   [[nodiscard]] std::uint64_t word(std::uint64_t at) const { return image_.at<std::uint64_t>(at); }
 
   void find_extendible() {
-    std::uint64_t const depth = word(at_ + 64) >> 56, place = word(at_ + 64) & kPlace;
+    std::uint64_t const depth = word(at_ + 64) >> 56, address = word(at_ + 64) & kPlace;
     for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i)
-      directory.push_back(place + 8 * i);
+      directory.push_back(address + 8 * i);
     for (std::uint64_t s = word(at_ + 80); s != 0; s = word(s) & kPlace) add_segment(s);
   }
   void find_linear() {
@@ -77,12 +77,12 @@ struct DashWords {
       if (image_.at<std::uint32_t>(at_ + 16) != 0) add_record(word(b + 32 + 16 * i));
     }
   }
-  void add_record(std::uint64_t place) {
+  void add_record(std::uint64_t address) {
     pm::RecordShape const shape(image_.header());
-    places.push_back(place);
+    addresses.push_back(address);
     for (std::uint64_t w = 0; w < 24; w += 8) {
-      records.push_back(place + w);
-      if (shape.split()) records.push_back(shape.head(Offset{place}).bytes + w % 16);
+      records.push_back(address + w);
+      if (shape.split()) records.push_back(shape.head(Offset{address}).bytes + w % 16);
     }
   }
 

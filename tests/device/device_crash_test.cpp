@@ -65,9 +65,11 @@ class DeviceSessionKilled : public testing::Test {
   ~DeviceSessionKilled() override { ::munmap(finished_, kSequences * sizeof(std::uint64_t)); }
 
   static Column column(std::vector<std::uint64_t> const& v) {
-    return {reinterpret_cast<std::byte const*>(v.data()), nullptr, 8, v.size(), Place::host};
+    return {reinterpret_cast<std::byte const*>(v.data()), nullptr, 8, v.size(), MemorySpace::host};
   }
-  MutableColumn out() { return {reinterpret_cast<std::byte*>(out_.data()), 8, kOps, Place::host}; }
+  MutableColumn out() {
+    return {reinterpret_cast<std::byte*>(out_.data()), 8, kOps, MemorySpace::host};
+  }
 
   [[noreturn]] void write_until_killed() {
     CreateOptions create;

@@ -77,7 +77,7 @@ class DeviceStore : public testing::TestWithParam<Device> {
     ran.ended.resize(ops.size());
     std::vector<std::byte> out(ops.size() * config_.value_bytes);
     DeviceOps const all{
-        k.column(),   v.column(),  {out.data(), config_.value_bytes, ops.size(), Place::host},
+        k.column(),   v.column(),  {out.data(), config_.value_bytes, ops.size(), MemorySpace::host},
         kinds,        updates_add, sequences,
         ran.statuses, ran.began,   ran.ended,
         nullptr};

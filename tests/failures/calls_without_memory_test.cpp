@@ -36,7 +36,7 @@ TEST(DashLinear, NobodyWaitsForACallThatHadNoMemory) {
       ASSERT_TRUE(store->put(column(keys), column(values_of(keys, 1))).ok());
       std::vector<Value> out(keys.size());
       MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
-                               Place::host};
+                               MemorySpace::host};
       std::vector<KeyStatus> statuses(keys.size());
       std::string const snapshot = scratch.file("snapshot");
       planned = n;
@@ -115,7 +115,7 @@ TEST_F(MovedFrom, StoresRefuseEveryCall) {
   std::vector<KeyStatus> statuses(keys_.size());
   std::vector<OpKind> const kinds(keys_.size(), OpKind::put);
   MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
-                           Place::host};
+                           MemorySpace::host};
   Column const keys = column(keys_), values = column(values_);
   MixedBatch batch, wrong;
   batch.keys = wrong.keys = keys;

@@ -56,11 +56,12 @@ inline std::vector<Value> values_of(Keys const& keys, std::uint64_t version) {
   return values;
 }
 inline Column column(Keys const& keys) {
-  return {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host};
+  return {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(),
+          MemorySpace::host};
 }
 inline Column column(std::vector<Value> const& values) {
   return {reinterpret_cast<std::byte const*>(values.data()), nullptr, sizeof(Value), values.size(),
-          Place::host};
+          MemorySpace::host};
 }
 
 }  // namespace perdure::test

@@ -104,23 +104,23 @@ class FailingStore : public testing::TestWithParam<Kind> {
   /// has too.
   Status put(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     std::vector<KeyStatus> statuses;
-    auto const wanted = keys(from, to);
+    auto const chosen = keys(from, to);
     auto const fresh = values(from, to, version);
-    Status const s = driver_->put(wanted, fresh, statuses);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
+    Status const s = driver_->put(chosen, fresh, statuses);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
       if (s.ok()) {
         EXPECT_EQ(statuses[i], KeyStatus::ok);
       }
-      if (statuses[i] == KeyStatus::ok) driver_->model.held[wanted[i]] = fresh[i];
+      if (statuses[i] == KeyStatus::ok) driver_->model.held[chosen[i]] = fresh[i];
     }
     return s;
   }
   Status erase(std::uint64_t from, std::uint64_t to) {
     std::vector<KeyStatus> statuses;
-    auto const wanted = keys(from, to);
-    Status const s = driver_->erase(wanted, statuses);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (statuses[i] == KeyStatus::ok) driver_->model.held.erase(wanted[i]);
+    auto const chosen = keys(from, to);
+    Status const s = driver_->erase(chosen, statuses);
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      if (statuses[i] == KeyStatus::ok) driver_->model.held.erase(chosen[i]);
     return s;
   }
   Status get() {
@@ -170,7 +170,8 @@ class FailingStore : public testing::TestWithParam<Kind> {
   /// A batch and a dense buffer as one transaction.
   Status training_step() {
     auto* const dense = reinterpret_cast<std::byte*>(dense_.data());
-    if (Status s = store().register_dense({{"dense", dense, sizeof dense_, Place::host}}); !s.ok())
+    if (Status s = store().register_dense({{"dense", dense, sizeof dense_, MemorySpace::host}});
+        !s.ok())
       return s;
     auto transaction = store().begin({2 * kHeld});
     if (!transaction.ok()) return transaction.status();

@@ -182,7 +182,8 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     batch.keys = column(keys);
     batch.kinds = kinds;
     batch.values = column(values);
-    batch.out = {reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(), Place::host};
+    batch.out = {reinterpret_cast<std::byte*>(out.data()), sizeof(Value), out.size(),
+                 MemorySpace::host};
     Status s = counted([&] { return store.apply(batch); });
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (kinds[i] == OpKind::put || (kinds[i] == OpKind::update && after.contains(keys[i])))
@@ -248,7 +249,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
   /// A batch and a dense buffer, which holds the step's number, as one transaction.
   Status step(Store& store, Contents& after) {
     auto const numbers = reinterpret_cast<std::byte*>(dense_.data());
-    std::vector<DenseBuffer> const buffers{{"dense", numbers, sizeof dense_, Place::host}};
+    std::vector<DenseBuffer> const buffers{{"dense", numbers, sizeof dense_, MemorySpace::host}};
     Status const registered = counted([&] { return store.register_dense(buffers); });
     if (GetParam().power && registered.code() == Code::unsupported) return {};
     if (!registered.ok()) return registered;
@@ -317,7 +318,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
            std::vector<Value> out(keys.size());
            std::vector<KeyStatus> statuses(keys.size());
            MutableColumn const into{reinterpret_cast<std::byte*>(out.data()), sizeof(Value),
-                                    out.size(), Place::host};
+                                    out.size(), MemorySpace::host};
            return counted([&] { return s.get(column(keys), into, statuses); });
          }},
         {"get_variable", true,

@@ -1,4 +1,4 @@
-// What may take the place of a file that is there: nothing unasked; with overwrite a file of the
+// What may replace a file that is there: nothing unasked; with overwrite a file of the
 // same kind; with force any file, but none that is open, however it is called. And a failure leaves
 // what was there.
 #include <gtest/gtest.h>

@@ -59,9 +59,10 @@ class DashFormat : public ::testing::TestWithParam<Kind> {
     auto const* const bytes = reinterpret_cast<std::byte const*>(key.data());
     std::uint64_t const hash = hash_bytes(bytes, key.size());
     auto const directory = image_->at<std::uint64_t>(index() + 64);
-    std::uint64_t const depth = directory >> 56, place = directory & ((std::uint64_t{1} << 56) - 1);
+    std::uint64_t const depth = directory >> 56,
+                        address = directory & ((std::uint64_t{1} << 56) - 1);
     auto const segment =
-        image_->at<std::uint64_t>(place + 8 * (depth == 0 ? 0 : hash >> (64 - depth)));
+        image_->at<std::uint64_t>(address + 8 * (depth == 0 ? 0 : hash >> (64 - depth)));
     std::uint64_t const want = GetParam().in_slots() ? image_key(key) : hash;
     for (std::uint64_t b = 0; b < 66; ++b) {
       std::uint64_t const home = hash >> 8 & 63;
@@ -130,10 +131,10 @@ TEST_P(DashFormat, BytesStandWhereTheDocumentSays) {
       ASSERT_EQ(image_->text(slot + 8, 8), held);
       continue;
     }
-    auto const place = image_->at<std::uint64_t>(slot);
+    auto const address = image_->at<std::uint64_t>(slot);
     bool const split = GetParam().key_bytes != 0;
-    ASSERT_EQ(image_->text(split ? place : place + 24 + 8, 16), held);
-    ASSERT_EQ(image_->text(place >> 20 << 20, 4), "PRSB");
+    ASSERT_EQ(image_->text(split ? address : address + 24 + 8, 16), held);
+    ASSERT_EQ(image_->text(address >> 20 << 20, 4), "PRSB");
   }
 }
 
@@ -229,8 +230,8 @@ TEST_P(DashFormat, NamesARecordWithAFlippedBitAndLeavesTheOthers) {
   if (GetParam().in_slots()) GTEST_SKIP() << "slots have no checksums";
   std::string const victim = contents_.begin()->first;
   Image image = *image_;
-  auto const place = image.at<std::uint64_t>(slot_of(victim));
-  image.flip(GetParam().key_bytes != 0 ? place : place + 24 + 8, 5);
+  auto const address = image.at<std::uint64_t>(slot_of(victim));
+  image.flip(GetParam().key_bytes != 0 ? address : address + 24 + 8, 5);
   write_file(path_.str(), image.bytes);
   auto store = Store::open(path_.str());
   ASSERT_TRUE(store.ok()) << store.status().message();
@@ -242,7 +243,7 @@ TEST_P(DashFormat, NamesARecordWithAFlippedBitAndLeavesTheOthers) {
   auto const report = store->verify();
   ASSERT_TRUE(report.ok());
   ASSERT_EQ(report.value().fault_count, 1u);
-  EXPECT_NE(report.value().faults[0].find("byte " + std::to_string(place)), std::string::npos)
+  EXPECT_NE(report.value().faults[0].find("byte " + std::to_string(address)), std::string::npos)
       << report.value().faults[0];
   EXPECT_NE(report.value().faults[0].find("checksum"), std::string::npos);
 }

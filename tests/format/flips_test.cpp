@@ -153,18 +153,18 @@ class Flips : public ::testing::TestWithParam<Kind> {
     return {found.begin(), found.end()};
   }
   void add_gphash(std::vector<Places>& all) const {
-    Places taken, empty, places, keys, records;
+    Places taken, empty, addresses, keys, records;
     for (auto const& slot : whole_->slots()) {
       add_bytes(whole_->taken(slot) ? taken : empty, slot.word_offset, 8);
       if (!whole_->taken(slot)) continue;
-      if (slot.place_offset != slot.word_offset) add_bytes(places, slot.place_offset, 8);
+      if (slot.address_offset != slot.word_offset) add_bytes(addresses, slot.address_offset, 8);
       if (slot.key_offset != 0) add_bytes(keys, slot.key_offset, 8);
       add_bytes(records, whole_->record(slot), 16);
       pm::RecordShape const shape(whole_->header());
       if (shape.split()) add_bytes(records, shape.head(Offset{whole_->record(slot)}).bytes, 16);
     }
     for (Places& group :
-         {std::ref(taken), std::ref(empty), std::ref(places), std::ref(keys), std::ref(records)})
+         {std::ref(taken), std::ref(empty), std::ref(addresses), std::ref(keys), std::ref(records)})
       all.push_back(std::move(group));
   }
   void add_dash(std::vector<Places>& all) const {

@@ -80,15 +80,15 @@ TEST(OlderFormat, ASnapshotWithStepsBecomesAPool) {
     ASSERT_TRUE(store.ok()) << store.status().message();
     EXPECT_TRUE(store->recovery().clean);
     expect_whole(*store, kFixed);
-    std::vector<std::uint32_t> weights(64), wanted(64);
-    for (std::uint32_t i = 0; i < 64; ++i) wanted[i] = i;
+    std::vector<std::uint32_t> weights(64), expected(64);
+    for (std::uint32_t i = 0; i < 64; ++i) expected[i] = i;
     ASSERT_TRUE(
         store->register_dense({{"weights", reinterpret_cast<std::byte*>(weights.data()), 64 * 4}})
             .ok());
     auto const step = store->restore_step();
     ASSERT_TRUE(step.ok()) << step.status().message();
     EXPECT_EQ(step.value(), std::uint64_t{7});
-    EXPECT_EQ(weights, wanted);
+    EXPECT_EQ(weights, expected);
     CallOptions atomic;
     atomic.atomic = true;
     Strings keys(8), values(16);

@@ -124,7 +124,7 @@ std::uint64_t place_in_dash(Image const& image, DashWords const& words, std::uin
 }
 
 /// Where a damage falls: only where it matters, or most would hit pages of zeros.
-std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t where) {
+std::uint64_t address_of(Image const& image, std::uint8_t target, std::uint16_t where) {
   pm::Root const root = image.root();
   auto const slots = image.slots();
   auto const& slot = slots[where % slots.size()];
@@ -134,7 +134,7 @@ std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t wh
     case 1: return image.root_offset() + where % 64;
     case 2: return image.root_offset() + where % image.root_bytes(image.root_offset());
     case 3: return slot.word_offset + where / slots.size() % 8;
-    case 4: return slot.place_offset + where / slots.size() % 8;
+    case 4: return slot.address_offset + where / slots.size() % 8;
     case 5:
       return (1 + where % (root.superblocks - 1)) * superblock + where / root.superblocks % 64;
     case 6: {
@@ -146,7 +146,7 @@ std::uint64_t place_of(Image const& image, std::uint8_t target, std::uint16_t wh
 }
 
 std::vector<std::uint64_t> records_of(std::size_t kind) {
-  if (kKinds[kind].dash()) return words_of(kind).places;
+  if (kKinds[kind].dash()) return words_of(kind).addresses;
   Image const& whole = image_of(kind);
   std::vector<std::uint64_t> records;
   for (auto const& slot : whole.slots())
@@ -178,7 +178,7 @@ Contents const& contents_of(std::size_t kind) { return made(kind).contents; }
 std::uint64_t place_in(std::size_t kind, std::uint8_t target, std::uint16_t where) {
   Image const& whole = image_of(kind);
   return kKinds[kind].dash() ? place_in_dash(whole, words_of(kind), target, where)
-                             : place_of(whole, target, where);
+                             : address_of(whole, target, where);
 }
 
 void mend(std::size_t kind, Image& image) {

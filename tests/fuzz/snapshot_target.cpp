@@ -35,7 +35,7 @@ Bytes const& snapshot_of(std::size_t kind) {
 
 std::uint64_t pool_bytes(Bytes const& snapshot) { return Image(snapshot).at<ImageHeader>(0).bytes; }
 
-std::uint64_t place_of(std::size_t kind, Bytes const& whole, Damage const& d) {
+std::uint64_t address_of(std::size_t kind, Bytes const& whole, Damage const& d) {
   std::uint64_t const pool = pool_bytes(whole);
   switch (d.target % 8) {
     case 0: return d.where % sizeof(ImageHeader);
@@ -75,7 +75,7 @@ void fuzz_snapshot(std::uint8_t const* data, std::size_t size) {
   if (size == 0) return;
   std::size_t const kind = kind_of(data[0]);
   Bytes bytes = snapshot_of(kind);
-  for (Damage const& d : damages_in(data, size)) d.put(bytes[place_of(kind, bytes, d)]);
+  for (Damage const& d : damages_in(data, size)) d.put(bytes[address_of(kind, bytes, d)]);
   if (keeps_sums(data[0])) seal(kind, bytes);
   if ((data[0] & 0x30) == 0x30 && size > 1) bytes.resize(bytes.size() / 256 * data[1]);
   MemoryDisk disk;

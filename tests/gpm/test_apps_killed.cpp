@@ -100,8 +100,8 @@ TEST_P(Killed, AnotherProcessGoesOnAndEndsWithTheSameResult) {
   Json const whole = result();
   auto const points = whole["ordering_points"].get<double>();
 
-  char const* const wanted = std::getenv("PERDURE_KILLS");
-  int const kills = wanted != nullptr ? std::atoi(wanted) : on_gpu() ? 3 : 1;
+  char const* const asked = std::getenv("PERDURE_KILLS");
+  int const kills = asked != nullptr ? std::atoi(asked) : on_gpu() ? 3 : 1;
   for (int kill = 0; kill < kills; ++kill) {
     remove_files(files_);
     auto const part = std::uniform_real_distribution<>(0, 1)(random_);

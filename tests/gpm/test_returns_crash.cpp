@@ -69,11 +69,11 @@ class Returns : public testing::TestWithParam<GpmPath> {
       ASSERT_TRUE(grid_.launch({5, 64}, Fill{to}, memory->persist()).ok());
       ASSERT_TRUE(memory->commit(0, kItems * 8).ok());
     });
-    std::vector<std::uint64_t> found(kItems), wanted(kItems);
-    std::iota(wanted.begin(), wanted.end(), 1u);
+    std::vector<std::uint64_t> found(kItems), expected(kItems);
+    std::iota(expected.begin(), expected.end(), 1u);
     std::ifstream(left_ + ".memory", std::ios::binary)
         .read(reinterpret_cast<char*>(found.data()), kItems * 8);
-    return found == wanted;
+    return found == expected;
   }
 
   /// The second of two, whose header takes the other place.

@@ -42,7 +42,7 @@ inline Words words(std::uint64_t first, std::uint64_t n) {
   return w;
 }
 inline Column column(Words const& w) {
-  return {reinterpret_cast<std::byte const*>(w.data()), nullptr, 8, w.size(), Place::host};
+  return {reinterpret_cast<std::byte const*>(w.data()), nullptr, 8, w.size(), MemorySpace::host};
 }
 /// Keys first .. first + n - 1, each with the value key + plus.
 inline Status put(Store& store, std::uint64_t first, std::uint64_t n, std::uint64_t plus = 0,
@@ -56,8 +56,9 @@ inline Status get(Store& store, std::uint64_t first, std::uint64_t n, Words& val
   Words const keys = words(first, n);
   values.assign(n, 0);
   std::vector<KeyStatus> statuses(n);
-  return store.get(column(keys), {reinterpret_cast<std::byte*>(values.data()), 8, n, Place::host},
-                   statuses, how);
+  return store.get(column(keys),
+                   {reinterpret_cast<std::byte*>(values.data()), 8, n, MemorySpace::host}, statuses,
+                   how);
 }
 
 /// Where a pool lies, and its log.

@@ -68,11 +68,12 @@ TEST_P(LiveLooks, AreOfOneMomentWhileAnotherProcessWrites) {
     Words const keys = words(1u << 20, kKeys);
     Words values(kKeys);
     std::vector<KeyStatus> statuses(kKeys);
-    ASSERT_TRUE(store
-                    ->get(column(keys),
-                          {reinterpret_cast<std::byte*>(values.data()), 8, kKeys, Place::host},
-                          statuses)
-                    .ok());
+    ASSERT_TRUE(
+        store
+            ->get(column(keys),
+                  {reinterpret_cast<std::byte*>(values.data()), 8, kKeys, MemorySpace::host},
+                  statuses)
+            .ok());
     EXPECT_EQ(std::count(values.begin(), values.end(), values[0]), std::ssize(values));
     EXPECT_GE(values[0], before);
     auto verified = store->verify();

@@ -99,7 +99,7 @@ TEST_P(Stopped, NobodySeesPartOfABatchInPieces) {
       Words const ends{0, kMany / 2, kMany - 1};
       Words values(3);
       std::vector<KeyStatus> statuses(3);
-      MutableColumn const to{reinterpret_cast<std::byte*>(values.data()), 8, 3, Place::host};
+      MutableColumn const to{reinterpret_cast<std::byte*>(values.data()), 8, 3, MemorySpace::host};
       if (store_->get(column(ends), to, statuses).ok()) seen.insert(values);
     }
   });

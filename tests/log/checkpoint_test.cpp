@@ -25,9 +25,9 @@ AlignedBuffer pool_of(std::uint64_t n) {
 }
 
 bool holds(AlignedBuffer const& found, std::uint64_t n) {
-  AlignedBuffer const wanted = pool_of(n);
-  return found.size() == wanted.size() &&
-         std::memcmp(found.data(), wanted.data(), wanted.size()) == 0;
+  AlignedBuffer const expected = pool_of(n);
+  return found.size() == expected.size() &&
+         std::memcmp(found.data(), expected.data(), expected.size()) == 0;
 }
 
 struct Disks {

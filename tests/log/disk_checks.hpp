@@ -53,9 +53,9 @@ class HeldStore {
     std::vector<std::uint64_t> keys(values), words(values * kWords, value);
     for (std::size_t i = 0; i < values; ++i) keys[i] = key + i;
     return store().put(
-        {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, values, Place::host},
+        {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, values, MemorySpace::host},
         {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, values,
-         Place::host});
+         MemorySpace::host});
   }
   /// The value, or nothing.
   std::optional<std::uint64_t> get(std::uint64_t key) {
@@ -63,8 +63,8 @@ class HeldStore {
     std::array<std::uint64_t, kWords> value{};
     std::array<KeyStatus, 1> status{};
     Status const s = store().get(
-        {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
-        {reinterpret_cast<std::byte*>(value.data()), kWords * 8, 1, Place::host}, status);
+        {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, MemorySpace::host},
+        {reinterpret_cast<std::byte*>(value.data()), kWords * 8, 1, MemorySpace::host}, status);
     if (!s.ok() || status[0] != KeyStatus::ok) return std::nullopt;
     return value[0];
   }
@@ -76,8 +76,9 @@ class HeldStore {
     how.transaction = &*transaction;
     std::vector<std::uint64_t> const words(kWords, value);
     if (Status s = store().put(
-            {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host},
-            {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, 1, Place::host},
+            {reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, MemorySpace::host},
+            {reinterpret_cast<std::byte const*>(words.data()), nullptr, kWords * 8, 1,
+             MemorySpace::host},
             {}, how);
         !s.ok())
       return s;

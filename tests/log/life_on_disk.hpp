@@ -92,13 +92,13 @@ class Life {
       }
     }
     [[nodiscard]] MixedBatch batch() const {
-      return {
-          {reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(), Place::host},
-          kinds,
-          {values.data(), nullptr, width, keys.size(), Place::host},
-          Rmw::replace,
-          Element::u64,
-          {}};
+      return {{reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8, keys.size(),
+               MemorySpace::host},
+              kinds,
+              {values.data(), nullptr, width, keys.size(), MemorySpace::host},
+              Rmw::replace,
+              Element::u64,
+              {}};
     }
     std::uint32_t width;
     std::vector<OpKind> kinds;
@@ -161,8 +161,8 @@ class Life {
   /// A reader beside the writes, which notes what it has been told.
   class Reader {
    public:
-    Reader(Life& life, Store& store, bool wanted) {
-      if (wanted) thread_ = std::thread([this, &life, &store] { read(life, store); });
+    Reader(Life& life, Store& store, bool reads) {
+      if (reads) thread_ = std::thread([this, &life, &store] { read(life, store); });
     }
     ~Reader() {
       stop_ = true;
@@ -177,9 +177,10 @@ class Life {
       std::vector<std::byte> out(life.script_.value_bytes);
       std::array<KeyStatus, 1> status{};
       for (std::uint64_t key = 0; !stop_; key = (key + 1) % 4) {
-        Column const column{reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1, Place::host};
+        Column const column{reinterpret_cast<std::byte const*>(&key), nullptr, 8, 1,
+                            MemorySpace::host};
         Status const s =
-            store.get(column, {out.data(), life.script_.value_bytes, 1, Place::host}, status);
+            store.get(column, {out.data(), life.script_.value_bytes, 1, MemorySpace::host}, status);
         // after it this process was no more, or the log failed
         bool const before_the_mishap = !life.disk_->happened();
         if (!s.ok() || status[0] != KeyStatus::ok || !before_the_mishap) continue;

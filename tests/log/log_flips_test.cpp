@@ -22,7 +22,7 @@ namespace {
 using namespace perdure::test;  // NOLINT: of files and contents
 
 using Directory = std::map<std::string, perdure::test::Bytes>;
-using Wanted = std::vector<Contents>;  // after each batch
+using Expected = std::vector<Contents>;  // after each batch
 
 struct Kind {
   char const* name;
@@ -118,9 +118,9 @@ class LogFlips : public testing::TestWithParam<Kind> {
   // --------------------------------------------------------------------------------------
 
   static Places range(std::string const& file, std::uint64_t at, std::uint64_t bytes) {
-    Places places{file, {}};
-    for (std::uint64_t i = 0; i < bytes; ++i) places.bytes.push_back(at + i);
-    return places;
+    Places addresses{file, {}};
+    for (std::uint64_t i = 0; i < bytes; ++i) addresses.bytes.push_back(at + i);
+    return addresses;
   }
   [[nodiscard]] std::vector<std::uint64_t> groups_of_log() const {
     Image const log(whole_.at("redo.log"));
@@ -269,13 +269,13 @@ class LogFlips : public testing::TestWithParam<Kind> {
   /// One more batch, and a kill.
   void lives_on(Store& store) {
     write(store, 1);
-    Contents const wanted = std::move(after_.back());
+    Contents const expected = std::move(after_.back());
     after_.pop_back();
     killed(store);
     auto again = open(kDirectory);
     ASSERT_TRUE(again.ok()) << again.status().message();
     EXPECT_FALSE(again->recovery().lost_acknowledged) << again->recovery().log_report;
-    EXPECT_TRUE(scan_all(*again) == wanted)
+    EXPECT_TRUE(scan_all(*again) == expected)
         << "lost after it was opened: " << again->recovery().log_report;
   }
   void restore(std::span<Flip const> flips) {
@@ -301,8 +301,8 @@ class LogFlips : public testing::TestWithParam<Kind> {
 
   using Examine = std::function<void(std::span<Flip const>)>;
   void one_bit(std::vector<Places> const& all, std::size_t each, Examine const& look) {
-    for (Places const& places : all)
-      for (std::size_t i = 0; i < each && !HasFailure(); ++i) look(std::array{any_of(places)});
+    for (Places const& addresses : all)
+      for (std::size_t i = 0; i < each && !HasFailure(); ++i) look(std::array{any_of(addresses)});
   }
   /// Near each other, or anywhere.
   void two_bits(std::vector<Places> const& all, std::size_t pairs, Examine const& look) {
@@ -314,14 +314,14 @@ class LogFlips : public testing::TestWithParam<Kind> {
     }
   }
   void every_byte(std::vector<Places> const& all, Examine const& look) {
-    for (Places const& places : all)
-      for (std::uint64_t const at : places.bytes) {
+    for (Places const& addresses : all)
+      for (std::uint64_t const at : addresses.bytes) {
         if (HasFailure()) return;
-        look(std::array{Flip{places.file, at, static_cast<unsigned>((at * 5 + at / 8) % 8)}});
+        look(std::array{Flip{addresses.file, at, static_cast<unsigned>((at * 5 + at / 8) % 8)}});
       }
   }
-  Flip any_of(Places const& places) {
-    return {places.file, places.bytes[draw_() % places.bytes.size()],
+  Flip any_of(Places const& addresses) {
+    return {addresses.file, addresses.bytes[draw_() % addresses.bytes.size()],
             static_cast<unsigned>(draw_() % 8)};
   }
 
@@ -329,7 +329,7 @@ class LogFlips : public testing::TestWithParam<Kind> {
   static constexpr char const* kSnapshot = "/disk/snapshot";
   MemoryDisk disk_;
   PoolPath const pool_, restored_;
-  Wanted after_;
+  Expected after_;
   Directory whole_;
   std::uint64_t right_ = 0, lost_ = 0;  // so many openings
   std::mt19937_64 draw_{20261125u +

@@ -135,7 +135,7 @@ TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
     std::vector<std::byte> out(16);
     while (!stop) {
       bool const began_inside = inside;
-      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, Place::host}, {}).ok());
+      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, MemorySpace::host}, {}).ok());
       if (began_inside && inside) ++reads;
     }
   });
@@ -300,7 +300,7 @@ TEST_F(PowerStoreOne, ThreadsWriteAndReadAtOnce) {
         EXPECT_TRUE(store.put(packed_keys.column(), packed_values.column(), statuses).ok());
         std::vector<std::byte> out(8 * 16);
         EXPECT_TRUE(
-            store.get(packed_keys.column(), {out.data(), 16, 8, Place::host}, statuses).ok());
+            store.get(packed_keys.column(), {out.data(), 16, 8, MemorySpace::host}, statuses).ok());
         EXPECT_EQ(statuses, std::vector<KeyStatus>(8, KeyStatus::ok));
       }
     });

@@ -139,7 +139,7 @@ TEST_F(SnapshotOne, LiesBetweenTwoBatchesWhileOthersReadAndWrite) {
   std::thread reader([&] {
     std::vector<std::byte> out(kKeys * 16);
     while (!stop)
-      EXPECT_TRUE(store.get(packed.column(), {out.data(), 16, kKeys, Place::host}, {}).ok());
+      EXPECT_TRUE(store.get(packed.column(), {out.data(), 16, kKeys, MemorySpace::host}, {}).ok());
   });
   for (int i = 0; i < 10; ++i) {
     Status const s = store.snapshot(snapshot_, {.overwrite = true});
@@ -173,7 +173,7 @@ TEST_F(SnapshotOne, ReadersGoOnWhileOneIsWritten) {
     std::vector<std::byte> out(16);
     while (!stop) {
       bool const began_inside = inside;
-      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, Place::host}, {}).ok());
+      EXPECT_TRUE(store.get(key.column(), {out.data(), 16, 1, MemorySpace::host}, {}).ok());
       if (began_inside && inside) ++reads;
     }
   });

@@ -36,11 +36,11 @@ class BucketCache : public MirroredStore {
     return report.ok() ? *report : CacheReport{};
   }
   /// Of what it costs to get these, how many were in the cache; and that the accesses say the same.
-  std::uint64_t hits(std::vector<Bytes> const& wanted) {
-    AccessCounts const cost = get(wanted);
-    EXPECT_GE(cost.pm_reads, cost.cache_hits + 4 * (wanted.size() - cost.cache_hits))
+  std::uint64_t hits(std::vector<Bytes> const& keys) {
+    AccessCounts const cost = get(keys);
+    EXPECT_GE(cost.pm_reads, cost.cache_hits + 4 * (keys.size() - cost.cache_hits))
         << "a row, key, place, record";
-    EXPECT_LE(cost.pm_reads, cost.cache_hits + 7 * (wanted.size() - cost.cache_hits))
+    EXPECT_LE(cost.pm_reads, cost.cache_hits + 7 * (keys.size() - cost.cache_hits))
         << "rows, key, place, record";
     return cost.cache_hits;
   }

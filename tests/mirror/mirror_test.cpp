@@ -47,9 +47,9 @@ TEST_P(Mirrored, RepeatedKeysOfABatchThatIsGatheredInOrderCostOneAccessAnItem) {
   config_.gather = Gather::in_order;
   make(kRecords);
   put(0, kRecords);
-  std::vector<Bytes> wanted;
-  for (std::uint64_t i = 0; i < 3200; ++i) wanted.push_back(config_.key(i % 10));
-  EXPECT_LE(get(wanted).pm_reads, 10u + 3200 / 32);
+  std::vector<Bytes> keys;
+  for (std::uint64_t i = 0; i < 3200; ++i) keys.push_back(config_.key(i % 10));
+  EXPECT_LE(get(keys).pm_reads, 10u + 3200 / 32);
 }
 
 /// So many that the lists of what is put aside are parted, again and again until the parts suit.

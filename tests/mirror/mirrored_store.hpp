@@ -66,13 +66,13 @@ class MirroredStore : public testing::TestWithParam<Device> {
     driver_->run_mixed(ops, Rmw::add, Element::u8);
   }
   /// Gets them, checks each answer against the model, and tells what it cost.
-  AccessCounts get(std::vector<Bytes> const& wanted) {
+  AccessCounts get(std::vector<Bytes> const& keys) {
     driver_->store().reset_counts();
     std::vector<Answer> answers;
-    Status const s = driver_->get(wanted, answers);
+    Status const s = driver_->get(keys, answers);
     EXPECT_TRUE(s.ok()) << s.message();
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      auto const held = driver_->model.held.find(wanted[i]);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      auto const held = driver_->model.held.find(keys[i]);
       bool const there = held != driver_->model.held.end();
       EXPECT_EQ(answers[i].status, there ? KeyStatus::ok : KeyStatus::not_found) << i;
       EXPECT_EQ(answers[i].value, there ? held->second : answers[i].value) << i;
@@ -80,7 +80,7 @@ class MirroredStore : public testing::TestWithParam<Device> {
     return driver_->store().stats().accesses;
   }
   /// Runs it while threads get keys 0 to 999 and one puts keys 1000 to 1999, of 2000 that are
-  /// there. What is wanted moves on, so that loads of a small cache evict.
+  /// there. What is got moves on, so that loads of a small cache evict.
   void use_while(std::function<void()> const& f) {
     constexpr std::uint64_t kWanted = 200, kPuts = 40;
     std::atomic<bool> stop{false};
@@ -94,7 +94,8 @@ class MirroredStore : public testing::TestWithParam<Device> {
           std::uint64_t const first = (i / 16 * 100 + t * 300) % (1000 - kWanted + 1);
           Packed const packed(keys(first, first + kWanted), 8);
           Status const s = driver_->store().get(
-              packed.column(), {out.data(), config_.value_bytes, kWanted, Place::host}, statuses);
+              packed.column(), {out.data(), config_.value_bytes, kWanted, MemorySpace::host},
+              statuses);
           auto const got = unpack(out, config_.value_bytes);
           for (std::size_t k = 0; k < kWanted; ++k)
             wrong += !s.ok() || statuses[k] != KeyStatus::ok || got[k] != config_.value(first + k)

@@ -16,7 +16,7 @@ namespace {
 TEST_P(Steps, BuffersOfManySuperblocksAreCountedAndKept) {
   Stats const before = store_->stats();
   std::vector<std::byte> large((5u << 20) + 77);
-  std::vector<DenseBuffer> const buffers{{"large", large.data(), large.size(), Place::host}};
+  std::vector<DenseBuffer> const buffers{{"large", large.data(), large.size(), MemorySpace::host}};
   ASSERT_TRUE(store_->register_dense(buffers).ok());
   Stats const after = store_->stats();
   EXPECT_GE(after.space.dense_bytes, 2 * large.size());
@@ -98,7 +98,7 @@ TEST_P(Steps, BuffersThatNoPoolTakesAreRefused) {
          "none of them zero");
   refuse(with([](DenseBuffer& b) { b.bytes = 0; }), Code::invalid_argument, "has no bytes");
   refuse(with([](DenseBuffer& b) { b.data = nullptr; }), Code::invalid_argument, "is null");
-  refuse(with([](DenseBuffer& b) { b.place = Place::device; }), Code::invalid_argument,
+  refuse(with([](DenseBuffer& b) { b.space = MemorySpace::device; }), Code::invalid_argument,
          "lies in device memory");
   refuse(with([](DenseBuffer& b) { b.bytes = ~std::uint64_t{0} - 3; }), Code::no_space,
          "more than a pool holds");
@@ -112,7 +112,7 @@ TEST_P(Steps, WithoutRoomForTheBuffersThePoolStaysAsItWas) {
   store_.emplace(make(create));
   ASSERT_TRUE(put_all(*store_, table_of(1)).ok());
   std::vector<std::byte> large(4u << 20);
-  refuse({{"large", large.data(), large.size(), Place::host}}, Code::no_space,
+  refuse({{"large", large.data(), large.size(), MemorySpace::host}}, Code::no_space,
          "no room for two copies");
   EXPECT_EQ(scan_all(*store_), table_of(1));
   ASSERT_NO_FATAL_FAILURE(register_model());

@@ -31,8 +31,8 @@ struct Trained {
     for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<double>(step * 10 + i);
   }
   [[nodiscard]] std::vector<DenseBuffer> buffers() {
-    return {{"weights", weights.data(), weights.size(), Place::host},
-            {"bias", reinterpret_cast<std::byte*>(bias.data()), sizeof bias, Place::host}};
+    return {{"weights", weights.data(), weights.size(), MemorySpace::host},
+            {"bias", reinterpret_cast<std::byte*>(bias.data()), sizeof bias, MemorySpace::host}};
   }
   friend bool operator==(Trained const&, Trained const&) = default;
 };

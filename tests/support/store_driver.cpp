@@ -113,7 +113,7 @@ Packed::Packed(std::vector<Bytes> const& items, std::uint32_t width)
 }
 
 Column Packed::column() const {
-  return {data_.data(), width_ == 0 ? offsets_.data() : nullptr, width_, count_, Place::host};
+  return {data_.data(), width_ == 0 ? offsets_.data() : nullptr, width_, count_, MemorySpace::host};
 }
 
 std::vector<Bytes> unpack(VariableValues const& values) {
@@ -226,7 +226,7 @@ Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers)
   if (config_.value_bytes != 0) {
     std::vector<std::byte> out(keys.size() * config_.value_bytes + 1, kUntouched);
     Status const s = store_.get(
-        k.column(), {out.data(), config_.value_bytes, keys.size(), Place::host}, statuses);
+        k.column(), {out.data(), config_.value_bytes, keys.size(), MemorySpace::host}, statuses);
     if (!s.ok()) return s;
     values = unpack({out.data(), keys.size() * config_.value_bytes}, config_.value_bytes);
     EXPECT_EQ(out.back(), kUntouched) << "a get wrote past its output";
@@ -272,7 +272,7 @@ Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element,
   batch.rmw = rmw;
   batch.element = element;
   if (config_.value_bytes != 0)
-    batch.out = {out.data(), config_.value_bytes, ops.size(), Place::host};
+    batch.out = {out.data(), config_.value_bytes, ops.size(), MemorySpace::host};
   Status const s = store_.apply(batch, statuses, how);
   answers.clear();
   for (std::size_t i = 0; i < ops.size(); ++i) {

@@ -143,7 +143,7 @@ RC_GTEST_PROP(SlotWord, HoldsFingerprintAndPlace, (std::uint64_t hash)) {
   std::uint64_t const word = word::make(hash, at);
   RC_ASSERT(word != word::kEmpty);
   RC_ASSERT(word::record(word) == at);
-  RC_ASSERT((word & ~word::kPlaceMask) == word::fingerprint(hash));
+  RC_ASSERT((word & ~word::kAddressMask) == word::fingerprint(hash));
   RC_ASSERT(word::fingerprint(hash) != 0u);
 }
 

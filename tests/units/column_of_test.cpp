@@ -62,13 +62,13 @@ TEST(ColumnOf, HasTheBytesWidthAndCountOfItsElements) {
   EXPECT_EQ(column.width, 2u);
   EXPECT_EQ(column.count, 3u);
   EXPECT_EQ(column.offsets, nullptr);
-  EXPECT_EQ(column.place, Place::host);
+  EXPECT_EQ(column.space, MemorySpace::host);
 
   float rows[3][32];
   EXPECT_EQ(Column::of(rows).width, 128u);
   EXPECT_EQ(Column::of(rows).count, 3u);
   EXPECT_EQ(MutableColumn::of(rows).width, 128u);
-  EXPECT_EQ(MutableColumn::of(std::span(rows), Place::device).place, Place::device);
+  EXPECT_EQ(MutableColumn::of(std::span(rows), MemorySpace::device).space, MemorySpace::device);
 }
 
 Store small_store(std::uint32_t value_bytes) {

@@ -19,7 +19,7 @@ struct Columns {
   std::vector<std::int64_t> keys, values;
   std::vector<OpKind> kinds;
   [[nodiscard]] Column column(std::vector<std::int64_t> const& offsets) const {
-    return {bytes.data(), offsets.data(), 0, offsets.size() - 1, Place::host};
+    return {bytes.data(), offsets.data(), 0, offsets.size() - 1, MemorySpace::host};
   }
   [[nodiscard]] Result<std::vector<std::uint8_t>> statuses(OpKind kind) const {
     Call call;

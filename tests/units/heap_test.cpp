@@ -225,7 +225,7 @@ RC_GTEST_PROP(SplitRecords, LieApartInGroupsWithTheirHeadsBeforeThem, ()) {
   std::map<std::uint64_t, std::uint64_t> taken;  // begin -> end, in superblock 3
   std::uint64_t const head_bytes = sizeof(RecordHead) + shape.key_bytes;
   for (std::uint64_t i = 0; i < n; ++i) {
-    std::uint64_t const inside = shape.place(stride, i);
+    std::uint64_t const inside = shape.address(stride, i);
     std::uint64_t back = n;
     RC_ASSERT(shape.index(stride, inside, back));
     RC_ASSERT(back == i);
@@ -252,7 +252,7 @@ RC_GTEST_PROP(SplitRecords, AreFoundAtTheirPlacesAlone, ()) {
   std::uint64_t const stride = shape.split_stride();
   auto const inside = *rc::gen::inRange<std::uint64_t>(0, kMinSuperblock);
   std::uint64_t i = 0;
-  if (shape.index(stride, inside, i)) RC_ASSERT(shape.place(stride, i) == inside);
+  if (shape.index(stride, inside, i)) RC_ASSERT(shape.address(stride, i) == inside);
   // Whatever a damaged pool leads to, its head is looked for in the same superblock.
   std::uint64_t const head = shape.head(Offset{5 * kMinSuperblock + inside}).bytes;
   RC_ASSERT(head >= 5 * kMinSuperblock);

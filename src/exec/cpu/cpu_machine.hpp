@@ -87,7 +87,7 @@ class CpuMachine {
   Status begin(CUstream_st*) { return {}; }
 
   Status upload(Column const& column, ByteColumn& here, int) {
-    if (column.place != Place::host) {
+    if (column.space != MemorySpace::host) {
       return {Code::invalid_argument,
               "a batch in device memory was handed to a store on device cpu; copy it to the host, "
               "or open with device "
@@ -99,7 +99,7 @@ class CpuMachine {
   Status stage(Column const&, int) { return {}; }
   Status staged(Column&, int) { return {}; }  // it lies in host memory
   Status map_output(MutableColumn const& column, std::byte*& here) {
-    if (column.place != Place::host) {
+    if (column.space != MemorySpace::host) {
       return {
           Code::invalid_argument,
           "an output array in device memory was handed to a store on device cpu; use a host array"};
@@ -107,8 +107,8 @@ class CpuMachine {
     here = column.data;
     return {};
   }
-  template <class Wanted>
-  Status download_output(MutableColumn const&, Wanted) {
+  template <class Selected>
+  Status download_output(MutableColumn const&, Selected) {
     return {};  // written in place
   }
   static bool must_be_downloaded(MutableColumn const&) { return false; }

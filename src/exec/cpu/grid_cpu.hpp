@@ -21,9 +21,9 @@
 namespace perdure::exec {
 
 /// Which of a grid's threads a thread of the host stands for.
-class GridPlace {
+class GridPosition {
  public:
-  explicit GridPlace(GridShape shape, std::uint32_t block = 0) : shape_(shape), block_(block) {}
+  explicit GridPosition(GridShape shape, std::uint32_t block = 0) : shape_(shape), block_(block) {}
   void be(std::uint32_t thread) { thread_ = thread; }
   void be_block(std::uint32_t block) { block_ = block; }
 
@@ -44,10 +44,10 @@ class GridPlace {
   std::uint32_t thread_ = 0;
 };
 
-class CpuThread : public GridPlace {
+class CpuThread : public GridPosition {
  public:
   CpuThread(GridShape shape, std::uint32_t block, Persist persist, GridTally& tally)
-      : GridPlace(shape, block), persist_(persist), tally_(&tally) {}
+      : GridPosition(shape, block), persist_(persist), tally_(&tally) {}
 
   template <class T>
   void store(T* at, std::type_identity_t<T> value) {

@@ -200,7 +200,8 @@ class CudaMachine {
 
   Status upload(Column const& column, ByteColumn& here, int which) {
     here = {column.data, column.offsets, column.width};
-    if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
+    if (column.data == nullptr || column.space == MemorySpace::device || column.count == 0)
+      return {};
     std::size_t const n = column.count;
     std::size_t const bytes =
         column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
@@ -245,28 +246,29 @@ class CudaMachine {
         !s.ok())
       return s;
     column.data = staged_[which].twin();
-    column.place = Place::host;
+    column.space = MemorySpace::host;
     return {};
   }
 
   Status map_output(MutableColumn const& column, std::byte*& here) {
     here = column.data;
-    if (column.data == nullptr || column.place == Place::device || column.count == 0) return {};
+    if (column.data == nullptr || column.space == MemorySpace::device || column.count == 0)
+      return {};
     std::size_t const bytes = column.count * column.width;
     if (Status s = out_.resize(bytes); !s.ok()) return s;
     here = out_.data();
     return {};
   }
-  /// Those elements that wanted(i) names; the others stay as the caller has them.
-  template <class Wanted>
-  Status download_output(MutableColumn const& column, Wanted wanted) {
+  /// Those elements that selected(i) names; the others stay as the caller has them.
+  template <class Selected>
+  Status download_output(MutableColumn const& column, Selected selected) {
     if (!must_be_downloaded(column)) return {};
     return staging_.fetch(column.data, out_.data(), column.width, column.count, stream_,
-                          *shared_->workers, wanted);
+                          *shared_->workers, selected);
   }
-  /// Whether download_output() will ask which elements are wanted.
+  /// Whether download_output() will ask which elements are selected.
   static bool must_be_downloaded(MutableColumn const& column) {
-    return column.data != nullptr && column.place == Place::host && column.count > 0;
+    return column.data != nullptr && column.space == MemorySpace::host && column.count > 0;
   }
   Status download_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
     return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
@@ -278,21 +280,21 @@ class CudaMachine {
   }
 
   Result<Column> take_home(Column const& column, int which) {
-    if (column.place == Place::host || column.count == 0) return column;
+    if (column.space == MemorySpace::host || column.count == 0) return column;
     if (column.offsets != nullptr)
       return Status{Code::unsupported, "a column of varying width in device memory"};
     std::size_t const bytes = column.count * column.width;
     if (Status s = columns_[which].need_twin(bytes); !s.ok()) return s;
     if (Status s = download_bytes(columns_[which].twin(), column.data, bytes); !s.ok()) return s;
-    return Column{columns_[which].twin(), nullptr, column.width, column.count, Place::host};
+    return Column{columns_[which].twin(), nullptr, column.width, column.count, MemorySpace::host};
   }
   Result<std::byte*> host_room(MutableColumn const& column) {
-    if (column.place == Place::host || column.count == 0) return column.data;
+    if (column.space == MemorySpace::host || column.count == 0) return column.data;
     if (Status s = out_.need_twin(column.count * column.width); !s.ok()) return s;
     return out_.twin();
   }
   Status send_back(MutableColumn const& column) {
-    if (column.place == Place::host || column.count == 0) return {};
+    if (column.space == MemorySpace::host || column.count == 0) return {};
     return send(column.data, static_cast<std::byte const*>(out_.twin()),
                 column.count * column.width);
   }
@@ -442,7 +444,7 @@ class CudaMachine {
 
  private:
   static bool must_be_copied(Column const& column) {
-    return column.data != nullptr && column.place == Place::device &&
+    return column.data != nullptr && column.space == MemorySpace::device &&
            column.count * column.width > 0;
   }
 
@@ -464,9 +466,9 @@ class CudaMachine {
 
   [[nodiscard]] unsigned blocks(std::size_t threads, unsigned block,
                                 unsigned each = kBlocksPerMultiprocessor) const {
-    std::size_t const wanted = (threads + block - 1) / block;
+    std::size_t const needed = (threads + block - 1) / block;
     std::size_t const most = static_cast<std::size_t>(shared_->multiprocessors) * each;
-    return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    return static_cast<unsigned>(needed < 1 ? 1 : needed < most ? needed : most);
   }
 
   Shared* shared_;

@@ -57,11 +57,11 @@ class CudaStaging {
     return {};
   }
 
-  /// Brings rows of `width` bytes to `to`, of them those that wanted(row) names; the others stay as
-  /// they are.
-  template <class Wanted>
+  /// Brings rows of `width` bytes to `to`, of them those that selected(row) names; the others stay
+  /// as they are.
+  template <class Selected>
   Status fetch(std::byte* to, std::byte const* from, std::size_t width, std::size_t rows,
-               cudaStream_t stream, Workers& workers, Wanted wanted) {
+               cudaStream_t stream, Workers& workers, Selected selected) {
     std::size_t const each = std::max<std::size_t>(1, kPiece / width);  // rows a piece
     std::size_t const pieces = (rows + each - 1) / each;
     for (std::size_t n = 0; n < pieces + kPieces - 1; ++n) {
@@ -81,7 +81,7 @@ class CudaStaging {
       workers.for_chunks(std::min(each, rows - first), std::max<std::size_t>(1, kChunk / width),
                          [&](std::size_t begin, std::size_t end) {
                            keep_rows(to + first * width, piece.data, width, begin, end,
-                                     [&](std::size_t row) { return wanted(first + row); });
+                                     [&](std::size_t row) { return selected(first + row); });
                          });
     }
     return {};
@@ -129,14 +129,14 @@ class CudaStaging {
   }
 
   /// Rows side by side go in one copy.
-  template <class Wanted>
+  template <class Selected>
   static void keep_rows(std::byte* to, std::byte const* from, std::size_t width, std::size_t begin,
-                        std::size_t end, Wanted wanted) {
+                        std::size_t end, Selected selected) {
     for (std::size_t row = begin; row < end;) {
       std::size_t const first = row;
-      while (row < end && wanted(row)) ++row;
+      while (row < end && selected(row)) ++row;
       if (row > first) std::memcpy(to + first * width, from + first * width, (row - first) * width);
-      while (row < end && !wanted(row)) ++row;
+      while (row < end && !selected(row)) ++row;
     }
   }
 

@@ -115,7 +115,7 @@ class CudaThread {
   }
 
   __device__ static Extent3 of(dim3 extent) { return {extent.x, extent.y, extent.z}; }
-  __device__ static Extent3 at(uint3 place) { return {place.x, place.y, place.z}; }
+  __device__ static Extent3 at(uint3 index) { return {index.x, index.y, index.z}; }
 
   bool persists_;
   std::uint32_t stores_ = 0, bytes_ = 0, orders_ = 0;

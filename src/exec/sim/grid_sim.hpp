@@ -11,10 +11,10 @@
 
 namespace perdure::exec {
 
-class SimThread : public GridPlace {
+class SimThread : public GridPosition {
  public:
   SimThread(GridShape shape, Persist persist, GridTally& tally)
-      : GridPlace(shape), persist_(persist), tally_(&tally) {}
+      : GridPosition(shape), persist_(persist), tally_(&tally) {}
 
   template <class T>
   void store(T* at, std::type_identity_t<T> value) {

@@ -62,8 +62,8 @@ class SimMachine {
     here = column.data;
     return {};
   }
-  template <class Wanted>
-  Status download_output(MutableColumn const&, Wanted) {
+  template <class Selected>
+  Status download_output(MutableColumn const&, Selected) {
     return {};  // written in place
   }
   static bool must_be_downloaded(MutableColumn const&) { return false; }

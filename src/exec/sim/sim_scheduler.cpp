@@ -78,8 +78,8 @@ std::uint32_t SimScheduler::choose(std::uint32_t others) {
   others_.push_back(others);
   std::uint32_t chosen = current_;
   if (next_listed_ < schedule_.switches.size() && schedule_.switches[next_listed_].point == now) {
-    std::uint32_t const wanted = schedule_.switches[next_listed_++].fiber;
-    if ((others >> wanted & 1) != 0) chosen = wanted;
+    std::uint32_t const listed = schedule_.switches[next_listed_++].fiber;
+    if ((others >> listed & 1) != 0) chosen = listed;
   } else if (schedule_.one_in != 0 && draw() % schedule_.one_in == 0) {
     std::uint64_t skip = draw() % static_cast<std::uint64_t>(std::popcount(others));
     std::uint32_t left = others;

@@ -33,10 +33,10 @@ class SimRecords {
       : records_(records), base_(base), shape_(shape) {}
 
   template <class Host>
-  [[nodiscard]] bool equal(Host& host, std::uint64_t place, std::byte const* key, std::size_t bytes,
-                           std::uint64_t hash) const {
-    read(place);
-    return records_.equal(host, place, key, bytes, hash);
+  [[nodiscard]] bool equal(Host& host, std::uint64_t address, std::byte const* key,
+                           std::size_t bytes, std::uint64_t hash) const {
+    read(address);
+    return records_.equal(host, address, key, bytes, hash);
   }
   template <class Host>
   [[nodiscard]] bool same(Host& host, std::uint64_t a, std::uint64_t b) const {
@@ -45,8 +45,8 @@ class SimRecords {
     return records_.same(host, a, b);
   }
   [[nodiscard]] DashRecords const& records() const { return records_; }
-  void read(std::uint64_t place) const {
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
+  void read(std::uint64_t address) const {
+    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
     pm::will_read(address.head, sizeof(pm::RecordHead) + shape_.key_bytes);
     pm::will_read(address.to, shape_.value_bytes);
   }
@@ -135,13 +135,13 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   }
   /// As DashWalk's.
   void sweep() {
-    std::vector<std::uint64_t> places;
+    std::vector<std::uint64_t> addresses;
     space.begin_sweep();
     bool const whole = table->sweep(
-        host, [&](dash::Slot slot) { places.push_back(slot.first); },
+        host, [&](dash::Slot slot) { addresses.push_back(slot.first); },
         [&] {
-          space.mark(places);
-          places.clear();
+          space.mark(addresses);
+          addresses.clear();
           return true;
         });
     if (whole) space.finish_sweep();
@@ -154,18 +154,18 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
     dash::Answer answer;
     {
       exec::EpochGuard const guard(table->epochs());
-      std::uint64_t const place = reservation.take(each);
-      if (born_.size() < kMostBorn) born_.push_back(place);
+      std::uint64_t const address = reservation.take(each);
+      if (born_.size() < kMostBorn) born_.push_back(address);
       std::array<std::uint64_t, 2> const words{value, value ^ key};
-      records.records().write(host, place,
+      records.records().write(host, address,
                               {{0, kValueBytes, sizeof key, 0, 1},
                                reinterpret_cast<std::byte const*>(&key),
                                reinterpret_cast<std::byte const*>(words.data())});
       std::optional<dash::Slot> before;
       auto const how = only_there ? Table::Write::update : Table::Write::put;
       typename Keys::Key const k = as_key(key);
-      answer = table->write(host, k, {place, k.hash}, how, before);
-      if (answer != dash::Answer::done) reservation.put_back(each, place);
+      answer = table->write(host, k, {address, k.hash}, how, before);
+      if (answer != dash::Answer::done) reservation.put_back(each, address);
       if (before) retire(before->first);
     }
     table->epochs().collect();
@@ -218,11 +218,11 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
       });
       position = next.value_or(0);
     } while (position != 0);
-    for (std::uint64_t const place : used)
-      if (!space.in_use(place)) return named(place) + " is in use, and counts as free";
-    for (std::uint64_t const place : there)
-      if (!used.contains(place) && space.in_use(place))
-        return named(place) + " is free, and counts as in use";
+    for (std::uint64_t const address : used)
+      if (!space.in_use(address)) return named(address) + " is in use, and counts as free";
+    for (std::uint64_t const address : there)
+      if (!used.contains(address) && space.in_use(address))
+        return named(address) + " is free, and counts as in use";
     return wrong;
   }
   /// Records that were written.
@@ -237,18 +237,18 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
 
  private:
   static constexpr std::size_t kMostBorn = 1000;
-  static std::string named(std::uint64_t place) {
-    return "the record at byte " + std::to_string(place);
+  static std::string named(std::uint64_t address) {
+    return "the record at byte " + std::to_string(address);
   }
   static typename Keys::Key as_key(std::uint64_t const& key) {
     return Keys::key(reinterpret_cast<std::byte const*>(&key), sizeof key);
   }
   [[nodiscard]] std::uint64_t stride() const { return pm::fixed_stride(pool.header()); }
-  void retire(std::uint64_t place) {
+  void retire(std::uint64_t address) {
     hand_over();
-    table->epochs().retire([this, place] {
+    table->epochs().retire([this, address] {
       hand_over();
-      space.give({&place, 1});
+      space.give({&address, 1});
     });
   }
   /// What a thread had fenced before it let go of a record comes before whatever another writes

@@ -33,13 +33,13 @@ OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
   }
 }
 
-/// A key that is none of `taken` and that `wanted(hash)` picks.
-template <class Wanted>
+/// A key that is none of `taken` and that `selects(hash)` picks.
+template <class Selects>
 std::uint64_t fresh_key(std::mt19937_64& draw, std::vector<std::uint64_t> const& taken,
-                        Wanted wanted) {
+                        Selects selects) {
   for (;;) {
     std::uint64_t const key = draw() % 100000;
-    if (wanted(hash_of(key)) && std::find(taken.begin(), taken.end(), key) == taken.end())
+    if (selects(hash_of(key)) && std::find(taken.begin(), taken.end(), key) == taken.end())
       return key;
   }
 }
@@ -88,8 +88,8 @@ void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_op
 void oppose(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_operations) {
   auto const looks_to_merge = [](std::uint64_t hash) { return (hash >> 24) % 8 == 0; };
   std::vector<std::uint64_t> taken;
-  auto const fresh = [&](auto wanted) {
-    taken.push_back(fresh_key(draw, taken, wanted));
+  auto const fresh = [&](auto selects) {
+    taken.push_back(fresh_key(draw, taken, selects));
     return taken.back();
   };
   auto const upper = [](std::uint64_t hash) {

@@ -36,10 +36,10 @@ class ChainedBlocks {
   }
   void give(Offset block) { blocks_.give(block); }
   /// What readers may be in still.
-  void give_later(std::vector<std::uint64_t> const& places) {
-    for (std::uint64_t const place : places) {
-      epochs_.retire([this, place] {
-        blocks_.give(Offset{place});
+  void give_later(std::vector<std::uint64_t> const& addresses) {
+    for (std::uint64_t const address : addresses) {
+      epochs_.retire([this, address] {
+        blocks_.give(Offset{address});
         starving_.store(false, std::memory_order_relaxed);
       });
     }

@@ -81,12 +81,12 @@ class Directory {
   Result<std::uint64_t> create(Host& host, std::uint32_t depth,
                                std::vector<Offset> const& segments) {
     PERDURE_ASSERT(segments.size() == std::size_t{1} << depth);
-    auto place = place_for(depth);
-    if (!place) return place.status();
+    auto address = address_for(depth);
+    if (!address) return address.status();
     for (std::uint64_t i = 0; i < segments.size(); ++i)
-      host.store(entries_at(*place) + i, segments[i].bytes);
-    host.flush(entries_at(*place), segments.size() * 8);
-    return std::uint64_t{depth} << 56 | place->bytes;
+      host.store(entries_at(*address) + i, segments[i].bytes);
+    host.flush(entries_at(*address), segments.size() * 8);
+    return std::uint64_t{depth} << 56 | address->bytes;
   }
   /// The volatile copy, empty.
   template <class Host>
@@ -107,7 +107,7 @@ class Directory {
   /// Entries of the hashes from `start` on that `depth` bits tell apart, or, beyond them, those
   /// that still lead to `instead_of`, lead to `place` from now on.
   template <class Host>
-  void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t place,
+  void turn_entries(Host& host, std::uint64_t start, std::uint32_t depth, std::uint64_t address,
                     std::uint64_t instead_of) {
     exec::SharedHold const held(
         host, directory_lock_);  // a split has it already: who waits to be alone keeps nobody out
@@ -118,11 +118,11 @@ class Directory {
     std::uint64_t end = first;
     for (; end < entries.size(); ++end) {
       if (end >= first + n && host.load(entries.at + end) != instead_of) break;
-      host.store(entries.at + end, place);
+      host.store(entries.at + end, address);
     }
     host.persist(entries.at + first, (end - first) * 8);
     VolatileDirectory& current = now(host);
-    for (std::uint64_t i = first; i < first + n; ++i) host.store(&current.entries[i], place);
+    for (std::uint64_t i = first; i < first + n; ++i) host.store(&current.entries[i], address);
   }
 
   /// Twice as many entries, if there are still as many as `depth` says.
@@ -161,10 +161,10 @@ class Directory {
     std::uint64_t const last = old.size() - 1;
     for (std::uint64_t n = 0, i = start >> (64 - depth) & ~std::uint64_t{1}; n <= last;
          n += 2, i = (i + 2) & last) {
-      std::uint64_t const place = host.load(old.at + i);
+      std::uint64_t const address = host.load(old.at + i);
       // Entries that a crash left behind may agree though there are two segments.
-      if (place != host.load(old.at + i + 1) || !core_.blocks.is_block(Offset{place})) return;
-      std::uint64_t const& extent = core_.segment_at(place).header->extent;
+      if (address != host.load(old.at + i + 1) || !core_.blocks.is_block(Offset{address})) return;
+      std::uint64_t const& extent = core_.segment_at(address).header->extent;
       bool const two = Extent{host.load(&extent)}.depth() >= depth;
       if (two && !mutated("dash_halving_trusts_entries")) return;
       // Who merged it may not have come to that; ordered before the switch.
@@ -186,25 +186,25 @@ class Directory {
   // bytes; larger ones have to be worth it
   static constexpr std::uint64_t kSmallDirectory = 1u << 19;
 
-  [[nodiscard]] std::uint64_t* entries_at(Offset place) const {
-    return reinterpret_cast<std::uint64_t*>(core_.base + place.bytes);
+  [[nodiscard]] std::uint64_t* entries_at(Offset address) const {
+    return reinterpret_cast<std::uint64_t*>(core_.base + address.bytes);
   }
   /// Whether a directory may lie there; if so, and it has superblocks of its own, they are in use.
-  bool claim_at(std::uint32_t depth, Offset place) {
+  bool claim_at(std::uint32_t depth, Offset address) {
     std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth),
                         superblock = core_.pool->superblock_bytes();
     if (at + (std::uint64_t{8} << depth) <= superblock)
-      return place.bytes == core_.place_of_root().bytes + at;
+      return address.bytes == core_.address_of_root().bytes + at;
     MutexLock const lock(*core_.memory);
-    if (!core_.pool->is_free_run(place, superblocks_of(depth))) return false;
-    core_.pool->claim_run(place, superblocks_of(depth));
+    if (!core_.pool->is_free_run(address, superblocks_of(depth))) return false;
+    core_.pool->claim_run(address, superblocks_of(depth));
     return true;
   }
-  Result<Offset> place_for(std::uint32_t depth) {
+  Result<Offset> address_for(std::uint32_t depth) {
     PERDURE_ASSERT(depth > 0 && depth <= Extent::kMostDepth);
     std::uint64_t const at = kDirectories + (std::uint64_t{8} << depth);
     if (at + (std::uint64_t{8} << depth) <= core_.pool->superblock_bytes())
-      return Offset{core_.place_of_root().bytes + at};
+      return Offset{core_.address_of_root().bytes + at};
     MutexLock const lock(*core_.memory);
     return core_.pool->take_run(superblocks_of(depth));
   }
@@ -220,15 +220,15 @@ class Directory {
   /// old one.
   template <class Host, class Of>
   Status switch_to(Host& host, std::uint32_t depth, Of of) {
-    auto place = place_for(depth);
-    if (!place) return place.status();
-    PERDURE_ASSERT(place->bytes % 8 == 0);
-    std::uint64_t* const entries = entries_at(*place);
+    auto address = address_for(depth);
+    if (!address) return address.status();
+    PERDURE_ASSERT(address->bytes % 8 == 0);
+    std::uint64_t* const entries = entries_at(*address);
     for (std::uint64_t i = 0; i < std::uint64_t{1} << depth; ++i) host.store(entries + i, of(i));
     host.flush(entries, std::uint64_t{8} << depth);
     if (!mutated("dash_directory_not_ordered")) host.fence();
     std::uint64_t const old = host.load(&core_.root->directory);
-    host.store(&core_.root->directory, std::uint64_t{depth} << 56 | place->bytes);
+    host.store(&core_.root->directory, std::uint64_t{depth} << 56 | address->bytes);
     host.persist(&core_.root->directory, sizeof core_.root->directory);
     if (std::uint64_t const run = old & kPlace; run % core_.pool->superblock_bytes() == 0) {
       MutexLock const lock(*core_.memory);

@@ -140,11 +140,11 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
       return f(told("the chain of segments breaks off: ", fault));
     auto const entries = directory_.on_pm(host);
     for (std::uint64_t i = 0; i < entries.size(); ++i) {
-      std::uint64_t const place = host.load(entries.at + i), least = i << (64 - entries.depth);
-      if (!chained.contains(place))
-        f(told("directory entry ", i, " leads to byte ", place, ", where no segment begins"));
-      else if (host.load(&core_.segment_at(place).header->start) > least)
-        f(told("directory entry ", i, " leads past its hashes, to the segment at byte ", place));
+      std::uint64_t const address = host.load(entries.at + i), least = i << (64 - entries.depth);
+      if (!chained.contains(address))
+        f(told("directory entry ", i, " leads to byte ", address, ", where no segment begins"));
+      else if (host.load(&core_.segment_at(address).header->start) > least)
+        f(told("directory entry ", i, " leads past its hashes, to the segment at byte ", address));
     }
   }
 
@@ -159,16 +159,16 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     std::unordered_set<std::uint64_t> const known(chained.begin(), chained.end());
     auto const entries = directory_.on_pm(host);
     for (std::uint64_t i = 0, s = 0; i < entries.size(); ++i) {
-      std::uint64_t const least = i << (64 - entries.depth), place = host.load(entries.at + i);
+      std::uint64_t const least = i << (64 - entries.depth), address = host.load(entries.at + i);
       while (s + 1 < chained.size() &&
              host.load(&core_.segment_at(chained[s + 1]).header->start) <= least)
         ++s;
-      if (known.contains(place) && host.load(&core_.segment_at(place).header->start) <= least)
+      if (known.contains(address) && host.load(&core_.segment_at(address).header->start) <= least)
         continue;
       host.store(entries.at + i, chained[s]);
-      host.persist(entries.at + i, sizeof place);
+      host.persist(entries.at + i, sizeof address);
       soundness_.note_mended(
-          told("directory entry ", i, " led to byte ", place, ": put right, nothing is lost"));
+          told("directory entry ", i, " led to byte ", address, ": put right, nothing is lost"));
     }
   }
 
@@ -197,8 +197,8 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     return found != 0 ? found : enter(host, hash);
   }
   template <class Host>
-  bool holds(Host& host, std::uint64_t place, std::uint64_t hash) {
-    return holder(host, hash) == place;
+  bool holds(Host& host, std::uint64_t address, std::uint64_t hash) {
+    return holder(host, hash) == address;
   }
 
   template <class Host, class F>
@@ -206,23 +206,23 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     for (;; host.pause()) {
       VolatileDirectory& seen = directory_.now(host);
       std::uint64_t const* const entry = &seen.entries[seen.index(hash)];
-      std::uint64_t place = host.load(entry);
-      if (place == 0) [[unlikely]] {
-        place = enter(host, hash);
-        if (place == kDamaged) return Answer::damaged;
+      std::uint64_t address = host.load(entry);
+      if (address == 0) [[unlikely]] {
+        address = enter(host, hash);
+        if (address == kDamaged) return Answer::damaged;
       }
       auto const right = [&] {
         return mutated("dash_segment_not_checked") ||
-               (&directory_.now(host) == &seen && host.load(entry) == place);
+               (&directory_.now(host) == &seen && host.load(entry) == address);
       };
-      Answer const answer = operation(core_.segment_at(place), right);
+      Answer const answer = operation(core_.segment_at(address), right);
       if (answer != Answer::retry) return answer;
     }
   }
 
   template <class Host>
-  void mark(Host&, std::uint64_t place) {
-    core_.blocks.mark(Offset{place});
+  void mark(Host&, std::uint64_t address) {
+    core_.blocks.mark(Offset{address});
   }
 
   // --- Entering
@@ -237,26 +237,26 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     std::uint64_t const i = hash >> (64 - depth);
     std::uint64_t const* const at = entries.at + i;
     host.read(at, sizeof *at);
-    std::uint64_t place = host.load(at);
+    std::uint64_t address = host.load(at);
     for (;;) {
       Extent extent;
       std::uint64_t start = 0;
-      std::string const fault = fault_at(core_, host, place, extent, start);
+      std::string const fault = fault_at(core_, host, address, extent, start);
       if (!fault.empty()) return core_.damage.note(told("directory entry ", i, ": ", fault));
-      host.read(core_.segment_at(place).header, sizeof(std::uint64_t) * 3);
+      host.read(core_.segment_at(address).header, sizeof(std::uint64_t) * 3);
       if (extent.depth() > depth || start > hash)
-        return core_.damage.note(
-            told("directory entry ", i, " of ", depth, " bits leads to the segment at byte ", place,
-                 ", which begins with hash ", start, " and has ", extent.depth(), " bits"));
+        return core_.damage.note(told(
+            "directory entry ", i, " of ", depth, " bits leads to the segment at byte ", address,
+            ", which begins with hash ", start, " and has ", extent.depth(), " bits"));
       if (covers(extent, start, hash)) break;
-      place = extent.next();
+      address = extent.next();
     }
-    if (std::string const fault = soundness_.make(host, core_.segment_at(place)); !fault.empty())
-      return core_.damage.note(told("segment at byte ", place, ": ", fault));
+    if (std::string const fault = soundness_.make(host, core_.segment_at(address)); !fault.empty())
+      return core_.damage.note(told("segment at byte ", address, ": ", fault));
     VolatileDirectory& now = directory_.now(host);
     std::uint64_t& entry = now.entries[now.index(hash)];
     // If another has stored something meanwhile, that is newer.
-    return host.cas(&entry, 0, place) ? place : host.load(&entry);
+    return host.cas(&entry, 0, address) ? address : host.load(&entry);
   }
 
   // --- Segments
@@ -279,7 +279,7 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   template <class Host>
   Status make_room(Host& host, std::uint64_t hash, Segment s) {
     core_.ops.lock_all(host, s);
-    Status const status = holds(host, core_.place_of(s), hash) ? split_locked(host, s) : Status{};
+    Status const status = holds(host, core_.address_of(s), hash) ? split_locked(host, s) : Status{};
     core_.ops.unlock_all(host, s);
     return status;
   }
@@ -345,15 +345,15 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     bool const mine_first = mutated("dash_merge_locks_out_of_order") && (hash & bit) != 0;
     core_.ops.lock_all(host, mine_first ? right : left);
     core_.ops.lock_all(host, mine_first ? left : right);
-    bool const still = holds(host, core_.place_of(left), start) &&
-                       holds(host, core_.place_of(right), start | bit) &&
+    bool const still = holds(host, core_.address_of(left), start) &&
+                       holds(host, core_.address_of(right), start | bit) &&
                        Extent{host.load(&left.header->extent)}.depth() == depth &&
                        Extent{host.load(&right.header->extent)}.depth() == depth;
     bool const merged = still && merge_locked(host, left, right, depth);
     core_.ops.unlock_all(host, right);
     core_.ops.unlock_all(host, left);
     if (!merged) return;
-    epochs_.retire([this, right] { core_.blocks.give(Offset{core_.place_of(right)}); });
+    epochs_.retire([this, right] { core_.blocks.give(Offset{core_.address_of(right)}); });
     merges_.fetch_add(1, std::memory_order_relaxed);
     if (depth == directory_.now(host).depth) directory_.halve(host, start);
   }
@@ -369,18 +369,18 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
     if (!plan) return false;
     Extent const both = Extent::of(depth - 1, Extent{host.load(&right.header->extent)}.next());
     core_.touch(left);
-    core_.touched.gone(core_.place_of(right));
+    core_.touched.gone(core_.address_of(right));
     bool const early = mutated("dash_merge_before_copy"),
                late = mutated("dash_merge_directory_last");
     if (early) commit_extent(host, left, both);
     core_.ops.merge(host, left, contents, right, *plan);
     if (!late)
-      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.place_of(left),
-                              core_.place_of(right));
+      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.address_of(left),
+                              core_.address_of(right));
     if (!early) commit_extent(host, left, both);
     if (late)
-      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.place_of(left),
-                              core_.place_of(right));
+      directory_.turn_entries(host, host.load(&right.header->start), depth, core_.address_of(left),
+                              core_.address_of(right));
     return true;
   }
 

@@ -1,6 +1,6 @@
 // What a slot holds, of the two kinds there are: a key of up to 8 bytes beside its value, or the
-// place of a record beside the hash of its key, which spares splits and most comparisons a look at
-// the record. Invariant: a record's bytes never change while a slot leads to it.
+// address of a record beside the hash of its key, which spares splits and most comparisons a look
+// at the record. Invariant: a record's bytes never change while a slot leads to it.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kOverflows = 4;
 // stash buckets a segment, of which a fingerprint can tell
 inline constexpr std::uint32_t kMostStash = 4;
 
-/// A key and its value, or the place of a record and the hash of its key.
+/// A key and its value, or the address of a record and the hash of its key.
 struct Slot {  // bytes
   std::uint64_t first;  //   0
   std::uint64_t second;  //   8
@@ -127,7 +127,7 @@ struct SegmentHeader {  // bytes
   std::uint64_t extent;  //   0  see Extent; the one word that commits a split or a merge
   std::uint64_t start;  //   8  least hash; constant
   std::uint64_t version;  //  16  of the opening that found the segment sound
-  std::uint64_t chain;  //  24  place of the first bucket chained to it (linear.hpp); 0 = none
+  std::uint64_t chain;  //  24  address of the first bucket chained to it (linear.hpp); 0 = none
   std::uint64_t sum;  //  32  kSummed, and sum_of() (segment_sums.hpp) at the last orderly close
                       //  that changed it
   std::uint64_t reserved[27];  //  40  zero
@@ -196,7 +196,7 @@ struct IndexRoot {  // bytes
   std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
   std::uint64_t directory;  //  64  extendible: depth << 56 | place; linear: rounds << 32 | next
   std::uint64_t version;  //  72  of this opening; a segment of another has to be made sound
-  std::uint64_t first;  //  80  place of the first segment
+  std::uint64_t first;  //  80  address of the first segment
   std::uint64_t counted;  //  88  records when it was closed in order
 };
 inline constexpr std::uint32_t kIndexMagic = 0x48445250u;  // "PRDH"

@@ -111,16 +111,16 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   }
 
   /// How many buckets it has taken from the pool: those of every segment that its arrays have room
-  /// for, named by now or not, and those that were chained to segments wanted since the pool was
+  /// for, named by now or not, and those that were chained to segments used since the pool was
   /// opened. Nobody changes them.
   template <class Host>
   std::uint64_t buckets(Host& host) {
     SegmentShape const shape = core_.ops.shape();
     std::uint64_t n = arrays_.room(host) * (shape.buckets + shape.stash);
     for (std::uint64_t i = 0, all = segments(host); i < all; ++i) {
-      std::uint64_t const place = host.load(&directory_.entry_at(i));
-      if (place != 0 && place != kDamaged)
-        n += core_.ops.chain_of(host, core_.segment_at(place)).size();
+      std::uint64_t const address = host.load(&directory_.entry_at(i));
+      if (address != 0 && address != kDamaged)
+        n += core_.ops.chain_of(host, core_.segment_at(address)).size();
     }
     return n;
   }
@@ -136,12 +136,12 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   void look_over(Host& host, F f) {
     std::unordered_map<std::uint64_t, std::uint64_t> owners;
     for (std::uint64_t i = 0, all = segments(host); i < all; ++i) {
-      std::uint64_t const place = entry_of(host, i);
-      if (place == 0 || place == kDamaged) continue;
-      for (std::uint64_t const at : core_.ops.chain_of(host, core_.segment_at(place))) {
-        if (auto const [owner, first] = owners.emplace(at, place); !first)
+      std::uint64_t const address = entry_of(host, i);
+      if (address == 0 || address == kDamaged) continue;
+      for (std::uint64_t const at : core_.ops.chain_of(host, core_.segment_at(address))) {
+        if (auto const [owner, first] = owners.emplace(at, address); !first)
           f(told("bucket at byte ", at, " is chained to two segments, at bytes ", owner->second,
-                 " and ", place));
+                 " and ", address));
       }
     }
   }
@@ -163,19 +163,19 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     directory_.begin(host);
   }
 
-  /// Place of the segment that has this hash, made what it is to be; or, where there is no memory
+  /// Address of the segment that has this hash, made what it is to be; or, where there is no memory
   /// for that, and in read-only pools, of the one that still has what it is to have.
   template <class Host>
   std::uint64_t holder(Host& host, std::uint64_t hash) {
     for (std::uint64_t i = directory_.index_of(host, hash);; i &= ~std::bit_floor(i)) {
-      if (std::uint64_t const place = entry_of(host, i); place != 0) return place;
+      if (std::uint64_t const address = entry_of(host, i); address != 0) return address;
     }
   }
   template <class Host>
-  bool holds(Host& host, std::uint64_t place, std::uint64_t hash) {
+  bool holds(Host& host, std::uint64_t address, std::uint64_t hash) {
     std::uint64_t const now = directory_.present(host, hash);
-    if (now != 0) return now == place;
-    SegmentHeader* const header = core_.segment_at(place).header;
+    if (now != 0) return now == address;
+    SegmentHeader* const header = core_.segment_at(address).header;
     Extent const extent{host.load(&header->extent)};
     return covers(extent, host.load(&header->start), hash);
   }
@@ -183,21 +183,21 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   template <class Host, class F>
   Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
-      std::uint64_t place = directory_.present(host, hash);
-      if (place == 0) [[unlikely]]
-        place = holder(host, hash);
-      if (place == kDamaged) return Answer::damaged;
+      std::uint64_t address = directory_.present(host, hash);
+      if (address == 0) [[unlikely]]
+        address = holder(host, hash);
+      if (address == kDamaged) return Answer::damaged;
       auto const right = [&] {
-        return mutated("dash_segment_not_checked") || holds(host, place, hash);
+        return mutated("dash_segment_not_checked") || holds(host, address, hash);
       };
-      Answer const answer = operation(core_.segment_at(place), right);
+      Answer const answer = operation(core_.segment_at(address), right);
       if (answer != Answer::retry) return answer;
     }
   }
 
   template <class Host>
-  void mark(Host& host, std::uint64_t place) {
-    for (std::uint64_t const at : core_.ops.chain_of(host, core_.segment_at(place)))
+  void mark(Host& host, std::uint64_t address) {
+    for (std::uint64_t const at : core_.ops.chain_of(host, core_.segment_at(address)))
       core_.blocks.mark(Offset{at});
   }
 
@@ -209,9 +209,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     if (!directory_.was_there_first(i)) {
       auto const depth = static_cast<std::uint32_t>(std::bit_width(i));
       std::uint64_t const from = i & ~(std::uint64_t{1} << (depth - 1));
-      std::uint64_t const place = entry_of(host, from);
-      if (place == 0 || place == kDamaged) return place;
-      Segment const parent = core_.segment_at(place);
+      std::uint64_t const address = entry_of(host, from);
+      if (address == 0 || address == kDamaged) return address;
+      Segment const parent = core_.segment_at(address);
       while (Extent{host.load(&parent.header->extent)}.depth() < depth) {
         if (core_.pool->read_only() || chained_.starving()) return 0;
         if (!split(host, parent, from, depth).ok()) chained_.starve();
@@ -221,9 +221,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     if (fault.empty())
       fault = soundness_.make(host, s, [&] { return fault_of_chain(core_, host, s); });
     if (!fault.empty())
-      return core_.damage.note(told("segment at byte ", core_.place_of(s), ": ", fault));
-    host.store(&directory_.entry_at(i), core_.place_of(s));
-    return core_.place_of(s);
+      return core_.damage.note(told("segment at byte ", core_.address_of(s), ": ", fault));
+    host.store(&directory_.entry_at(i), core_.address_of(s));
+    return core_.address_of(s);
   }
   template <class Host>
   std::uint64_t entry_of(Host& host, std::uint64_t i) {
@@ -252,13 +252,13 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
     return {};
   }
 
-  /// Splits off what segment i is to give up next, unless another has brought it to depth `wanted`
+  /// Splits off what segment i is to give up next, unless another has brought it to depth `target`
   /// meanwhile: one split more would be of a segment that is not due yet.
   template <class Host>
-  Status split(Host& host, Segment s, std::uint64_t i, std::uint32_t wanted) {
+  Status split(Host& host, Segment s, std::uint64_t i, std::uint32_t target) {
     ChangingSegment changing(host, core_.ops, s);
     std::uint32_t const depth = Extent{host.load(&s.header->extent)}.depth();
-    bool const due = depth < wanted || mutated("dash_split_twice");
+    bool const due = depth < target || mutated("dash_split_twice");
     return due ? split_locked(host, s, i, depth, changing) : Status{};
   }
   template <class Host>

@@ -61,7 +61,7 @@ class LinearDirectory {
     std::uint64_t const i = bits & (all - 1);
     return i >= now.next() ? i : bits & (2 * all - 1);
   }
-  /// Place of the segment, or 0 where it has to be entered first.
+  /// Address of the segment, or 0 where it has to be entered first.
   [[nodiscard]] std::uint64_t& entry_at(std::uint64_t i) const {
     std::uint64_t const above = i >> chunk_depth_;
     if (above == 0) return chunks_[0][i];

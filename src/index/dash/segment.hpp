@@ -174,7 +174,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     std::uint32_t const target = pair.target, next = pair.next;
     State const here = state_of(host, s, target);
     if (stays_home(here.count()) && !here.full()) {
-      place(host, s, target, hash, slot);
+      address(host, s, target, hash, slot);
       return true;
     }
     lock_next(host, s, pair);
@@ -182,16 +182,16 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     State const there = state_of(host, s, next);
     if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : target;
         !state_of(host, s, b).full()) {
-      place(host, s, b, hash, slot);
+      address(host, s, b, hash, slot);
       return true;
     }
     if constexpr (K::probing && K::displacement) {
       if (displace(host, s, next, false)) {
-        place(host, s, next, hash, slot);
+        address(host, s, next, hash, slot);
         return true;
       }
       if (displace(host, s, target, true)) {
-        place(host, s, target, hash, slot);
+        address(host, s, target, hash, slot);
         return true;
       }
     }
@@ -200,7 +200,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   /// Into a free slot of one of the key's buckets, or of the stash. The slot commits it.
   template <class Host>
-  void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot const& slot) const {
+  void address(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot const& slot) const {
     Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
@@ -238,7 +238,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
       std::uint64_t const hash = keys_.hash_of(slot);
       bool const late = !mutated("dash_displaced_before_copy");
       if (!late) free_slot(host, s, from, hash);
-      place(host, s, to, hash, slot);
+      address(host, s, to, hash, slot);
       if (late) free_slot(host, s, from, hash);
     }
     unlock(host, into);
@@ -269,7 +269,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
       while (free < end && state_of(host, s, shape_.buckets + free).full()) ++free;
       if (free < end) {
         if (!mutated("dash_stash_not_told")) tell_overflow(host, s, hash, free);
-        place(host, s, shape_.buckets + free, hash, slot);
+        address(host, s, shape_.buckets + free, hash, slot);
       }
       unlock(host, bucket);
       if (free < end) return true;

@@ -158,10 +158,10 @@ class SegmentBuckets {
     for (; b > all(); --b) at = host.load(&chained_at(at).hints);
     return chained_at(at);
   }
-  [[nodiscard]] Bucket& chained_at(std::uint64_t place) const {
-    return *reinterpret_cast<Bucket*>(base_ + place);
+  [[nodiscard]] Bucket& chained_at(std::uint64_t address) const {
+    return *reinterpret_cast<Bucket*>(base_ + address);
   }
-  /// Places of the buckets that are chained to it.
+  /// Addresses of the buckets that are chained to it.
   template <class Host>
   [[nodiscard]] std::vector<std::uint64_t> chain_of(Host& host, Segment s) const {
     std::vector<std::uint64_t> chained;

@@ -14,20 +14,20 @@ namespace perdure::dash {
 /// What no header says that crashes leave: a segment reaches as far as the next one begins.
 /// Empty: nothing.
 template <class Core, class Host>
-std::string fault_at(Core& core, Host& host, std::uint64_t place, Extent& extent,
+std::string fault_at(Core& core, Host& host, std::uint64_t address, Extent& extent,
                      std::uint64_t& start) {
-  if (!core.blocks.is_block(Offset{place})) return told("no segment begins at byte ", place);
-  SegmentHeader const* const header = core.segment_at(place).header;
+  if (!core.blocks.is_block(Offset{address})) return told("no segment begins at byte ", address);
+  SegmentHeader const* const header = core.segment_at(address).header;
   extent = {host.load(&header->extent)};
   start = host.load(&header->start);
   if (extent.depth() > Extent::kMostDepth || !begins_segment(start, extent.depth()))
-    return told("segment at byte ", place, ": none of ", extent.depth(), " bits begins with hash ",
-                start);
+    return told("segment at byte ", address, ": none of ", extent.depth(),
+                " bits begins with hash ", start);
   std::uint64_t const end = end_of(start, extent.depth()), next = extent.next();
   if (end == 0 && next == 0) return {};
   if (end == 0 || !core.blocks.is_block(Offset{next}) ||
       host.load(&core.segment_at(next).header->start) != end)
-    return told("segment at byte ", place, " ends before hash ", end,
+    return told("segment at byte ", address, " ends before hash ", end,
                 ", and the next one, at byte ", next, ", does not begin there");
   return {};
 }

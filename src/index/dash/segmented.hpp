@@ -1,6 +1,6 @@
 // What Dash's two tables have alike: operations go to the segment that has their hash, make room
 // where it is full, and walk and sweep one segment after the other; a segment is made sound when it
-// is first wanted (soundness.hpp), and the close stores the sums of those that were changed.
+// is first needed (soundness.hpp), and the close stores the sums of those that were changed.
 // Invariants:
 //
 //  * Whoever changes a segment touches it before it does (touched.hpp). So every segment has its
@@ -13,7 +13,7 @@
 //
 //   until_settled(host, hash, operation)  operation(segment, right) until it answers anything but
 //                                         Answer::retry
-//   holder(host, hash)           place of the segment that has the hash, sound; kDamaged:
+//   holder(host, hash)           address of the segment that has the hash, sound; kDamaged:
 //                                why_damaged()
 //   holds(host, place, hash)     whether it is still that one
 //   beyond(host, position)       where to go on after damage there
@@ -107,14 +107,14 @@ class Segmented {
   /// Brings near what an operation on this hash will read, after prefetch_entry(): its buckets.
   template <class Host>
   void prefetch(Host& host, std::uint64_t hash) {
-    std::uint64_t const place = self().holder(host, hash);
-    if (place != kDamaged) core_.ops.prefetch(host, core_.segment_at(place), hash);
+    std::uint64_t const address = self().holder(host, hash);
+    if (address != kDamaged) core_.ops.prefetch(host, core_.segment_at(address), hash);
   }
   /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
   template <class Host, class F>
   void guess(Host& host, std::uint64_t hash, F f) {
-    std::uint64_t const place = self().holder(host, hash);
-    if (place != kDamaged) core_.ops.guess(host, core_.segment_at(place), hash, f);
+    std::uint64_t const address = self().holder(host, hash);
+    if (address != kDamaged) core_.ops.guess(host, core_.segment_at(address), hash, f);
   }
 
   // --- Walking
@@ -126,12 +126,12 @@ class Segmented {
   template <class Host, class F>
   std::optional<std::uint64_t> walk(Host& host, std::uint64_t position, F f) {
     for (;; host.pause()) {
-      std::uint64_t const place = self().holder(host, position);
-      if (place == kDamaged) return std::nullopt;
-      Segment const s = core_.segment_at(place);
+      std::uint64_t const address = self().holder(host, position);
+      if (address == kDamaged) return std::nullopt;
+      Segment const s = core_.segment_at(address);
       LockedSegment const locked(host, core_.ops, s, !core_.pool->read_only());
-      if (self().holds(host, place, position)) {
-        std::uint64_t const next = core_.end_at(host, place);
+      if (self().holds(host, address, position)) {
+        std::uint64_t const next = core_.end_at(host, address);
         core_.ops.for_each(host, s, f);
         return next;
       }
@@ -148,10 +148,10 @@ class Segmented {
     do {
       {
         exec::EpochGuard const guard(epochs());
-        std::uint64_t const place = self().holder(host, position);
+        std::uint64_t const address = self().holder(host, position);
         auto const next = walk(host, position, f);
         if (!next) return false;
-        self().mark(host, place);
+        self().mark(host, address);
         position = *next;
       }
       if (!go_on()) return false;
@@ -176,21 +176,21 @@ class Segmented {
   template <class Host>
   bool store_sums(Host& host) {
     PERDURE_ASSERT(!core_.pool->read_only());
-    for (std::uint64_t const place : core_.touched.take_gone())
-      host.store(&core_.segment_at(place).header->sum, 0);
+    for (std::uint64_t const address : core_.touched.take_gone())
+      host.store(&core_.segment_at(address).header->sum, 0);
     bool all = true;
     for (std::uint64_t position = 0, more = !soundness_.summed(); more != 0; more = position) {
       exec::EpochGuard const guard(epochs());
-      std::uint64_t const place = self().holder(host, position);
-      all &= place != kDamaged;
-      if (place != kDamaged) core_.touch(core_.segment_at(place));
-      position = place == kDamaged ? self().beyond(host, position) : core_.end_at(host, place);
+      std::uint64_t const address = self().holder(host, position);
+      all &= address != kDamaged;
+      if (address != kDamaged) core_.touch(core_.segment_at(address));
+      position = address == kDamaged ? self().beyond(host, position) : core_.end_at(host, address);
     }
-    core_.touched.take_each([&](std::uint64_t place) {
+    core_.touched.take_each([&](std::uint64_t address) {
       exec::EpochGuard const guard(epochs());
-      Segment const s = core_.segment_at(place);
+      Segment const s = core_.segment_at(address);
       bool const there = self().holds(
-          host, place, host.load(&s.header->start));  // else it was merged into another
+          host, address, host.load(&s.header->start));  // else it was merged into another
       if (!there) return;
       host.store(&s.header->sum, sum_of(core_.ops, host, s));
       host.flush(&s.header->sum, sizeof s.header->sum);

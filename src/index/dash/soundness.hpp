@@ -57,7 +57,7 @@ class Soundness {
     if (core_.pool->read_only()) return fault_of().first;
     if (host.load(&s.header->version) == core_.version) return {};
     exec::ExclusiveHold const held(
-        host, recoveries_[core_.place_of(s) / core_.ops.shape().bytes() % kRecoveries]);
+        host, recoveries_[core_.address_of(s) / core_.ops.shape().bytes() % kRecoveries]);
     if (host.load(&s.header->version) == core_.version) return {};
     auto const [fault, mendable] = fault_of();
     if (!fault.empty() && (!mends_ || !mendable)) return fault;
@@ -122,7 +122,7 @@ class Soundness {
   template <class Host>
   void mend(Host& host, Segment s, std::string const& fault) {
     core_.touch(s);
-    std::string const what = told("segment at byte ", core_.place_of(s), ": ", fault);
+    std::string const what = told("segment at byte ", core_.address_of(s), ": ", fault);
     if (summed_ && mend_bit(core_.ops, host, s))
       return note_mended(what + ": put right, nothing is lost");
     SegmentContents const before = core_.ops.contents(host, s);
@@ -135,7 +135,7 @@ class Soundness {
         std::uint64_t const hash = was ? before[b].hashes[i] : after[b].hashes[i];
         if (was != is)
           note_mended(told("slot ", i, " of bucket ", b, " of the segment at byte ",
-                           core_.place_of(s), ", of hash ", hash,
+                           core_.address_of(s), ", of hash ", hash,
                            was ? ": dropped" : ": counts again"));
       }
     }

@@ -31,23 +31,25 @@ struct TableCore {
         memory(&its_memory),
         blocks(of, its_memory, block_bytes) {}
 
-  [[nodiscard]] Segment segment_at(std::uint64_t place) const { return Segment::at(base + place); }
-  [[nodiscard]] std::uint64_t place_of(Segment s) const {
+  [[nodiscard]] Segment segment_at(std::uint64_t address) const {
+    return Segment::at(base + address);
+  }
+  [[nodiscard]] std::uint64_t address_of(Segment s) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(s.header) - base);
   }
   template <class Host>
-  [[nodiscard]] std::uint64_t end_at(Host& host, std::uint64_t place) const {
-    SegmentHeader const* const header = segment_at(place).header;
+  [[nodiscard]] std::uint64_t end_at(Host& host, std::uint64_t address) const {
+    SegmentHeader const* const header = segment_at(address).header;
     return end_of(host.load(&header->start), Extent{host.load(&header->extent)}.depth());
   }
   /// Its sum will be stored by the close.
-  PERDURE_HOT void touch(Segment s) { touched.touch(place_of(s)); }
+  PERDURE_HOT void touch(Segment s) { touched.touch(address_of(s)); }
 
   void set_root(Offset index) {
     PERDURE_ASSERT(index.bytes > 0 && index.bytes + sizeof(IndexRoot) <= pool->bytes());
     root = reinterpret_cast<IndexRoot*>(base + index.bytes);
   }
-  [[nodiscard]] Offset place_of_root() const {
+  [[nodiscard]] Offset address_of_root() const {
     return Offset{static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(root) - base)};
   }
   /// Of an index that is new: the words that openings change, in one line.

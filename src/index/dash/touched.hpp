@@ -21,17 +21,17 @@ class Touched {
   Touched(std::uint64_t address_bytes, std::uint64_t segment_bytes)
       : segment_bytes_(segment_bytes), bits_(address_bytes / segment_bytes / 64 + 1) {}
 
-  PERDURE_HOT void touch(std::uint64_t place) {
-    PERDURE_ASSERT(!kCostlyAssertions || place > 0);  // there the pool has its head
-    std::uint64_t const n = number(place), bit = std::uint64_t{1} << n % 64;
+  PERDURE_HOT void touch(std::uint64_t address) {
+    PERDURE_ASSERT(!kCostlyAssertions || address > 0);  // there the pool has its head
+    std::uint64_t const n = number(address), bit = std::uint64_t{1} << n % 64;
     if ((__atomic_load_n(&bits_[n / 64], __ATOMIC_RELAXED) & bit) == 0) [[unlikely]]
-      note(place);
+      note(address);
   }
   /// Of a segment that is merged: nobody is to take it for one again, should a damaged word lead
   /// there.
-  void gone(std::uint64_t place) {
+  void gone(std::uint64_t address) {
     MutexLock const lock(mutex_);
-    gone_.push_back(place);
+    gone_.push_back(address);
   }
 
   // Nobody changes anything during the next two.
@@ -43,27 +43,29 @@ class Touched {
   /// in between, the rest is for the next close.
   template <class F>
   void take_each(F f) {
-    for (; !places_.empty(); places_.pop_back()) {
-      std::uint64_t const n = number(places_.back());
-      f(places_.back());
+    for (; !addresses_.empty(); addresses_.pop_back()) {
+      std::uint64_t const n = number(addresses_.back());
+      f(addresses_.back());
       if (!mutated("dash_touched_kept")) bits_[n / 64] &= ~(std::uint64_t{1} << n % 64);
     }
   }
 
  private:
-  [[nodiscard]] std::uint64_t number(std::uint64_t place) const { return place / segment_bytes_; }
-  void note(std::uint64_t place) {
-    std::uint64_t const n = number(place), bit = std::uint64_t{1} << n % 64;
+  [[nodiscard]] std::uint64_t number(std::uint64_t address) const {
+    return address / segment_bytes_;
+  }
+  void note(std::uint64_t address) {
+    std::uint64_t const n = number(address), bit = std::uint64_t{1} << n % 64;
     MutexLock const lock(mutex_);
     if ((__atomic_load_n(&bits_[n / 64], __ATOMIC_RELAXED) & bit) != 0) return;
-    places_.push_back(place);  // first: where there is no memory for it, the bit is not set
+    addresses_.push_back(address);  // first: where there is no memory for it, the bit is not set
     __atomic_fetch_or(&bits_[n / 64], bit, __ATOMIC_RELAXED);
   }
 
   std::uint64_t segment_bytes_;
   ZeroWords bits_;
   Mutex mutex_;
-  std::vector<std::uint64_t> places_;  // whose bit is set; guarded by mutex_
+  std::vector<std::uint64_t> addresses_;  // whose bit is set; guarded by mutex_
   std::vector<std::uint64_t> gone_ PERDURE_GUARDED_BY(mutex_);
 };
 

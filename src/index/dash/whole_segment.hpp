@@ -68,14 +68,14 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
                    [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
   }
 
-  /// How many more chained buckets it takes than `stash` has room for, if just what `wanted(hash)`
+  /// How many more chained buckets it takes than `stash` has room for, if just what `selects(hash)`
   /// picks is kept.
-  template <class Wanted>
-  [[nodiscard]] std::uint32_t chain_for(SegmentContents const& contents, Wanted wanted) const {
+  template <class Selects>
+  [[nodiscard]] std::uint32_t chain_for(SegmentContents const& contents, Selects selects) const {
     std::uint32_t beyond = 0;
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b)
       for_each_bit(contents[b].used,
-                   [&](std::uint32_t i) { beyond += wanted(contents[b].hashes[i]); });
+                   [&](std::uint32_t i) { beyond += selects(contents[b].hashes[i]); });
     std::uint32_t const room = shape_.stash * kSlots;
     return beyond <= room ? 0 : (beyond - room + kSlots - 1) / kSlots;
   }
@@ -95,17 +95,17 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     write_whole(host, s, SegmentContents(all()));
   }
 
-  /// The records of `from` that `wanted(hash)` picks, and no others, into `to`, which nobody
+  /// The records of `from` that `selects(hash)` picks, and no others, into `to`, which nobody
   /// reaches yet and whose header is written; into their target buckets where those have room.
   /// Ordered by who fences next.
-  template <class Host, class Wanted>
+  template <class Host, class Selects>
   void copy(Host& host, Segment from, SegmentContents const& contents, Segment to,
-            Wanted wanted) const {
+            Selects selects) const {
     std::vector<std::uint32_t> waiting(
         contents.size());  // slots whose records are still to come, and may stay there
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
-        waiting[b] |= std::uint32_t{wanted(contents[b].hashes[i])} << i;
+        waiting[b] |= std::uint32_t{selects(contents[b].hashes[i])} << i;
       });
     }
     PERDURE_ASSERT(contents.size() >= all() && !(from == to));
@@ -128,13 +128,13 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     write_whole(host, to, made);
   }
 
-  /// Takes away what `unwanted(hash)` picks, of a segment that is locked, and that has not those
+  /// Takes away what `removed(hash)` picks, of a segment that is locked, and that has not those
   /// hashes any more.
-  template <class Host, class Unwanted>
-  void remove_if(Host& host, Segment s, SegmentContents contents, Unwanted unwanted) const {
+  template <class Host, class Removed>
+  void remove_if(Host& host, Segment s, SegmentContents contents, Removed removed) const {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
-        if (unwanted(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
+        if (removed(contents[b].hashes[i])) contents[b].used &= ~(1u << i);
       });
     }
     PERDURE_ASSERT(is_locked(s.bucket(0)) && contents.size() >= all());
@@ -235,6 +235,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
  private:
+  using Base::address;
   using Base::all;
   using Base::base_;
   using Base::bucket_at;
@@ -247,7 +248,6 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::keys_;
   using Base::last_of;
   using Base::next_of;
-  using Base::place;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
@@ -342,7 +342,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         std::uint64_t const hash = contents[b].hashes[i];
         std::optional<Spot> const address = room_for(contents, hash);
         if (!address || address->bucket >= shape_.buckets) return;
-        place(host, s, address->bucket, hash, slot_at(host, s, {b, i}));
+        address(host, s, address->bucket, hash, slot_at(host, s, {b, i}));
         free_slot(host, s, {b, i}, hash);
         add(contents, *address, hash);
         contents[b].used &= ~(1u << i);

@@ -45,7 +45,7 @@ struct BucketCache {
   PERDURE_FN std::byte* key(std::uint32_t entry, std::uint32_t slot) const {
     return at(entry) + slots * 8 + slot * key_stride;
   }
-  PERDURE_FN std::uint64_t* place(std::uint32_t entry, std::uint32_t slot) const {
+  PERDURE_FN std::uint64_t* address(std::uint32_t entry, std::uint32_t slot) const {
     return reinterpret_cast<std::uint64_t*>(at(entry) + slots * (8 + key_stride)) + slot;
   }
 };

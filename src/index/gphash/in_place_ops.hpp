@@ -111,18 +111,18 @@ struct InPlaceOps {
   PERDURE_FN static Level level(TableView const& t, Where const& where, std::uint32_t lane) {
     return where.level(t, lane / Shape::slots(t));
   }
-  PERDURE_FN static Offset place_of(TableView const& t, Where const& where, std::uint32_t lane) {
-    return in_place::place(t, level(t, where, lane), slot_in_level(t, where, lane));
+  PERDURE_FN static Offset address_of(TableView const& t, Where const& where, std::uint32_t lane) {
+    return in_place::address(t, level(t, where, lane), slot_in_level(t, where, lane));
   }
 
-  /// The place of the lane's record.
+  /// The address of the lane's record.
   template <class W, class M>
-  PERDURE_FN static Offset load_place(W& warp, M& mem, TableView const& t, Where const& where,
-                                      std::uint32_t lane) {
+  PERDURE_FN static Offset load_address(W& warp, M& mem, TableView const& t, Where const& where,
+                                        std::uint32_t lane) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
-    if (entry == BucketCache::kNone) return Offset{mem.load(warp, place_of(t, where, lane))};
+    if (entry == BucketCache::kNone) return Offset{mem.load(warp, address_of(t, where, lane))};
     return Offset{
-        warp.elect([&] { return W::load(t.buckets.place(entry, lane % Shape::slots(t))); })};
+        warp.elect([&] { return W::load(t.buckets.address(entry, lane % Shape::slots(t))); })};
   }
 
   template <class W, class M>
@@ -136,7 +136,7 @@ struct InPlaceOps {
               : mem.read(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane)));
       return warp.equal(stored, key.data, key.bytes);
     }
-    Offset const at = load_place(warp, mem, t, where, lane);
+    Offset const at = load_address(warp, mem, t, where, lane);
     if (!t.may_hold(at)) return false;
     pm::RecordView const r = t.record(mem, at);
     return r.header.key_bytes == key.bytes && warp.equal(r.key, key.data, key.bytes);
@@ -162,7 +162,7 @@ struct InPlaceOps {
     for (; hits != 0 && !found.hit; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
       if (!holds_key(warp, mem, t, where, found.lane, key)) continue;
-      Offset const at = load_place(warp, mem, t, where, found.lane);
+      Offset const at = load_address(warp, mem, t, where, found.lane);
       if (!t.may_hold(at)) continue;
       found.at = at;
       read_record(mem, t, found);
@@ -182,7 +182,7 @@ struct InPlaceOps {
     PERDURE_ASSERT(!kCostlyAssertions || change != Change::none);
     plan.change = change;
     plan.lane = found.lane;
-    if (change == Change::replace) plan.target = place_of(t, where, found.lane);
+    if (change == Change::replace) plan.target = address_of(t, where, found.lane);
     if (change == Change::erase) plan.target = where.slot(t, found.lane);
     return Verdict::done;
   }
@@ -202,7 +202,7 @@ struct InPlaceOps {
       // one.
       PERDURE_ASSERT(!kCostlyAssertions || (plan.target.bytes > 0 && plan.value != 0));
       mem.store(warp, plan.target, plan.value);
-      copy_place(warp, t, Where(t, key.hash), plan.lane, plan.value);
+      copy_address(warp, t, Where(t, key.hash), plan.lane, plan.value);
       return Verdict::done;
     }
     if (!mutated("erase_forgets_slot")) erase_all(warp, mem, t, key);
@@ -214,12 +214,12 @@ struct InPlaceOps {
 
   /// The cache's side of a change, after PM's.
   template <class W>
-  PERDURE_FN static void copy_place(W& warp, TableView const& t, Where const& where,
-                                    std::uint32_t lane, std::uint64_t place) {
+  PERDURE_FN static void copy_address(W& warp, TableView const& t, Where const& where,
+                                      std::uint32_t lane, std::uint64_t address) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone || mutated("bucket_copy_keeps_place")) return;
     warp.elect([&] {
-      W::store(t.buckets.place(entry, lane % Shape::slots(t)), place);
+      W::store(t.buckets.address(entry, lane % Shape::slots(t)), address);
       return std::uint64_t{0};
     });
   }
@@ -241,12 +241,12 @@ struct InPlaceOps {
   /// Key and place before the state, as on PM.
   template <class W>
   PERDURE_FN static void copy_insert(W& warp, TableView const& t, Where const& where,
-                                     std::uint32_t lane, KeyRef const& key, std::uint64_t place) {
+                                     std::uint32_t lane, KeyRef const& key, std::uint64_t address) {
     std::uint32_t const entry = entry_of(warp, t, where, lane);
     if (entry == BucketCache::kNone || mutated("bucket_copy_keeps_state")) return;
     if (t.key_bytes != 0)
       warp.copy(t.buckets.key(entry, lane % Shape::slots(t)), key.data, key.bytes);
-    copy_place(warp, t, where, lane, place);
+    copy_address(warp, t, where, lane, address);
     warp.local_fence();
     warp.elect([&] {
       W::store(t.buckets.states(entry) + lane % Shape::slots(t), in_place::fingerprint(key.hash));
@@ -256,7 +256,7 @@ struct InPlaceOps {
 
   template <class W, class M>
   PERDURE_FN static Verdict insert(W& warp, M& mem, TableView const& t, Where const& where,
-                                   KeyRef const& key, std::uint64_t place) {
+                                   KeyRef const& key, std::uint64_t address) {
     for (bool lost = false;; lost = true) {
       // Who has won a slot's race tells its copy at the end only.
       auto const lanes = lost ? where.rows(warp, mem, t) : rows(warp, mem, t, where);
@@ -278,11 +278,11 @@ struct InPlaceOps {
         warp.copy(mem.write(in_place::key(t, level(t, where, lane), slot_in_level(t, where, lane))),
                   key.data, key.bytes);
       }
-      mem.store(warp, place_of(t, where, lane), place);
+      mem.store(warp, address_of(t, where, lane), address);
       if (!mutated("order_before_fingerprint_skipped")) mem.order(warp);
       mem.cas(warp, state, first, in_place::fingerprint(key.hash));
       if (!mutated("order_after_fingerprint_skipped")) mem.order(warp);
-      copy_insert(warp, t, where, lane, key, place);
+      copy_insert(warp, t, where, lane, key, address);
       return Verdict::done;
     }
   }
@@ -313,7 +313,7 @@ struct InPlaceOps {
     Level const& retiring = t.retiring_level();
     std::uint64_t const state = mem.load(warp, retiring.base + slot * 8);
     if (state == in_place::kEmpty || state == in_place::kInsert) return Verdict::done;
-    Offset const at{mem.load(warp, in_place::place(t, retiring, slot))};
+    Offset const at{mem.load(warp, in_place::address(t, retiring, slot))};
     KeyRef key{};
     if (t.key_bytes != 0) {
       key = {mem.read(in_place::key(t, retiring, slot)), t.key_bytes, 0};

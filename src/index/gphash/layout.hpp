@@ -1,13 +1,14 @@
 // GPHash on the medium (GPHash section 3.1): levels of buckets, level i with 2^i of them, several
 // adjacent levels live, H hash functions, S slots a bucket. Two slot layouts:
 //
-//   word      8 bytes a slot: fingerprint and place of the record, which holds the key. A row (one
+//   word      8 bytes a slot: fingerprint and address of the record, which holds the key. A row
+//   (one
 //             bucket) is S words.
 //             63        40 39                 0
-//             | fingerprint | record place / 16 |   0 = empty; a fingerprint is never 0
+//             | fingerprint | record address / 16 |   0 = empty; a fingerprint is never 0
 //   in_place  as published: per level three arrays, each [bucket][slot]: state/fingerprint (8
 //             bytes: 0 EMPTY, 1 INSERT, else the hash), key (key_bytes rounded up to 8; none for
-//             variable keys), and the place of the record.
+//             variable keys), and the address of the record.
 //
 // A key's buckets of one level lie in one window of 2^kWindowBits: its first hash says which
 // window, its other hashes where in it. So a batch in hash order walks every level in address order
@@ -137,20 +138,20 @@ struct TableView {
 };
 
 namespace word {
-inline constexpr std::uint32_t kPlaceBits = 40;
-inline constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+inline constexpr std::uint32_t kAddressBits = 40;
+inline constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
 inline constexpr std::uint64_t kEmpty = 0;
 
 PERDURE_FN std::uint64_t fingerprint(std::uint64_t hash) {
   std::uint64_t const low = hash & 0xffffffu;  // bucket numbers use the top bits
-  return (low == 0 ? 1 : low) << kPlaceBits;
+  return (low == 0 ? 1 : low) << kAddressBits;
 }
 PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) {
-  PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kPlaceMask);
+  PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kAddressMask);
   return fingerprint(hash) | record.bytes / pm::kRecordAlign;
 }
 PERDURE_FN Offset record(std::uint64_t word) {
-  return Offset{(word & kPlaceMask) * pm::kRecordAlign};
+  return Offset{(word & kAddressMask) * pm::kRecordAlign};
 }
 }  // namespace word
 
@@ -168,7 +169,7 @@ PERDURE_FN std::uint64_t level_slots(Level const& level, std::uint32_t slots) {
 PERDURE_FN Offset key(TableView const& t, Level const& level, std::uint64_t slot) {
   return level.base + level_slots(level, t.slots) * 8 + slot * key_stride(t.key_bytes);
 }
-PERDURE_FN Offset place(TableView const& t, Level const& level, std::uint64_t slot) {
+PERDURE_FN Offset address(TableView const& t, Level const& level, std::uint64_t slot) {
   return level.base + level_slots(level, t.slots) * (8 + key_stride(t.key_bytes)) + slot * 8;
 }
 }  // namespace in_place

@@ -108,9 +108,9 @@ struct Mirror {
 };
 
 /// The tag of a slot word (or of a fingerprint in its place); never 0 for a word that is not empty.
-PERDURE_FN std::uint8_t tag_of(std::uint64_t word, std::uint32_t place_bits) {
+PERDURE_FN std::uint8_t tag_of(std::uint64_t word, std::uint32_t address_bits) {
   if (word == 0) return 0;
-  auto const tag = static_cast<std::uint8_t>(word >> place_bits);
+  auto const tag = static_cast<std::uint8_t>(word >> address_bits);
   return tag == 0 ? 1 : tag;
 }
 

@@ -29,7 +29,7 @@ struct Found {
 /// What phase one settled for one key.
 struct Plan {
   Offset target;            // slot word (in_place: state, for insert none)
-  std::uint64_t value = 0;  // the word to store (in_place: the record's place)
+  std::uint64_t value = 0;  // the word to store (in_place: the record's address)
   std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to let go of afterwards
   Change change = Change::none;
   std::uint32_t lane = 0;

@@ -82,10 +82,10 @@ std::optional<SlotDamage::Change> SlotDamage::change_by_sum(std::uint64_t missin
         was != 0 && two_bits_apart(was, word))
       return put_right(number, slots_.word_of(at), was, "its word had changed");
     if (!slots_.is_in_place() || word == 0) continue;
-    Offset const place = in_place::place(slots_.view(), *at.level, at.slot);
+    Offset const address = in_place::address(slots_.view(), *at.level, at.slot);
     std::uint64_t const leads = slots_.record_at(at).bytes,
-                        led = unmixed(mixed(leads, place) + missing, place);
-    if (two_bits_apart(leads, led)) return put_right(number, place, led, "its place had changed");
+                        led = unmixed(mixed(leads, address) + missing, address);
+    if (two_bits_apart(leads, led)) return put_right(number, address, led, "its place had changed");
   }
   return std::nullopt;
 }
@@ -95,8 +95,8 @@ std::optional<SlotDamage::Change> SlotDamage::change_by_sum(std::uint64_t missin
 std::optional<SlotDamage::Change> SlotDamage::key_nearby(std::uint64_t number) const {
   PERDURE_ASSERT(slots_.is_in_place() && slots_.view().key_bytes != 0);
   SlotAt const at = slots_.locate(number);
-  Offset const place = in_place::key(slots_.view(), *at.level, at.slot);
-  std::byte const* const stored = slots_.base() + place.bytes;
+  Offset const address = in_place::key(slots_.view(), *at.level, at.slot);
+  std::byte const* const stored = slots_.base() + address.bytes;
   std::vector<std::byte> key(stored, stored + slots_.view().key_bytes);
   auto const flip = [&](std::uint32_t bit) {
     key[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
@@ -112,7 +112,7 @@ std::optional<SlotDamage::Change> SlotDamage::key_nearby(std::uint64_t number) c
       if (b != a) flip(b);
       flip(a);
       if (!found) continue;
-      Offset const word = place + a / 64 * 8;
+      Offset const word = address + a / 64 * 8;
       std::uint64_t const bits = std::uint64_t{1} << a % 64 | std::uint64_t{1} << b % 64;
       return put_right(number, word, pm::load_word(slots_.base() + word.bytes) ^ bits,
                        "its key had changed");

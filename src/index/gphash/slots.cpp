@@ -110,7 +110,7 @@ std::string Slots::fault(std::uint64_t number, Entry const& e) const {
   for (std::uint64_t const other : slots) {
     if (other == number) break;
     std::uint64_t const theirs = word_at(locate(other));
-    std::uint64_t const mask = in_place_ ? ~std::uint64_t{0} : ~word::kPlaceMask;
+    std::uint64_t const mask = in_place_ ? ~std::uint64_t{0} : ~word::kAddressMask;
     if (((theirs ^ word) & mask) != 0) continue;
     if (auto const twin = entry(other);
         twin && twin->readable && std::ranges::equal(twin->key, e.key))

@@ -103,7 +103,7 @@ inline std::uint64_t Slots::word_at(SlotAt at) const {
 
 inline Offset Slots::record_at(SlotAt at) const {
   if (!in_place_) return word::record(word_at(at));
-  return Offset{pm::load_word(pool_->base() + in_place::place(view_, *at.level, at.slot).bytes)};
+  return Offset{pm::load_word(pool_->base() + in_place::address(view_, *at.level, at.slot).bytes)};
 }
 
 inline bool Slots::holds_entry(SlotAt at) const {
@@ -116,8 +116,8 @@ inline std::uint64_t Slots::sum_of(SlotAt at, std::uint64_t word) const {
   using slot_sums::mixed;
   std::uint64_t sum = mixed(word, word_of(at));
   if (!in_place_) return sum;
-  Offset const place = in_place::place(view_, *at.level, at.slot);
-  sum += mixed(pm::load_word(pool_->base() + place.bytes), place);
+  Offset const address = in_place::address(view_, *at.level, at.slot);
+  sum += mixed(pm::load_word(pool_->base() + address.bytes), address);
   if (view_.key_bytes == 0) return sum;
   Offset const key = in_place::key(view_, *at.level, at.slot);
   pm::will_read(pool_->base() + key.bytes, view_.key_bytes);

@@ -124,7 +124,7 @@ void Table::put_entry(SlotAt from, SlotAt to) {
       pm::will_read(key, view_.key_bytes);
       pm::write_bytes(base + in_place::key(view_, *to.level, to.slot).bytes, key, view_.key_bytes);
     }
-    pm::store_word(word(in_place::place(view_, *to.level, to.slot)), record_at(from).bytes);
+    pm::store_word(word(in_place::address(view_, *to.level, to.slot)), record_at(from).bytes);
   }
   pm::store_word(word(to.level->base + to.slot * 8), word_at(from));
 }

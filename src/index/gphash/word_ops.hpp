@@ -60,7 +60,7 @@ struct WordOps {
   /// A word as it is on PM.
   PERDURE_FN static std::uint64_t on_pm(TableView const& t, std::uint64_t word) {
     if (!kMirrored || (word & Mirror::kCached) == 0) return word;
-    return (word & ~word::kPlaceMask) | t.mirror.sources[word & Mirror::kEntryMask];
+    return (word & ~word::kAddressMask) | t.mirror.sources[word & Mirror::kEntryMask];
   }
 
   /// The record that find() will probably read first; 0 if there is none.
@@ -68,7 +68,7 @@ struct WordOps {
   PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes,
                                          std::uint64_t hash) {
     if (kMirrored && t.mirror.identities != nullptr) return {};
-    std::uint32_t const hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(hash));
+    std::uint32_t const hits = warp.match(lanes, ~word::kAddressMask, word::fingerprint(hash));
     return hits == 0 ? Offset{} : source(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
   }
 
@@ -96,7 +96,7 @@ struct WordOps {
       mirror.forget<W>(slot);
     else if (!stays)
       mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
-    W::store(mirror.tags + slot, tag_of(word, word::kPlaceBits));
+    W::store(mirror.tags + slot, tag_of(word, word::kAddressBits));
     W::store(mirror.words + slot, word);
   }
 
@@ -105,7 +105,7 @@ struct WordOps {
                                [[maybe_unused]] Where const& where, Lanes const& lanes,
                                KeyRef const& key) {
     Found found;
-    std::uint32_t hits = warp.match(lanes, ~word::kPlaceMask, word::fingerprint(key.hash));
+    std::uint32_t hits = warp.match(lanes, ~word::kAddressMask, word::fingerprint(key.hash));
     for (; hits != 0; hits &= hits - 1) {
       found.lane = exec::lowest_bit(hits);
       Offset const at = source(t, warp.broadcast(lanes, found.lane));

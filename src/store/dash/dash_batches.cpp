@@ -27,10 +27,11 @@ Status bad(std::string message) { return {Code::invalid_argument, std::move(mess
 
 Status check_call(DashCore const& core, Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_batch(core.path, core.pool.header(), call, statuses); !s.ok()) return s;
-  bool const on_device = (call.keys.data != nullptr && call.keys.place == Place::device) ||
-                         (call.values.data != nullptr && call.values.place == Place::device) ||
-                         (call.out.data != nullptr && call.out.place == Place::device) ||
-                         call.device_statuses != nullptr;
+  bool const on_device =
+      (call.keys.data != nullptr && call.keys.space == MemorySpace::device) ||
+      (call.values.data != nullptr && call.values.space == MemorySpace::device) ||
+      (call.out.data != nullptr && call.out.space == MemorySpace::device) ||
+      call.device_statuses != nullptr;
   if (!on_device) return {};
   return bad("pool " + core.path + ": index " + name(core.index()) +
              " is for threads of the host, and an array of this batch lies in device memory; bring "

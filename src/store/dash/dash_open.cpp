@@ -59,18 +59,18 @@ struct DashOpening {
 
   Status made(std::uint64_t expected_records) {
     PERDURE_ASSERT(!core.pool.read_only() && core.index_at().bytes == 0);
-    auto const place = core.pool.take_run(1);
-    if (!place.ok()) return place.status();
+    auto const address = core.pool.take_run(1);
+    if (!address.ok()) return address.status();
     dash::SegmentShape const segments;
     bool const records = !dash_inline(core.pool.header().key_bytes, core.pool.header().value_bytes);
-    dash::write_root(core.pool.base() + place.value().bytes, kind_of(core.index()), segments,
+    dash::write_root(core.pool.base() + address.value().bytes, kind_of(core.index()), segments,
                      records);
     core.make_engine(segments);
-    if (Status s = core.engine->create(place.value(), depth_for(segments, expected_records));
+    if (Status s = core.engine->create(address.value(), depth_for(segments, expected_records));
         !s.ok())
       return s;
     pm::Root root = core.pool.root();
-    root.set(dash::kIndexName, place.value().bytes, 0);
+    root.set(dash::kIndexName, address.value().bytes, 0);
     core.pool.publish_root(root);
     core.counters.set_records(0, true);
     return {};

@@ -20,7 +20,7 @@
 
 namespace perdure {
 
-/// A thread of the host in the place of a warp: what pm/record.hpp asks of one.
+/// A thread of the host in place of a warp: what pm/record.hpp asks of one.
 struct HostThread {
   static constexpr bool kReadsBackCheaply = true;
   static std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
@@ -46,15 +46,15 @@ class DashRecords {
       : base_(base), shape_(shape), pool_bytes_(&pool_bytes) {}
 
   /// None: no record can lie there.
-  [[nodiscard]] std::optional<pm::RecordView> view(std::uint64_t place) const {
-    std::uint64_t const inside = place & (shape_.superblock_bytes - 1);
+  [[nodiscard]] std::optional<pm::RecordView> view(std::uint64_t address) const {
+    std::uint64_t const inside = address & (shape_.superblock_bytes - 1);
     std::uint64_t const room = shape_.superblock_bytes - inside;
     std::uint64_t const least = shape_.split() ? shape_.value_bytes : sizeof(pm::RecordHeader);
-    bool const possible = place >= shape_.superblock_bytes && place % pm::kRecordAlign == 0 &&
+    bool const possible = address >= shape_.superblock_bytes && address % pm::kRecordAlign == 0 &&
                           inside >= pm::kFirstRecord && room >= least &&
-                          place + room <= pool_bytes_->load(std::memory_order_acquire);
+                          address + room <= pool_bytes_->load(std::memory_order_acquire);
     if (!possible) return std::nullopt;
-    return pm::view_record(base_, shape_, Offset{place}, room);
+    return pm::view_record(base_, shape_, Offset{address}, room);
   }
   [[nodiscard]] static bool intact(pm::RecordView const& record) {
     HostThread thread;
@@ -62,8 +62,8 @@ class DashRecords {
   }
 
   /// Whether a record of this key lies there.
-  [[nodiscard]] bool has(std::uint64_t place, std::byte const* key, std::size_t bytes) const {
-    auto const record = view(place);
+  [[nodiscard]] bool has(std::uint64_t address, std::byte const* key, std::size_t bytes) const {
+    auto const record = view(address);
     return record && record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0;
   }
 
@@ -71,9 +71,9 @@ class DashRecords {
   /// A slot whose record has not that hash is the key's as well: damaged, and to be told from one
   /// that is not there.
   template <class Host>
-  [[nodiscard]] bool equal(Host& host, std::uint64_t place, std::byte const* key, std::size_t bytes,
-                           std::uint64_t hash) const {
-    auto const record = view(place);
+  [[nodiscard]] bool equal(Host& host, std::uint64_t address, std::byte const* key,
+                           std::size_t bytes, std::uint64_t hash) const {
+    auto const record = view(address);
     if (!record) return true;
     host.read(record->key, bytes);
     if (record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0) return true;
@@ -86,22 +86,22 @@ class DashRecords {
   }
 
   /// A record that may lie there, of so many bytes, its head apart where there is one.
-  void prefetch(std::uint64_t place, std::uint64_t bytes) const {
-    if (place % pm::kRecordAlign != 0 || place < shape_.superblock_bytes ||
-        place + bytes > pool_bytes_->load(std::memory_order_relaxed))
+  void prefetch(std::uint64_t address, std::uint64_t bytes) const {
+    if (address % pm::kRecordAlign != 0 || address < shape_.superblock_bytes ||
+        address + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
+    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
     if (address.head != nullptr) prefetch_line(address.head);
     for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(address.to + at);
   }
 
   /// Writes a whole record, and orders it.
   template <class Host>
-  void write(Host& host, std::uint64_t place, pm::RecordView const& record) const {
-    PERDURE_ASSERT(place >= shape_.superblock_bytes &&
-                   place < pool_bytes_->load(std::memory_order_relaxed));
+  void write(Host& host, std::uint64_t address, pm::RecordView const& record) const {
+    PERDURE_ASSERT(address >= shape_.superblock_bytes &&
+                   address < pool_bytes_->load(std::memory_order_relaxed));
     HostThread thread;
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{place});
+    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
     pm::write_record(thread, address, record, false);
     std::uint64_t const front =
         (address.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));

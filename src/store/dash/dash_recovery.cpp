@@ -38,18 +38,18 @@ std::optional<pm::ClosingNote> DashRecovery::closing_note() {
 std::string DashRecovery::mend_index() {
   PERDURE_ASSERT(left_.has_value() && !core_.pool.read_only());
   std::byte* const at = core_.pool.base() + core_.index_at().bytes;
-  std::vector<std::uint64_t> places{offsetof(dash::IndexRoot, directory),
-                                    offsetof(dash::IndexRoot, first),
-                                    offsetof(dash::IndexRoot, counted)};
+  std::vector<std::uint64_t> addresses{offsetof(dash::IndexRoot, directory),
+                                       offsetof(dash::IndexRoot, first),
+                                       offsetof(dash::IndexRoot, counted)};
   for (std::uint32_t i = 0; core_.index() == Index::dash_lh && i < dash::kLinearArrays; ++i)
-    places.push_back(dash::kDirectories + i * sizeof(std::uint64_t));
-  for (std::uint64_t const place : places) {
-    auto* const word = reinterpret_cast<std::uint64_t*>(at + place);
+    addresses.push_back(dash::kDirectories + i * sizeof(std::uint64_t));
+  for (std::uint64_t const address : addresses) {
+    auto* const word = reinterpret_cast<std::uint64_t*>(at + address);
     for (std::uint32_t bit = 0; bit < 64; ++bit) {
-      std::uint64_t const was = pm::load_word(at + place);
+      std::uint64_t const was = pm::load_word(at + address);
       pm::store_word(word, was ^ std::uint64_t{1} << bit);
       if (sum_of_index() == left_->sum)
-        return "the word of its index at byte " + std::to_string(core_.index_at().bytes + place) +
+        return "the word of its index at byte " + std::to_string(core_.index_at().bytes + address) +
                ": put right, nothing is lost";
       pm::store_word(word, was);
     }

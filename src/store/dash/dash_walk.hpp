@@ -111,17 +111,17 @@ class DashWalk {
   }
 
   bool sweep(DashSpace& space, std::function<bool()> const& go_on) {
-    std::vector<std::uint64_t> places;
+    std::vector<std::uint64_t> addresses;
     if (Slots::kRecords) space.begin_sweep();
     bool const whole = table_.sweep(
         host_,
         [&](dash::Slot const& slot) {
-          if (Slots::kRecords) places.push_back(slot.first);
+          if (Slots::kRecords) addresses.push_back(slot.first);
         },
         [&] {
-          PERDURE_ASSERT(Slots::kRecords || places.empty());
-          if (Slots::kRecords) space.mark(places);
-          places.clear();
+          PERDURE_ASSERT(Slots::kRecords || addresses.empty());
+          if (Slots::kRecords) space.mark(addresses);
+          addresses.clear();
           return go_on();
         });
     if (whole && Slots::kRecords) space.finish_sweep();

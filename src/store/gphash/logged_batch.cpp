@@ -35,7 +35,7 @@ Status check_replaceable(int fd, std::string const& path, wal::PoolId const& poo
 }  // namespace
 
 Column Effective::Gathered::take(Column const& from, std::span<std::size_t const> which) {
-  PERDURE_ASSERT(from.place == Place::host && data.empty() && offsets.empty());
+  PERDURE_ASSERT(from.space == MemorySpace::host && data.empty() && offsets.empty());
   bool const variable = from.offsets != nullptr;
   data.reserve(1);  // a column of no bytes is still one
   if (variable) offsets.push_back(0);
@@ -47,7 +47,8 @@ Column Effective::Gathered::take(Column const& from, std::span<std::size_t const
     data.insert(data.end(), from.data + begin, from.data + end);
     if (variable) offsets.push_back(static_cast<std::int64_t>(data.size()));
   }
-  return {data.data(), variable ? offsets.data() : nullptr, from.width, which.size(), Place::host};
+  return {data.data(), variable ? offsets.data() : nullptr, from.width, which.size(),
+          MemorySpace::host};
 }
 
 Effective::Effective(Call const& call, std::span<std::uint8_t const> status)

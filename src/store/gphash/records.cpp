@@ -15,26 +15,26 @@ bool Records::can_lease() const {
 }
 
 Status Records::begin_lease() {
-  if (loan_) return {};
+  if (lease_) return {};
   PERDURE_ASSERT(can_lease());
   PERDURE_ASSERT(core_.alone());
-  pm::RecordHeap::Loan loan = core_.heap.lend(core_.fixed_stride());
-  Status const begun = core_.engine->lease()->begin(loan);
+  pm::RecordHeap::Lease lease = core_.heap.lease_out(core_.fixed_stride());
+  Status const begun = core_.engine->lease()->begin(lease);
   if (begun.ok())
-    loan_ = std::move(loan);
+    lease_ = std::move(lease);
   else
-    core_.heap.take_back(loan);
-  PERDURE_ASSERT(!leased() || (loan_->stride == core_.fixed_stride() && loan_->capacity > 0));
+    core_.heap.end_lease(lease);
+  PERDURE_ASSERT(!leased() || (lease_->stride == core_.fixed_stride() && lease_->capacity > 0));
   if (begun.code() != Code::no_space) return begun;
   return {begun.code(), "pool " + core_.path + ": the map of its free records: " + begun.message() +
                             "; free memory of the device, or reopen the pool with residency pm"};
 }
 
 Status Records::end_lease() {
-  if (!loan_) return {};
-  if (Status s = core_.engine->lease()->end(*loan_); !s.ok()) return s;
-  core_.heap.take_back(*loan_);
-  loan_.reset();
+  if (!lease_) return {};
+  if (Status s = core_.engine->lease()->end(*lease_); !s.ok()) return s;
+  core_.heap.end_lease(*lease_);
+  lease_.reset();
   return {};
 }
 
@@ -45,13 +45,13 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
     if (!enough) return enough.status();
     if (*enough) return {};
     if (!refused.ok()) return refused;
-    PERDURE_ASSERT(loan_.has_value());
+    PERDURE_ASSERT(lease_.has_value());
     // Half as many again as there are, where they are to be had, so that few batches come here.
-    std::uint64_t const needed = (records + loan_->capacity - 1) / loan_->capacity;
+    std::uint64_t const needed = (records + lease_->capacity - 1) / lease_->capacity;
     PERDURE_ASSERT(needed > 0);  // none are always there
     std::uint64_t const more = core_.pool.superblocks_in_use() / 2;
     if (Status s = end_lease(); !s.ok()) return s;
-    PERDURE_ASSERT(!leased());  // else it could give away what is lent
+    PERDURE_ASSERT(!leased());  // else it could give away what is leased
     refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);
     core_.pool_may_have_grown();
     if (Status s = begin_lease(); !s.ok()) return s;
@@ -60,7 +60,7 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
 
 Status Records::reserve(Call const& call, std::span<std::uint8_t const> status,
                         std::vector<std::uint64_t>& reserved, bool& any_fits) {
-  PERDURE_ASSERT(!loan_ && status.size() == call.keys.count);
+  PERDURE_ASSERT(!lease_ && status.size() == call.keys.count);
   PERDURE_ASSERT(core_.alone());
   std::uint64_t const fixed = core_.fixed_stride();
   reserved.assign(call.keys.count, 0);
@@ -108,7 +108,7 @@ Status Records::reserve_by_size(Call const& call, std::span<std::uint8_t const> 
 }
 
 void Records::release(std::span<std::uint64_t const> records) {
-  PERDURE_ASSERT(!loan_ && core_.alone());  // the engine's are given back by the engine
+  PERDURE_ASSERT(!lease_ && core_.alone());  // the engine's are given back by the engine
   for (std::uint64_t const record : records) {
     if (record != 0) core_.heap.release(Offset{record});
   }
@@ -116,7 +116,7 @@ void Records::release(std::span<std::uint64_t const> records) {
 
 void Records::release_unused(std::span<std::uint64_t const> records,
                              std::span<std::uint8_t const> used) {
-  PERDURE_ASSERT(!loan_ && core_.alone() && records.size() == used.size());
+  PERDURE_ASSERT(!lease_ && core_.alone() && records.size() == used.size());
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (records[i] != 0 && used[i] == 0) core_.heap.release(Offset{records[i]});
   }

@@ -20,7 +20,7 @@ class Records {
 
   /// The engine has them from the first plain write batch on, where it can, the heap for all else.
   [[nodiscard]] bool can_lease() const;
-  [[nodiscard]] bool leased() const { return loan_.has_value(); }
+  [[nodiscard]] bool leased() const { return lease_.has_value(); }
   Status begin_lease();
   Status end_lease();
   /// Calls take() until it says that so many records are taken; where it says that there are too
@@ -42,7 +42,7 @@ class Records {
                          std::vector<std::uint64_t>& reserved);
 
   Core& core_;
-  std::optional<pm::RecordHeap::Loan> loan_;  // while the engine has them
+  std::optional<pm::RecordHeap::Lease> lease_;  // while the engine has them
 };
 
 }  // namespace perdure

@@ -40,7 +40,7 @@ Status check_buffers(std::vector<DenseBuffer> const& buffers, Device device) {
                  " bytes, none of them zero");
     if (buffer.bytes == 0) return bad(which + " has no bytes; leave it away");
     if (buffer.data == nullptr) return bad(which + " is null");
-    if (buffer.place == Place::device && device == Device::cpu)
+    if (buffer.space == MemorySpace::device && device == Device::cpu)
       return bad(which +
                  " lies in device memory, and the store is on device cpu; register a host array, "
                  "or open with "
@@ -98,11 +98,11 @@ Result<std::vector<DenseBuffer>> Steps::as_registered(
 Status Steps::make_dense_room(std::vector<DenseBuffer> const& buffers) {
   if (Status s = core_.check_open(true); !s.ok()) return s;
   PERDURE_ASSERT(core_.alone() && !core_.dense.exists() && core_.transaction == nullptr);
-  std::vector<pm::DenseRoom::Buffer> wanted;
-  for (DenseBuffer const& buffer : buffers) wanted.push_back({buffer.name, buffer.bytes, 0});
+  std::vector<pm::DenseRoom::Buffer> asked;
+  for (DenseBuffer const& buffer : buffers) asked.push_back({buffer.name, buffer.bytes, 0});
   if (Status s = records_.end_lease(); !s.ok()) return s;
   core_.heap.give_back_empty();
-  Status const made = core_.dense.make(std::move(wanted));
+  Status const made = core_.dense.make(std::move(asked));
   core_.pool_may_have_grown();
   if (made.ok()) return {};
   return {made.code(), "pool " + core_.path +
@@ -130,23 +130,23 @@ Status Steps::register_dense(std::vector<DenseBuffer> const& buffers) {
 
 /// Those of the buffers' copies that count, or the others.
 std::vector<Offset> Steps::dense_copies(bool counting) const {
-  std::vector<Offset> places;
+  std::vector<Offset> addresses;
   for (auto const& buffer : core_.dense.buffers())
-    places.push_back(counting ? core_.dense.counting(buffer) : core_.dense.other(buffer));
-  return places;
+    addresses.push_back(counting ? core_.dense.counting(buffer) : core_.dense.other(buffer));
+  return addresses;
 }
 
 /// Copies between each buffer and its place in the pool: host arrays by host(pool, array, bytes), a
 /// line or more at a time; returns what is left to the engine.
 template <class F>
-std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& places, F host) {
-  PERDURE_ASSERT(places.size() == registered_.size());  // all of the pool's, in its order
+std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& addresses, F host) {
+  PERDURE_ASSERT(addresses.size() == registered_.size());  // all of the pool's, in its order
   std::vector<PoolCopy> on_device;
   for (std::size_t i = 0; i < registered_.size(); ++i) {
     DenseBuffer const& buffer = registered_[i];
-    PERDURE_ASSERT(places[i].bytes + buffer.bytes <= core_.pool.bytes());
-    std::byte* const pool = core_.pool.base() + places[i].bytes;
-    if (buffer.place == Place::host) {
+    PERDURE_ASSERT(addresses[i].bytes + buffer.bytes <= core_.pool.bytes());
+    std::byte* const pool = core_.pool.base() + addresses[i].bytes;
+    if (buffer.space == MemorySpace::host) {
       core_.workers.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
         host(pool + begin, buffer.data + begin, end - begin);
       });
@@ -155,7 +155,7 @@ std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& places, F h
     // A pool is pinned in pieces, which end where superblocks do; the driver refuses copies across
     // their ends.
     for (std::uint64_t at = 0, size = 0; at < buffer.bytes; at += size) {
-      std::uint64_t const inside = (places[i].bytes + at) % core_.pool.superblock_bytes();
+      std::uint64_t const inside = (addresses[i].bytes + at) % core_.pool.superblock_bytes();
       size = std::min(buffer.bytes - at, core_.pool.superblock_bytes() - inside);
       PERDURE_ASSERT(size > 0);  // else there is no end
       on_device.push_back({buffer.data + at, pool + at, size});
@@ -205,17 +205,17 @@ Status Steps::write(Transaction::State& transaction, std::uint64_t step, CUstrea
 Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
   PERDURE_ASSERT(core_.alone() && core_.transaction != nullptr && !tx.step);
   bool const late = mutated("dense_written_after_step_word");
-  auto const places = dense_copies(false);
-  if (Status s = late ? Status{} : save_buffers(places, stream); !s.ok())
+  auto const addresses = dense_copies(false);
+  if (Status s = late ? Status{} : save_buffers(addresses, stream); !s.ok())
     return {s.code(), "pool " + core_.path + ", saving dense buffers: " + s.message()};
   core_.health.changing = true;
   PERDURE_ASSERT(tx.operations < core_.undo.capacity());
-  wal::UndoPlace const place = core_.undo.next_step(tx.operations);
-  if (!mutated("step_word_not_logged")) core_.undo.append(place, core_.dense.word_at());
+  wal::UndoRegion const address = core_.undo.next_step(tx.operations);
+  if (!mutated("step_word_not_logged")) core_.undo.append(address, core_.dense.word_at());
   if (!mutated("no_order_before_step_word")) pm::order();
   core_.dense.publish(step);
   if (!mutated("no_order_after_step_word")) pm::order();
-  if (late) static_cast<void>(save_buffers(places, stream));
+  if (late) static_cast<void>(save_buffers(addresses, stream));
   ++tx.operations;
   PERDURE_ASSERT(core_.dense.step() == step);
   tx.step = step;

@@ -30,7 +30,7 @@ class Steps {
   Status make_dense_room(std::vector<DenseBuffer> const& buffers);
   [[nodiscard]] std::vector<Offset> dense_copies(bool counting) const;
   template <class F>
-  std::vector<PoolCopy> copy_buffers(std::vector<Offset> const& places, F host);
+  std::vector<PoolCopy> copy_buffers(std::vector<Offset> const& addresses, F host);
   Status save_buffers(std::vector<Offset> const& to, CUstream_st* stream);
   Status load_buffers(std::vector<Offset> const& from, CUstream_st* stream);
   Status write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream);

@@ -155,7 +155,7 @@ Status BatchWriter::begin_session(WriteBatch& batch, std::span<std::uint8_t cons
 // ------------------------------------------------------------------------------------------------
 // The passes
 
-Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoPlace const* undo) {
+Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegion const* undo) {
   PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
   PERDURE_ASSERT(undo == nullptr || !displace);  // for one key one slot is logged
   Session& session = *batch.session;

@@ -49,7 +49,7 @@ class BatchWriter {
   Status prepare(WriteBatch& batch, bool from_lease);
   /// Plan, order, publish, order; with `undo`, what is overwritten is logged before. What it
   /// counted.
-  Result<exec::Counts> pass(WriteBatch& batch, bool displace, wal::UndoPlace const* undo);
+  Result<exec::Counts> pass(WriteBatch& batch, bool displace, wal::UndoRegion const* undo);
   /// The status of each operation, and the caller's of them.
   Result<std::span<std::uint8_t const>> answer(WriteBatch& batch);
   /// What the batch used and unlinked; empty spans: all that was reserved, and nothing.

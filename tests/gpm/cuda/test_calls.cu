@@ -21,12 +21,12 @@ std::string file(char const* what) {
 }
 
 std::string fault;  // of the check that runs; empty: none
-bool wanted(bool right, std::string const& what) {
+bool expect(bool right, std::string const& what) {
   if (!right && fault.empty()) fault = what;
   return right;
 }
-bool good(cudaError_t error) { return wanted(error == cudaSuccess, cudaGetErrorString(error)); }
-bool good(gpm_result result) { return wanted(result == GPM_OK, gpm_error()); }
+bool good(cudaError_t error) { return expect(error == cudaSuccess, cudaGetErrorString(error)); }
+bool good(gpm_result result) { return expect(result == GPM_OK, gpm_error()); }
 
 /// Takes a while before it writes, so that what does not wait for it shows.
 __global__ void write_late(std::uint32_t* words, std::size_t n, std::uint32_t value) {
@@ -46,7 +46,7 @@ struct Checkpointed {
     good(cudaMalloc(&words, kWords * 4));
     good(cudaMemset(words, 0, kWords * 4));
     checkpoint = gpmcp_create(file("cp").c_str(), kWords * 4, 1, 1);
-    if (wanted(checkpoint != nullptr, gpm_error()))
+    if (expect(checkpoint != nullptr, gpm_error()))
       good(gpmcp_register(checkpoint, words, kWords * 4, 0));
   }
   ~Checkpointed() {
@@ -59,7 +59,7 @@ struct Checkpointed {
     good(cudaMemcpy(is.data(), words, kWords * 4, cudaMemcpyDeviceToHost));
     std::size_t other = 0;
     for (std::uint32_t const word : is) other += word != value;
-    wanted(other == 0, std::to_string(other) + " of " + std::to_string(kWords) + " are others");
+    expect(other == 0, std::to_string(other) + " of " + std::to_string(kWords) + " are others");
   }
 };
 
@@ -94,13 +94,13 @@ void checkpoint_after_a_stream(unsigned flags, bool given) {
 
 struct Log {
   gpmlog* log;
-  explicit Log(gpmlog* made) : log(made) { wanted(log != nullptr, gpm_error()); }
+  explicit Log(gpmlog* made) : log(made) { expect(log != nullptr, gpm_error()); }
   Log(std::size_t bytes, std::uint32_t blocks, std::uint32_t threads)
       : Log(gpmlog_create_hcl(file("log").c_str(), bytes, blocks, threads)) {}
   void reopen() {
     if (log != nullptr) good(gpmlog_close(log));
     log = gpmlog_open(file("log").c_str());
-    wanted(log != nullptr, gpm_error());
+    expect(log != nullptr, gpm_error());
   }
   ~Log() {
     if (log != nullptr) good(gpmlog_close(log));
@@ -121,9 +121,9 @@ void clear_after_a_kernel() {
   for (int const partition : {-1, 5}) {
     insert_late<<<1, 64>>>(log.log);
     good(gpmlog_clear(log.log, partition));
-    wanted(gpmlog_size(log.log, 5) == 0, "an entry outlived the host's clear");
+    expect(gpmlog_size(log.log, 5) == 0, "an entry outlived the host's clear");
     good(gpmlog_clear(log.log));
-    wanted(gpmlog_size(log.log) == 0, "entries outlived the host's clear");
+    expect(gpmlog_size(log.log) == 0, "entries outlived the host's clear");
   }
 }
 
@@ -149,7 +149,7 @@ void all_dimensions() {
     Log log(std::size_t{24} * blocks * threads, blocks, threads);
     if (log.log == nullptr) return;
     log_place<<<grid, block>>>(log.log);
-    wanted(gpmlog_overflows(log.log) == 0, "entries found no room");
+    expect(gpmlog_overflows(log.log) == 0, "entries found no room");
     log.reopen();
     std::uint32_t* read = nullptr;
     if (!good(cudaMallocHost(&read, std::size_t{24} * blocks * threads))) return;
@@ -159,7 +159,7 @@ void all_dimensions() {
       std::uint32_t const b = i / threads, t = i % threads;
       std::uint32_t const place[6] = {b % grid.x,  b / grid.x % grid.y,   b / grid.x / grid.y,
                                       t % block.x, t / block.x % block.y, t / block.x / block.y};
-      wanted(std::memcmp(read + 6 * i, place, 24) == 0,
+      expect(std::memcmp(read + 6 * i, place, 24) == 0,
              "partition " + std::to_string(i) + " is not its thread's");
     }
     cudaFreeHost(read);
@@ -212,12 +212,12 @@ void parts_and_answers() {
   in_parts<<<1, 1>>>(log.log, answers, read);
   good(cudaDeviceSynchronize());
   for (std::size_t i = 0; i < std::size(kAnswers); ++i)
-    wanted(answers[i] == kAnswers[i],
+    expect(answers[i] == kAnswers[i],
            "answer " + std::to_string(i) + " is " + std::to_string(answers[i]));
-  wanted(std::memcmp(read, "efghijklmnopqrstuvw", 20) == 0 && read[20] == 'q',
+  expect(std::memcmp(read, "efghijklmnopqrstuvw", 20) == 0 && read[20] == 'q',
          "other bytes were read");
   log.reopen();
-  wanted(gpmlog_size(log.log) == 17, "opened again, the log holds another number of bytes");
+  expect(gpmlog_size(log.log) == 17, "opened again, the log holds another number of bytes");
   cudaFreeHost(answers);
   cudaFreeHost(read);
 }
@@ -247,7 +247,7 @@ void sized_as_the_paper_sizes() {
   auto* const words =
       static_cast<std::uint64_t*>(gpm_map(file("a").c_str(), std::size_t{8} * kAll, true));
   unsigned* refused = nullptr;
-  if (!wanted(words != nullptr && log.log != nullptr, gpm_error()) ||
+  if (!expect(words != nullptr && log.log != nullptr, gpm_error()) ||
       !good(cudaMallocHost(&refused, 4)))
     return;
   for (std::uint32_t i = 0; i < kAll; ++i) words[i] = i * 3;
@@ -255,11 +255,11 @@ void sized_as_the_paper_sizes() {
   log_words<<<kBlocks, kThreads>>>(log.log, words, refused);
   log.reopen();
   undo_words<<<kBlocks, kThreads>>>(log.log, words, refused);
-  wanted(gpmlog_size(log.log) == 0, "the log is not empty when all is undone");
-  wanted(*refused == 0, std::to_string(*refused) + " entries were refused, or not found");
+  expect(gpmlog_size(log.log) == 0, "the log is not empty when all is undone");
+  expect(*refused == 0, std::to_string(*refused) + " entries were refused, or not found");
   std::size_t wrong = 0;
   for (std::uint32_t i = 0; i < kAll; ++i) wrong += words[i] != i * std::uint64_t{3};
-  wanted(wrong == 0, std::to_string(wrong) + " words are wrong when all is undone");
+  expect(wrong == 0, std::to_string(wrong) + " words are wrong when all is undone");
   good(gpm_unmap(nullptr, words, 0));
   std::remove(file("a").c_str());
   cudaFreeHost(refused);

@@ -100,7 +100,7 @@ class DeviceRunOn final : public DeviceRun {
   Result<bool> begin(std::uint64_t records, std::uint64_t sequence) override {
     RecordMap const& map = shared_->records;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
-    PERDURE_ASSERT(map.bits != nullptr && map.words() > 0);  // records are lent
+    PERDURE_ASSERT(map.bits != nullptr && map.words() > 0);  // records are leased
     if (Status s = cleared(unlinked_, map.words()); !s.ok()) return s;
     if (Status s = cleared(locks_, kKeyLocks / 32); !s.ok()) return s;
     if (Status s = cleared(totals_, 1); !s.ok()) return s;

@@ -66,7 +66,7 @@ class Session {
   /// Phase one. Without `displace`, an insert takes an empty slot or none.
   virtual Result<exec::Counts> plan(bool displace) = 0;
   /// Logs what publish() will overwrite. Displaces nothing: plan() must not have either.
-  virtual Result<exec::Counts> log_undo(wal::UndoPlace const& place) = 0;
+  virtual Result<exec::Counts> log_undo(wal::UndoRegion const& address) = 0;
   /// Phase two.
   virtual Result<exec::Counts> publish() = 0;
   /// All that was written before is durable before anything that is written afterwards.
@@ -98,9 +98,9 @@ class UnitMover {
 class RecordLease {
  public:
   virtual ~RecordLease() = default;
-  virtual Status begin(pm::RecordHeap::Loan const& loan) = 0;
-  /// The loan as it is now.
-  virtual Status end(pm::RecordHeap::Loan& loan) = 0;
+  virtual Status begin(pm::RecordHeap::Lease const& lease) = 0;
+  /// The lease as it is now.
+  virtual Status end(pm::RecordHeap::Lease& lease) = 0;
 };
 
 /// Loads the cache by these three steps; from the first to the last of them writes may not run.

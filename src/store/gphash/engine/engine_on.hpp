@@ -28,29 +28,31 @@ class RecordLeaseOn final : public RecordLease {
  public:
   explicit RecordLeaseOn(EngineState<Machine>& state) : state_(&state) {}
 
-  Status begin(pm::RecordHeap::Loan const& loan) override {
+  Status begin(pm::RecordHeap::Lease const& lease) override {
     Machine machine(state_->machines);
-    PERDURE_ASSERT(loan.stride > 0 && loan.bits.size() == loan.lent.size() * loan.words_each);
+    PERDURE_ASSERT(lease.stride > 0 && lease.bits.size() == lease.leased.size() * lease.words_each);
     auto& bits = state_->record_bits;
-    auto& lent = state_->record_lent;
+    auto& leased = state_->record_leased;
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
-    if (Status s = bits.resize(loan.bits.size()); !s.ok()) return s;
-    if (Status s = lent.resize(loan.lent.size()); !s.ok()) return s;
-    if (Status s = machine.send(bits.data(), loan.bits.data(), loan.bits.size()); !s.ok()) return s;
-    if (Status s = machine.send(lent.data(), loan.lent.data(), loan.lent.size()); !s.ok()) return s;
-    state_->records = {bits.data(), lent.data(), loan.lent.size(),
-                       loan.shape,  loan.stride, loan.words_each};
+    if (Status s = bits.resize(lease.bits.size()); !s.ok()) return s;
+    if (Status s = leased.resize(lease.leased.size()); !s.ok()) return s;
+    if (Status s = machine.send(bits.data(), lease.bits.data(), lease.bits.size()); !s.ok())
+      return s;
+    if (Status s = machine.send(leased.data(), lease.leased.data(), lease.leased.size()); !s.ok())
+      return s;
+    state_->records = {bits.data(), leased.data(), lease.leased.size(),
+                       lease.shape, lease.stride,  lease.words_each};
     return machine.wait();
   }
 
-  Status end(pm::RecordHeap::Loan& loan) override {
+  Status end(pm::RecordHeap::Lease& lease) override {
     Machine machine(state_->machines);
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     PERDURE_ASSERT(state_->records.bits == state_->record_bits.data() &&
-                   state_->records.superblocks == loan.lent.size());
-    auto bits = machine.fetch(state_->record_bits, loan.bits.size());
+                   state_->records.superblocks == lease.leased.size());
+    auto bits = machine.fetch(state_->record_bits, lease.bits.size());
     if (!bits) return bits.status();
-    loan.bits.assign(bits->begin(), bits->end());
+    lease.bits.assign(bits->begin(), bits->end());
     state_->records = {};
     return {};
   }
@@ -144,7 +146,7 @@ class EngineOn final : public Engine {
                         std::exchange(state_.get_counts, {})};
     Gather const gather = state_.options.gather;
     bool const by_host = gather == Gather::by_host || gather == Gather::shared;
-    if (by_host && PlacesSorted::in(state_.table).shift > 0) {
+    if (by_host && AddressesSorted::in(state_.table).shift > 0) {
       std::string& lacks = report.mirror.lacks;
       if (!lacks.empty()) lacks += "; ";
       lacks +=

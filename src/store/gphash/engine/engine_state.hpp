@@ -17,7 +17,7 @@
 #include "base/hooks.hpp"
 #include "store/gphash/engine/bucket_cache_loads.hpp"
 #include "store/gphash/engine/engine.hpp"
-#include "store/gphash/engine/gather_choice.hpp"
+#include "store/gphash/engine/gather_autotuner.hpp"
 #include "store/gphash/kernels/record_map.hpp"
 
 namespace perdure {
@@ -56,9 +56,9 @@ struct EngineState {
   BucketCacheOn<Machine> buckets;  // layout `in_place` only
   RecordMap records;
   typename Machine::template Buffer<std::uint32_t> record_bits;
-  typename Machine::template Buffer<std::uint8_t> record_lent;
+  typename Machine::template Buffer<std::uint8_t> record_leased;
   std::atomic<std::uint32_t> batches{0};  // of gets
-  GatherChoice gather;
+  GatherAutotuner gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;
 
@@ -166,18 +166,18 @@ struct EngineState {
     PERDURE_ASSERT(cache.capacity == 0 && mirror != nullptr);
     std::uint64_t const entry = entry_bytes();
     std::uint64_t const each = entry + sizeof(std::uint64_t);
-    std::uint64_t const wanted = options.cache_bytes;
+    std::uint64_t const needed = options.cache_bytes;
     std::uint64_t const budget = options.memory_budget;
-    if (budget != 0 && wanted > budget - std::min(budget, mirror_report.bytes))
-      return {Code::no_space, "a record cache of " + std::to_string(wanted) +
+    if (budget != 0 && needed > budget - std::min(budget, mirror_report.bytes))
+      return {Code::no_space, "a record cache of " + std::to_string(needed) +
                                   " bytes and the mirror of " +
                                   std::to_string(mirror_report.bytes) +
                                   " exceed the memory budget of " + std::to_string(budget)};
-    std::uint64_t const capacity = wanted / each;
+    std::uint64_t const capacity = needed / each;
     if (Status s = cache.entries.resize(capacity * entry); !s.ok()) return s;
     if (Status s = cache.sources.resize(capacity); !s.ok()) return s;
     cache.capacity = capacity;
-    PERDURE_ASSERT(capacity * each <= wanted);
+    PERDURE_ASSERT(capacity * each <= needed);
     mirror_report.cache_bytes = capacity * each;
     show_cache();
     return {};

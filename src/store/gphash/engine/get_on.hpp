@@ -1,6 +1,6 @@
 // Gets on a machine: whether values are fetched as they come or put aside, and by whom. What pays
-// is measured while running (gather_choice.hpp). Invariant: nothing here changes the table, so gets
-// of several sessions run side by side.
+// is measured while running (gather_autotuner.hpp). Invariant: nothing here changes the table, so
+// gets of several sessions run side by side.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/prefetch.hpp"
-#include "store/gphash/engine/gather_choice.hpp"
+#include "store/gphash/engine/gather_autotuner.hpp"
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/kernels/get_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
@@ -20,16 +20,16 @@
 namespace perdure {
 
 /// How addresses in the pool are written into 32 bits of an entry.
-struct PlacesSorted {
+struct AddressesSorted {
   // of addresses in units of kRecordAlign: more than 0 for pools of more than 64 GiB
   std::uint32_t shift;
   int bits;
 
-  static PlacesSorted in(gphash::TableView const& table) {
+  static AddressesSorted in(gphash::TableView const& table) {
     auto const bits = static_cast<int>(std::bit_width(table.pool_bytes / pm::kRecordAlign));
     PERDURE_ASSERT(bits > 0 && bits < 64);
-    return bits <= 32 ? PlacesSorted{0, bits}
-                      : PlacesSorted{static_cast<std::uint32_t>(bits - 32), 32};
+    return bits <= 32 ? AddressesSorted{0, bits}
+                      : AddressesSorted{static_cast<std::uint32_t>(bits - 32), 32};
   }
 };
 
@@ -94,9 +94,9 @@ class GetOn {
       return s;
     PERDURE_ASSERT(values.offsets.size() == batch_.n + 1);
     batch_.out_offsets = out_offsets_.data();
-    auto place = machine_.room_for(values.data.data(), values.data.size());
-    if (!place) return place.status();
-    batch_.out = *place;
+    auto address = machine_.room_for(values.data.data(), values.data.size());
+    if (!address) return address.status();
+    batch_.out = *address;
     if (Status s = launcher_.run_gets(CopyLocatedBody{batch_, state_->table}, batch_.n); !s.ok())
       return s;
     return machine_.download_bytes(values.data.data(), batch_.out, values.data.size());
@@ -135,7 +135,7 @@ class GetOn {
   /// Values that lie on PM are put aside first; how they are fetched then depends on how many there
   /// are.
   Status get_aside() {
-    PlacesSorted const order = PlacesSorted::in(state_->table);
+    AddressesSorted const order = AddressesSorted::in(state_->table);
     bool const few = batch_.n <= kFewAside;
     if (Status s = lists_.entries.resize(batch_.n + 2); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
@@ -163,7 +163,7 @@ class GetOn {
     if (aside.n() == 0) return {};
     auto const trial = state_->gather.aside(state_->options.gather, aside.n(), order.shift == 0);
     auto const start = Clock::now();
-    if (Status s = gather(GatherChoice::kAside[trial.way], deferred, aside); !s.ok()) return s;
+    if (Status s = gather(GatherAutotuner::kAside[trial.way], deferred, aside); !s.ok()) return s;
     if (!few) state_->gather.parted(batch_.n, aside.below, aside.above);
     if (!trial.timed) return {};
     if (Status s = machine_.wait(); !s.ok()) return s;
@@ -175,7 +175,7 @@ class GetOn {
   struct Aside {
     std::uint64_t below, above;
     std::uint64_t const* known;  // to the host already, for all lie below; or null
-    int place_bits;
+    int address_bits;
     [[nodiscard]] std::uint64_t n() const { return below + above; }
   };
 
@@ -206,7 +206,7 @@ class GetOn {
   /// n of them; `room` is for as many.
   Status gather_in_order(Deferred deferred, std::uint64_t* entries, std::uint64_t* room,
                          std::uint64_t n, Aside const& aside) {
-    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.place_bits);
+    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.address_bits);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
     return launcher_.run_gets(GatherBody<Ops>{batch_, state_->table, deferred, n}, items_of(n));
@@ -222,7 +222,7 @@ class GetOn {
     if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
     std::byte const* const values = state_->options.base + table.records.to_value(table.key_bytes);
     auto const at = [&](std::uint64_t i) {
-      return values + Deferred::place(entries[i]) * pm::kRecordAlign;
+      return values + Deferred::address(entries[i]) * pm::kRecordAlign;
     };
     constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
     std::uint64_t const piece =

@@ -118,8 +118,8 @@ struct FetchBucketsBody {
       warp.copy(cache.key(entry, 0), mem.read(gphash::in_place::key(table, level, first)),
                 table.slots * cache.key_stride);
     }
-    auto* const places = reinterpret_cast<std::byte*>(cache.place(entry, 0));
-    warp.copy(places, mem.read(gphash::in_place::place(table, level, first)), words);
+    auto* const addresses = reinterpret_cast<std::byte*>(cache.address(entry, 0));
+    warp.copy(addresses, mem.read(gphash::in_place::address(table, level, first)), words);
     warp.fence();  // the copy before the word that leads there
     warp.elect([&] {
       PERDURE_ASSERT(!kCostlyAssertions ||

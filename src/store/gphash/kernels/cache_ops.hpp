@@ -98,7 +98,7 @@ struct FillCacheBody {
       slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
       PERDURE_ASSERT(!kCostlyAssertions ||
                      (table.mirror.words[slot[lane]] & gphash::Mirror::kCached) == 0);
-      sources[entry] = table.mirror.words[slot[lane]] & gphash::word::kPlaceMask;
+      sources[entry] = table.mirror.words[slot[lane]] & gphash::word::kAddressMask;
     });
     auto const to = [&](std::uint32_t lane) {
       return entries + (item * kKeysPerItem + lane) * table.mirror.entry_bytes;
@@ -131,7 +131,7 @@ struct FillCacheBody {
     warp.each([&](std::uint32_t lane) {
       if ((whole >> lane & 1) == 0) return;
       std::uint64_t& word = table.mirror.words[slot[lane]];
-      W::store(&word, (word & ~gphash::word::kPlaceMask) | gphash::Mirror::kCached |
+      W::store(&word, (word & ~gphash::word::kAddressMask) | gphash::Mirror::kCached |
                           (item * kKeysPerItem + lane));
     });
   }

@@ -145,7 +145,7 @@ class WarpTable {
                           KeyRef const& key) const {
     Held held;
     std::uint32_t hits =
-        warp.match(lanes, ~gphash::word::kPlaceMask, gphash::word::fingerprint(key.hash));
+        warp.match(lanes, ~gphash::word::kAddressMask, gphash::word::fingerprint(key.hash));
     if (hits != 0) warp.local_fence();  // a record after the word that leads there
     for (; hits != 0; hits &= hits - 1) {
       held.lane = exec::lowest_bit(hits);
@@ -285,7 +285,7 @@ class WarpTable {
     };
     warp.elect([&] {
       mirror.forget<W>(slot);
-      W::store(mirror.tags + slot, gphash::tag_of(word, gphash::word::kPlaceBits));
+      W::store(mirror.tags + slot, gphash::tag_of(word, gphash::word::kAddressBits));
       return std::uint64_t{0};
     });
     if (mutated("device_mirror_before_order")) show();

@@ -30,7 +30,7 @@ struct Deferred {
   std::uint64_t* upper = nullptr;
 
   PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
-  PERDURE_FN static std::uint64_t place(std::uint64_t entry) { return entry >> 32; }
+  PERDURE_FN static std::uint64_t address(std::uint64_t entry) { return entry >> 32; }
 };
 
 /// Adds an entry for each lane of the mask; entry(lane) says which.
@@ -82,7 +82,8 @@ struct MirrorSearch {
     return hits;
   }
   PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
-    return tagged(where, gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kPlaceBits));
+    return tagged(where,
+                  gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kAddressBits));
   }
   PERDURE_FN std::uint32_t empties(Where const& where) const {
     return tagged(where, 0) & where.distinct_lanes(table);
@@ -99,7 +100,8 @@ struct MirrorSearch {
       hit.slot = where.slot_number(table, hit.lane);
       // a load of the cache may change it meanwhile
       std::uint64_t const word = W::load(mirror.words + hit.slot);
-      if (((word ^ gphash::word::fingerprint(key.hash)) & ~gphash::word::kPlaceMask) != 0) continue;
+      if (((word ^ gphash::word::fingerprint(key.hash)) & ~gphash::word::kAddressMask) != 0)
+        continue;
       if ((word & gphash::Mirror::kCached) != 0) {
         hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
         hit.source = Source::entry;
@@ -223,16 +225,16 @@ struct MirrorGetBody {
   template <class W, class Hits>
   PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first,
                             Hits const& hits) const {
-    auto const place = [&](std::uint32_t lane) {
+    auto const address = [&](std::uint32_t lane) {
       return hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
     };
     auto const entry = [&](std::uint32_t lane) {
       PERDURE_ASSERT(!kCostlyAssertions || hits[lane].source == Source::value);
       deferred.slots[first + lane] = hits[lane].slot;
-      return place(lane) << 32 | (first + lane);
+      return address(lane) << 32 | (first + lane);
     };
     std::uint32_t const above = warp.ballot([&](std::uint32_t lane) {
-      return (mask >> lane & 1) != 0 && place(lane) >= deferred.pivot;
+      return (mask >> lane & 1) != 0 && address(lane) >= deferred.pivot;
     });
     append_each(warp, mask & ~above, deferred.entries, deferred.count, entry);
     append_each(warp, above, deferred.upper, deferred.count + 1, entry);
@@ -379,7 +381,7 @@ struct RefreshBody {
     gphash::Mirror const& mirror = table.mirror;
     if (Ops::on_pm(table, mirror.words[slot]) == word) return;
     mirror.words[slot] = word;
-    mirror.tags[slot] = gphash::tag_of(word, gphash::word::kPlaceBits);
+    mirror.tags[slot] = gphash::tag_of(word, gphash::word::kAddressBits);
     if (mirror.identities != nullptr) mirror.tail(slot)->known = 0;
   }
 };

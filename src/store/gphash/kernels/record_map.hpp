@@ -1,6 +1,6 @@
 // The free records of a pool of fixed sizes, kept in machine memory, so that a write batch takes
 // and gives back its records without the host: a bit a record, set = in use. The host's RecordHeap
-// lends the superblocks and takes them back where it needs them itself (growth, transactions).
+// leases the superblocks and takes them back where it needs them itself (growth, transactions).
 //
 // Invariants: a record is taken only while its bit is clear; it is given back after the ordering
 // point that commits the batch which unlinked it. What a crash leaves of this is nothing: recovery
@@ -20,9 +20,9 @@
 namespace perdure {
 
 struct RecordMap {
-  // words_each for every superblock of the pool; of what is not lent all are set
+  // words_each for every superblock of the pool; of what is not leased all are set
   std::uint32_t* bits = nullptr;
-  std::uint8_t* lent = nullptr;  // by superblock
+  std::uint8_t* leased = nullptr;  // by superblock
   std::uint64_t superblocks = 0;
   pm::RecordShape shape;
   std::uint64_t stride = 0;
@@ -36,7 +36,7 @@ struct RecordMap {
     PERDURE_ASSERT(!kCostlyAssertions || (shape.superblock_bytes > 0 && stride > 0));
     std::uint64_t const superblock = record / shape.superblock_bytes;
     std::uint64_t i = 0;
-    if (superblock >= superblocks || lent[superblock] == 0) return false;
+    if (superblock >= superblocks || leased[superblock] == 0) return false;
     if (!shape.index(stride, record % shape.superblock_bytes, i)) return false;
     word = superblock * words_each + i / 32;
     bit = 1u << (i % 32);
@@ -77,7 +77,7 @@ struct TakeRecordsBody {
     std::uint64_t const first = w % map.words_each * 32;
     std::uint64_t const base = superblock * map.shape.superblock_bytes;
     for (; free != 0 && next < n; free &= free - 1)
-      taken[next++] = base + map.shape.place(map.stride, first + exec::lowest_bit(free));
+      taken[next++] = base + map.shape.address(map.stride, first + exec::lowest_bit(free));
     if (!mutated("kept_record_handed_out_twice")) map.bits[w] = ~free;
   }
 };

@@ -101,14 +101,14 @@ class Contest {
   std::array<Class, 64> classes_;
 };
 
-class GatherChoice {
+class GatherAutotuner {
  public:
   using Values = Contest<2>;
   using Aside = Contest<3>;
 
   /// For a batch of n keys: way 0 takes values as they come, way 1 puts them aside.
-  Values::Trial values(Gather wanted, std::uint64_t n) {
-    if (wanted != Gather::automatic) return {wanted == Gather::at_once ? 0u : 1u, false};
+  Values::Trial values(Gather asked, std::uint64_t n) {
+    if (asked != Gather::automatic) return {asked == Gather::at_once ? 0u : 1u, false};
     if (n < kFewest) return {};
     return values_.next(n);
   }
@@ -120,12 +120,12 @@ class GatherChoice {
 
   /// For n values that were put aside: kAside[way]. `exact`: entries say where exactly, as the host
   /// must know.
-  Aside::Trial aside(Gather wanted, std::uint64_t n, bool exact) {
+  Aside::Trial aside(Gather asked, std::uint64_t n, bool exact) {
     if (!exact) return {};
-    if (wanted != Gather::automatic)
-      return {static_cast<std::size_t>(std::find(kAside.begin(), kAside.end(), wanted) -
-                                       kAside.begin()),
-              false};
+    if (asked != Gather::automatic)
+      return {
+          static_cast<std::size_t>(std::find(kAside.begin(), kAside.end(), asked) - kAside.begin()),
+          false};
     return aside_.next(n);
   }
   void noted(Aside::Trial trial, std::uint64_t n, double seconds) {
@@ -149,11 +149,11 @@ class GatherChoice {
     PERDURE_ASSERT(below + above <= n);
     if (below + above == 0) return;
     double const device = aside_.middle(0, below + above), host = aside_.middle(1, below + above);
-    double const wanted = device > 0 && host > 0 ? device / (device + host) : 0.5;
+    double const target = device > 0 && host > 0 ? device / (device + host) : 0.5;
     double const had = static_cast<double>(below) / static_cast<double>(below + above);
     std::lock_guard const lock(mutex_);
     double& pivot = pivots_[class_of(n)];
-    pivot = std::clamp(pivot + (wanted - had) / 2, 0.01, 1.0);
+    pivot = std::clamp(pivot + (target - had) / 2, 0.01, 1.0);
   }
 
  private:
