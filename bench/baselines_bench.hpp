@@ -146,7 +146,7 @@ class Arrays {
     there_[2]->upload({out_.data(), count_ * dataset_.value_bytes()});
   }
   std::byte const* fetch_out() {
-    if (place_ == MemorySpace::device)
+    if (space_ == MemorySpace::device)
       there_[2]->download({out_.data(), count_ * dataset_.value_bytes()});
     return out_.data();
   }
@@ -163,14 +163,14 @@ class Arrays {
 
  private:
   std::byte* at(std::size_t which, std::vector<std::byte>& host) {
-    return place_ == MemorySpace::host ? host.data() : there_[which]->data();
+    return space_ == MemorySpace::host ? host.data() : there_[which]->data();
   }
 
   Dataset dataset_;
   std::vector<std::byte> keys_, values_, out_;
   std::vector<std::unique_ptr<DeviceArray>> there_;
   std::size_t count_ = 0;
-  MemorySpace place_ = MemorySpace::host;
+  MemorySpace space_ = MemorySpace::host;
 };
 
 struct Timed {

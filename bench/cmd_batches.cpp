@@ -69,7 +69,7 @@ class Bench {
  public:
   explicit Bench(Options const& o)
       : o_(o),
-        place_((o.space.empty() ? o.device == "cuda" : o.space == "device") ? MemorySpace::device
+        space_((o.space.empty() ? o.device == "cuda" : o.space == "device") ? MemorySpace::device
                                                                             : MemorySpace::host),
         most_(std::size_t{1} << std::max(o.write_batch,
                                          *std::max_element(o.batches.begin(), o.batches.end()))),
@@ -288,7 +288,7 @@ class Bench {
     std::printf(
         "%s, %llu records of %u+%u bytes, arrays in %s memory, layout %s, mirror %.1f MB%s%s\n",
         stats.machine.c_str(), static_cast<unsigned long long>(o_.records), o_.key_bytes,
-        o_.value_bytes, place_ == MemorySpace::device ? "GPU" : "host", o_.layout.c_str(),
+        o_.value_bytes, space_ == MemorySpace::device ? "GPU" : "host", o_.layout.c_str(),
         static_cast<double>(stats.memory.mirror_bytes) * 1e-6,
         stats.memory.note.empty() ? "" : ", without ", stats.memory.note.c_str());
     Json list = Json::array();
@@ -313,7 +313,7 @@ class Bench {
                          {"in_flight", o_.in_flight},
                          {"cache", o_.cache},
                          {"cache_records", stats.memory.cache_records},
-                         {"space", place_ == MemorySpace::device ? "device" : "host"},
+                         {"space", space_ == MemorySpace::device ? "device" : "host"},
                          {"mirror_bytes", stats.memory.mirror_bytes},
                          {"load_factor", stats.load_factor},
                          {"rows", list}});

@@ -97,7 +97,7 @@ void Driver::make_arrays() {
   all_puts_ = all(OpKind::put);
   std::memset(out_.data(), 0,
               n * value_bytes);  // so that nothing left by an earlier batch can pass
-  if (place_ == MemorySpace::host) return;
+  if (space_ == MemorySpace::host) return;
   device_keys_->upload({keys_.data(), n * key_bytes});
   if (!all_gets_) device_values_->upload({values_.data(), n * value_bytes});
   device_out_->upload({out_.data(), n * value_bytes});
@@ -105,7 +105,7 @@ void Driver::make_arrays() {
 
 Status Driver::submit(Store& store) {
   std::size_t const n = requests_.size();
-  bool const host = place_ == MemorySpace::host;
+  bool const host = space_ == MemorySpace::host;
   Column const keys{host ? keys_.data() : device_keys_->data(), nullptr, dataset_.key_bytes(), n,
                     space_};
   Column const values{host ? values_.data() : device_values_->data(), nullptr,
@@ -131,7 +131,7 @@ void Driver::call(Store& store, Pass& pass) {
 
 void Driver::check(Pass& pass) {
   std::size_t const value_bytes = dataset_.value_bytes();
-  if (place_ == MemorySpace::device)
+  if (space_ == MemorySpace::device)
     device_out_->download({out_.data(), requests_.size() * value_bytes});
   verdicts_.assign(requests_.size(), Verdict::status);
   on_all_cores(requests_.size(), [&](std::size_t i) {

@@ -85,7 +85,7 @@ C column_of(Lent const& array, bool whole) {
   for (std::size_t i = 1; i < array.ndim(); ++i) width *= array.shape(i);
   C column{};
   column.data = data_of(array);
-  column.space = place_of(array);
+  column.space = space_of(array);
   column.count = whole ? first * width : first;
   require(whole || width <= std::numeric_limits<std::uint32_t>::max(),
           "array: its rows have 4 GiB or more");

@@ -234,7 +234,7 @@ TEST_P(ClevelSlots, AnItemThatWasBeingMovedUpIsThereOnce) {
     std::uint64_t const item = word(bytes, at);
     if (item == clevel::word::kEmpty) continue;
     auto const* key =
-        reinterpret_cast<std::byte const*>(bytes.data()) + clevel::word::address(item).bytes;
+        reinterpret_cast<std::byte const*>(bytes.data()) + clevel::word::place(item).bytes;
     Offset const below = view.bucket(runs[0].number, hash_bytes(key, GetParam().key_bytes));
     if (word(bytes, below.bytes) != clevel::word::kEmpty) continue;
     set_word(bytes, below.bytes, item);

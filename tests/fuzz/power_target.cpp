@@ -279,8 +279,8 @@ void fuzz_image(std::uint8_t const* data, std::size_t size) {
   Whole const& whole = whole_of(data[0] % std::size(kKinds));
   Directory files = whole.files;
   for (Damage const& d : damages_in(data, size)) {
-    MemorySpace const space = place_in_images(whole, d);
-    d.put(files[address.file][address.at]);
+    Place const place = place_in_images(whole, d);
+    d.put(files[place.file][place.at]);
   }
   if (keeps_sums(data[0])) seal_images(files);
   if ((data[0] & 0x30) == 0x30 && size > 1) {

@@ -98,12 +98,12 @@ void CrashMedium::each_word(void const* at, std::size_t bytes, F act) {
 
 void CrashMedium::will_write(void const* at, std::size_t bytes) {
   each_word(at, bytes,
-            [&](MemorySpace space, std::uint64_t now) { pending_.try_emplace(space, Word{now}); });
+            [&](Place place, std::uint64_t now) { pending_.try_emplace(place, Word{now}); });
 }
 
 void CrashMedium::wrote(void const* at, std::size_t bytes) {
   std::uint64_t const who = actor();
-  each_word(at, bytes, [&](MemorySpace space, std::uint64_t now) {
+  each_word(at, bytes, [&](Place place, std::uint64_t now) {
     pending_.at(place).since.emplace_back(who, now);
     written_by_[who].push_back(place);
   });
@@ -150,7 +150,7 @@ void CrashMedium::order() {
 }
 
 void CrashMedium::writes_back(void const* at, std::size_t bytes) {
-  each_word(at, bytes, [&](MemorySpace space, std::uint64_t) {
+  each_word(at, bytes, [&](Place place, std::uint64_t) {
     auto const found = pending_.find(place);
     if (found == pending_.end()) return;
     found->second.on_the_way = found->second.since.size();

@@ -69,7 +69,7 @@ class CrashMedium final : public fault::Observer {
   };
   struct Mapped {
     std::uintptr_t first, last;
-    MemorySpace space;  // of `first`
+    Place place;  // of `first`
   };
   [[nodiscard]] std::optional<Place> place_of(std::uintptr_t at);
   template <class F>

@@ -46,9 +46,9 @@ class SimRecords {
   }
   [[nodiscard]] DashRecords const& records() const { return records_; }
   void read(std::uint64_t address) const {
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
-    pm::will_read(address.head, sizeof(pm::RecordHead) + shape_.key_bytes);
-    pm::will_read(address.to, shape_.value_bytes);
+    pm::RecordAddress const at = pm::address_at(base_, shape_, Offset{address});
+    pm::will_read(at.head, sizeof(pm::RecordHead) + shape_.key_bytes);
+    pm::will_read(at.to, shape_.value_bytes);
   }
 
  private:

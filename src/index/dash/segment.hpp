@@ -72,11 +72,11 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Answer answer = Answer::retry;
     if (right()) {
       Slot found;
-      Spot address;
+      SlotPosition position;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &address)) {
+      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &position)) {
         before = found;
-        replace(host, s, address, change(found));
+        replace(host, s, position, change(found));
         answer = Answer::done;
       }
     }
@@ -92,11 +92,11 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Pair pair = lock_home(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
-      Spot address;
+      SlotPosition position;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, pair.target), before, &address)) {
-        if (address.bucket != pair.target) lock_next(host, s, pair);
-        remove(host, s, address, key.hash);
+      if (locate(host, s, key, state_of(host, s, pair.target), before, &position)) {
+        if (position.bucket != pair.target) lock_next(host, s, pair);
+        remove(host, s, position, key.hash);
         answer = Answer::done;
         std::uint32_t const left = state_of(host, s, pair.target).count();
         sparse = left <= kSparse && left + state_of(host, s, pair.next).count() <= kSparse;
@@ -138,13 +138,13 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   Answer write_locked(Host& host, Segment s, Pair& pair, Key const& key, Slot const& slot,
                       Write how, std::optional<Slot>& before) const {
     Slot found;
-    Spot address;
+    SlotPosition position;
     PERDURE_ASSERT(!kCostlyAssertions || pair.target == home_of(key.hash));
     PERDURE_ASSERT(!kCostlyAssertions || is_locked(s.bucket(pair.target)));
-    if (locate(host, s, key, state_of(host, s, pair.target), found, &address)) {
+    if (locate(host, s, key, state_of(host, s, pair.target), found, &position)) {
       if (how == Write::insert) return Answer::exists;
       before = found;
-      replace(host, s, address, slot);
+      replace(host, s, position, slot);
       return Answer::done;
     }
     if (how == Write::update) return Answer::absent;
@@ -152,8 +152,8 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   }
 
   template <class Host>
-  void replace(Host& host, Segment s, Spot address, Slot const& slot) const {
-    Slot& at = bucket_at(host, s, address.bucket).slots[address.slot];
+  void replace(Host& host, Segment s, SlotPosition position, Slot const& slot) const {
+    Slot& at = bucket_at(host, s, position.bucket).slots[position.slot];
     std::uint64_t& word = (at.*Keys::changing);
     host.store(&word, (slot.*Keys::changing));
     if (!mutated("dash_update_not_ordered")) host.persist(&word, sizeof word);
@@ -174,7 +174,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     std::uint32_t const target = pair.target, next = pair.next;
     State const here = state_of(host, s, target);
     if (stays_home(here.count()) && !here.full()) {
-      address(host, s, target, hash, slot);
+      place(host, s, target, hash, slot);
       return true;
     }
     lock_next(host, s, pair);
@@ -182,16 +182,16 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     State const there = state_of(host, s, next);
     if (std::uint32_t const b = goes_next(here.count(), there.count()) ? next : target;
         !state_of(host, s, b).full()) {
-      address(host, s, b, hash, slot);
+      place(host, s, b, hash, slot);
       return true;
     }
     if constexpr (K::probing && K::displacement) {
       if (displace(host, s, next, false)) {
-        address(host, s, next, hash, slot);
+        place(host, s, next, hash, slot);
         return true;
       }
       if (displace(host, s, target, true)) {
-        address(host, s, target, hash, slot);
+        place(host, s, target, hash, slot);
         return true;
       }
     }
@@ -200,7 +200,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   /// Into a free slot of one of the key's buckets, or of the stash. The slot commits it.
   template <class Host>
-  void address(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot const& slot) const {
+  void place(Host& host, Segment s, std::uint32_t b, std::uint64_t hash, Slot const& slot) const {
     Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
@@ -233,12 +233,12 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     bool const room = !State{host.load(&into.state)}.full() ||
                       (further != 0 && displace(host, s, to, guest, further - 1));
     if (room) {
-      Spot const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
+      SlotPosition const from{b, static_cast<std::uint32_t>(std::countr_zero(movable))};
       Slot const slot = slot_at(host, s, from);
       std::uint64_t const hash = keys_.hash_of(slot);
       bool const late = !mutated("dash_displaced_before_copy");
       if (!late) free_slot(host, s, from, hash);
-      address(host, s, to, hash, slot);
+      place(host, s, to, hash, slot);
       if (late) free_slot(host, s, from, hash);
     }
     unlock(host, into);
@@ -247,14 +247,14 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   /// Of a record with this hash, or one of the same half.
   template <class Host>
-  void free_slot(Host& host, Segment s, Spot address, std::uint64_t hash) const {
-    Bucket& bucket = bucket_at(host, s, address.bucket);
-    PERDURE_ASSERT(!kCostlyAssertions || address.bucket >= all() || is_locked(bucket));
+  void free_slot(Host& host, Segment s, SlotPosition position, std::uint64_t hash) const {
+    Bucket& bucket = bucket_at(host, s, position.bucket);
+    PERDURE_ASSERT(!kCostlyAssertions || position.bucket >= all() || is_locked(bucket));
     if (!mutated("dash_slot_not_freed"))
-      free_slots(host, bucket, 1u << address.slot, keys_.elsewhere(hash));
+      free_slots(host, bucket, 1u << position.slot, keys_.elsewhere(hash));
     if (!mutated("dash_removal_not_ordered"))
-      host.persist(&bucket.slots[address.slot], sizeof(Slot));
-    host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << address.slot).word);
+      host.persist(&bucket.slots[position.slot], sizeof(Slot));
+    host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << position.slot).word);
   }
 
   template <class Host>
@@ -269,7 +269,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
       while (free < end && state_of(host, s, shape_.buckets + free).full()) ++free;
       if (free < end) {
         if (!mutated("dash_stash_not_told")) tell_overflow(host, s, hash, free);
-        address(host, s, shape_.buckets + free, hash, slot);
+        place(host, s, shape_.buckets + free, hash, slot);
       }
       unlock(host, bucket);
       if (free < end) return true;
@@ -328,13 +328,13 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   }
 
   template <class Host>
-  void remove(Host& host, Segment s, Spot address, std::uint64_t hash) const {
-    if (address.bucket < shape_.buckets) return free_slot(host, s, address, hash);
-    Bucket& stash = s.bucket(std::min(address.bucket, all() - 1));
+  void remove(Host& host, Segment s, SlotPosition position, std::uint64_t hash) const {
+    if (position.bucket < shape_.buckets) return free_slot(host, s, position, hash);
+    Bucket& stash = s.bucket(std::min(position.bucket, all() - 1));
     lock(host, stash);
-    free_slot(host, s, address, hash);
+    free_slot(host, s, position, hash);
     unlock(host, stash);
-    forget_overflow(host, s, hash, address.bucket - shape_.buckets);
+    forget_overflow(host, s, hash, position.bucket - shape_.buckets);
   }
 };
 

@@ -51,7 +51,7 @@ struct Segment {
 
 /// A slot of a segment; buckets from SegmentShape::buckets on are the stash's, and then those
 /// chained to it.
-struct Spot {
+struct SlotPosition {
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
 };
@@ -258,14 +258,14 @@ class SegmentBuckets {
   // -----------------------------------------------------------------------------------------------
 
   template <class Host>
-  Slot slot_at(Host& host, Segment s, Spot address) const {
-    return slot_in(host, bucket_at(host, s, address.bucket), address.slot);
+  Slot slot_at(Host& host, Segment s, SlotPosition position) const {
+    return slot_in(host, bucket_at(host, s, position.bucket), position.slot);
   }
   /// Not flushed. The key comes last: it is what makes the slot count.
   template <class Host>
-  void store_slot(Host& host, Segment s, Spot address, Slot const& slot) const {
-    PERDURE_ASSERT(!kCostlyAssertions || address.slot < kSlots);
-    Slot& at = bucket_at(host, s, address.bucket).slots[address.slot];
+  void store_slot(Host& host, Segment s, SlotPosition position, Slot const& slot) const {
+    PERDURE_ASSERT(!kCostlyAssertions || position.slot < kSlots);
+    Slot& at = bucket_at(host, s, position.bucket).slots[position.slot];
     bool const early = mutated("dash_key_before_value");
     if (early) host.store(&(at.*Keys::naming), (slot.*Keys::naming));
     host.store(&(at.*Keys::changing), (slot.*Keys::changing));

@@ -84,23 +84,23 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   /// In `bucket`, which is number b of its segment.
   template <class Host>
   bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                 std::uint32_t of, Slot& found, Spot* address) const {
+                 std::uint32_t of, Slot& found, SlotPosition* position) const {
     exec::ByteFinder const print(fingerprint(key.hash));
     for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
-      Spot const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
+      SlotPosition const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
       Slot const slot = slot_in(host, bucket, at.slot);
       if (!keys_.equal(host, slot, key)) continue;
       found = slot;
-      if (address != nullptr) *address = at;
+      if (position != nullptr) *position = at;
       return true;
     }
     return false;
   }
   template <class Host>
   bool locate_in_stash(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                       Slot& found, Spot* address) const {
+                       Slot& found, SlotPosition* position) const {
     host.read(&bucket, kMetadata);
-    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, address);
+    return locate_in(host, bucket, b, key, State{host.load(&bucket.state)}.used(), found, position);
   }
   /// Overflows of a bucket that may be the key's, of those in `of`.
   template <class Host>
@@ -115,7 +115,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
   template <class Host>
   bool locate_overflows(Host& host, Segment s, std::uint32_t b, Hints hints, bool guests,
-                        Key const& key, Slot& found, Spot* address) const {
+                        Key const& key, Slot& found, SlotPosition* position) const {
     std::uint32_t const of = hints.overflows() & (guests ? hints.guests() : ~hints.guests());
     std::uint32_t left = of == 0 ? 0 : overflow_candidates(host, s.bucket(b), hints, key.hash, of);
     for (; left != 0; left &= left - 1) {
@@ -123,7 +123,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
           hints.stash_of(static_cast<std::uint32_t>(std::countr_zero(left)));
       if (stash >= shape_.stash) continue;  // a hint that is being changed
       std::uint32_t const at = shape_.buckets + stash;
-      if (locate_in_stash(host, s.bucket(at), at, key, found, address)) return true;
+      if (locate_in_stash(host, s.bucket(at), at, key, found, position)) return true;
     }
     return false;
   }
@@ -132,11 +132,11 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   /// nothing.
   template <class Host>
   PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
-                          Spot* address = nullptr) const {
+                          SlotPosition* position = nullptr) const {
     std::uint32_t const target = home_of(key.hash), next = next_of(target);
     PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next));
     if (locate_in(host, s.bucket(target), target, key, state.used() & ~state.guests(), found,
-                  address))
+                  position))
       return true;
     Hints const hints{host.load(&s.bucket(target).hints)};
     Hints beyond;
@@ -144,25 +144,25 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
       host.read(&s.bucket(next), kMetadata);
       State const guests = state_of(host, s, next);
       if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found,
-                    address))
+                    position))
         return true;
       beyond = {host.load(&s.bucket(next).hints)};
     }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0)
       return false;
-    return locate_beyond(host, s, key, hints, beyond, found, address);
+    return locate_beyond(host, s, key, hints, beyond, found, position);
   }
   /// In the stash, as far as the hints of the key's two buckets lead there.
   template <class Host>
   bool locate_beyond(Host& host, Segment s, Key const& key, Hints hints, Hints beyond, Slot& found,
-                     Spot* address) const {
+                     SlotPosition* position) const {
     if (K::overflow_hints && hints.untold() == 0) {
       std::uint32_t const target = home_of(key.hash);
-      return locate_overflows(host, s, target, hints, false, key, found, address) ||
-             locate_overflows(host, s, next_of(target), beyond, true, key, found, address);
+      return locate_overflows(host, s, target, hints, false, key, found, position) ||
+             locate_overflows(host, s, next_of(target), beyond, true, key, found, position);
     }
     return any_of_stash(host, s, [&](std::uint32_t b, Bucket const& bucket) {
-      return locate_in_stash(host, bucket, b, key, found, address);
+      return locate_in_stash(host, bucket, b, key, found, position);
     });
   }
 };

@@ -114,15 +114,16 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
       for_each_bit(waiting[b], [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
         std::uint32_t const target = home_of(hash);
-        std::optional<Spot> address = b < shape_.buckets ? Spot{b, i} : room_for(made, hash);
+        std::optional<SlotPosition> position =
+            b < shape_.buckets ? SlotPosition{b, i} : room_for(made, hash);
         if (b < shape_.buckets && b != target) {
           if (auto const at_home = free_in(made[target].used | waiting[target], target))
-            address = at_home;
+            position = at_home;
         }
         waiting[b] &= ~(1u << i);
-        PERDURE_ASSERT(address.has_value());  // chain_for() has seen to it
-        add(made, *address, hash);
-        store_slot(host, to, *address, slot_at(host, from, {b, i}));
+        PERDURE_ASSERT(position.has_value());  // chain_for() has seen to it
+        add(made, *position, hash);
+        store_slot(host, to, *position, slot_at(host, from, {b, i}));
       });
     }
     write_whole(host, to, made);
@@ -142,18 +143,19 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     empty_stash(host, s, contents);
   }
 
-  /// Room in `into` for all of `from`, as (from, into) spots; none where something does not fit.
-  using Plan = std::vector<std::pair<Spot, Spot>>;
+  /// Room in `into` for all of `from`, as (from, into) positions; none where something does not
+  /// fit.
+  using Plan = std::vector<std::pair<SlotPosition, SlotPosition>>;
   std::optional<Plan> plan_merge(SegmentContents& into, SegmentContents const& from) const {
     Plan plan;
     for (std::uint32_t b = 0; b < from.size(); ++b) {
       std::uint32_t left = from[b].used;
       for (; left != 0; left &= left - 1) {
         auto const i = static_cast<std::uint32_t>(std::countr_zero(left));
-        std::optional<Spot> const address = room_for(into, from[b].hashes[i]);
-        if (!address) return std::nullopt;
-        add(into, *address, from[b].hashes[i]);
-        plan.push_back({{b, i}, *address});
+        std::optional<SlotPosition> const position = room_for(into, from[b].hashes[i]);
+        if (!position) return std::nullopt;
+        add(into, *position, from[b].hashes[i]);
+        plan.push_back({{b, i}, *position});
       }
     }
     return plan;
@@ -235,7 +237,6 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
 
  private:
-  using Base::address;
   using Base::all;
   using Base::base_;
   using Base::bucket_at;
@@ -248,6 +249,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::keys_;
   using Base::last_of;
   using Base::next_of;
+  using Base::place;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
@@ -268,30 +270,30 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     });
     return prints;
   }
-  void add(SegmentContents& contents, Spot address, std::uint64_t hash) const {
-    BucketContents& bucket = contents[address.bucket];
-    PERDURE_ASSERT((bucket.used >> address.slot & 1) == 0);
-    bool const guest = address.bucket < shape_.buckets && address.bucket != home_of(hash);
-    bucket.used |= 1u << address.slot;
-    bucket.guests = (bucket.guests & ~(1u << address.slot)) | static_cast<std::uint32_t>(guest)
-                                                                  << address.slot;
-    bucket.hashes[address.slot] = hash;
+  void add(SegmentContents& contents, SlotPosition position, std::uint64_t hash) const {
+    BucketContents& bucket = contents[position.bucket];
+    PERDURE_ASSERT((bucket.used >> position.slot & 1) == 0);
+    bool const guest = position.bucket < shape_.buckets && position.bucket != home_of(hash);
+    bucket.used |= 1u << position.slot;
+    bucket.guests = (bucket.guests & ~(1u << position.slot)) | static_cast<std::uint32_t>(guest)
+                                                                   << position.slot;
+    bucket.hashes[position.slot] = hash;
   }
   /// In the one of a key's buckets that an insert would take, or in the stash.
-  std::optional<Spot> room_for(SegmentContents const& contents, std::uint64_t hash) const {
+  std::optional<SlotPosition> room_for(SegmentContents const& contents, std::uint64_t hash) const {
     std::uint32_t const target = home_of(hash), next = next_of(target);
     std::uint32_t const b =
         goes_next(contents[target].count(), contents[next].count()) ? next : target;
-    if (auto const address = free_in(contents[b].used, b)) return address;
+    if (auto const position = free_in(contents[b].used, b)) return position;
     for (std::uint32_t stash = shape_.buckets; stash < contents.size(); ++stash) {
-      if (auto const address = free_in(contents[stash].used, stash)) return address;
+      if (auto const position = free_in(contents[stash].used, stash)) return position;
     }
     return std::nullopt;
   }
-  static std::optional<Spot> free_in(std::uint32_t used, std::uint32_t b) {
+  static std::optional<SlotPosition> free_in(std::uint32_t used, std::uint32_t b) {
     auto const i = static_cast<std::uint32_t>(std::countr_one(used));
     if (i >= kSlots) return std::nullopt;
-    return Spot{b, i};
+    return SlotPosition{b, i};
   }
 
   /// Of a segment that nobody reaches and whose records are written.
@@ -340,11 +342,11 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     for (std::uint32_t b = shape_.buckets; b < contents.size(); ++b) {
       for_each_bit(contents[b].used, [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
-        std::optional<Spot> const address = room_for(contents, hash);
-        if (!address || address->bucket >= shape_.buckets) return;
-        address(host, s, address->bucket, hash, slot_at(host, s, {b, i}));
+        std::optional<SlotPosition> const position = room_for(contents, hash);
+        if (!position || position->bucket >= shape_.buckets) return;
+        place(host, s, position->bucket, hash, slot_at(host, s, {b, i}));
         free_slot(host, s, {b, i}, hash);
-        add(contents, *address, hash);
+        add(contents, *position, hash);
         contents[b].used &= ~(1u << i);
         moved = true;
       });
@@ -374,15 +376,16 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   /// Whether a key stands a second time, in a place that a crash inside a move leaves the other
   /// copy of.
   template <class Host>
-  bool stands_before(Host& host, Segment s, SegmentContents const& found, Spot address) const {
-    std::uint64_t const hash = found[address.bucket].hashes[address.slot];
+  bool stands_before(Host& host, Segment s, SegmentContents const& found,
+                     SlotPosition position) const {
+    std::uint64_t const hash = found[position.bucket].hashes[position.slot];
     std::uint32_t const target = home_of(hash);
     for (std::uint32_t const b : {target, next_of(target)}) {
-      if (b == address.bucket) return false;
+      if (b == position.bucket) return false;
       bool twice = false;
       for_each_bit(found[b].used, [&](std::uint32_t i) {
         if (found[b].hashes[i] != hash) return;
-        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, address));
+        twice |= keys_.same(host, slot_at(host, s, {b, i}), slot_at(host, s, position));
       });
       if (twice) return true;
     }

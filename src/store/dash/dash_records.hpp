@@ -90,9 +90,9 @@ class DashRecords {
     if (address % pm::kRecordAlign != 0 || address < shape_.superblock_bytes ||
         address + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
-    if (address.head != nullptr) prefetch_line(address.head);
-    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(address.to + at);
+    pm::RecordAddress const record_at = pm::address_at(base_, shape_, Offset{address});
+    if (record_at.head != nullptr) prefetch_line(record_at.head);
+    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(record_at.to + at);
   }
 
   /// Writes a whole record, and orders it.
@@ -101,15 +101,15 @@ class DashRecords {
     PERDURE_ASSERT(address >= shape_.superblock_bytes &&
                    address < pool_bytes_->load(std::memory_order_relaxed));
     HostThread thread;
-    pm::RecordAddress const address = pm::address_at(base_, shape_, Offset{address});
-    pm::write_record(thread, address, record, false);
+    pm::RecordAddress const record_at = pm::address_at(base_, shape_, Offset{address});
+    pm::write_record(thread, record_at, record, false);
     std::uint64_t const front =
-        (address.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
-    if (address.head != nullptr) {
-      host.flush(address.head, front + record.header.key_bytes);
-      host.flush(address.to, record.header.value_bytes);
+        (record_at.head != nullptr ? sizeof(pm::RecordHead) : sizeof(pm::RecordHeader));
+    if (record_at.head != nullptr) {
+      host.flush(record_at.head, front + record.header.key_bytes);
+      host.flush(record_at.to, record.header.value_bytes);
     } else {
-      host.flush(address.to, front + record.header.key_bytes + record.header.value_bytes);
+      host.flush(record_at.to, front + record.header.key_bytes + record.header.value_bytes);
     }
     host.fence();
   }
