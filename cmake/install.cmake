@@ -38,7 +38,8 @@ if(PERDURE_CUDA)
     exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_status.cuh exec/cuda/cuda_warp.cuh
     exec/cuda/grid_cuda.cuh
     exec/warp_concept.hpp pm/memory_concept.hpp
-    index/gphash/bucket_cache.hpp index/gphash/in_place_ops.hpp index/gphash/layout.hpp
+    index/gphash/bucket_cache.hpp index/gphash/candidates.hpp index/gphash/in_place_ops.hpp
+    index/gphash/layout.hpp
     index/gphash/mirror.hpp index/gphash/operation.hpp index/gphash/ops.hpp index/gphash/word_ops.hpp
     pm/pool_format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
     store/gphash/kernels/device_table.hpp store/gphash/kernels/record_map.hpp)

@@ -73,7 +73,7 @@ def callers_in_assertions(source: Path, program: Path, callers: list[str]) -> se
     found = set()
     for caller, place in zip(callers, places, strict=True):
         match = IN_SOURCE.search(place)
-        if not match:
+        if not match or not (source / match[1]).is_file():
             continue
         before = (source / match[1]).read_text().splitlines()[: int(match[2])]
         statement = re.split(r"[;{}]", "\n".join(before[-4:]))[-1] or before[-1]
