@@ -4,9 +4,9 @@ Builds the library of SOURCE (default: this clone) without optimisation, traces 
 one put of durability `power` (scripts/crossings.cpp), and counts. A crossing is a call from one
 module to another, each such call once however often it is made: a module is a header and its source
 together, templates count once, and constructors, destructors and calls back into a module that
-waits for the answer do not count, nor does what an assertion calls. `path` has the rooms that hold the path (store, batch, index,
-wal), whose functions one reads to follow it; `all` has the verbs of exec and pm, too. base, fault
-and the public Status are vocabulary.
+waits for the answer do not count, nor does what an assertion calls. `path` has the rooms that hold
+the path (store, batch, index, wal), whose functions one reads to follow it; `all` has the verbs of
+exec and pm, too. base, fault and the public Status are vocabulary.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def built(build: Callable[[str], None], run: Callable[[str], Counts]) -> Callabl
 @cache
 def build_release(trap_programs: bool) -> None:
     """The release tree with all tests, and the Python package from it in .venv; once a run."""
-    # Set-up brought an nvcc where there was none, so GPU code must compile unless it is switched off.
+    # Set-up brought an nvcc where there was none, so GPU code must compile unless it is off.
     given = os.environ.get("PERDURE_CUDA", "AUTO")
     cuda = "ON" if given.upper() == "AUTO" else given
     options = ["PERDURE_TESTS=ON", "PERDURE_BENCH=ON", "PERDURE_SHARED=ON"]
