@@ -173,8 +173,8 @@ class BaselineOn final : public Baseline {
       auto const ran = run(n, OpBody<Ops, kVerb>{batch_, view()});
       if (!ran) return ran.status();
       ++tally_[Counts::orders];  // the launch's end
-      count_ += ran.value()[Counts::inserted] - ran.value()[Counts::erased];
-      if (ran.value()[Counts::pending] == 0) return {};
+      count_ += ran.value()[BatchCounts::inserted] - ran.value()[BatchCounts::erased];
+      if (ran.value()[BatchCounts::pending] == 0) return {};
       if (Status s = table_.more_room(); !s.ok()) return s;
     }
   }

@@ -18,6 +18,18 @@ namespace perdure::baselines {
 
 using exec::Counts;
 
+/// What the baselines' bodies count, behind what every machine counts.
+struct BatchCounts {
+  enum Name : std::uint32_t {
+    pending = Counts::kOfMachine,  // operations that found no room
+    full,  // tables that said so
+    inserted,
+    erased,
+    kEnd
+  };
+};
+static_assert(BatchCounts::kEnd <= Counts::kNames);
+
 enum class Verb : std::uint8_t { get, put, update, erase };
 enum class Verdict : std::uint8_t { done, absent, full };
 
@@ -90,7 +102,7 @@ struct OpBody {
   template <class W>
   PERDURE_FN void answer(W& warp, std::uint64_t i, Verdict verdict, Counts& counts) const {
     if (verdict == Verdict::full) {
-      ++counts[Counts::pending];
+      ++counts[BatchCounts::pending];
       return;
     }
     if (verdict == Verdict::absent && kVerb == Verb::update)

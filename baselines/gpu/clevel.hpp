@@ -122,7 +122,7 @@ struct Ops {
       if (found.slot) {
         if (swap(warp, mem, batch, found.slot, found.word, mine)) return Verdict::done;
       } else if (mem.cas(warp, found.empty, word::kEmpty, mine) == word::kEmpty) {
-        ++counts[Counts::inserted];
+        ++counts[BatchCounts::inserted];
         return Verdict::done;
       }
     }
@@ -149,7 +149,7 @@ struct Ops {
       if (found.others != 0)
         mem.order(warp);  // the valid one goes last, or an overwritten value comes back
       if (!swap(warp, mem, batch, found.slot, found.word, word::kEmpty)) continue;
-      ++counts[Counts::erased];
+      ++counts[BatchCounts::erased];
       return Verdict::done;
     }
   }
@@ -164,7 +164,7 @@ struct Ops {
     for (;;) {
       Scan const found = scan<false>(warp, mem, t, key, [](Offset, std::uint64_t) {});
       if (!(found.slot == slot)) {  // overwritten long ago
-        if (swap(warp, mem, batch, slot, moving, word::kEmpty)) ++counts[Counts::erased];
+        if (swap(warp, mem, batch, slot, moving, word::kEmpty)) ++counts[BatchCounts::erased];
         return Verdict::done;
       }
       if (!found.empty || in_level(t, context(warp, t).bottom, found.empty)) return Verdict::full;
@@ -231,7 +231,7 @@ struct Ops {
   PERDURE_FN static Scan scan_alone(W& warp, M& mem, View const& t, BatchView const& batch,
                                     Key const& key, Counts& counts) {
     return scan<false>(warp, mem, t, key, [&](Offset slot, std::uint64_t found) {
-      if (swap(warp, mem, batch, slot, found, word::kEmpty)) ++counts[Counts::erased];
+      if (swap(warp, mem, batch, slot, found, word::kEmpty)) ++counts[BatchCounts::erased];
     });
   }
 
@@ -285,7 +285,7 @@ struct RehashBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t slot, State<W>&, Counts& counts) const {
     if (Ops::rehash(warp, mem, table, batch, from + 8 * slot, counts) == Verdict::full)
-      ++counts[Counts::full];
+      ++counts[BatchCounts::full];
   }
 };
 

@@ -49,8 +49,8 @@ class Table {
       auto const moved =
           runner.run(std::uint64_t{kSlots} << context_.bottom, RehashBody{view_, batch, from});
       if (!moved) return moved.status();
-      records -= moved.value()[Counts::erased];
-      if (moved.value()[Counts::full] != 0) return {};  // when there is a further level
+      records -= moved.value()[BatchCounts::erased];
+      if (moved.value()[BatchCounts::full] != 0) return {};  // when there is a further level
       drop_bottom();
     }
     return {};

@@ -203,7 +203,7 @@ struct Ops {
         return Verdict::done;
       }
       if (!insert(warp, mem, key, found, mine)) continue;
-      ++counts[Counts::inserted];
+      ++counts[BatchCounts::inserted];
       return Verdict::done;
     }
   }
@@ -232,7 +232,7 @@ struct Ops {
       log(warp, mem, t, i, found);
       mem.order(warp);
       if (!swap(warp, mem, batch, found, word::kFree)) continue;
-      ++counts[Counts::erased];
+      ++counts[BatchCounts::erased];
       return Verdict::done;
     }
   }
@@ -338,7 +338,7 @@ struct RehashBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t bucket, State<W>&, Counts& counts) const {
     if (Ops<kKeyWords>::rehash(warp, mem, table, from + bucket * kSlabBytes) == Verdict::full)
-      ++counts[Counts::full];
+      ++counts[BatchCounts::full];
   }
 };
 

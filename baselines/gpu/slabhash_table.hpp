@@ -89,7 +89,7 @@ class Table : public TableBase {
     shared_ = 0;
     auto const moved = runner.run(std::uint64_t{1} << view_.log2_buckets,
                                   RehashBody<kKeyWords>{*next, view_.buckets});
-    if (moved.ok() && moved.value()[Counts::full] == 0) {
+    if (moved.ok() && moved.value()[BatchCounts::full] == 0) {
       switch_to(*next);
       return {};
     }

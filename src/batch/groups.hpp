@@ -301,7 +301,7 @@ struct Group {
         bool const gives_stored = !walk.changed;
         if (gives_stored && batch.verify && !pm::intact(warp, stored)) {
           status = KeyStatus::corrupt;
-          ++counts[Counts::corrupt];
+          ++counts[BatchCounts::corrupt];
         } else if (gets && !folded.arithmetic) {
           give(warp, i, gives_stored ? stored.value : batch.values.at(walk.writer), walk.bytes);
         }
@@ -332,8 +332,8 @@ struct Group {
   /// The stored value is damaged and some operation would compute with it: leave everything alone.
   template <class W>
   PERDURE_FN void refuse(W& warp, Counts& counts) const {
-    ++counts[Counts::corrupt];
-    counts[Counts::pending] += for_each(warp, [&](std::uint64_t i) {
+    ++counts[BatchCounts::corrupt];
+    counts[BatchCounts::pending] += for_each(warp, [&](std::uint64_t i) {
       warp.elect([&] {
         batch.status[i] = code(KeyStatus::corrupt);
         W::store(batch.decided + i, batch.pass);
@@ -367,7 +367,7 @@ struct Group {
     for_pieces(warp, batch, j, key, unchanged(),
                [&](RunPiece<W> const& piece, Folded const& before) {
                  std::uint32_t const corrupt = damaged ? piece.stored_gets() : 0;
-                 counts[Counts::corrupt] += exec::popcount(corrupt);
+                 counts[BatchCounts::corrupt] += exec::popcount(corrupt);
                  if (gets) {
                    auto const to = [&](std::uint32_t lane) {
                      return batch.out + piece.operation(lane) * value_bytes;

@@ -9,26 +9,13 @@
 namespace perdure::exec {
 
 struct Counts {
-  enum Name : std::uint32_t {
-    reads,
-    writes,
-    orders,
-    pending,
-    full,
-    used,
-    inserted,
-    erased,
-    unlinked,
-    displaced,
-    corrupt,
-    left,
-    cached,
-    kNames
-  };
+  enum Name : std::uint32_t { reads, writes, orders, kOfMachine };  // what every machine counts
+  /// Behind those, what the bodies count: whoever writes these names them.
+  static constexpr std::uint32_t kNames = 13;
   std::uint64_t value[kNames] = {};
 
-  PERDURE_FN std::uint64_t& operator[](Name name) { return value[name]; }
-  PERDURE_FN std::uint64_t operator[](Name name) const { return value[name]; }
+  PERDURE_FN std::uint64_t& operator[](std::uint32_t name) { return value[name]; }
+  PERDURE_FN std::uint64_t operator[](std::uint32_t name) const { return value[name]; }
   PERDURE_FN Counts& operator+=(Counts const& other) {
     for (std::uint32_t k = 0; k < kNames; ++k)
       value[k] += other.value[k];  // wraps: retries count down

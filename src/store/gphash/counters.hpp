@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "batch/counts.hpp"
 #include "base/assert.hpp"
-#include "exec/counts.hpp"
 #include "perdure/store.h"
 
 namespace perdure {
@@ -18,13 +18,13 @@ class Counters {
   /// What a launch did.
   void add(exec::Counts const& counts) {
     std::lock_guard const lock(mutex_);
-    records_ += counts[exec::Counts::inserted];
-    records_ -= counts[exec::Counts::erased];
-    displacements_ += counts[exec::Counts::displaced];
+    records_ += counts[BatchCounts::inserted];
+    records_ -= counts[BatchCounts::erased];
+    displacements_ += counts[BatchCounts::displaced];
     if (!count_accesses_) return;
     accesses_.pm_reads += counts[exec::Counts::reads];
     accesses_.pm_writes += counts[exec::Counts::writes];
-    accesses_.cache_hits += counts[exec::Counts::cached];
+    accesses_.cache_hits += counts[BatchCounts::cached];
     accesses_.orders += counts[exec::Counts::orders];
   }
   void add_orders(std::uint64_t n) {

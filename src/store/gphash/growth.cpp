@@ -171,7 +171,7 @@ Status Growth::move_units(std::vector<std::uint32_t> units) {
     if (!copied) return copied.status();
     core_.counters.add(*copied);
     std::vector<std::uint32_t> stuck;
-    if ((*copied)[Counts::full] != 0 && !mutated("rehash_ignores_full")) {
+    if ((*copied)[BatchCounts::full] != 0 && !mutated("rehash_ignores_full")) {
       auto refused = core_.engine->units().take_refused();
       if (!refused) return refused.status();
       std::set_intersection(units.begin(), units.end(), refused->begin(), refused->end(),

@@ -170,7 +170,7 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
     if (Status s = keep_attempt(tx, batch, status.value()); !s.ok()) return health.fail(s);
   } else {
     if (batch.full && result.code() == Code::no_space)
-      waiting = batch.done[Counts::inserted] + std::max<std::uint64_t>(1, batch.refused);
+      waiting = batch.done[BatchCounts::inserted] + std::max<std::uint64_t>(1, batch.refused);
     if (Status s = undo(step, records_before); !s.ok()) return health.fail(s);
     records_.release(batch.reserved);
   }
@@ -187,9 +187,9 @@ Status Transactions::passes(OpenTransaction const& tx, WriteBatch& batch) {
     PERDURE_ASSERT(address.first + batch.call.keys.count <= core_.undo.capacity());
     auto const counts = writer_.pass(batch, false, &address);
     if (!counts) return counts.status();
-    PERDURE_ASSERT(counts.value()[Counts::displaced] == 0);
-    if (counts.value()[Counts::pending] == 0) return {};
-    batch.refused = counts.value()[Counts::full];
+    PERDURE_ASSERT(counts.value()[BatchCounts::displaced] == 0);
+    if (counts.value()[BatchCounts::pending] == 0) return {};
+    batch.refused = counts.value()[BatchCounts::full];
     if (batch.refused != 0) break;
   }
   batch.full = true;

@@ -177,8 +177,8 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
   if (!mutated("no_order_after_publish")) {
     if (Status s = order(batch, counts); !s.ok()) return s;
   }
-  PERDURE_ASSERT(counts[Counts::full] <= counts[Counts::pending]);
-  PERDURE_ASSERT(counts[Counts::inserted] <= counts[Counts::used]);  // a new key has a record
+  PERDURE_ASSERT(counts[BatchCounts::full] <= counts[BatchCounts::pending]);
+  PERDURE_ASSERT(counts[BatchCounts::inserted] <= counts[BatchCounts::used]);  // a new key has a record
   batch.done += counts;
   core_.counters.add(counts);
   return counts;
@@ -200,10 +200,10 @@ Status BatchWriter::passes(WriteBatch& batch) {
   for (int number = 0; number < kMostPasses; ++number) {
     auto const counts = pass(batch, displace, nullptr);
     if (!counts) return counts.status();
-    if (counts.value()[Counts::displaced] != 0 && !mutated("scan_ignores_displacement"))
+    if (counts.value()[BatchCounts::displaced] != 0 && !mutated("scan_ignores_displacement"))
       ++core_.generation;
-    std::uint64_t const pending = counts.value()[Counts::pending];
-    std::uint64_t const full = counts.value()[Counts::full];
+    std::uint64_t const pending = counts.value()[BatchCounts::pending];
+    std::uint64_t const full = counts.value()[BatchCounts::full];
     if (pending == 0) return {};
     if (full == 0) continue;
     if (many && !growth_.is_bulk(full)) {
@@ -254,9 +254,9 @@ Status BatchWriter::release_records(WriteBatch& batch) {
 }
 
 Result<Downloaded> BatchWriter::outcome(WriteBatch& batch) {
-  PERDURE_ASSERT(batch.done[Counts::used] <= batch.call.keys.count);
-  bool const plain = batch.any_fits && batch.done[Counts::used] == batch.reserved.size() &&
-                     batch.done[Counts::unlinked] == 0;
+  PERDURE_ASSERT(batch.done[BatchCounts::used] <= batch.call.keys.count);
+  bool const plain = batch.any_fits && batch.done[BatchCounts::used] == batch.reserved.size() &&
+                     batch.done[BatchCounts::unlinked] == 0;
   return plain ? Result<Downloaded>(Downloaded{}) : batch.session->download(Download::outcome);
 }
 

@@ -156,8 +156,8 @@ class BucketCacheOn {
         return s;
       auto counts = machine_.fetch(counts_, 1);
       if (!counts) return counts.status();
-      PERDURE_ASSERT((*counts)[0][exec::Counts::cached] <= std::uint64_t{capacity_} * table.slots);
-      return (*counts)[0][exec::Counts::cached];
+      PERDURE_ASSERT((*counts)[0][BatchCounts::cached] <= std::uint64_t{capacity_} * table.slots);
+      return (*counts)[0][BatchCounts::cached];
     }
 
    private:

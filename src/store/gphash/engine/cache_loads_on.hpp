@@ -85,8 +85,8 @@ class RecordCacheLoads final : public CacheLoader {
       Lists<Machine> lists;
       auto const counts = copy_best(launcher, lists, report.records);
       if (!counts) return counts.status();
-      PERDURE_ASSERT(counts.value()[exec::Counts::corrupt] <= report.records);
-      report.corrupt = counts.value()[exec::Counts::corrupt];
+      PERDURE_ASSERT(counts.value()[BatchCounts::corrupt] <= report.records);
+      report.corrupt = counts.value()[BatchCounts::corrupt];
       report.records -= report.corrupt;
       state_->gather.forget();  // what is put aside from here on lies elsewhere
       std::lock_guard const lock(state_->mutex);

@@ -175,8 +175,8 @@ class DeviceRunOn final : public DeviceRun {
       return s;
     if (Status s = machine_.wait(); !s.ok()) return s;
     exec::Counts counts;
-    counts[exec::Counts::inserted] = totals.inserted;
-    counts[exec::Counts::erased] = totals.erased;
+    counts[BatchCounts::inserted] = totals.inserted;
+    counts[BatchCounts::erased] = totals.erased;
     return counts;
   }
 

@@ -290,7 +290,7 @@ class SessionOn final : public Session {
     LanePerKeyPlanBody<Ops> const body{batch_, state_->table, left, lists_.count.data()};
     auto planned = launcher_.template counted<Warp>(body, items_of(batch_.n));
     if (!planned) return planned;
-    std::uint64_t const n = planned.value()[exec::Counts::left];
+    std::uint64_t const n = planned.value()[BatchCounts::left];
     PERDURE_ASSERT(n <= batch_.n);
     if (n == 0) return planned;
     auto rest = launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table, left}, n);

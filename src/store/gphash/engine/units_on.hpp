@@ -35,8 +35,8 @@ class UnitsOn final : public UnitMover {
         auto const known = rehash_known(*slots);
         if (!known) return known;
         done = known.value();
-        PERDURE_ASSERT(known.value()[exec::Counts::left] <= slots->n);
-        items = mutated("rehash_forgets_left") ? 0 : done[exec::Counts::left];
+        PERDURE_ASSERT(known.value()[BatchCounts::left] <= slots->n);
+        items = mutated("rehash_forgets_left") ? 0 : done[BatchCounts::left];
         left = left_.data();
       }
     }

@@ -131,10 +131,10 @@ struct PlanBody {
     bool displaced = false;
     Verdict const verdict = Ops::plan(warp, mem, table, s.where, s.lanes, s.found, change,
                                       batch.displacement, s.plan, displaced);
-    counts[Counts::displaced] += displaced;
+    counts[BatchCounts::displaced] += displaced;
     if (verdict == Verdict::done) return true;
-    ++counts[Counts::pending];
-    counts[Counts::full] += verdict == Verdict::full;
+    ++counts[BatchCounts::pending];
+    counts[BatchCounts::full] += verdict == Verdict::full;
     if (verdict == Verdict::full) gphash::note_refusal(warp, table, s.key.hash);
     warp.elect([&] { return leave(batch, j); });
     return false;
@@ -173,11 +173,11 @@ struct PlanBody {
       if (writes) batch.used[mine] = 1;
       return std::uint64_t{0};
     });
-    counts[Counts::pending] += s.folded.others_wait;
-    counts[Counts::used] += writes;
-    counts[Counts::inserted] += change == Change::insert;
-    counts[Counts::erased] += change == Change::erase;
-    counts[Counts::unlinked] += unlinks;
+    counts[BatchCounts::pending] += s.folded.others_wait;
+    counts[BatchCounts::used] += writes;
+    counts[BatchCounts::inserted] += change == Change::insert;
+    counts[BatchCounts::erased] += change == Change::erase;
+    counts[BatchCounts::unlinked] += unlinks;
   }
 
   /// What the mirror will know of the new record: of an arithmetic result, only the key.
@@ -280,10 +280,10 @@ struct PublishBody {
   PERDURE_FN void retry(W& warp, std::uint64_t j, KeyRef const& key, Counts& counts) const {
     PERDURE_ASSERT(!kCostlyAssertions || batch.plans[j].change == Change::insert);
     gphash::note_refusal(warp, table, key.hash);
-    ++counts[Counts::pending];
-    ++counts[Counts::full];
-    --counts[Counts::inserted];
-    --counts[Counts::used];
+    ++counts[BatchCounts::pending];
+    ++counts[BatchCounts::full];
+    --counts[BatchCounts::inserted];
+    --counts[BatchCounts::used];
     for (std::uint64_t k = j; k < batch.n && batch.order[k].hash == key.hash; ++k) {
       std::uint64_t const i = batch.order[k].index;
       if (batch.decided[i] != batch.pass) continue;

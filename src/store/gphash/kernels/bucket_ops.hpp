@@ -140,7 +140,7 @@ struct CountCachedBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M&, std::uint64_t entry, State<W>&, Counts& counts) const {
-    counts[Counts::cached] += warp.elect([&] {
+    counts[BatchCounts::cached] += warp.elect([&] {
       std::uint64_t records = 0;
       auto const e = static_cast<std::uint32_t>(entry);
       if (W::load(cache.bucket_of + e) == gphash::BucketCache::kNone) return records;

@@ -126,7 +126,7 @@ struct FillCacheBody {
                         record.header.value_bytes == table.value_bytes;
       if (fits && pm::intact(warp, record)) whole |= 1u << lane;
     }
-    counts[Counts::corrupt] += exec::popcount(mask & ~whole);
+    counts[BatchCounts::corrupt] += exec::popcount(mask & ~whole);
     warp.fence();  // the entry before the word that leads there
     warp.each([&](std::uint32_t lane) {
       if ((whole >> lane & 1) == 0) return;

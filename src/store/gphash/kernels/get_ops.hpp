@@ -61,7 +61,7 @@ struct GetBody {
   template <class W>
   PERDURE_FN void note_buckets(W& warp, std::uint64_t i, Where const& where,
                                gphash::Found const& found, Counts& counts) const {
-    if (found.cached) ++counts[Counts::cached];
+    if (found.cached) ++counts[BatchCounts::cached];
     if (batch.uses == BatchView::Uses::ignored) return;
     PERDURE_ASSERT(!kCostlyAssertions || table.buckets.uses != nullptr);
     warp.elect([&] {
@@ -85,7 +85,7 @@ struct GetBody {
                        found.record.header.value_bytes != table.value_bytes;
       if (odd || (batch.verify && !pm::intact(warp, found.record))) {
         status = code(KeyStatus::corrupt);
-        ++counts[Counts::corrupt];
+        ++counts[BatchCounts::corrupt];
       }
     }
     PERDURE_ASSERT(!kCostlyAssertions || kMode == GetMode::locate || batch.out != nullptr);

@@ -140,14 +140,14 @@ struct LanePerKeyPlanBody {
       return exec::popcount(
           warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(decided[lane]); }));
     };
-    counts[Counts::left] += exec::popcount(leaves);
-    counts[Counts::pending] += number([](Decided const& l) { return l.folded.others_wait; });
-    counts[Counts::used] += number([](Decided const& l) { return writes(l); });
-    counts[Counts::inserted] +=
+    counts[BatchCounts::left] += exec::popcount(leaves);
+    counts[BatchCounts::pending] += number([](Decided const& l) { return l.folded.others_wait; });
+    counts[BatchCounts::used] += number([](Decided const& l) { return writes(l); });
+    counts[BatchCounts::inserted] +=
         number([](Decided const& l) { return l.plan.change == Change::insert; });
-    counts[Counts::erased] +=
+    counts[BatchCounts::erased] +=
         number([](Decided const& l) { return l.plan.change == Change::erase; });
-    counts[Counts::unlinked] += number([](Decided const& l) { return l.unlinked != 0; });
+    counts[BatchCounts::unlinked] += number([](Decided const& l) { return l.unlinked != 0; });
   }
 
   PERDURE_FN static bool writes(Decided const& s) {

@@ -191,7 +191,7 @@ struct MirrorGetBody {
     auto const cached = [&](std::uint32_t lane) { return table.entry_value(hits[lane].entry); };
     std::uint32_t const in_cache = which(Source::entry);
     PERDURE_ASSERT(!kCostlyAssertions || in_cache == 0 || table.mirror.entries != nullptr);
-    counts[Counts::cached] += exec::popcount(in_cache);
+    counts[BatchCounts::cached] += exec::popcount(in_cache);
     warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {
@@ -216,7 +216,7 @@ struct MirrorGetBody {
       return (mask >> lane & 1) != 0 &&
              sums[lane] != table.mirror.template value_sum<W>(hits[lane].slot);
     });
-    counts[Counts::corrupt] += exec::popcount(wrong);
+    counts[BatchCounts::corrupt] += exec::popcount(wrong);
     warp.each([&](std::uint32_t lane) {
       if ((wrong >> lane & 1) != 0) batch.status[first + lane] = code(KeyStatus::corrupt);
     });
@@ -350,7 +350,7 @@ struct GatherBody {
     warp.copy_each(s.taking_part & ~leaders, table.value_bytes, to, copied, nullptr);
     std::uint32_t const corrupt = warp.ballot(
         [&](std::uint32_t lane) { return in(s.taking_part, lane) && in(wrong, leader[lane]); });
-    counts[Counts::corrupt] += exec::popcount(corrupt);
+    counts[BatchCounts::corrupt] += exec::popcount(corrupt);
     warp.each([&](std::uint32_t lane) {
       if (in(corrupt, lane)) batch.status[s.operation[lane]] = code(KeyStatus::corrupt);
     });

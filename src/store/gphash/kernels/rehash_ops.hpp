@@ -42,7 +42,7 @@ struct RehashBody {
     if constexpr (kStage == 0) {
       Ops::prefetch_to_rehash(warp, mem, table, slot);
     } else {
-      if (Ops::rehash(warp, mem, table, slot) == Verdict::full) ++counts[Counts::full];
+      if (Ops::rehash(warp, mem, table, slot) == Verdict::full) ++counts[BatchCounts::full];
     }
   }
 };
@@ -136,7 +136,7 @@ struct LanePerSlotRehashBody {
                                &key, &plan);
     });
     append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
-    counts[Counts::left] += exec::popcount(leaves);
+    counts[BatchCounts::left] += exec::popcount(leaves);
   }
 
   /// By words alone: others store into these rows meanwhile, and the tags of a row are read all at
