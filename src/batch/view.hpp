@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include "batch/counts.hpp"
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "batch/call.hpp"
+#include "batch/counts.hpp"
 #include "perdure/batch.h"
 
 namespace perdure {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "batch/counts.hpp"
 #include "base/assert.hpp"
+#include "batch/counts.hpp"
 #include "perdure/store.h"
 
 namespace perdure {

@@ -178,7 +178,8 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
     if (Status s = order(batch, counts); !s.ok()) return s;
   }
   PERDURE_ASSERT(counts[BatchCounts::full] <= counts[BatchCounts::pending]);
-  PERDURE_ASSERT(counts[BatchCounts::inserted] <= counts[BatchCounts::used]);  // a new key has a record
+  PERDURE_ASSERT(counts[BatchCounts::inserted] <=
+                 counts[BatchCounts::used]);  // a new key has a record
   batch.done += counts;
   core_.counters.add(counts);
   return counts;
