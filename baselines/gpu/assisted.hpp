@@ -26,7 +26,7 @@ class Assisted final : public Baseline {
 
   Status get(Column const& keys, MutableColumn const& values,
              std::span<KeyStatus> statuses) override {
-    auto const mine = home(keys, 0);
+    auto const mine = on_host(keys, 0);
     if (!mine) return mine.status();
     auto const out = machine_.host_room(values);
     if (!out) return out.status();
@@ -46,7 +46,7 @@ class Assisted final : public Baseline {
     return change(keys, values, statuses, &Baseline::update);
   }
   Status erase(Column const& keys, std::span<KeyStatus> statuses) override {
-    auto const mine = home(keys, 0);
+    auto const mine = on_host(keys, 0);
     if (!mine) return mine.status();
     if (Status s = machine_.wait(); !s.ok()) return s;
     return index_->erase(mine.value(), statuses);
@@ -56,16 +56,16 @@ class Assisted final : public Baseline {
   void reset_counts() override { index_->reset_counts(); }
 
  private:
-  Result<Column> home(Column const& column, int which) {
+  Result<Column> on_host(Column const& column, int which) {
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
-    return machine_.take_home(column, which);
+    return machine_.download_column(column, which);
   }
 
   Status change(Column const& keys, Column const& values, std::span<KeyStatus> statuses,
                 Status (Baseline::*verb)(Column const&, Column const&, std::span<KeyStatus>)) {
-    auto const mine = home(keys, 0);
+    auto const mine = on_host(keys, 0);
     if (!mine) return mine.status();
-    auto const operands = machine_.take_home(values, 1);
+    auto const operands = machine_.download_column(values, 1);
     if (!operands) return operands.status();
     if (Status s = machine_.wait(); !s.ok()) return s;
     return (index_.get()->*verb)(mine.value(), operands.value(), statuses);

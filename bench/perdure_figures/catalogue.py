@@ -317,7 +317,7 @@ _ALL = (
         "searches of Dash-EH by threads, with both",
         dash_parts.plan_locks,
         dash_parts.read_locks,
-        f"{_MEDIA} The pessimistic variant locks the home bucket alone, for readers too.",
+        f"{_MEDIA} The pessimistic variant locks the target bucket alone, for readers too.",
     ),
     _dash(
         "dash-14",

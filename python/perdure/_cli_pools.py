@@ -104,9 +104,7 @@ def _index(index: IndexChoice, layout: LayoutChoice, shape: str) -> str | perdur
     if index is IndexChoice.gphash:
         return gphash
     if gphash != perdure.GPHash():
-        raise Failure(
-            f"--index {index.value}: --layout and --shape are of use with --index gphash only"
-        )
+        raise Failure(f"--index {index.value}: --layout and --shape need --index gphash")
     return index.value
 
 
@@ -190,7 +188,7 @@ def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> 
             "images"
         )
     if durability not in (None, DurabilityChoice.power) and log_dir is not None:
-        raise Failure(f"--log-dir {log_dir}: is of use with --durability power only")
+        raise Failure(f"--log-dir {log_dir} needs --durability power")
 
 
 def _show_log(log_dir: str | None, stats: perdure.Stats) -> str:

@@ -268,7 +268,7 @@ def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
     if log_bytes is None:
         return None
     if log_dir is None:
-        raise Failure("--log-bytes: is of use with --log-dir only")
+        raise Failure("--log-bytes needs --log-dir")
     return parse_size("--log-bytes", log_bytes)
 
 

@@ -347,7 +347,7 @@ def _set_log(
     if log_dir is not None:
         making.log_dir = os.fspath(log_dir)
     elif log_bytes is not None:
-        raise ValueError('log_bytes: is of use with log_dir only, for durability "power"')
+        raise ValueError('log_bytes needs log_dir, for durability "power"')
     if log_bytes is not None:
         making.log_bytes = _checks.whole("log_bytes", log_bytes, least=1)
 

@@ -133,8 +133,8 @@ def test_lost_batches_are_told(pool, log_dir, tmp_path, cli):
     ("options", "kind", "message"),
     [
         ({"durability": "power"}, perdure.Unsupported, "needs a log_dir"),
-        ({"log_dir": "/var/tmp/x"}, perdure.InvalidArgument, "of use with durability power only"),
-        ({"log_bytes": 1 << 20}, ValueError, "log_bytes: is of use with log_dir only"),
+        ({"log_dir": "/var/tmp/x"}, perdure.InvalidArgument, "needs durability power"),
+        ({"log_bytes": 1 << 20}, ValueError, "log_bytes needs log_dir"),
         (
             {**POWER, "log_dir": "/nowhere/log"},
             perdure.SystemFailure,
@@ -273,7 +273,7 @@ def test_restore_that_cannot_be(snapshot, other, log_dir, tmp_path):
         perdure.restore(tmp_path / "none", other)
     with pytest.raises(perdure.Unsupported, match="needs a log_dir"):
         perdure.restore(snapshot, other, durability="power")
-    with pytest.raises(perdure.InvalidArgument, match="of use with durability power only"):
+    with pytest.raises(perdure.InvalidArgument, match="needs durability power"):
         perdure.restore(snapshot, other, log_dir=log_dir)
     with pytest.raises(perdure.InvalidArgument, match="key_bytes 8, not 16"):
         perdure.restore(snapshot, other, expect_key_bytes=16)
@@ -379,9 +379,9 @@ def test_snapshot_and_restore_commands(cli, pool, other, log_dir, tmp_path):
         (["create", "NEW", "--durability", "power"], "--durability power needs --log-dir DIR"),
         (
             ["create", "NEW", "--log-dir", "LOG.2"],
-            "--log-dir LOG.2: is of use with --durability power only",
+            "--log-dir LOG.2 needs --durability power",
         ),
-        (["create", "NEW", "--log-bytes", "4MiB"], "--log-bytes: is of use with --log-dir only"),
+        (["create", "NEW", "--log-bytes", "4MiB"], "--log-bytes needs --log-dir"),
         (["create", "NEW", "--durability", "power", "--log-dir", "/dev/shm"], "lies in memory"),
         (
             ["create", "NEW", "--durability", "power", "--log-dir", "LOG.2", "--log-bytes", "few"],

@@ -397,7 +397,7 @@ def test_flipped_bit_in_a_record(pool):
         ({"overwrite": "no"}, "overwrite: expected True or False, not 'no'"),
         ({"threads": 0}, "threads: 0 is out of range; pass at least 1"),
         ({"options": {"grow": False}}, "options: expected perdure.Options"),
-        ({"log_bytes": 1 << 20}, "log_bytes: is of use with log_dir only"),
+        ({"log_bytes": 1 << 20}, "log_bytes needs log_dir"),
         ({"durability": "forever"}, "durability: 'forever' is not one of"),
         ({"device": "tpu"}, "device: 'tpu' is not one of 'cpu', 'cuda'"),
         ({"max_bytes": 4096, "value_bytes": 8}, "max_bytes"),

@@ -103,7 +103,7 @@ std::uint64_t enter_process() {
   if (!number().compare_exchange_strong(none, next)) return none;
   last_number.store(next);
   Descriptors& all = descriptors();
-  // After a clone() without fork()'s handlers. Who held the mutex then is not here to let go of it.
+  // After a clone() without fork()'s handlers. Who held the mutex then is not here to release it.
   if (next > 1 && all.mutex.try_lock()) {
     all.close_all();
     all.mutex.unlock();

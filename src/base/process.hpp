@@ -3,7 +3,7 @@
 // a lock (flock) that a child inherits would outlive the process that took it. Invariants: a
 // process and any that descend from it by forking, however that is done (fork, _Fork, clone), have
 // different numbers; a child made by fork() shares none of the descriptors that were opened here,
-// and one made otherwise lets go of them at its first question; a descriptor that others closed,
+// and one made otherwise releases them at its first question; a descriptor that others closed,
 // and whose number now stands for a file of theirs, is left alone, in a child too; nobody waits for
 // another's file to open.
 #pragma once

@@ -1,5 +1,5 @@
 // What clang checks of locks when it compiles (-Wthread-safety; scripts/thread_safety.py): which
-// lock guards which data, and which function needs, takes or lets go of one. Other compilers see
+// lock guards which data, and which function needs, takes or releases one. Other compilers see
 // nothing. Macros, for attributes have no other form that a compiler which lacks them passes over.
 #pragma once
 

@@ -20,7 +20,7 @@
 //                          what it does afterwards
 //   pause()                while waiting for another block
 // Invariants: durable memory is written through store() alone; a thread waits for no thread of its
-// own block inside a phase, and for another block only to let go of a lock that it holds no longer
+// own block inside a phase, and for another block only to release a lock that it holds no longer
 // than a phase.
 #pragma once
 

@@ -270,7 +270,7 @@ constexpr MutantInfo kMutants[] = {
     {"dash_link_before_bucket", "dash-lh", "a bucket is chained before it is ordered"},
     {"dash_chain_end_missed",
      "dash-lh",
-     "a search goes on beyond the end of a chain that a split has let go of meanwhile",
+     "a search goes on beyond the end of a chain that a split has released meanwhile",
      nullptr,
      {5, 1, 1}},
     {"owners_forgotten", "dash-eh",

@@ -58,7 +58,7 @@ class Mapping {
   void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   /// What was written to [at, at + bytes) is as durable as the file's disk.
   Status sync(void const* at, std::size_t bytes) const;
-  /// Unmaps, and lets go of the file and its lock.
+  /// Unmaps, and releases the file and its lock.
   void close();
 
   [[nodiscard]] std::byte* data() const { return data_; }

@@ -4,7 +4,7 @@
 //  1. Only a regular file is opened, and no symbolic link is followed in the last component of its
 //     path. What else is there is refused unopened, so that no FIFO blocks and no device notices.
 //  2. A lock that is held is one on the file that has the name: whoever locked a file that had just
-//     been replaced lets go of it and opens its successor.
+//     been replaced releases it and opens its successor.
 //  3. A new file stands beside its path, locked, until keep(). So the second of two makers of one
 //     path is told at once, and what a crash left behind is known by nobody's having it locked.
 //  4. keep() replaces the file that was there, and locked, when the new one was begun, or nothing;

@@ -202,7 +202,7 @@ Status check_log_dir(std::string const& path, Durability durability, std::string
             "reset)"};
   }
   if (!power && !log_dir.empty())
-    return {Code::invalid_argument, "log_dir " + log_dir + " is of use with durability power only"};
+    return {Code::invalid_argument, "log_dir " + log_dir + " needs durability power"};
   return {};
 }
 

@@ -65,7 +65,7 @@ struct Store::Impl {
 
   /// Ok in the process that opened it.
   [[nodiscard]] Status check_process() const;
-  /// Closes it and lets go of it; in another process it is only put aside.
+  /// Closes it and releases it; in another process it is only put aside.
   static void release(std::unique_ptr<Impl> impl) noexcept;
 
   // Constant after opening.

@@ -31,7 +31,7 @@ void StoreLock::hold(void const* token) {
 
 void StoreLock::hold_no_more() {
   PERDURE_ASSERT(token_ != nullptr);
-  PERDURE_ASSERT(is_exclusive());  // for whoever lets go of it afterwards
+  PERDURE_ASSERT(is_exclusive());  // for whoever releases it afterwards
   token_ = nullptr;
   thread_ = 0;
 }

@@ -272,7 +272,7 @@ TEST(CountedTables,
   EXPECT_GT(lines_read("dash-eh-no-fingerprints", false).second, 1.5 * mean);
 }
 
-TEST(CountedTables, SearchesOfDashSeldomGoBeyondTheHomeBucket) {
+TEST(CountedTables, SearchesOfDashSeldomGoBeyondTheTargetBucket) {
   for (char const* const name : {"dash-eh", "dash-lh"}) {
     EXPECT_LE(lines_read(name, false).second, 1.15)
         << name;  // 1.22 where records go to the emptier of two buckets
@@ -293,7 +293,7 @@ TEST(CountedTables, ChangesOfDashSeldomTouchTheProbingBucket) {
       Guard const guard(*counted);
       ASSERT_EQ(counted->erase(key_of(k, false)), Outcome::done);
     }
-    // Slot and home bucket are in one line, or in two; 2.8 where both buckets are locked.
+    // Slot and target bucket are in one line, or in two; 2.8 where both buckets are locked.
     EXPECT_LE(static_cast<double>(counted->counts().lines_written) / 5000, 2.0) << name;
   }
 }

@@ -158,7 +158,7 @@ TEST(ForkedDescriptors, ANumberThatWeUseAgainIsOurs) {
   EXPECT_LT(::fcntl(second, F_GETFD), 0);
 }
 
-/// A store whose file somebody closed under it lets go of its memory and of nothing else.
+/// A store whose file somebody closed under it releases its memory and nothing else.
 TEST(ForkedDescriptors, APoolWhoseFileWasClosedByOthersClosesNoFileOfTheirs) {
   ScratchDir const scratch;
   std::vector<int> before;

@@ -69,7 +69,7 @@ class Fork : public testing::TestWithParam<Kind> {
     store.reset();
   }
 
-  /// A child lets go of its parent's locks as it begins to run, which may be a moment after its
+  /// A child releases its parent's locks as it begins to run, which may be a moment after its
   /// parent is gone.
   [[nodiscard]] Result<Store> open_soon() const {
     auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,4 +1,4 @@
-// The store's lock by itself: who is alone is alone, nobody starves, and any thread lets go of what
+// The store's lock by itself: who is alone is alone, nobody starves, and any thread releases what
 // another took.
 #include "store/store_lock.hpp"
 

@@ -22,7 +22,7 @@ TEST_F(SnapshotOne, KeepsDurabilityUnlessToldOtherwise) {
     Driver const driver = with_snapshot(10, Durability::power);
   }
   expect_refused(Code::unsupported, "needs a log_dir");
-  expect_refused(Code::invalid_argument, "of use with durability power only",
+  expect_refused(Code::invalid_argument, "needs durability power",
                  {.durability = Durability::process, .log = {.dir = other_log_.path}});
   auto restored =
       Store::restore(snapshot_, target_, {.log = {.dir = other_log_.path, .bytes = 1u << 20}});

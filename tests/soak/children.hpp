@@ -18,7 +18,7 @@
 namespace perdure::test {
 
 /// How long a child outlives its parent, and how long the parent's lock may be seen after that
-/// died: children let go of it as they begin to run.
+/// died: children release it as they begin to run.
 inline constexpr std::chrono::milliseconds kOrphanLives{1500};
 inline constexpr std::chrono::milliseconds kLockLingers{1000};
 
@@ -50,7 +50,7 @@ class Children {
   enum class Does : std::uint8_t { exits, exits_at_once, calls, destroys, is_killed, stays };
 
   [[noreturn]] void go_on_forking();
-  /// `silent`: it neither lets go of anything nor calls anything.
+  /// `silent`: it neither releases anything nor calls anything.
   [[noreturn]] void be(Does does, bool silent);
   void await(pid_t child, Does does);
 

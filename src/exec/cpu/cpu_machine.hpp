@@ -119,7 +119,7 @@ class CpuMachine {
 
   /// For work that the host does itself: a column of the caller's in host memory (after wait()), a
   /// place for values there, and their way to the caller's array.
-  Result<Column> take_home(Column const& column, int) {
+  Result<Column> download_column(Column const& column, int) {
     ByteColumn here;
     if (Status s = upload(column, here, 0); !s.ok()) return s;
     return column;

@@ -279,7 +279,7 @@ class CudaMachine {
     return out_.data();
   }
 
-  Result<Column> take_home(Column const& column, int which) {
+  Result<Column> download_column(Column const& column, int which) {
     if (column.space == MemorySpace::host || column.count == 0) return column;
     if (column.offsets != nullptr)
       return Status{Code::unsupported, "a column of varying width in device memory"};

@@ -50,7 +50,7 @@ class SimHost {
     fence();
   }
   static void prefetch(void const*) {}
-  /// Waits for another thread; where there is none, a lock is held that nobody will let go of.
+  /// Waits for another thread; where there is none, a lock is held that nobody will release.
   static void pause() {
     if (exec::sim_scheduler == nullptr || exec::sim_scheduler->thread() == 0) throw Stuck();
     exec::sim_scheduler->give_way();

@@ -251,7 +251,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
       space.give({&address, 1});
     });
   }
-  /// What a thread had fenced before it let go of a record comes before whatever another writes
+  /// What a thread had fenced before it released a record comes before whatever another writes
   /// into that. The locks of the epochs and of the space see to it, which the observer does not
   /// see; this word it does.
   void hand_over() {

@@ -44,7 +44,7 @@ std::uint64_t fresh_key(std::mt19937_64& draw, std::vector<std::uint64_t> const&
   }
 }
 
-/// Of Dash-LH: segment 0 has two to four buckets chained, which its next split lets go of. What
+/// Of Dash-LH: segment 0 has two to four buckets chained, which its next split releases. What
 /// that split moves away came first, and fills segment 0's own buckets and its stash; so what is
 /// chained finds room in these when it has gone. One thread reads what stays, some of it chained,
 /// while others want what moves.

@@ -15,7 +15,7 @@ namespace perdure::dash {
 
 inline constexpr std::uint32_t kSlots = 14;
 // records that a bucket has before those of its own go to the next one
-inline constexpr std::uint32_t kAtHome = 11;
+inline constexpr std::uint32_t kAtTarget = 11;
 // fingerprints a bucket has for records in the stash
 inline constexpr std::uint32_t kOverflows = 4;
 // stash buckets a segment, of which a fingerprint can tell

@@ -15,14 +15,14 @@
 //    bucket's needs to be looked at again. What a bucket has, records and metadata, changes under
 //    its own lock. So who needs no room, or finds it at target, locks that alone; all others lock
 //    the probing bucket as well.
-//  * What an operation did is ordered before it lets go of its locks: nobody sees what a crash can
+//  * What an operation did is ordered before it releases its locks: nobody sees what a crash can
 //    take back.
 //  * Locks are taken in the order of the buckets, the stash last; further ones, to displace into,
 //    are only tried.
 //
 // Between target and probing bucket there is a filter of 24 bits that the paper has not, and a
-// record goes to the probing bucket only once its target has kAtHome: both spare most searches the
-// second bucket. The paper has a bitmap say which slots count, a line and a fence more for each
+// record goes to the probing bucket only once its target has kAtTarget: both spare most searches
+// the second bucket. The paper has a bitmap say which slots count, a line and a fence more for each
 // insert, and displaces one record where here up to four may move on. In a table whose segments may
 // be chained (linear.hpp), buckets of their own follow the stash, one leading to the next; their
 // `hints` are that link, which is durable and changes under the last stash bucket's lock.
@@ -57,7 +57,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   template <class Host, class Right>
   Answer write(Host& host, Segment s, Key const& key, Slot const& slot, Write how, Right right,
                std::optional<Slot>& before) const {
-    Pair pair = lock_home(host, s, key.hash);
+    Pair pair = lock_target(host, s, key.hash);
     Answer const answer =
         right() ? write_locked(host, s, pair, key, slot, how, before) : Answer::retry;
     unlock_pair(host, s, pair);
@@ -68,13 +68,13 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   template <class Host, class Right, class Change>
   Answer modify(Host& host, Segment s, Key const& key, Right right, Change change,
                 Slot& before) const {
-    Pair const pair = lock_home(host, s, key.hash);
+    Pair const pair = lock_target(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
       Slot found;
       SlotPosition position;
       answer = Answer::absent;
-      if (locate(host, s, key, state_of(host, s, home_of(key.hash)), found, &position)) {
+      if (locate(host, s, key, state_of(host, s, target_of(key.hash)), found, &position)) {
         before = found;
         replace(host, s, position, change(found));
         answer = Answer::done;
@@ -89,7 +89,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   template <class Host, class Right>
   Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before,
                bool& sparse) const {
-    Pair pair = lock_home(host, s, key.hash);
+    Pair pair = lock_target(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
       SlotPosition position;
@@ -111,19 +111,19 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   using Base::bucket_at;
   using Base::buckets_of;
   using Base::free_slots;
-  using Base::home_of;
   using Base::keys_;
   using Base::kMetadata;
   using Base::last_of;
   using Base::locate;
-  using Base::lock_home;
   using Base::lock_next;
+  using Base::lock_target;
   using Base::next_of;
   using Base::overflow_candidates;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
   using Base::store_slot;
+  using Base::target_of;
   using Base::unlock_pair;
   using typename Base::Pair;
 
@@ -139,7 +139,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
                       Write how, std::optional<Slot>& before) const {
     Slot found;
     SlotPosition position;
-    PERDURE_ASSERT(!kCostlyAssertions || pair.target == home_of(key.hash));
+    PERDURE_ASSERT(!kCostlyAssertions || pair.target == target_of(key.hash));
     PERDURE_ASSERT(!kCostlyAssertions || is_locked(s.bucket(pair.target)));
     if (locate(host, s, key, state_of(host, s, pair.target), found, &position)) {
       if (how == Write::insert) return Answer::exists;
@@ -161,19 +161,19 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   /// Whether a record stays in its target bucket, which has so many, whatever the probing bucket
   /// has.
-  static bool stays_home(std::uint32_t here) {
-    return !K::probing || here < (K::balanced ? kAtHome : kSlots);
+  static bool stays_in_target(std::uint32_t here) {
+    return !K::probing || here < (K::balanced ? kAtTarget : kSlots);
   }
   /// Whether it goes to its probing bucket, which has so many.
   static bool goes_next(std::uint32_t here, std::uint32_t there) {
-    return !stays_home(here) && (!K::balanced || there < here);
+    return !stays_in_target(here) && (!K::balanced || there < here);
   }
 
   template <class Host>
   bool insert(Host& host, Segment s, Pair& pair, std::uint64_t hash, Slot const& slot) const {
     std::uint32_t const target = pair.target, next = pair.next;
     State const here = state_of(host, s, target);
-    if (stays_home(here.count()) && !here.full()) {
+    if (stays_in_target(here.count()) && !here.full()) {
       place(host, s, target, hash, slot);
       return true;
     }
@@ -204,7 +204,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     Bucket& bucket = bucket_at(host, s, b);
     State const state{host.load(&bucket.state)};
     std::uint32_t const i = state.free_slot();
-    std::uint32_t const target = home_of(hash);
+    std::uint32_t const target = target_of(hash);
     PERDURE_ASSERT(!kCostlyAssertions || (!state.full() && i < kSlots));
     bool const guest = b < shape_.buckets && b != target;
     store_slot(host, s, {b, i}, slot);
@@ -279,7 +279,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   template <class Host>
   void tell_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
-    std::uint32_t const target = home_of(hash);
+    std::uint32_t const target = target_of(hash);
     PERDURE_ASSERT(!kCostlyAssertions || target < shape_.buckets);
     for (std::uint32_t const b : {target, next_of(target)}) {
       bool const guest = b != target;
@@ -307,7 +307,7 @@ class SegmentOps : public SegmentSearch<Keys, K> {
 
   template <class Host>
   void forget_overflow(Host& host, Segment s, std::uint64_t hash, std::uint32_t stash) const {
-    std::uint32_t const target = home_of(hash);
+    std::uint32_t const target = target_of(hash);
     for (std::uint32_t const b : {target, next_of(target)}) {
       Bucket& bucket = s.bucket(b);
       Hints const hints{host.load(&bucket.hints)};

@@ -148,7 +148,7 @@ class SegmentBuckets {
       ++n;
     return n;
   }
-  /// Of a segment whose chain nobody lets go of meanwhile: the caller holds a lock of one of its
+  /// Of a segment whose chain nobody releases meanwhile: the caller holds a lock of one of its
   /// buckets, or nobody else reaches it.
   template <class Host>
   [[nodiscard]] Bucket& bucket_at(Host& host, Segment s, std::uint32_t b) const {
@@ -184,8 +184,8 @@ class SegmentBuckets {
   };
 
   /// f(b, bucket) for the stash and what is chained to it, until one answers true. For searches,
-  /// which hold no lock: a split may let go of the chain meanwhile, so it is walked once. What was
-  /// let go of keeps its links while the caller's EpochGuard stands, and ends as it did; whether
+  /// which hold no lock: a split may release the chain meanwhile, so it is walked once. What was
+  /// released keeps its links while the caller's EpochGuard stands, and ends as it did; whether
   /// what was found counts, the target bucket's version says.
   template <class Host, class F>
   bool any_of_stash(Host& host, Segment s, F f) const {
@@ -202,7 +202,7 @@ class SegmentBuckets {
     }
     return false;
   }
-  [[nodiscard]] std::uint32_t home_of(std::uint64_t hash) const {
+  [[nodiscard]] std::uint32_t target_of(std::uint64_t hash) const {
     return bucket_of(hash, shape_.buckets);
   }
   [[nodiscard]] std::uint32_t next_of(std::uint32_t bucket) const {
@@ -218,8 +218,8 @@ class SegmentBuckets {
   /// The target bucket, and before it the probing bucket where that is the lower one: lock_next()
   /// could not have it later.
   template <class Host>
-  Pair lock_home(Host& host, Segment s, std::uint64_t hash) const {
-    std::uint32_t const target = home_of(hash), next = K::probing ? next_of(target) : target;
+  Pair lock_target(Host& host, Segment s, std::uint64_t hash) const {
+    std::uint32_t const target = target_of(hash), next = K::probing ? next_of(target) : target;
     fetch_ahead(host, s, target);
     host.read(&s.bucket(target), kMetadata);
     host.read(&s.bucket(next), kMetadata);  // one wait for both, should it come to that

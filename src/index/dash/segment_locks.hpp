@@ -8,7 +8,7 @@
 
 namespace perdure::dash {
 
-/// Of a segment that is only looked at: let go of by an exception, too.
+/// Of a segment that is only looked at: released by an exception, too.
 template <class Host, class Ops>
 class LockedSegment {
  public:
@@ -29,7 +29,7 @@ class LockedSegment {
   bool locks_;
 };
 
-/// Of a segment that its holder is about to change. An exception lets go of it where begins() has
+/// Of a segment that its holder is about to change. An exception releases it where begins() has
 /// not been called; else its locks stay, and the host's give_up() is called.
 template <class Host, class Ops>
 class ChangingSegment {

@@ -24,7 +24,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
 
   template <class Host, class Right>
   PERDURE_HOT Answer find(Host& host, Segment s, Key const& key, Right right, Slot& found) const {
-    Bucket& target = s.bucket(home_of(key.hash));
+    Bucket& target = s.bucket(target_of(key.hash));
     host.read(&target, kMetadata);
     if constexpr (!K::optimistic) lock(host, target);
     State const before{host.load(&target.state)};
@@ -41,16 +41,16 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
 
   template <class Host>
   void prefetch(Host& host, Segment s, std::uint64_t hash) const {
-    if constexpr (Host::kNear) return fetch_ahead(host, s, home_of(hash));
-    host.prefetch(&s.bucket(home_of(hash)));
-    host.prefetch(&s.bucket(next_of(home_of(hash))));
+    if constexpr (Host::kNear) return fetch_ahead(host, s, target_of(hash));
+    host.prefetch(&s.bucket(target_of(hash)));
+    host.prefetch(&s.bucket(next_of(target_of(hash))));
   }
 
   /// f(slot) for what is in the key's buckets with its fingerprint, looked at without locks: a
   /// guess.
   template <class Host, class F>
   void guess(Host& host, Segment s, std::uint64_t hash, F f) const {
-    std::uint32_t const target = home_of(hash);
+    std::uint32_t const target = target_of(hash);
     exec::ByteFinder const print(fingerprint(hash));
     auto const look = [&](std::uint32_t b, std::uint32_t of) {
       for_each_bit(printed(host, s.bucket(b), print) & of,
@@ -66,13 +66,13 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
  protected:
   using Base::any_of_stash;
   using Base::fetch_ahead;
-  using Base::home_of;
   using Base::keys_;
   using Base::kMetadata;
   using Base::next_of;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
+  using Base::target_of;
 
   /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>
@@ -133,7 +133,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   template <class Host>
   PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
                           SlotPosition* position = nullptr) const {
-    std::uint32_t const target = home_of(key.hash), next = next_of(target);
+    std::uint32_t const target = target_of(key.hash), next = next_of(target);
     PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next));
     if (locate_in(host, s.bucket(target), target, key, state.used() & ~state.guests(), found,
                   position))
@@ -157,7 +157,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   bool locate_beyond(Host& host, Segment s, Key const& key, Hints hints, Hints beyond, Slot& found,
                      SlotPosition* position) const {
     if (K::overflow_hints && hints.untold() == 0) {
-      std::uint32_t const target = home_of(key.hash);
+      std::uint32_t const target = target_of(key.hash);
       return locate_overflows(host, s, target, hints, false, key, found, position) ||
              locate_overflows(host, s, next_of(target), beyond, true, key, found, position);
     }

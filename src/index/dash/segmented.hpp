@@ -140,7 +140,7 @@ class Segmented {
 
   /// Tells the allocator which blocks segments have, so that the others are free again; f(slot) for
   /// each record. Asks go_on() after each segment: false ends it early, as damage does, and nothing
-  /// is free. What was unlinked before it was reached has been let go of when this returns.
+  /// is free. What was unlinked before it was reached has been released when this returns.
   template <class Host, class F, class GoOn>
   bool sweep(Host& host, F f, GoOn go_on) {
     core_.blocks.begin_sweep();

@@ -113,12 +113,12 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
     for (std::uint32_t b = 0; b < contents.size(); ++b) {
       for_each_bit(waiting[b], [&](std::uint32_t i) {
         std::uint64_t const hash = contents[b].hashes[i];
-        std::uint32_t const target = home_of(hash);
+        std::uint32_t const target = target_of(hash);
         std::optional<SlotPosition> position =
             b < shape_.buckets ? SlotPosition{b, i} : room_for(made, hash);
         if (b < shape_.buckets && b != target) {
-          if (auto const at_home = free_in(made[target].used | waiting[target], target))
-            position = at_home;
+          if (auto const in_target = free_in(made[target].used | waiting[target], target))
+            position = in_target;
         }
         waiting[b] &= ~(1u << i);
         PERDURE_ASSERT(position.has_value());  // chain_for() has seen to it
@@ -245,7 +245,6 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::free_slot;
   using Base::free_slots;
   using Base::goes_next;
-  using Base::home_of;
   using Base::keys_;
   using Base::last_of;
   using Base::next_of;
@@ -255,6 +254,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   using Base::state_of;
   using Base::store_metadata;
   using Base::store_slot;
+  using Base::target_of;
   using Base::tell_overflow;
 
   template <class Host>
@@ -273,7 +273,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   void add(SegmentContents& contents, SlotPosition position, std::uint64_t hash) const {
     BucketContents& bucket = contents[position.bucket];
     PERDURE_ASSERT((bucket.used >> position.slot & 1) == 0);
-    bool const guest = position.bucket < shape_.buckets && position.bucket != home_of(hash);
+    bool const guest = position.bucket < shape_.buckets && position.bucket != target_of(hash);
     bucket.used |= 1u << position.slot;
     bucket.guests = (bucket.guests & ~(1u << position.slot)) | static_cast<std::uint32_t>(guest)
                                                                    << position.slot;
@@ -281,7 +281,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   }
   /// In the one of a key's buckets that an insert would take, or in the stash.
   std::optional<SlotPosition> room_for(SegmentContents const& contents, std::uint64_t hash) const {
-    std::uint32_t const target = home_of(hash), next = next_of(target);
+    std::uint32_t const target = target_of(hash), next = next_of(target);
     std::uint32_t const b =
         goes_next(contents[target].count(), contents[next].count()) ? next : target;
     if (auto const position = free_in(contents[b].used, b)) return position;
@@ -365,8 +365,8 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
         Slot slot;
         (slot.*Keys::naming) = host.load(&(bucket.slots[i].*Keys::naming));
         std::uint64_t const hash = keys_.hash_of(slot);
-        bool const guest = b < shape_.buckets && b != home_of(hash);
-        if (belongs(hash) && (!guest || (K::probing && b == next_of(home_of(hash)))))
+        bool const guest = b < shape_.buckets && b != target_of(hash);
+        if (belongs(hash) && (!guest || (K::probing && b == next_of(target_of(hash)))))
           add(found, {b, i}, hash);
       }
     }
@@ -379,7 +379,7 @@ class WholeSegmentOps : public SegmentOps<Keys, K> {
   bool stands_before(Host& host, Segment s, SegmentContents const& found,
                      SlotPosition position) const {
     std::uint64_t const hash = found[position.bucket].hashes[position.slot];
-    std::uint32_t const target = home_of(hash);
+    std::uint32_t const target = target_of(hash);
     for (std::uint32_t const b : {target, next_of(target)}) {
       if (b == position.bucket) return false;
       bool twice = false;

@@ -30,7 +30,7 @@ struct Found {
 struct Plan {
   Offset target;            // slot word (in_place: state, for insert none)
   std::uint64_t value = 0;  // the word to store (in_place: the record's address)
-  std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to let go of afterwards
+  std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to release afterwards
   Change change = Change::none;
   std::uint32_t lane = 0;
   std::uint32_t value_sum = 0;  // CRC-32C of the new value, for the mirror

@@ -104,7 +104,7 @@ struct DashOptions {
   bool verify_reads = true;
   bool count_accesses = false;
   dash::SegmentShape segments;
-  // an operation ended in its midst, and its locks are let go of by nobody
+  // an operation ended in its midst, and its locks are released by nobody
   std::atomic<bool>* given_up = nullptr;
 };
 

@@ -152,7 +152,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
   }
 
  private:
-  // records for readers to let go of, until somebody looks
+  // records for readers to release, until somebody looks
   static constexpr std::uint64_t kMostWaiting = 1024;
   using typename Base::Key;
   using Write = typename Table::Write;

@@ -142,7 +142,7 @@ Status DashStore::close() {
   if (core_.closed) return {};
   sweeper_.stop();
   core_.closed = true;
-  // Whatever fails in here, the pool is let go of, and was not closed in order.
+  // Whatever fails in here, the pool is released, and was not closed in order.
   Status const done = core_.health.given_up() ? Status{} : caught([this]() -> Status {
     bool const counted = core_.counters.counted() || core_.count_records();
     last_ = stats_open();

@@ -122,7 +122,7 @@ void Core::pool_may_have_grown() {
 
 std::uint64_t Core::next_sequence() {
   PERDURE_ASSERT(sequence <= pm::leased_numbers(pool));
-  PERDURE_ASSERT(alone() && !pool.read_only());
+  PERDURE_ASSERT(is_exclusive() && !pool.read_only());
   if (sequence == pm::leased_numbers(pool)) pm::lease_numbers(pool, sequence + kNumbersLeased);
   return ++sequence;
 }

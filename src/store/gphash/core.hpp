@@ -52,7 +52,7 @@ struct Core {
   [[nodiscard]] std::uint64_t fixed_stride() const;
   /// Nobody else uses the pool: it is being opened, or the store lock is exclusive. For who is
   /// about to change it.
-  [[nodiscard]] bool alone() const { return !lock.announced() || lock.is_exclusive(); }
+  [[nodiscard]] bool is_exclusive() const { return !lock.announced() || lock.is_exclusive(); }
   Status check_open(bool writing) const;
   [[nodiscard]] Status held_by_this_thread() const;  // why it must wait for itself
   [[nodiscard]] Status not_the_transaction() const;  // that was named

@@ -52,7 +52,7 @@ Status GphashStore::close() {
   if (core_.closed) return {};
   core_.closed = true;
   Status& unheard = core_.health.unheard;
-  // Whatever fails in here, the pool is let go of, and was not closed in order.
+  // Whatever fails in here, the pool is released, and was not closed in order.
   if (Status s = core_.health.whole_or_failed([&] { return close_in(); }); !s.ok())
     unheard = std::move(s);
   core_.sessions.clear();
@@ -76,7 +76,7 @@ Status GphashStore::close_in() {
   if (core_.table.growing()) {
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;
   }
-  PERDURE_ASSERT(core_.alone() && !core_.health.half_undoable);
+  PERDURE_ASSERT(core_.is_exclusive() && !core_.health.half_undoable);
   core_.pool.publish_clean(recovery_.closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   return core_.power ? log_.checkpoint() : Status{};
@@ -196,7 +196,7 @@ Status GphashStore::acknowledge_repair() {
   if (core_.lock.is_held_here()) return core_.held_by_this_thread();
   ExclusiveLock const store_lock(core_.lock);
   if (Status s = core_.check_open(true); !s.ok()) return s;
-  PERDURE_ASSERT(core_.alone());
+  PERDURE_ASSERT(core_.is_exclusive());
   core_.repairs.acknowledge();
   if (!core_.power) return {};
   // An opening makes the pool anew from an image.

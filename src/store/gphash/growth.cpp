@@ -55,7 +55,7 @@ Status Growth::check_worth_growing() {
 /// A new level may need superblocks that hold no record: so the heap has its records back
 /// meanwhile.
 Status Growth::make_level(std::function<Status()> const& make) {
-  PERDURE_ASSERT(core_.alone() && core_.device_session == nullptr);
+  PERDURE_ASSERT(core_.is_exclusive() && core_.device_session == nullptr);
   bool const leased = records_.leased();
   if (Status s = records_.end_lease(); !s.ok()) return s;
   PERDURE_ASSERT(!records_.leased());
@@ -143,7 +143,7 @@ Status Growth::complete() { return move_units(core_.table.unmoved(core_.table.un
 
 /// For those who need room made before they begin.
 Status Growth::grow_for(std::uint64_t more, double most_load) {
-  PERDURE_ASSERT(core_.alone() && core_.health.changing);
+  PERDURE_ASSERT(core_.is_exclusive() && core_.health.changing);
   auto const grow = [&]() -> Status {
     if (Status s = begin(); !s.ok()) return s;
     return complete();
@@ -164,7 +164,7 @@ Status Growth::grow_for(std::uint64_t more, double most_load) {
 /// with no_space, some stay where they are; every key is found all the same.
 Status Growth::move_units(std::vector<std::uint32_t> units) {
   while (!units.empty()) {
-    PERDURE_ASSERT(core_.alone() && core_.table.growing());
+    PERDURE_ASSERT(core_.is_exclusive() && core_.table.growing());
     PERDURE_ASSERT(!kCostlyAssertions || std::ranges::is_sorted(units));
     PERDURE_ASSERT(units.back() < core_.table.units());
     auto copied = core_.engine->units().rehash(units);

@@ -52,7 +52,7 @@ Status PowerLog::append(Session& session, std::span<std::uint8_t const> status) 
 Status PowerLog::append_pieces(std::span<std::span<std::byte const> const> pieces) {
   PERDURE_ASSERT(core_.power != nullptr);
   wal::RedoLog& log = core_.power->log();
-  PERDURE_ASSERT(core_.alone() && !pieces.empty());
+  PERDURE_ASSERT(core_.is_exclusive() && !pieces.empty());
   wal::Lsn const before = log.position().lsn;
   auto const lsn = log.append(pieces);
   PERDURE_ASSERT(!lsn.ok() || lsn.value() > before);

@@ -17,7 +17,7 @@ bool Records::can_lease() const {
 Status Records::begin_lease() {
   if (lease_) return {};
   PERDURE_ASSERT(can_lease());
-  PERDURE_ASSERT(core_.alone());
+  PERDURE_ASSERT(core_.is_exclusive());
   pm::RecordHeap::Lease lease = core_.heap.lease_out(core_.fixed_stride());
   Status const begun = core_.engine->lease()->begin(lease);
   if (begun.ok())
@@ -61,7 +61,7 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
 Status Records::reserve(Call const& call, std::span<std::uint8_t const> status,
                         std::vector<std::uint64_t>& reserved, bool& any_fits) {
   PERDURE_ASSERT(!lease_ && status.size() == call.keys.count);
-  PERDURE_ASSERT(core_.alone());
+  PERDURE_ASSERT(core_.is_exclusive());
   std::uint64_t const fixed = core_.fixed_stride();
   reserved.assign(call.keys.count, 0);
   any_fits =
@@ -108,7 +108,7 @@ Status Records::reserve_by_size(Call const& call, std::span<std::uint8_t const> 
 }
 
 void Records::release(std::span<std::uint64_t const> records) {
-  PERDURE_ASSERT(!lease_ && core_.alone());  // the engine's are given back by the engine
+  PERDURE_ASSERT(!lease_ && core_.is_exclusive());  // the engine's are given back by the engine
   for (std::uint64_t const record : records) {
     if (record != 0) core_.heap.release(Offset{record});
   }
@@ -116,7 +116,7 @@ void Records::release(std::span<std::uint64_t const> records) {
 
 void Records::release_unused(std::span<std::uint64_t const> records,
                              std::span<std::uint8_t const> used) {
-  PERDURE_ASSERT(!lease_ && core_.alone() && records.size() == used.size());
+  PERDURE_ASSERT(!lease_ && core_.is_exclusive() && records.size() == used.size());
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (records[i] != 0 && used[i] == 0) core_.heap.release(Offset{records[i]});
   }

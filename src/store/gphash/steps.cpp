@@ -97,7 +97,7 @@ Result<std::vector<DenseBuffer>> Steps::as_registered(
 
 Status Steps::make_dense_room(std::vector<DenseBuffer> const& buffers) {
   if (Status s = core_.check_open(true); !s.ok()) return s;
-  PERDURE_ASSERT(core_.alone() && !core_.dense.exists() && core_.transaction == nullptr);
+  PERDURE_ASSERT(core_.is_exclusive() && !core_.dense.exists() && core_.transaction == nullptr);
   std::vector<pm::DenseRoom::Buffer> asked;
   for (DenseBuffer const& buffer : buffers) asked.push_back({buffer.name, buffer.bytes, 0});
   if (Status s = records_.end_lease(); !s.ok()) return s;
@@ -203,7 +203,7 @@ Status Steps::write(Transaction::State& transaction, std::uint64_t step, CUstrea
 
 /// Where saving fails nothing has happened: what was written there does not count.
 Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* stream) {
-  PERDURE_ASSERT(core_.alone() && core_.transaction != nullptr && !tx.step);
+  PERDURE_ASSERT(core_.is_exclusive() && core_.transaction != nullptr && !tx.step);
   bool const late = mutated("dense_written_after_step_word");
   auto const addresses = dense_copies(false);
   if (Status s = late ? Status{} : save_buffers(addresses, stream); !s.ok())

@@ -48,7 +48,7 @@ Status Transactions::check_undo_room(OpenTransaction const& tx, std::uint64_t op
 
 /// The undo log holds so many entries. No transaction is open.
 Status Transactions::make_undo_room(std::uint64_t operations) {
-  PERDURE_ASSERT(core_.transaction == nullptr && core_.alone());
+  PERDURE_ASSERT(core_.transaction == nullptr && core_.is_exclusive());
   if (Status s = records_.end_lease(); !s.ok()) return s;
   if (operations > core_.undo.capacity()) {
     if (operations > (std::uint64_t{1} << 31))
@@ -69,7 +69,7 @@ void Transactions::start(OpenTransaction& tx) {
 
 /// Slots as they were before that step; their claims have all been released.
 Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before) {
-  PERDURE_ASSERT(from_step > 0 && core_.alone() && core_.health.changing);
+  PERDURE_ASSERT(from_step > 0 && core_.is_exclusive() && core_.health.changing);
   core_.undo.undo(from_step, [&](Offset word) { return is_logged_word(word); });
   if (!mutated("abort_keeps_count")) core_.counters.set_records(records_before);
   return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
@@ -77,7 +77,7 @@ Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before)
 
 /// Either way the epoch ends, so that entries of this transaction count no more.
 Status Transactions::finish(OpenTransaction& tx, bool commit) {
-  PERDURE_ASSERT(core_.alone() && tx.operations <= core_.undo.capacity());
+  PERDURE_ASSERT(core_.is_exclusive() && tx.operations <= core_.undo.capacity());
   PERDURE_ASSERT(tx.logged.empty() || core_.power != nullptr);
   Health& health = core_.health;
   health.changing = true;

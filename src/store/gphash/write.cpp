@@ -66,7 +66,7 @@ Status BatchWriter::write(Call const& call, std::span<KeyStatus> statuses,
 /// The steps of a plain batch.
 Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses) {
   if (call.keys.count == 0) return {};
-  PERDURE_ASSERT(core_.alone() && !core_.pool.read_only());
+  PERDURE_ASSERT(core_.is_exclusive() && !core_.pool.read_only());
   PERDURE_ASSERT(statuses.empty() || statuses.size() == call.keys.count);
   Health& health = core_.health;
   health.changing = true;
