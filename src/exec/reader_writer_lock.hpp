@@ -96,7 +96,7 @@ class ReaderWriterLock {
     if (now.readers() == 0 && now.is(kWriting)) wake(host, kReadersLeft);
   }
 
-  /// Exclusively, in one's turn.
+  /// Exclusively: the writer's two steps in one.
   template <class Host>
   void lock(Host& host) {
     if (host.cas(&word_, kFree, kAlone)) return;
@@ -152,7 +152,8 @@ class ReaderWriterLock {
     if (now.readers() != 0) wake(host, kReadersEnter);
   }
 
-  /// For who is sure to be that somebody, if there is one.
+  /// Whether somebody has it exclusively, or keeps other writers out. For who is sure to be that
+  /// somebody, if there is one.
   [[nodiscard]] bool is_exclusive() const { return now().is(kExclusive); }
   [[nodiscard]] bool has_writer() const { return now().is(kWriting); }
 

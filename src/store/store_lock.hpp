@@ -30,8 +30,7 @@ class StoreLock {
     changes_ = changes;
   }
   [[nodiscard]] bool announced() const { return changes_ != nullptr; }
-  /// Whether somebody has it exclusively, or keeps other writers out. For who is sure to be that
-  /// somebody, if there is one.
+  /// As the lock's own.
   [[nodiscard]] bool is_exclusive() const { return lock_.is_exclusive(); }
   [[nodiscard]] bool has_writer() const { return lock_.has_writer(); }
 

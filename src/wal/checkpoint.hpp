@@ -95,7 +95,7 @@ class Checkpoints {
   std::uint32_t active_ = 1;  // image it names; the next checkpoint goes to the other
   LogPosition newest_;
   LogPosition seen_;  // furthest places that records, or images' headers, name
-  std::optional<Lsn> older_;  // address of the other image, where that is whole
+  std::optional<Lsn> older_;  // of the other image, where that is whole
 };
 
 }  // namespace perdure::wal

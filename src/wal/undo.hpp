@@ -62,17 +62,17 @@ PERDURE_FN std::uint32_t undo_check(UndoEntry const& entry) {
 
 /// Writes entry number place.first + j. Ordered by whoever launches this, before phase two.
 template <class W, class M>
-PERDURE_FN void append_undo(W& warp, M& mem, UndoRegion const& address, std::uint64_t j,
-                            Offset slot, std::uint64_t old) {
-  PERDURE_ASSERT(!kCostlyAssertions || (address.step > 0 && address.base.bytes > 0));
+PERDURE_FN void append_undo(W& warp, M& mem, UndoRegion const& region, std::uint64_t j, Offset slot,
+                            std::uint64_t old) {
+  PERDURE_ASSERT(!kCostlyAssertions || (region.step > 0 && region.base.bytes > 0));
   PERDURE_ASSERT(!kCostlyAssertions || slot.bytes % sizeof old == 0);
-  UndoEntry entry{slot.bytes, old, address.transaction, address.step, 0};
+  UndoEntry entry{slot.bytes, old, region.transaction, region.step, 0};
   entry.check = undo_check(entry);
   std::uint32_t words[kUndoRows];
   memcpy(words, &entry, sizeof entry);
-  std::uint64_t const number = address.first + j;
+  std::uint64_t const number = region.first + j;
   for (std::uint32_t row = 0; row < kUndoRows; ++row)
-    mem.store_cell(warp, undo_cell(address.base, number, row), words[row], number % kUndoLanes);
+    mem.store_cell(warp, undo_cell(region.base, number, row), words[row], number % kUndoLanes);
 }
 
 }  // namespace perdure::wal

@@ -74,16 +74,16 @@ UndoRegion UndoLog::next_step(std::uint64_t first) {
   return {base_, first, ended() + 1, step_};
 }
 
-void UndoLog::append(UndoRegion const& address, Offset slot) {
-  PERDURE_ASSERT(address.first < capacity() && address.transaction == ended() + 1);
+void UndoLog::append(UndoRegion const& region, Offset slot) {
+  PERDURE_ASSERT(region.first < capacity() && region.transaction == ended() + 1);
   PERDURE_ASSERT(slot.bytes % sizeof(std::uint64_t) == 0 && slot.bytes < pool_->bytes());
-  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), address.transaction,
-                  address.step, 0};
+  UndoEntry entry{slot.bytes, pm::load_word(pool_->base() + slot.bytes), region.transaction,
+                  region.step, 0};
   entry.check = undo_check(entry);
   std::uint32_t words[kUndoRows];
   std::memcpy(words, &entry, sizeof entry);
   for (std::uint64_t row = 0; row < kUndoRows; ++row)
-    pm::write_bytes(pool_->base() + undo_cell(address.base, address.first, row).bytes, &words[row],
+    pm::write_bytes(pool_->base() + undo_cell(region.base, region.first, row).bytes, &words[row],
                     sizeof words[row]);
 }
 

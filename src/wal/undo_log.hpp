@@ -38,7 +38,7 @@ class UndoLog {
   [[nodiscard]] UndoRegion next_step(std::uint64_t first);
   /// Writes entry number place.first, of a word that the host will change. Ordered by the caller,
   /// before it does.
-  void append(UndoRegion const& address, Offset slot);
+  void append(UndoRegion const& region, Offset slot);
   /// Restores, newest first, what steps from `step` on overwrote, durably. A slot that is_slot()
   /// does not know (a damaged pool) is left alone. Returns the number restored.
   std::uint64_t undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot);

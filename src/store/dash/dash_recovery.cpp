@@ -38,18 +38,18 @@ std::optional<pm::ClosingNote> DashRecovery::closing_note() {
 std::string DashRecovery::mend_index() {
   PERDURE_ASSERT(left_.has_value() && !core_.pool.read_only());
   std::byte* const at = core_.pool.base() + core_.index_at().bytes;
-  std::vector<std::uint64_t> addresses{offsetof(dash::IndexRoot, directory),
-                                       offsetof(dash::IndexRoot, first),
-                                       offsetof(dash::IndexRoot, counted)};
+  std::vector<std::uint64_t> offsets{offsetof(dash::IndexRoot, directory),
+                                     offsetof(dash::IndexRoot, first),
+                                     offsetof(dash::IndexRoot, counted)};
   for (std::uint32_t i = 0; core_.index() == Index::dash_lh && i < dash::kLinearArrays; ++i)
-    addresses.push_back(dash::kDirectories + i * sizeof(std::uint64_t));
-  for (std::uint64_t const address : addresses) {
-    auto* const word = reinterpret_cast<std::uint64_t*>(at + address);
+    offsets.push_back(dash::kDirectories + i * sizeof(std::uint64_t));
+  for (std::uint64_t const offset : offsets) {
+    auto* const word = reinterpret_cast<std::uint64_t*>(at + offset);
     for (std::uint32_t bit = 0; bit < 64; ++bit) {
-      std::uint64_t const was = pm::load_word(at + address);
+      std::uint64_t const was = pm::load_word(at + offset);
       pm::store_word(word, was ^ std::uint64_t{1} << bit);
       if (sum_of_index() == left_->sum)
-        return "the word of its index at byte " + std::to_string(core_.index_at().bytes + address) +
+        return "the word of its index at byte " + std::to_string(core_.index_at().bytes + offset) +
                ": put right, nothing is lost";
       pm::store_word(word, was);
     }

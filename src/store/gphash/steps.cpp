@@ -210,8 +210,8 @@ Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* str
     return {s.code(), "pool " + core_.path + ", saving dense buffers: " + s.message()};
   core_.health.changing = true;
   PERDURE_ASSERT(tx.operations < core_.undo.capacity());
-  wal::UndoRegion const address = core_.undo.next_step(tx.operations);
-  if (!mutated("step_word_not_logged")) core_.undo.append(address, core_.dense.word_at());
+  wal::UndoRegion const region = core_.undo.next_step(tx.operations);
+  if (!mutated("step_word_not_logged")) core_.undo.append(region, core_.dense.word_at());
   if (!mutated("no_order_before_step_word")) pm::order();
   core_.dense.publish(step);
   if (!mutated("no_order_after_step_word")) pm::order();

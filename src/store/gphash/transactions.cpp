@@ -183,9 +183,9 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
 /// Without displacement, which would change a second slot for one key.
 Status Transactions::passes(OpenTransaction const& tx, WriteBatch& batch) {
   for (int number = 0; number < kMostPasses; ++number) {
-    wal::UndoRegion const address = core_.undo.next_step(tx.operations);
-    PERDURE_ASSERT(address.first + batch.call.keys.count <= core_.undo.capacity());
-    auto const counts = writer_.pass(batch, false, &address);
+    wal::UndoRegion const region = core_.undo.next_step(tx.operations);
+    PERDURE_ASSERT(region.first + batch.call.keys.count <= core_.undo.capacity());
+    auto const counts = writer_.pass(batch, false, &region);
     if (!counts) return counts.status();
     PERDURE_ASSERT(counts.value()[BatchCounts::displaced] == 0);
     if (counts.value()[BatchCounts::pending] == 0) return {};

@@ -119,8 +119,8 @@ class RecordCacheLoads final : public CacheLoader {
     std::uint64_t* const other =
         listed == lists.entries.data() ? lists.spare.data() : lists.entries.data();
     AddressesSorted const order = AddressesSorted::in(table);
-    PlaceSlotsBody const address{table, best, lists.slots.data(), order.shift};
-    if (Status s = machine.threads(n, address); !s.ok()) return s;
+    PlaceSlotsBody const place_slots{table, best, lists.slots.data(), order.shift};
+    if (Status s = machine.threads(n, place_slots); !s.ok()) return s;
     auto sorted = machine.sort_words(best, other, n, 32, 32 + order.bits);
     if (!sorted) return sorted.status();
     Deferred const placed{*sorted, nullptr, lists.slots.data(), order.shift};

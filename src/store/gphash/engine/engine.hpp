@@ -66,7 +66,7 @@ class Session {
   /// Phase one. Without `displace`, an insert takes an empty slot or none.
   virtual Result<exec::Counts> plan(bool displace) = 0;
   /// Logs what publish() will overwrite. Displaces nothing: plan() must not have either.
-  virtual Result<exec::Counts> log_undo(wal::UndoRegion const& address) = 0;
+  virtual Result<exec::Counts> log_undo(wal::UndoRegion const& region) = 0;
   /// Phase two.
   virtual Result<exec::Counts> publish() = 0;
   /// All that was written before is durable before anything that is written afterwards.

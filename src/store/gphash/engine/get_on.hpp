@@ -94,9 +94,9 @@ class GetOn {
       return s;
     PERDURE_ASSERT(values.offsets.size() == batch_.n + 1);
     batch_.out_offsets = out_offsets_.data();
-    auto address = machine_.room_for(values.data.data(), values.data.size());
-    if (!address) return address.status();
-    batch_.out = *address;
+    auto room = machine_.room_for(values.data.data(), values.data.size());
+    if (!room) return room.status();
+    batch_.out = *room;
     if (Status s = launcher_.run_gets(CopyLocatedBody{batch_, state_->table}, batch_.n); !s.ok())
       return s;
     return machine_.download_bytes(values.data.data(), batch_.out, values.data.size());

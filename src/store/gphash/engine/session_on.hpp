@@ -135,10 +135,10 @@ class SessionOn final : public Session {
     return launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
   }
 
-  Result<exec::Counts> log_undo(wal::UndoRegion const& address) override {
+  Result<exec::Counts> log_undo(wal::UndoRegion const& region) override {
     PERDURE_ASSERT(step_ == Step::planned && !ordered_ && !batch_.displacement);
     if constexpr (Ops::kUndoable)
-      return launcher_.template counted<PublishWarp>(UndoBody<Ops>{batch_, address}, batch_.n);
+      return launcher_.template counted<PublishWarp>(UndoBody<Ops>{batch_, region}, batch_.n);
     else
       return Status{Code::unsupported, "this layout cannot undo a batch"};
   }

@@ -217,7 +217,7 @@ template <class Ops>
 struct UndoBody {
   static constexpr int kStages = 1;
   WriteView batch;
-  wal::UndoRegion address;
+  wal::UndoRegion region;
   template <class W>
   struct State {};
 
@@ -227,7 +227,7 @@ struct UndoBody {
     if (plan.change == Change::none || mutated("undo_entry_skipped")) return;
     PERDURE_ASSERT(!kCostlyAssertions || plan.claim[1] == Plan::kNoClaim);  // one slot
     std::uint64_t const old = Ops::old_word(plan, batch.order[j].hash, Offset{batch.unlinked[j]});
-    wal::append_undo(warp, mem, address, j, plan.target, old);
+    wal::append_undo(warp, mem, region, j, plan.target, old);
   }
 };
 
