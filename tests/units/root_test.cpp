@@ -221,9 +221,9 @@ TEST(RootLevels, AreReadAsTheyWerePut) {
     }
   }
   EXPECT_TRUE(gphash::is_level_name("gphash.level.0") && gphash::is_level_name("gphash.level.40"));
-  for (char const* const other : {"gphash.level.41", "gphash.level.", "gphash.level.04",
-                                  "gphash.level.00", "gphash.level.4x", "gphash.level.-4",
-                                  "gphash.level.4294967300", "gphash.level", "level.4", "undo"})
+  for (char const* const other :
+       {"gphash.level.41", "gphash.level.", "gphash.level.04", "gphash.level.00", "gphash.level.4x",
+        "gphash.level.-4", "gphash.level.4294967300", "gphash.level", "level.4", "undo"})
     EXPECT_FALSE(gphash::is_level_name(other)) << other;
 }
 
