@@ -1,0 +1,52 @@
+// RocksDB with memtables that a GPU sorts and searches (H-Rocks, SIGMOD '25), behind RocksDB's own
+// interface: what open() gives is a rocksdb::DB. Writes that come in large batches go to sorted
+// runs in the machine's memory and to a log of their own (G-WAL), and RocksDB gets them as sorted
+// files; few go to RocksDB itself. Without a GPU the same code runs on CPU warps.
+//
+// The directory is RocksDB's: after an orderly close plain RocksDB opens it and finds the same
+// data, and open() opens what plain RocksDB left. After a crash open() has to come first, for only
+// it reads the G-WAL.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "perdure/export.h"
+
+namespace perdure::rocks {
+
+enum class Device : std::uint8_t {
+  automatic = 0,  // the GPU where there is one, else CPU warps
+  cpu = 1,
+  cuda = 2,
+};
+
+struct GpuOptions {
+  Device device = Device::automatic;
+  std::uint32_t threads = 0;  // of the host; 0: as many as it has cores
+  /// Directory of the G-WAL, of this database alone and outside of its directory. Empty: the
+  /// database's path with ".gwal" behind it.
+  std::string log_dir;
+  /// Bytes of keys and values after which a memtable is sealed and flushed.
+  std::uint64_t memtable_bytes = std::uint64_t{512} << 20;
+  /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
+  std::uint32_t immutable_memtables = 5;
+  /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
+  /// than RocksDB (H-Rocks: 10,000). 0: measured when the database is opened.
+  std::uint64_t threshold = 0;
+};
+
+/// As rocksdb::DB::Open(). What it returns in `db` is a rocksdb::StackableDB.
+[[nodiscard]] PERDURE_API rocksdb::Status open(rocksdb::Options const& options,
+                                               GpuOptions const& gpu, std::string const& path,
+                                               rocksdb::DB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+}  // namespace perdure::rocks

@@ -1,0 +1,104 @@
+// The seam between the LSM store and the machines: sorted runs of entries in a machine's memory,
+// and what is asked of them. A memtable is one or several runs; a view is a list of runs, newest
+// first.
+//
+// Invariants: a run never changes once it is made, so that any number of readers use it while
+// others are made. Every entry of a run is newer than every entry of the runs behind it in a list.
+// Calls come from any threads. After an error nothing has changed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/workers.hpp"
+#include "lsm/entry.hpp"
+#include "perdure/status.h"
+
+namespace perdure::lsm {
+
+/// Entries sorted by key (as bytes compare), the newest version of a key first.
+class Run {
+ public:
+  virtual ~Run() = default;
+  [[nodiscard]] std::uint32_t count() const { return count_; }
+  /// Of the machine's memory.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ protected:
+  Run(std::uint32_t count, std::uint64_t bytes) : count_(count), bytes_(bytes) {}
+
+ private:
+  std::uint32_t count_;
+  std::uint64_t bytes_;
+};
+using RunPtr = std::shared_ptr<Run const>;
+/// Newest first.
+using RunList = std::span<RunPtr const>;
+
+/// What is known of a key.
+enum class Found : std::uint8_t {
+  absent = 0,  // no run has a version of it that the reader sees
+  put = 1,
+  erased = 2,
+  merge = 3,  // the newest version is an operand: chains() has what it stands on
+};
+
+struct Answer {
+  ValueRef value;  // of `put` the value, of `merge` the newest operand
+  RequestId request = 0;  // of the version
+  Found found = Found::absent;
+};
+
+/// Versions of keys, newest first, each down to the first that is no operand, or, where all are
+/// operands, all of them. Key i's are versions[offsets[i] .. offsets[i + 1]).
+struct Chains {
+  std::vector<std::uint64_t> offsets;
+  std::vector<Version> versions;
+};
+
+/// The versions that a batch of readers sees: each key's own limit, or one for all.
+struct Limits {
+  std::span<RequestId const> each = {};  // one a key
+  RequestId all = kNewest;  // where `each` is empty
+};
+
+enum class Bound : std::uint8_t {
+  lower,  // the first entry with a key not below
+  upper,  // the first entry with a key above
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// The machine, for people.
+  [[nodiscard]] virtual std::string describe() const = 0;
+  /// Machine memory to be had.
+  [[nodiscard]] virtual std::uint64_t free_bytes() const = 0;
+
+  /// Sorts a batch. Fewer than 2^32 entries.
+  virtual Result<RunPtr> build(Entries const& entries) = 0;
+  /// All entries of the runs, as one.
+  virtual Result<RunPtr> merge(RunList runs) = 0;
+
+  /// keys.count answers. Keys in host memory.
+  virtual Status find(RunList runs, Column const& keys, Limits const& limits,
+                      std::span<Answer> answers) = 0;
+  virtual Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+
+  /// Where each key's bound is in the run: 0 .. run.count().
+  virtual Status seek(Run const& run, Column const& keys, Bound bound,
+                      std::span<std::uint32_t> positions) = 0;
+  /// Entries [first, first + count) of the run; `block` holds these alone afterwards.
+  virtual Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,
+                       EntryBlock& block) = 0;
+};
+
+/// By the CPU's warps, on the workers' threads, which must outlive it.
+Result<std::unique_ptr<Engine>> make_cpu_engine(exec::Workers& workers);
+/// By the GPU. Code::unsupported: this build has no GPU code, or the machine no GPU.
+Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers);
+
+}  // namespace perdure::lsm

@@ -1,0 +1,92 @@
+// The G-WAL (H-Rocks, sections 5 and 6.5): what memtables hold and RocksDB does not yet, so that a
+// killed process loses nothing. One segment a generation of memtables. A segment is the memtables'
+// value buffer too: values lie in the records' payloads, and entries point there.
+//
+// Invariants:
+//  1. A record is whole or not there: its header carries the checksum of its payload, and one
+//     ordering point stands between both and the acknowledgement.
+//  2. Records of a segment come back in the order of their requests, without a gap; the first that
+//     does not pass ends the segment, and one that passes behind it is damage, which fails closed.
+//  3. A segment with the intent S was ingested by RocksDB if and only if RocksDB's last sequence
+//     number is above S. It is then discarded, else replayed. So it comes back exactly once.
+//  4. A segment belongs to one database, whose identity its header has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lsm/entry.hpp"
+#include "perdure/status.h"
+
+namespace perdure::lsm {
+
+struct GwalOptions {
+  std::string directory;  // of this log alone; made where it is missing
+  std::string identity;  // of the database (DB::GetDbIdentity), at most 64 bytes
+  std::uint64_t segment_bytes =
+      std::uint64_t{64} << 20;  // at least; a record that is longer has a segment of its size
+};
+
+/// What one record says.
+struct GwalRecord {
+  RequestId first_request = 0;
+  std::uint64_t requests = 0;  // how many
+  std::span<std::byte const> payload = {};
+};
+
+/// Writing one generation. One thread at a time.
+class GwalSegment {
+ public:
+  virtual ~GwalSegment() = default;
+  [[nodiscard]] virtual std::uint64_t number() const = 0;
+  /// Room for a payload, 8-byte aligned, which stays where it is until the segment goes. Not
+  /// committed, it is used again by the next reserve(). Code::no_space: begin the next segment.
+  virtual Result<std::span<std::byte>> reserve(std::uint64_t bytes) = 0;
+  /// The payload reserved last is a record: one ordering point. With `sync` it is as durable as the
+  /// medium when this returns, and all before it.
+  virtual Status commit(RequestId first_request, std::uint64_t requests, bool sync) = 0;
+  /// Durable when it returns: from here on the segment is discarded once RocksDB's last sequence
+  /// number is above `rocks_sequence`.
+  virtual Status intend(std::uint64_t rocks_sequence) = 0;
+  /// RocksDB has all of it: nothing of it comes back. The memory stays as long as the object.
+  virtual Status retire() = 0;
+};
+
+/// What an opening found of one segment.
+struct GwalFound {
+  std::uint64_t number = 0;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  bool discarded = false;  // RocksDB had it already
+  bool torn = false;  // it ended in a record that was being written
+};
+
+/// A segment that an earlier process left, as it is: nothing is appended to it any more. The
+/// records lie in its memory.
+struct GwalRecovered {
+  GwalFound found;
+  std::unique_ptr<GwalSegment> segment;
+  std::vector<GwalRecord> records;
+};
+
+class Gwal {
+ public:
+  virtual ~Gwal() = default;
+
+  /// Code::busy: another process has it. Code::corrupt: a newer format, another database's
+  /// identity, or damage before the end; the message names the segment and the way out.
+  static Result<std::unique_ptr<Gwal>> open(GwalOptions const& options);
+
+  /// All segments that were found, oldest first; those that RocksDB had already come without
+  /// records, and are gone. Once, before begin(). Of the others, intend() and retire() as ever.
+  virtual Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) = 0;
+
+  /// The next segment, with room for a payload of `bytes` at least.
+  virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) = 0;
+};
+
+}  // namespace perdure::lsm

@@ -1,0 +1,1 @@
+#include "perdure/rocks.h"
