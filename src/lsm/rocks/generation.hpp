@@ -26,9 +26,9 @@ class Generation {
   void set_segment(std::unique_ptr<GwalSegment> segment) { segment_ = std::move(segment); }
 
   /// Memory for values that are not logged.
-  [[nodiscard]] std::span<std::byte> buffer(std::uint64_t bytes) {
-    buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-    return {buffers_.back().get(), bytes};
+  [[nodiscard]] std::span<std::byte> buffer(std::uint64_t size) {
+    buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    return {buffers_.back().get(), size};
   }
 
   // The rest is guarded by whoever publishes views (Tables).
