@@ -7,8 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "lsm/rocks/batch_record.hpp"
+#include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/payload.hpp"
 #include "lsm/rocks/status.hpp"
 #include "perdure/rocks.h"
 
@@ -29,27 +30,50 @@ Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers
   return make_cpu_engine(workers);
 }
 
-/// The memtables of one segment that an earlier process left.
-perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
-  auto generation = std::make_shared<Generation>(std::move(found.segment));
-  BatchEntries entries;
-  RequestId last = 0;
-  for (GwalRecord const& record : found.records) {
+/// What one record holds, as entries in its own memory.
+struct RecordEntries {
+  BatchEntries batches;
+  std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
+  std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
+
+  perdure::Status read(GwalRecord const& record) {
     RequestId next = record.first_request;
-    auto const read = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
+    PayloadReader reader;
+    reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
       BatchEntries one;
       if (!one.read(batch))
         return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
-      entries.add(one, as_bytes(batch.Data().data()), copy, next);
+      batches.add(one, as_bytes(batch.Data().data()), copy, next);
       next += one.requests;
       return {};
     };
-    if (perdure::Status s = read_record(record.payload, read); !s.ok()) return s;
+    reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
+      decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
+      columns.emplace_back(family, std::make_unique<ColumnEntries>());
+      columns.back().second->read(decoded.back()->ops(), next);
+      return {};
+    };
+    return read_payload(record.payload, reader);
+  }
+};
+
+/// The memtables of one segment that an earlier process left.
+perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
+  auto generation = std::make_shared<Generation>(std::move(found.segment));
+  std::vector<RecordEntries> records(found.records.size());
+  std::vector<FamilyBatch> batch;
+  RequestId last = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    GwalRecord const& record = found.records[i];
+    if (perdure::Status s = records[i].read(record); !s.ok()) return s;
+    for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
+    for (auto const& [family, columns] : records[i].columns)
+      batch.push_back({family, columns->entries()});
     last = std::max(last, record.first_request + record.requests - 1);
+    counters.recovered_requests += record.requests;
   }
   ++counters.recovered_generations;
-  counters.recovered_requests += entries.requests;
-  return tables.restore(std::move(generation), entries, last);
+  return tables.restore(std::move(generation), batch, last);
 }
 
 perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
@@ -100,8 +124,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (!gwal) return gwal.status();
   parts.gwal = std::move(*gwal);
   parts.counters = std::make_unique<Counters>();
-  parts.tables = std::make_unique<Tables>(
-      base, *parts.engine, *parts.gwal, Tables::Options{gpu.memtable_bytes, log.segment_bytes});
+  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal,
+                                          Tables::Options{gpu.memtable_bytes, log.segment_bytes});
   parts.writer = std::make_unique<Writer>(
       base, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{gpu.threshold == 0 ? 10'000 : gpu.threshold, gpu.immutable_memtables,
@@ -109,9 +133,9 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
-  parts.flusher = std::make_unique<Flusher>(
-      base, *parts.engine, *parts.tables, *parts.families, *parts.counters,
-      Flusher::Options{flushes, 200}, [writer = parts.writer.get()] { writer->seal_idle(); });
+  parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
+                                            *parts.counters, Flusher::Options{flushes, 200},
+                                            [writer = parts.writer.get()] { writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters);
