@@ -33,8 +33,9 @@ struct GpuOptions {
   /// Directory of the G-WAL, of this database alone and outside of its directory. Empty: the
   /// database's path with ".gwal" behind it.
   std::string log_dir;
-  /// Bytes of keys and values after which a memtable is sealed and flushed.
-  std::uint64_t memtable_bytes = std::uint64_t{512} << 20;
+  /// Bytes of keys and values after which a memtable is sealed and flushed, and that a segment of
+  /// the G-WAL has. 0: the default family's write_buffer_size.
+  std::uint64_t memtable_bytes = 0;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
