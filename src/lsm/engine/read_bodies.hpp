@@ -6,7 +6,7 @@
 
 #include "exec/counts.hpp"
 #include "lsm/engine/engine.hpp"
-#include "lsm/engine/run_view.hpp"
+#include "lsm/engine/run_search.hpp"
 
 namespace perdure::lsm {
 
@@ -14,6 +14,7 @@ namespace perdure::lsm {
 struct ReadView {
   RunView const* runs = nullptr;
   std::uint32_t count = 0;  // of runs
+  std::size_t n = 0;  // keys
   exec::ByteColumn keys;
   RequestId const* limits = nullptr;  // null: all have `limit`
   RequestId limit = kNewest;
@@ -21,30 +22,58 @@ struct ReadView {
   [[nodiscard]] PERDURE_FN RequestId limit_of(std::size_t i) const {
     return limits != nullptr ? limits[i] : limit;
   }
+  [[nodiscard]] PERDURE_FN std::uint32_t in_group(std::size_t first, std::uint32_t most) const {
+    return n - first < most ? static_cast<std::uint32_t>(n - first) : most;
+  }
   [[nodiscard]] PERDURE_FN Wanted wanted(RunView const& run, std::size_t i) const {
     return {run, keys.at(i), keys.size(i)};
   }
 };
 
+static_assert(static_cast<int>(Found::put) == static_cast<int>(Kind::put) + 1);
+static_assert(static_cast<int>(Found::erased) == static_cast<int>(Kind::erase) + 1);
+static_assert(static_cast<int>(Found::merge) == static_cast<int>(Kind::merge) + 1);
+
+PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
+  StoredVersion const version = run.versions[at];
+  auto const found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
+  return {run.value(at), version.request(), found};
+}
+
+/// A group of keys, through one run after the other. Those that are found drop out.
+template <class W, std::uint32_t kGroup>
 struct FindBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
   ReadView view;
   Answer* answers;
 
-  PERDURE_FN void operator()(std::size_t i) const {
-    Answer answer;
-    for (std::uint32_t r = 0; r < view.count && answer.found == Found::absent; ++r) {
-      RunView const& run = view.runs[r];
-      std::uint32_t const at = visible(run, view.wanted(run, i), view.limit_of(i));
-      if (at == run.count) continue;
-      StoredVersion const version = run.versions[at];
-      Kind const kind = version.kind();
-      answer.value = run.value(at);
-      answer.request = version.request();
-      answer.found = kind == Kind::put     ? Found::put
-                     : kind == Kind::erase ? Found::erased
-                                           : Found::merge;
+  PERDURE_FN void operator()(std::size_t group) const {
+    W const warp;
+    std::size_t const first = group * kGroup;
+    std::uint32_t left = view.in_group(first, kGroup);
+    std::uint32_t keys[kGroup];
+    Wanted wanted[kGroup];
+    std::uint32_t at[kGroup];
+    for (std::uint32_t j = 0; j < left; ++j) {
+      keys[j] = j;
+      answers[first + j] = {};
     }
-    answers[i] = answer;
+    for (std::uint32_t r = 0; r < view.count && left != 0; ++r) {
+      RunView const& run = view.runs[r];
+      for (std::uint32_t j = 0; j < left; ++j) wanted[j] = view.wanted(run, first + keys[j]);
+      lower_prefixes(warp, run, wanted, left, at);
+      std::uint32_t missing = 0;
+      for (std::uint32_t j = 0; j < left; ++j) {
+        std::size_t const key = first + keys[j];
+        std::uint32_t const seen = visible_behind(run, wanted[j], at[j], view.limit_of(key));
+        if (seen != run.count) {
+          answers[key] = answer_at(run, seen);
+        } else {
+          keys[missing++] = keys[j];
+        }
+      }
+      left = missing;
+    }
   }
 };
 
@@ -86,13 +115,23 @@ struct ChainBody {
   }
 };
 
+template <class W, std::uint32_t kGroup>
 struct SeekBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
   ReadView view;  // of one run
   Bound bound;
   std::uint32_t* positions;
-  PERDURE_FN void operator()(std::size_t i) const {
+
+  PERDURE_FN void operator()(std::size_t group) const {
     RunView const& run = view.runs[0];
-    positions[i] = bound_of(run, view.wanted(run, i), bound == Bound::upper);
+    std::size_t const first = group * kGroup;
+    std::uint32_t const n = view.in_group(first, kGroup);
+    Wanted wanted[kGroup];
+    std::uint32_t at[kGroup];
+    for (std::uint32_t j = 0; j < n; ++j) wanted[j] = view.wanted(run, first + j);
+    lower_prefixes(W{}, run, wanted, n, at);
+    for (std::uint32_t j = 0; j < n; ++j)
+      positions[first + j] = bound_behind(run, wanted[j], at[j], bound == Bound::upper);
   }
 };
 
