@@ -43,10 +43,6 @@ template <class Machine>
 class EngineOn final : public Engine {
   using Session = EngineSession<Machine>;
   using Solo = typename Machine::Solo;
-  // Keys that one thread looks for side by side: as many as a core has lines on their way. A GPU
-  // has other threads meanwhile.
-  static constexpr std::uint32_t kGroup = Machine::kPoolIsFar ? 1 : 16;
-  static std::size_t groups(std::size_t keys) { return (keys + kGroup - 1) / kGroup; }
 
  public:
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
@@ -74,8 +70,9 @@ class EngineOn final : public Engine {
     return with_session([&](Session& session) {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
-      return read_into<Answer>(session, answers, groups(keys.count),
-                               [&](Answer* to) { return FindBody<Solo, kGroup>{view, to}; });
+      return read_into<Answer>(session, answers, groups<Machine>(keys.count), [&](Answer* to) {
+        return FindBody<Solo, kGroup<Machine>>{view, to};
+      });
     });
   }
 
@@ -110,8 +107,8 @@ class EngineOn final : public Engine {
       ReadView view;
       if (Status s = bring_keys(session, keys, {}, view); !s.ok()) return s;
       return read_into<std::uint32_t>(
-          session, positions, groups(keys.count),
-          [&](std::uint32_t* to) { return SeekBody<Solo, kGroup>{view, bound, to}; });
+          session, positions, groups<Machine>(keys.count),
+          [&](std::uint32_t* to) { return SeekBody<Solo, kGroup<Machine>>{view, bound, to}; });
     });
   }
 

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/bits.hpp"
 #include "exec/counts.hpp"
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/filter.hpp"
 #include "lsm/engine/run_search.hpp"
 
 namespace perdure::lsm {
@@ -40,40 +42,91 @@ PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
   return {run.value(at), version.request(), found};
 }
 
-/// A group of keys, through one run after the other. Those that are found drop out.
+/// A group of keys, through several runs at a time: filters say which runs a key may be in, and
+/// each key is looked for in the newest of these, then, where it is not there, in the next.
 template <class W, std::uint32_t kGroup>
 struct FindBody {
   static constexpr std::size_t kChunk = 512 / kGroup;
+  static constexpr std::uint32_t kRuns = 8;
   ReadView view;
   Answer* answers;
 
-  PERDURE_FN void operator()(std::size_t group) const {
-    W const warp;
-    std::size_t const first = group * kGroup;
-    std::uint32_t left = view.in_group(first, kGroup);
-    std::uint32_t keys[kGroup];
-    Wanted wanted[kGroup];
-    std::uint32_t at[kGroup];
-    for (std::uint32_t j = 0; j < left; ++j) {
-      keys[j] = j;
-      answers[first + j] = {};
+  struct Group {
+    std::size_t first = 0;  // key
+    std::uint32_t missing = 0;  // bit j: key first + j
+    std::uint64_t hashes[kGroup];
+    std::uint32_t runs[kGroup];  // bit r: the r-th run of this time may have it
+  };
+
+  PERDURE_FN void operator()(std::size_t number) const {
+    Group group;
+    group.first = number * kGroup;
+    std::uint32_t const n = view.in_group(group.first, kGroup);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      std::size_t const key = group.first + j;
+      group.missing |= 1u << j;
+      if (view.count > 1) group.hashes[j] = hash_bytes(view.keys.at(key), view.keys.size(key));
+      answers[key] = {};
     }
-    for (std::uint32_t r = 0; r < view.count && left != 0; ++r) {
-      RunView const& run = view.runs[r];
-      for (std::uint32_t j = 0; j < left; ++j) wanted[j] = view.wanted(run, first + keys[j]);
-      lower_prefixes(warp, run, wanted, left, at);
-      std::uint32_t missing = 0;
-      for (std::uint32_t j = 0; j < left; ++j) {
-        std::size_t const key = first + keys[j];
-        std::uint32_t const seen = visible_behind(run, wanted[j], at[j], view.limit_of(key));
-        if (seen != run.count) {
-          answers[key] = answer_at(run, seen);
-        } else {
-          keys[missing++] = keys[j];
+    for (std::uint32_t r = 0; r < view.count && group.missing != 0; r += kRuns)
+      find_in(group, view.runs + r, view.count - r < kRuns ? view.count - r : kRuns);
+  }
+
+ private:
+  PERDURE_FN void find_in(Group& group, RunView const* runs, std::uint32_t count) const {
+    choose_runs(group, runs, count);
+    for (std::uint32_t left = group.missing; left != 0;) {
+      Search searches[kGroup];
+      std::uint32_t who[kGroup];
+      std::uint32_t n = 0;
+      for (std::uint32_t keys = left; keys != 0; keys &= keys - 1) {
+        std::uint32_t const j = exec::lowest_bit(keys);
+        if (group.runs[j] == 0) {
+          left &= ~(1u << j);
+          continue;
         }
+        RunView const& run = runs[exec::lowest_bit(group.runs[j])];
+        group.runs[j] &= group.runs[j] - 1;
+        std::size_t const key = group.first + j;
+        who[n] = j;
+        searches[n++] = Search(run, view.keys.at(key), view.keys.size(key));
       }
-      left = missing;
+      search(W{}, searches, n);
+      for (std::uint32_t s = 0; s < n; ++s) {
+        Search const& one = searches[s];
+        std::size_t const key = group.first + who[s];
+        std::uint32_t const seen = visible_behind(*one.run, one.wanted, one.at, view.limit_of(key));
+        if (seen == one.run->count) continue;
+        answers[key] = answer_at(*one.run, seen);
+        group.missing &= ~(1u << who[s]);
+        left &= ~(1u << who[s]);
+      }
     }
+  }
+
+  /// The words of a run's filter are on their way while those of the run before it are looked at.
+  PERDURE_FN void choose_runs(Group& group, RunView const* runs, std::uint32_t count) const {
+    W const warp;
+    FilterWord words[2][kGroup];
+    for (std::uint32_t j = 0; j < kGroup; ++j) group.runs[j] = 0;
+    for (std::uint32_t r = 0; r <= count; ++r) {
+      for (std::uint32_t keys = group.missing; keys != 0; keys &= keys - 1) {
+        std::uint32_t const j = exec::lowest_bit(keys);
+        if (r < count && filters(runs[r])) {
+          words[r % 2][j] = {group.hashes[j], runs[r].filter_words};
+          warp.prefetch(reinterpret_cast<std::byte const*>(runs[r].filter + words[r % 2][j].at), 4);
+        }
+        if (r == 0) continue;
+        RunView const& run = runs[r - 1];
+        FilterWord const& word = words[(r - 1) % 2][j];
+        bool const may_be = !filters(run) || (run.filter[word.at] & word.bits) == word.bits;
+        group.runs[j] |= static_cast<std::uint32_t>(may_be) << (r - 1);
+      }
+    }
+  }
+  /// Of one run alone, the filter tells little: most keys are there, or it is as well searched.
+  [[nodiscard]] PERDURE_FN bool filters(RunView const& run) const {
+    return run.filter != nullptr && view.count > 1;
   }
 };
 
@@ -126,12 +179,14 @@ struct SeekBody {
     RunView const& run = view.runs[0];
     std::size_t const first = group * kGroup;
     std::uint32_t const n = view.in_group(first, kGroup);
-    Wanted wanted[kGroup];
-    std::uint32_t at[kGroup];
-    for (std::uint32_t j = 0; j < n; ++j) wanted[j] = view.wanted(run, first + j);
-    lower_prefixes(W{}, run, wanted, n, at);
+    Search searches[kGroup];
     for (std::uint32_t j = 0; j < n; ++j)
-      positions[first + j] = bound_behind(run, wanted[j], at[j], bound == Bound::upper);
+      searches[j] = Search(run, view.keys.at(first + j), view.keys.size(first + j));
+    search(W{}, searches, n);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      Search const& one = searches[j];
+      positions[first + j] = bound_behind(run, one.wanted, one.at, bound == Bound::upper);
+    }
   }
 };
 

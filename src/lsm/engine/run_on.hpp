@@ -12,9 +12,19 @@
 
 #include "base/assert.hpp"
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/filter.hpp"
 #include "lsm/engine/run_view.hpp"
 
 namespace perdure::lsm {
+
+/// Entries or keys that one thread works on side by side: as many as a core has lines on their way.
+/// A GPU has other threads meanwhile.
+template <class Machine>
+inline constexpr std::uint32_t kGroup = Machine::kPoolIsFar ? 1 : 16;
+template <class Machine>
+std::size_t groups(std::size_t n) {
+  return (n + kGroup<Machine> - 1) / kGroup<Machine>;
+}
 
 template <class Machine>
 class RunOn final : public Run {
@@ -70,6 +80,7 @@ struct RunArrays {
   std::uint32_t* sizes = nullptr;
   std::uint32_t* value_sizes = nullptr;
   std::uint64_t* samples = nullptr;
+  std::uint32_t* filter = nullptr;
 
   /// Where they lie in memory that begins at `memory`; answers how many bytes of it they take.
   /// Without memory, that alone.
@@ -83,6 +94,7 @@ struct RunArrays {
     next(prefixes, whole_lines(shape.count));
     next(samples, std::uint64_t{Samples(shape.count).all_lines} * Samples::kFan);
     next(versions, shape.count);
+    next(filter, FilterWord::words(shape.count));
     next(keys, key_words);
     next(places, shape.sizes_vary ? shape.count : 0);
     next(sizes, shape.sizes_vary ? shape.count : 0);
@@ -102,6 +114,8 @@ struct RunArrays {
     view.places = places;
     view.sizes = sizes;
     view.value_sizes = value_sizes;
+    view.filter = filter;
+    view.filter_words = FilterWord::words(shape.count);
     view.samples = Samples(shape.count);
     view.samples.words = samples;
     return view;
@@ -203,14 +217,22 @@ class RunMaker {
                               shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
     if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;
     RunView const view = arrays.view(shape);
-    SamplesBody const sample{view, arrays.prefixes, arrays.samples};
-    if (Status s = machine.threads(SamplesBody::items(view), sample); !s.ok()) return s;
+    if (Status s = prepare_searches(machine, view, arrays); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     run->set_view(view);
     return RunPtr(std::move(run));
   }
 
  private:
+  static Status prepare_searches(Machine& machine, RunView const& view, RunArrays const& arrays) {
+    SamplesBody const sample{view, arrays.prefixes, arrays.samples};
+    if (Status s = machine.threads(SamplesBody::items(view), sample); !s.ok()) return s;
+    if (view.filter == nullptr) return {};
+    if (Status s = machine.fill(arrays.filter, 0, view.filter_words); !s.ok()) return s;
+    FilterBody<typename Machine::Solo, kGroup<Machine>> const body{view, arrays.filter};
+    return machine.threads(groups<Machine>(view.count), body);
+  }
+
   /// Of all keys; of keys of several sizes, sizes_ and places_ then have each one's.
   template <class From>
   Result<std::uint64_t> key_words(Machine& machine, RunShape const& shape, From const& from) {

@@ -68,26 +68,40 @@ PERDURE_FN std::uint32_t below_in_line(std::uint64_t const* line, std::uint64_t 
   return below;
 }
 
-/// For each of n keys the first entry whose prefix is not below its word. The searches go down side
-/// by side, so that what each of them waits for is on its way while the others have their turn.
+/// One search of several. Afterwards `at` is the first entry whose prefix is not below the word.
+struct Search {
+  RunView const* run = nullptr;
+  Wanted wanted;
+  std::uint32_t at = 0;
+
+  Search() = default;
+  PERDURE_FN Search(RunView const& in, std::byte const* key, std::uint32_t size)
+      : run(&in), wanted(in, key, size) {}
+};
+
+/// The searches go down side by side, so that what each of them waits for is on its way while the
+/// others have their turn.
 template <class W>
-PERDURE_FN void lower_prefixes(W const& warp, RunView const& run, Wanted const* wanted,
-                               std::uint32_t n, std::uint32_t* at) {
-  for (std::uint32_t j = 0; j < n; ++j) at[j] = 0;
-  if (run.count == 0) return;
-  for (std::uint32_t level = run.samples.height; level > 0; --level) {
-    std::uint64_t const* const words = run.samples.level(level);
-    std::uint64_t const* const next = level > 1 ? run.samples.level(level - 1) : run.prefixes;
+PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
+  std::uint32_t height = 0;
+  for (std::uint32_t j = 0; j < n; ++j) {
+    std::uint32_t const mine = searches[j].run->samples.height;
+    height = mine > height ? mine : height;
+  }
+  for (std::uint32_t level = height; level > 0; --level) {
     for (std::uint32_t j = 0; j < n; ++j) {
-      at[j] = at[j] * Samples::kFan +
-              below_in_line(words + std::size_t{at[j]} * Samples::kFan, wanted[j].word);
-      warp.prefetch(next + std::size_t{at[j]} * Samples::kFan, sizeof(std::uint64_t));
+      Search& one = searches[j];
+      RunView const& run = *one.run;
+      if (level > run.samples.height) continue;
+      one.at = one.at * Samples::kFan + below_in_line(run.line(level, one.at), one.wanted.word);
+      warp.prefetch(run.line(level - 1, one.at), sizeof(std::uint64_t));
     }
   }
   for (std::uint32_t j = 0; j < n; ++j) {
-    std::uint64_t const* const line = run.prefixes + std::size_t{at[j]} * Samples::kFan;
-    at[j] = at[j] * Samples::kFan + below_in_line(line, wanted[j].word);
-    warp.prefetch(run.versions + at[j], sizeof(StoredVersion));
+    Search& one = searches[j];
+    if (one.run->count == 0) continue;
+    one.at = one.at * Samples::kFan + below_in_line(one.run->line(0, one.at), one.wanted.word);
+    warp.prefetch(one.run->versions + one.at, sizeof(StoredVersion));
   }
 }
 
@@ -95,12 +109,9 @@ PERDURE_FN void lower_prefixes(W const& warp, RunView const& run, Wanted const* 
 PERDURE_FN std::uint32_t lower_prefix(RunView const& run, std::uint64_t word) {
   if (run.count == 0) return 0;
   std::uint32_t at = 0;
-  for (std::uint32_t level = run.samples.height; level > 0; --level) {
-    std::size_t const line = std::size_t{at} * Samples::kFan;
-    at = at * Samples::kFan + below_in_line(run.samples.level(level) + line, word);
-  }
-  std::size_t const line = std::size_t{at} * Samples::kFan;
-  return at * Samples::kFan + below_in_line(run.prefixes + line, word);
+  for (std::uint32_t level = run.samples.height + 1; level > 0; --level)
+    at = at * Samples::kFan + below_in_line(run.line(level - 1, at), word);
+  return at;
 }
 
 /// The first entry with a key not below the one that is wanted, or, `above`, above it; `at` is the

@@ -53,9 +53,6 @@ struct Samples {
       all_lines += lines_of(n);
     }
   }
-  [[nodiscard]] PERDURE_FN std::uint64_t const* level(std::uint32_t l) const {
-    return words + std::uint64_t{lines[l - 1]} * kFan;
-  }
 };
 
 struct RunView {
@@ -69,12 +66,19 @@ struct RunView {
   std::uint32_t const* places = nullptr;  // of keys, in words
   std::uint32_t const* sizes = nullptr;  // of keys, in bytes
   std::uint32_t const* value_sizes = nullptr;
+  std::uint32_t const* filter = nullptr;  // see filter.hpp; null: every key may be there
+  std::uint64_t filter_words = 0;
   Samples samples;
 
   static PERDURE_FN std::uint32_t words(std::uint32_t bytes) {
     return bytes / 8 + (bytes % 8 != 0);
   }
 
+  /// Of samples, or, on level 0, of prefixes.
+  [[nodiscard]] PERDURE_FN std::uint64_t const* line(std::uint32_t level, std::uint32_t i) const {
+    return level > 0 ? samples.words + (std::uint64_t{samples.lines[level - 1]} + i) * Samples::kFan
+                     : prefixes + std::uint64_t{i} * Samples::kFan;
+  }
   [[nodiscard]] PERDURE_FN std::uint32_t size(std::uint32_t i) const {
     return sizes != nullptr ? sizes[i] : width;
   }
