@@ -97,6 +97,18 @@ TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
   }
 }
 
+TEST(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideTheFirst) {
+  Plan plan;
+  plan.older = {{"aa0", Kind::put, "v"}, {"ab0", Kind::put, "v"}, {"ab1", Kind::put, "v"},
+                {"ac0", Kind::put, "v"}, {"ad0", Kind::put, "v"}};
+  plan.runs = {{{"aa0", Kind::erase, ""}, {"ad0", Kind::erase, ""}}};
+  World world(plan, small_blocks(true));
+  rocksdb::ReadOptions options;
+  options.prefix_same_as_start = true;
+  expect_the_same(world, options);
+  EXPECT_EQ(all_forward(*world.tested(options)).size(), 3u) << "ab0, ab1 and the end";
+}
+
 TEST(RocksIteratorParts, EntitiesKeepTheirColumnsAndDoNotMerge) {
   Plan plan;
   plan.runs = {{{"a", Kind::put, "plain"}, {"c", Kind::erase, ""}, {"e", Kind::put, "newer"}},

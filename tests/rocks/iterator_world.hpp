@@ -43,7 +43,9 @@ class ListOperator final : public rocksdb::MergeOperator {
       some = true;
     }
     rocksdb::Slice const& newest = in.operand_list.back();
-    if (!newest.empty() && newest[newest.size() - 1] == '=') out->existing_operand = newest;
+    if (newest.empty() || newest[newest.size() - 1] != '=') return true;
+    out->existing_operand = newest;
+    out->new_value = "counts for nothing beside an existing operand";
     return true;
   }
 };
