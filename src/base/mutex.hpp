@@ -2,6 +2,7 @@
 // (thread_annotations.hpp). Invariant: they do what those do, and cost the same.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -54,6 +55,12 @@ class Condition {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     static_cast<void>(lock.release());  // held, as before
+  }
+  /// The same until `end` at most.
+  void wait_until(Mutex& mutex, std::chrono::steady_clock::time_point end) PERDURE_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_until(lock, end);
+    static_cast<void>(lock.release());
   }
   void notify_one() noexcept { condition_.notify_one(); }
   void notify_all() noexcept { condition_.notify_all(); }
