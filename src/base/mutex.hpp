@@ -56,10 +56,11 @@ class Condition {
     condition_.wait(lock);
     static_cast<void>(lock.release());  // held, as before
   }
-  /// The same until `end` at most.
-  void wait_until(Mutex& mutex, std::chrono::steady_clock::time_point end) PERDURE_REQUIRES(mutex) {
+  /// The same, for no longer than `time`.
+  template <class Time>
+  void wait_for(Mutex& mutex, Time time) PERDURE_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
-    condition_.wait_until(lock, end);
+    condition_.wait_for(lock, time);
     static_cast<void>(lock.release());
   }
   void notify_one() noexcept { condition_.notify_one(); }

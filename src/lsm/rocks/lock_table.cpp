@@ -219,9 +219,8 @@ rocksdb::Status LockTable::wait(Stripe& stripe, LockOwner& owner, KeyRef const& 
   if (end_us == 0) {
     while (!waiter.woken) waiter.condition.wait(stripe.mutex);
   } else {
-    std::chrono::steady_clock::time_point const end{std::chrono::microseconds(end_us)};
-    while (!waiter.woken && lock_clock_us() < end_us)
-      waiter.condition.wait_until(stripe.mutex, end);
+    for (auto now = lock_clock_us(); !waiter.woken && now < end_us; now = lock_clock_us())
+      waiter.condition.wait_for(stripe.mutex, std::chrono::microseconds(end_us - now));
   }
   std::erase(stripe.waiters, &waiter);
 

@@ -7,7 +7,9 @@
 namespace perdure::lsm {
 namespace {
 
-constexpr char kFailed[] = "Error: Could not perform merge.";  // RocksDB's words
+// RocksDB's words.
+constexpr char kFailed[] = "Error: Could not perform merge.";
+constexpr char kEntity[] = "Merge currently not supported for wide-column entities";
 
 }  // namespace
 
@@ -50,9 +52,12 @@ rocksdb::Status Merged::resolve(rocksdb::MergeOperator const* merge_operator,
   return fold(merge_operator, logger, key, base, operands_);
 }
 
+rocksdb::Status entity_does_not_merge() { return rocksdb::Status::NotSupported(kEntity); }
+
 bool is_failed_merge(rocksdb::Status const& status) {
-  return status.IsCorruption() && status.getState() != nullptr &&
-         rocksdb::Slice(status.getState()).starts_with(kFailed);
+  rocksdb::Slice const text = status.getState() != nullptr ? status.getState() : "";
+  return (status.IsCorruption() && text.starts_with(kFailed)) ||
+         (status.IsNotSupported() && text.starts_with(kEntity));
 }
 
 }  // namespace perdure::lsm

@@ -55,7 +55,11 @@ class Merged {
   rocksdb::Slice value_;
 };
 
-/// An operator failed: fold() said so, or RocksDB did of a key in its files.
+/// Operands over a value of several columns, which RocksDB 7.8 does not merge.
+[[nodiscard]] rocksdb::Status entity_does_not_merge();
+
+/// One key's operands did not merge: what fold() and entity_does_not_merge() say, and RocksDB of a
+/// key in its files.
 [[nodiscard]] bool is_failed_merge(rocksdb::Status const& status);
 
 }  // namespace perdure::lsm
