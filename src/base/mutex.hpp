@@ -2,7 +2,6 @@
 // (thread_annotations.hpp). Invariant: they do what those do, and cost the same.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
