@@ -278,7 +278,7 @@ class TransactionSequences : public ::testing::TestWithParam<Locking> {};
 TEST_P(TransactionSequences, SayAndReadWhatRocksdbsOwnDo) {
   Player rocksdb(Maker::rocksdb, GetParam()), perdure(Maker::perdure, GetParam());
   bool const holds = rc::check([&] {
-    auto const steps = *rc::gen::scale(1.5, rc::gen::container<std::vector<Step>>(any_step()));
+    auto const steps = *rc::gen::scale(3.0, rc::gen::container<std::vector<Step>>(any_step()));
     rocksdb.begin();
     perdure.begin();
     Upgrades upgrades;
