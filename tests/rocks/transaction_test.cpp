@@ -198,25 +198,6 @@ TEST_P(Transactions, RefuseWhatTheyCannotKeep) {
   EXPECT_EQ(told(d.begin(options)->Commit()), told(Status::TxnNotPrepared()));
 }
 
-TEST_P(Transactions, EndWithTheirTime) {
-  TransactionDatabase const d = database();
-  rocksdb::TransactionOptions options = impatient();
-  options.expiration = 40;
-  TransactionPtr const late = d.begin(options), robbed = d.begin(options);
-  TransactionPtr const robber = d.begin(impatient());
-  must(late->Put("late", "1"));
-  must(robbed->Put("robbed", "1"));
-  EXPECT_EQ(told(robber->Put("robbed", "2")), "9/2") << "its time is not over";
-  std::this_thread::sleep_for(std::chrono::milliseconds(45));
-  must(robber->Put("robbed", "3"));
-  EXPECT_EQ(robbed->GetState(), rocksdb::Transaction::LOCKS_STOLEN);
-  EXPECT_EQ(told(late->Commit()), told(Status::Expired()));
-  EXPECT_EQ(told(robbed->Commit()), told(Status::Expired()));
-  must(robber->Commit());
-  EXPECT_EQ(d.get("robbed"), "3");
-  EXPECT_EQ(d.get("late"), "-");
-}
-
 TEST_P(Transactions, OfNoLocksFailWhereAKeyWasWrittenMeanwhile) {
   TransactionDatabase const d = optimistic();
   must(d.db().Put({}, "k", "0"));
@@ -287,6 +268,25 @@ TEST(TransactionsOfOurs, RobNobodyWhoseTimeIsNotOver) {
   EXPECT_TRUE(other->Put("k", "1").IsTimedOut());
   must(forever->Rollback());
   EXPECT_TRUE(other->Put("k", "1").IsTimedOut()) << "the lock never ends, for it was shared so";
+}
+
+TEST(TransactionsOfOurs, EndWithTheirTime) {
+  TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
+  rocksdb::TransactionOptions options = impatient();
+  options.expiration = 40;
+  TransactionPtr const late = d.begin(options), robbed = d.begin(options);
+  TransactionPtr const robber = d.begin(impatient());
+  must(late->Put("late", "1"));
+  must(robbed->Put("robbed", "1"));
+  EXPECT_EQ(told(robber->Put("robbed", "2")), "9/2") << "its time is not over";
+  std::this_thread::sleep_for(std::chrono::milliseconds(45));
+  must(robber->Put("robbed", "3"));
+  EXPECT_EQ(robbed->GetState(), rocksdb::Transaction::LOCKS_STOLEN);
+  EXPECT_EQ(told(late->Commit()), told(Status::Expired()));
+  EXPECT_EQ(told(robbed->Commit()), told(Status::Expired()));
+  must(robber->Commit());
+  EXPECT_EQ(d.get("robbed"), "3");
+  EXPECT_EQ(d.get("late"), "-");
 }
 
 TEST(TransactionsOfOurs, WaitForAnothersEnd) {

@@ -217,6 +217,25 @@ TEST_P(Waiting, ThatIsTooLongToSearchCountsAsACircle) {
   second.join();
 }
 
+TEST(TransactionThreads, WhoWasWokenWaitsForNobody) {
+  TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
+  rocksdb::TransactionOptions options;
+  options.deadlock_detect = true;
+  options.lock_timeout = 60000;
+  for (int i = 0; i < 20; ++i) {
+    TransactionPtr const one = d.begin(options), two = d.begin(options);
+    must(one->Put("a", ""));
+    EXPECT_TRUE(two->GetForUpdate({}, "b", static_cast<std::string*>(nullptr)).ok());
+    std::jthread waiter([&] {
+      must(one->Put("b", ""));
+      must(one->Commit());
+    });
+    until_waiting(*one);
+    two->UndoGetForUpdate("b");
+    ASSERT_TRUE(two->Put("a", "").ok()) << "a circle that is none, in turn " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Waiting, ::testing::Values(Maker::rocksdb, Maker::perdure),
                          [](auto const& one) {
                            return one.param == Maker::rocksdb ? "RocksDB" : "Perdure";
