@@ -47,6 +47,8 @@ class Database final : public rocksdb::StackableDB {
   Database(rocksdb::DB* base, DatabaseParts parts);
   ~Database() override;
   Status Close() override;
+  [[nodiscard]] DatabaseParts& parts() { return parts_; }
+  [[nodiscard]] rocksdb::DB& base() { return *db_; }
   /// A handle for a user.
   [[nodiscard]] CF* handle_of(std::uint32_t family) const;
 
@@ -82,8 +84,8 @@ class Database final : public rocksdb::StackableDB {
                    rocksdb::PinnableWideColumns* columns) override;
   using DB::GetMergeOperands;
   Status GetMergeOperands(ReadOptions const& o, CF* cf, Slice const& key,
-                          rocksdb::PinnableSlice* slice,
-                          rocksdb::GetMergeOperandsOptions* how, int* operands) override;
+                          rocksdb::PinnableSlice* slice, rocksdb::GetMergeOperandsOptions* how,
+                          int* operands) override;
   using DB::MultiGet;
   std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
                                std::vector<Slice> const& keys,
