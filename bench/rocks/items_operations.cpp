@@ -204,7 +204,7 @@ void measure_range(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   SortedKeys const keys(pairs, c.o.records);
   std::uint64_t const ranges = std::max<std::uint64_t>(c.o.records / kRange, c.o.threads);
-  Figure const figure{"range", "RANGE of 100 pairs, one iterator 1,000 ranges", "M rng/s"};
+  Figure const figure{"range", "RANGE of 100 pairs, 1,000 an iterator", "M rng/s"};
   c.compare_alike(figure, 1, 1, [&](Turn const& turn) {
     Fresh const& database = c.loaded(turn.system);
     auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {

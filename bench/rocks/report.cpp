@@ -24,7 +24,7 @@ void print_row(std::FILE* to, Row const& row) {
     std::snprintf(text, sizeof text, "%.2f", row.ratio());
     ratio = text;
   }
-  std::fprintf(to, "%-13s %-44s %-7s %10s %10s %8s\n", row.item.c_str(), row.what.c_str(),
+  std::fprintf(to, "%-13s %-52s %-7s %10s %10s %8s\n", row.item.c_str(), row.what.c_str(),
                row.unit.c_str(), shown(row.rocksdb).c_str(), shown(row.perdure).c_str(),
                ratio.c_str());
 }
@@ -62,7 +62,7 @@ void Report::fail(std::string const& item, std::string const& why) {
 }
 
 void Report::print() const {
-  std::printf("\n%-13s %-44s %-7s %10s %10s %8s\n", "", "", "unit", "RocksDB", "Perdure", "ratio");
+  std::printf("\n%-13s %-52s %-7s %10s %10s %8s\n", "", "", "unit", "RocksDB", "Perdure", "ratio");
   for (Row const& row : rows_) print_row(stdout, row);
   std::printf("\nratio: how many times as good Perdure is. Medians of the repetitions.\n");
   for (std::string const& each : notes_) std::printf("%s\n", each.c_str());

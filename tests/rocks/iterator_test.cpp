@@ -32,7 +32,7 @@ std::ostream& operator<<(std::ostream& os, Step const& s) {
 
 // Few keys with few prefixes, so that writes and steps meet; as targets, also what lies between.
 rc::Gen<std::string> key(bool short_ones) {
-  static std::vector<std::string> const all{"aa",  "aa0", "aa1", "aa11", "ab",   "ab0",
+  static std::vector<std::string> const all{"aa",  "aa0", "aa1", "aa11",   "ab", "ab0",
                                             "ab1", "b0",  "b00", "b0\xff", "b1", "b12"};
   static std::vector<std::string> const more{"", "a", "b", "b", "c"};
   std::vector<std::string> keys = all;
@@ -49,14 +49,14 @@ rc::Gen<Writes> writes(bool short_keys, bool failing) {
   std::vector<std::string> values{"v", "w", "x", "y=", "", "some longer value that is not inline"};
   if (failing) values.insert(values.end(), {"!", "!"});
   auto const kind = rc::gen::element(Kind::put, Kind::put, Kind::erase, Kind::merge);
-  return rc::gen::container<Writes>(rc::gen::construct<Write>(kind, key(short_keys),
-                                                              rc::gen::elementOf(values)));
+  return rc::gen::container<Writes>(
+      rc::gen::construct<Write>(kind, key(short_keys), rc::gen::elementOf(values)));
 }
 
 rc::Gen<Plan> plan(bool short_keys, bool failing) {
   auto const some = writes(short_keys, failing);
-  auto const runs = rc::gen::scale(0.15, rc::gen::container<std::vector<Writes>>(
-                                             rc::gen::scale(4, some)));
+  auto const runs =
+      rc::gen::scale(0.15, rc::gen::container<std::vector<Writes>>(rc::gen::scale(4, some)));
   return rc::gen::build<Plan>(
       rc::gen::set(&Plan::older, some),
       rc::gen::set(&Plan::flush_older, failing ? rc::gen::just(false) : rc::gen::arbitrary<bool>()),

@@ -26,8 +26,8 @@ inline void must(rocksdb::Status const& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }
 
-/// Lists operands. One that ends in '=' replaces what is below it, and is the result itself where it
-/// is the newest. One that begins with '!' does not merge.
+/// Lists operands. One that ends in '=' replaces what is below it, and is the result itself where
+/// it is the newest. One that begins with '!' does not merge.
 class ListOperator final : public rocksdb::MergeOperator {
  public:
   char const* Name() const override { return "ListOperator"; }

@@ -43,8 +43,8 @@ class ModelEngine final : public Engine {
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i].key = element(entries.keys, i);
       all[i].version.value = entries.values[i];
-      all[i].version.request = entries.requests.empty() ? entries.first_request + i
-                                                        : entries.requests[i];
+      all[i].version.request =
+          entries.requests.empty() ? entries.first_request + i : entries.requests[i];
       all[i].version.kind = entries.kinds.empty() ? Kind::put : entries.kinds[i];
     }
     std::ranges::stable_sort(all, [](auto const& a, auto const& b) {

@@ -48,12 +48,11 @@ class Collector final : public rocksdb::WriteBatch::Handler {
 Entries FamilyEntries::entries() const {
   Entries entries;
   std::size_t const n = size();
-  bool const uniform =
-      n > 0 && offsets[1] > 0 && [&] {
-        for (std::size_t i = 1; i < n; ++i)
-          if (offsets[i + 1] - offsets[i] != offsets[1]) return false;
-        return true;
-      }();
+  bool const uniform = n > 0 && offsets[1] > 0 && [&] {
+    for (std::size_t i = 1; i < n; ++i)
+      if (offsets[i + 1] - offsets[i] != offsets[1]) return false;
+    return true;
+  }();
   entries.keys = {keys.data(), uniform ? nullptr : offsets.data(),
                   uniform ? static_cast<std::uint32_t>(offsets[1]) : 0, n, MemorySpace::host};
   entries.kinds = kinds;
@@ -86,7 +85,8 @@ void BatchEntries::add(BatchEntries const& other, std::byte const* original, std
       to.requests.push_back(first + from.requests[i]);
       ValueRef const& value = from.values[i];
       bool const is_erase = from.kinds[i] == Kind::erase;
-      to.values.push_back(is_erase ? ValueRef{} : ValueRef{copy + (value.data - original), value.size});
+      to.values.push_back(is_erase ? ValueRef{}
+                                   : ValueRef{copy + (value.data - original), value.size});
     }
     to.merges |= from.merges;
   }

@@ -1,5 +1,5 @@
-// A WriteBatch taken apart: the entries of each family, whose values lie in a copy of the batch (the
-// G-WAL's record), and what has to be RocksDB's own business.
+// A WriteBatch taken apart: the entries of each family, whose values lie in a copy of the batch
+// (the G-WAL's record), and what has to be RocksDB's own business.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -31,8 +31,9 @@ struct BatchEntries {
   std::vector<FamilyEntries> families;
   RequestId requests = 0;  // of all families
 
-  /// Takes a batch apart: requests 0, 1, ..., values where they are in it. False: there is something
-  /// else in it, which memtables do not hold (DeleteRange, wide columns, marks of two-phase commit).
+  /// Takes a batch apart: requests 0, 1, ..., values where they are in it. False: there is
+  /// something else in it, which memtables do not hold (DeleteRange, wide columns, marks of
+  /// two-phase commit).
   [[nodiscard]] bool read(rocksdb::WriteBatch const& batch);
   /// Adds what another one read. `original`: where its batch's bytes (WriteBatch::Data()) are;
   /// `copy`: where they will be for as long as the memtable; `first`: its first request.

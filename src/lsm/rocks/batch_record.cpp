@@ -60,8 +60,7 @@ Status read_record(
     std::memcpy(&bytes, rest.data(), sizeof bytes);
     rest = rest.subspan(sizeof bytes);
     if (bytes > rest.size() || padded(bytes) > rest.size()) return damaged;
-    rocksdb::WriteBatch const batch(
-        std::string(reinterpret_cast<char const*>(rest.data()), bytes));
+    rocksdb::WriteBatch const batch(std::string(reinterpret_cast<char const*>(rest.data()), bytes));
     if (Status s = read(batch, rest.data()); !s.ok()) return s;
     rest = rest.subspan(padded(bytes));
   }

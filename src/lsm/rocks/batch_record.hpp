@@ -16,15 +16,14 @@ namespace perdure::lsm {
 
 [[nodiscard]] std::uint64_t record_bytes(std::span<rocksdb::WriteBatch const* const> batches);
 
-/// Writes the record to `room`, which has record_bytes(). `copied` is called with each batch and the
-/// place of its bytes.
+/// Writes the record to `room`, which has record_bytes(). `copied` is called with each batch and
+/// the place of its bytes.
 void write_record(std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
                   std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied);
 
 /// Calls `read` with each batch and the place of its bytes in the record. Code::corrupt: it is no
 /// such record.
-Status read_record(
-    std::span<std::byte const> record,
-    std::function<Status(rocksdb::WriteBatch const&, std::byte const*)> const& read);
+Status read_record(std::span<std::byte const> record,
+                   std::function<Status(rocksdb::WriteBatch const&, std::byte const*)> const& read);
 
 }  // namespace perdure::lsm

@@ -37,8 +37,7 @@ rocksdb::ColumnFamilyHandle* Database::handle_of(std::uint32_t family) const {
   return found == nullptr ? nullptr : new Handle(found);
 }
 
-rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key,
-                              Slice const& value) {
+rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) {
   return parts_.writer->write_one(
       o, [&] { return db_->Put(o, unwrap(cf), key, value); },
       [&](WriteBatch& batch) { return batch.Put(unwrap(cf), key, value); });
@@ -126,8 +125,7 @@ rocksdb::Status Database::GetMergeOperands(ReadOptions const& o, CF* cf, Slice c
                                            rocksdb::GetMergeOperandsOptions* how, int* operands) {
   if (auto s = parts_.writer->flush(); !s.ok()) return s;
   Sight const sight = parts_.reader->sight(o);
-  if (sight.view == nullptr)
-    return db_->GetMergeOperands(o, unwrap(cf), key, slice, how, operands);
+  if (sight.view == nullptr) return db_->GetMergeOperands(o, unwrap(cf), key, slice, how, operands);
   if (!sight.view->runs(cf->GetID()).empty())
     return Status::NotSupported("GetMergeOperands() of a snapshot that sees memtables");
   return db_->GetMergeOperands(sight.options, unwrap(cf), key, slice, how, operands);

@@ -82,8 +82,8 @@ class Database final : public rocksdb::StackableDB {
                    rocksdb::PinnableWideColumns* columns) override;
   using DB::GetMergeOperands;
   Status GetMergeOperands(ReadOptions const& o, CF* cf, Slice const& key,
-                          rocksdb::PinnableSlice* slice,
-                          rocksdb::GetMergeOperandsOptions* how, int* operands) override;
+                          rocksdb::PinnableSlice* slice, rocksdb::GetMergeOperandsOptions* how,
+                          int* operands) override;
   using DB::MultiGet;
   std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
                                std::vector<Slice> const& keys,

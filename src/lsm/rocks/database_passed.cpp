@@ -80,8 +80,9 @@ rocksdb::Status Database::FlushWAL(bool sync) {
 rocksdb::Status Database::GetUpdatesSince(rocksdb::SequenceNumber,
                                           std::unique_ptr<rocksdb::TransactionLogIterator>*,
                                           rocksdb::TransactionLogIterator::ReadOptions const&) {
-  return Status::NotSupported("RocksDB's WAL has only what its own memtables took: large batches "
-                              "go to the G-WAL, and from there to sorted files");
+  return Status::NotSupported(
+      "RocksDB's WAL has only what its own memtables took: large batches "
+      "go to the G-WAL, and from there to sorted files");
 }
 
 rocksdb::Status Database::Resume() {
@@ -165,8 +166,8 @@ int Database::Level0StopWriteTrigger(CF* cf) { return db_->Level0StopWriteTrigge
 
 rocksdb::Options Database::GetOptions(CF* cf) const { return db_->GetOptions(unwrap(cf)); }
 
-rocksdb::Status Database::SetOptions(
-    CF* cf, std::unordered_map<std::string, std::string> const& options) {
+rocksdb::Status Database::SetOptions(CF* cf,
+                                     std::unordered_map<std::string, std::string> const& options) {
   return db_->SetOptions(unwrap(cf), options);
 }
 
@@ -183,8 +184,9 @@ rocksdb::Status Database::GetPropertiesOfAllTables(CF* cf,
   return db_->GetPropertiesOfAllTables(unwrap(cf), props);
 }
 
-rocksdb::Status Database::GetPropertiesOfTablesInRange(
-    CF* cf, rocksdb::Range const* ranges, std::size_t n, rocksdb::TablePropertiesCollection* props) {
+rocksdb::Status Database::GetPropertiesOfTablesInRange(CF* cf, rocksdb::Range const* ranges,
+                                                       std::size_t n,
+                                                       rocksdb::TablePropertiesCollection* props) {
   return db_->GetPropertiesOfTablesInRange(unwrap(cf), ranges, n, props);
 }
 

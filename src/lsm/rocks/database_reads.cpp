@@ -94,8 +94,7 @@ void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* k
   }
 }
 
-std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o,
-                                                std::vector<CF*> const& cfs,
+std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
                                                 std::vector<Slice> const& keys,
                                                 std::vector<std::string>* values) {
   std::vector<PinnableSlice> found(keys.size());
@@ -109,8 +108,7 @@ std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o,
   return statuses;
 }
 
-std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o,
-                                                std::vector<CF*> const& cfs,
+std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
                                                 std::vector<Slice> const& keys,
                                                 std::vector<std::string>* values,
                                                 std::vector<std::string>* timestamps) {

@@ -1,7 +1,7 @@
 // Column families as the store knows them, and the handles that users hold.
 //
-// Invariants: RocksDB's own handle of a family lives as long as the database, whatever the user does
-// with his, for flushes need it. RocksDB gets its own handles alone: it casts them.
+// Invariants: RocksDB's own handle of a family lives as long as the database, whatever the user
+// does with his, for flushes need it. RocksDB gets its own handles alone: it casts them.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -49,8 +49,8 @@ class Handle final : public rocksdb::ColumnFamilyHandle {
 
 class Families {
  public:
-  /// Takes RocksDB's handle. `owned`: it is deleted with the database, which the default family's is
-  /// not.
+  /// Takes RocksDB's handle. `owned`: it is deleted with the database, which the default family's
+  /// is not.
   FamilyPtr add(rocksdb::ColumnFamilyHandle* base, rocksdb::ColumnFamilyOptions const& options,
                 bool owned);
   [[nodiscard]] FamilyPtr find(std::uint32_t id) const;

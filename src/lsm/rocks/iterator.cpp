@@ -18,8 +18,8 @@ bool in_prefix_mode(rocksdb::ReadOptions const& options, IteratorFamily const& f
 }
 
 // The merge compares keys of the whole order, so outside of prefix mode the LSM tree's must come in
-// total order. The prefix itself is checked above the merge: below it, tombstones of memtables would
-// end a scan from the first key too early.
+// total order. The prefix itself is checked above the merge: below it, tombstones of memtables
+// would end a scan from the first key too early.
 rocksdb::ReadOptions options_of_lsm(rocksdb::ReadOptions options, IteratorFamily const& family) {
   if (!in_prefix_mode(options, family) && !options.auto_prefix_mode) {
     options.total_order_seek = true;
@@ -289,8 +289,8 @@ bool MergedIterator::show_merged() {
     value = columns.front().value();
     below = &value;
   }
-  rocksdb::Status const status = merged_.resolve(
-      family_.merge_operator.get(), family_.logger.get(), runs_->key(), runs_->chain(), below);
+  rocksdb::Status const status = merged_.resolve(family_.merge_operator.get(), family_.logger.get(),
+                                                 runs_->key(), runs_->chain(), below);
   if (!status.ok()) {
     fail(status);
     return false;

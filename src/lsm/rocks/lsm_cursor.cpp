@@ -1,5 +1,5 @@
-// RocksDB's iterator ends at a key that does not merge, and says which one that was. Forward, a seek
-// goes past it. Backward there is no seek below a key, so a second iterator ends below it.
+// RocksDB's iterator ends at a key that does not merge, and says which one that was. Forward, a
+// seek goes past it. Backward there is no seek below a key, so a second iterator ends below it.
 #include "lsm/rocks/lsm_cursor.hpp"
 
 #include "lsm/rocks/merging.hpp"

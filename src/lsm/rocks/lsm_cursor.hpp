@@ -1,8 +1,8 @@
 // What a view has in RocksDB's LSM tree, as a cursor: an iterator of RocksDB that goes on behind a
 // key whose operands do not merge. A memtable may hide such a key, and then it is no failure.
 //
-// Invariant: the cursor is on a key, behind all keys, or has failed as a whole. The value of the key
-// that it is on may be a failure of its own.
+// Invariant: the cursor is on a key, behind all keys, or has failed as a whole. The value of the
+// key that it is on may be a failure of its own.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -28,7 +28,9 @@ class LsmCursor {
   /// count as they are at each move.
   LsmCursor(LsmSource const& source, rocksdb::ReadOptions const& options);
 
-  [[nodiscard]] bool valid() const { return state_ == State::on_key || state_ == State::on_failure; }
+  [[nodiscard]] bool valid() const {
+    return state_ == State::on_key || state_ == State::on_failure;
+  }
   [[nodiscard]] rocksdb::Slice key() const {
     return state_ == State::on_key ? iterator_->key() : rocksdb::Slice(failed_key_);
   }

@@ -36,7 +36,8 @@ perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters
   RequestId last = 0;
   for (GwalRecord const& record : found.records) {
     RequestId next = record.first_request;
-    auto const read = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
+    auto const read = [&](rocksdb::WriteBatch const& batch,
+                          std::byte const* copy) -> perdure::Status {
       BatchEntries one;
       if (!one.read(batch))
         return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
@@ -100,8 +101,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (!gwal) return gwal.status();
   parts.gwal = std::move(*gwal);
   parts.counters = std::make_unique<Counters>();
-  parts.tables = std::make_unique<Tables>(
-      base, *parts.engine, *parts.gwal, Tables::Options{gpu.memtable_bytes, log.segment_bytes});
+  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal,
+                                          Tables::Options{gpu.memtable_bytes, log.segment_bytes});
   parts.writer = std::make_unique<Writer>(
       base, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{gpu.threshold == 0 ? 10'000 : gpu.threshold, gpu.immutable_memtables,
@@ -109,9 +110,9 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
-  parts.flusher = std::make_unique<Flusher>(
-      base, *parts.engine, *parts.tables, *parts.families, *parts.counters,
-      Flusher::Options{flushes, 200}, [writer = parts.writer.get()] { writer->seal_idle(); });
+  parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
+                                            *parts.counters, Flusher::Options{flushes, 200},
+                                            [writer = parts.writer.get()] { writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters);

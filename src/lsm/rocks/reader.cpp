@@ -121,8 +121,7 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        rocksdb::Status* statuses, bool sorted) {
   ColumnFamilyHandle* const base_family = unwrap(family);
   Sight const sight = this->sight(options);
-  RunList const runs =
-      sight.view == nullptr ? RunList{} : sight.view->runs(base_family->GetID());
+  RunList const runs = sight.view == nullptr ? RunList{} : sight.view->runs(base_family->GetID());
   if (runs.empty()) {
     base_.MultiGet(sight.view == nullptr ? options : sight.options, base_family, keys.size(),
                    keys.data(), values, statuses, sorted);

@@ -19,7 +19,8 @@
 
 namespace perdure::lsm {
 
-/// What a read sees: a snapshot of ours, one of RocksDB's that the user got past us, or the present.
+/// What a read sees: a snapshot of ours, one of RocksDB's that the user got past us, or the
+/// present.
 struct Sight {
   ViewPtr view;  // null: RocksDB alone, as the user's options say
   rocksdb::ReadOptions options;  // for RocksDB; where there is a view

@@ -56,9 +56,7 @@ void RunCursor::seek_all(rocksdb::Slice const& key, Bound bound, Direction direc
   step(direction);
 }
 
-void RunCursor::seek(rocksdb::Slice const& key) {
-  seek_all(key, Bound::lower, Direction::forward);
-}
+void RunCursor::seek(rocksdb::Slice const& key) { seek_all(key, Bound::lower, Direction::forward); }
 void RunCursor::seek_for_prev(rocksdb::Slice const& key) {
   seek_all(key, Bound::upper, Direction::backward);
 }

@@ -1,9 +1,10 @@
 // A cursor over a list of runs: the keys that a reader sees, in order, each with its versions.
 //
 // Invariants:
-//  1. The cursor stands in a gap of every run. Going forward it is the gap behind its key's entries,
-//     going backward the one ahead of them. So a step in either direction is well defined, also from
-//     behind the last key and from ahead of the first.
+//  1. The cursor stands in a gap of every run. Going forward it is the gap behind its key's
+//  entries,
+//     going backward the one ahead of them. So a step in either direction is well defined, also
+//     from behind the last key and from ahead of the first.
 //  2. A key whose versions are all above the limit is not there.
 #pragma once
 
@@ -60,7 +61,8 @@ class RunCursor {
   bool take(Direction direction);
   bool pass_forward(Source& source);
   bool pass_backward(Source& source);
-  /// Versions from an entry on, which is the newest of the key in this run; to where the chain ends.
+  /// Versions from an entry on, which is the newest of the key in this run; to where the chain
+  /// ends.
   bool add_from(Source& source, std::uint32_t& position);
   bool at_key(Source const& source, std::uint32_t position) const {
     return source.window.key(position) == key_;

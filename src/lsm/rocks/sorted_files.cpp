@@ -39,8 +39,8 @@ rocksdb::Status add(rocksdb::SstFileWriter& writer, Slice const& key, Version co
 
 }  // namespace
 
-SortedFiles::SortedFiles(rocksdb::DB& base, Family const& family,
-                         rocksdb::Snapshot const* snapshot, std::string prefix)
+SortedFiles::SortedFiles(rocksdb::DB& base, Family const& family, rocksdb::Snapshot const* snapshot,
+                         std::string prefix)
     : base_(base),
       family_(family),
       snapshot_(snapshot),
@@ -52,8 +52,7 @@ SortedFiles::~SortedFiles() {
 }
 
 rocksdb::Status SortedFiles::open(std::unique_ptr<rocksdb::SstFileWriter>& writer) {
-  writer =
-      std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_, family_.base);
+  writer = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_, family_.base);
   files_.push_back(prefix_ + "-" + std::to_string(files_.size()) + ".sst");
   return writer->Open(files_.back());
 }
@@ -125,8 +124,8 @@ rocksdb::Status SortedFiles::write_group(EntryBlock const& block, Group const& g
   std::span<Version const> const chain = chain_of(block, group.first, group.end);
   Merged merged;
   if (chain.front().kind == Kind::merge) {
-    auto const s = merged.resolve(family_.merge_operator.get(), options_.info_log.get(), key, chain,
-                                  below);
+    auto const s =
+        merged.resolve(family_.merge_operator.get(), options_.info_log.get(), key, chain, below);
     if (is_failed_merge(s)) {
       keep_raw(key, chain);
       return rocksdb::Status::OK();
