@@ -135,7 +135,7 @@ void Flusher::wait_for_compaction(Generation const& generation) {
   auto const is_behind = [&] {
     for (View::FamilyRuns const& one : generation.families) {
       FamilyPtr const family = families_.find(one.family);
-      if (family == nullptr || family->dropped) continue;
+      if (family == nullptr || family->dropped || family->base == nullptr) continue;
       rocksdb::Options const options = base_.GetOptions(family->base);
       if (options.disable_auto_compactions) continue;
       std::uint64_t files = 0, running = 0;
@@ -172,7 +172,7 @@ rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot c
   if (Status s = tables_.compact(generation); !s.ok()) return to_rocks(s);
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);
-    if (family == nullptr || family->dropped || one.runs.empty()) continue;
+    if (family == nullptr || !family->has_tables() || one.runs.empty()) continue;
     std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
     SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix);
     if (auto s = written.write(engine_, *one.runs.front()); !s.ok()) return s;

@@ -93,9 +93,12 @@ class Writer {
   };
   using Clock = std::chrono::steady_clock;
 
+  static rocksdb::Status check(rocksdb::WriteOptions const& options);
   static bool is_for_tables(Waiting const& waiting);
   bool knows_families(Waiting const& waiting) const;
   rocksdb::Status wait_for_turn(Waiting& mine);
+  /// With the gate held either way.
+  rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
   // With the gate held exclusively:
   void write_group(std::span<Waiting* const> group);
   rocksdb::Status write_by_rocksdb(Waiting& one);
