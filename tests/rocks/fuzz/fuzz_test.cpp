@@ -1,0 +1,33 @@
+// Whether perdure::rocks answers as plain RocksDB does, and whether the comparison would notice:
+// each fault that is planted has to part the two.
+#include <gtest/gtest.h>
+
+#include "rocks/fuzz/duel.hpp"
+#include "rocks/fuzz/faults.hpp"
+
+namespace perdure::test {
+namespace {
+
+std::string told(std::uint64_t seed, std::optional<Disagreement> const& found) {
+  if (!found) return {};
+  return "seed " + std::to_string(seed) + ", operation " + std::to_string(found->operation) + ", " +
+         found->what;
+}
+
+TEST(RocksFuzz, PlainRocksdbAnswersAsItself) {
+  EXPECT_EQ(told(1, run(1, 3000, plain_rocksdb(), plain_rocksdb())), "");
+}
+
+class RocksFaults : public ::testing::TestWithParam<NamedFault> {};
+
+TEST_P(RocksFaults, AreFound) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    if (run(seed, 8000, faulty(GetParam()), plain_rocksdb())) return;
+  FAIL() << "three seeds of operations, and no two answers part";
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, RocksFaults, ::testing::ValuesIn(faults()),
+                         [](auto const& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace perdure::test
