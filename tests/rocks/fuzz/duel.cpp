@@ -31,6 +31,16 @@ std::optional<Disagreement> where_any(std::uint64_t operation, std::string const
   return Disagreement{operation, name + ": " + differs};
 }
 
+/// What one side's opener finds in the other's closed directory, if it is not what is expected.
+std::string visit(Side const& visitor, Side const& host, bool extra, Transcript const& expected) {
+  Transcript found;
+  auto const s = dump_closed(visitor.opener(), host.path(), extra, found);
+  std::string const who = visitor.opener().name + " in the directory of " + host.opener().name;
+  if (!s.ok()) return who + ": " + s.ToString();
+  std::string const differs = difference(found.text(), expected.text());
+  return differs.empty() ? differs : who + ": " + differs;
+}
+
 }  // namespace
 
 Duel::Duel(std::uint64_t seed, Opener left, Opener right)
@@ -97,20 +107,11 @@ std::string Duel::close_and_cross(bool explicitly) {
   statuses_right.status(right_.close(explicitly));
   std::string const statuses = difference(statuses_left.text(), statuses_right.text());
   if (!statuses.empty()) return "close: " + statuses;
-  Transcript first, other;
-  auto s = dump_closed(left_.opener(), left_.path(), extra, first);
-  if (!s.ok()) return "left does not open its own: " + s.ToString();
-  for (auto const& [side, by] :
-       {std::pair{&left_, &right_}, {&right_, &left_}, {&right_, &right_}}) {
-    other.clear();
-    s = dump_closed(by->opener(), side->path(), extra, other);
-    std::string const who =
-        by->opener().name + " in the directory of " + side->opener().name + ": ";
-    if (!s.ok()) return who + s.ToString();
-    if (std::string differs = difference(first.text(), other.text()); !differs.empty())
-      return who + differs;
-  }
-  return {};
+  Transcript expected;
+  auto const s = dump_closed(right_.opener(), right_.path(), extra, expected);
+  if (!s.ok()) return right_.opener().name + " does not open its own: " + s.ToString();
+  std::string differs = visit(right_, left_, extra, expected);
+  return differs.empty() ? visit(left_, right_, extra, expected) : differs;
 }
 
 char const* operation_name(std::uint64_t seed, std::uint64_t operation) {

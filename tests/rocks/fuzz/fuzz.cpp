@@ -25,12 +25,12 @@ int report(Arguments const& a, std::uint64_t seed, Disagreement const& found) {
                static_cast<unsigned long long>(found.operation), found.what.c_str());
   if (a.shrinks == 0) return 1;
   auto const fewer =
-      shrink(seed, found.operation, opener_named(a.open), plain_rocksdb(), a.shrinks);
+      shrink(seed, found.operation, opener_named(a.open, seed), plain_rocksdb(), a.shrinks);
   std::fprintf(stderr, "these part too:\n");
   for (std::uint64_t const n : fewer)
     std::fprintf(stderr, "  %llu %s\n", static_cast<unsigned long long>(n),
                  operation_name(seed, n));
-  if (auto const again = run(seed, fewer, opener_named(a.open), plain_rocksdb()))
+  if (auto const again = run(seed, fewer, opener_named(a.open, seed), plain_rocksdb()))
     std::fprintf(stderr, "operation %llu, %s\n", static_cast<unsigned long long>(again->operation),
                  again->what.c_str());
   return 1;
@@ -41,7 +41,7 @@ int fuzz(Arguments const& a) {
   std::uint64_t done = 0;
   for (std::uint64_t seed = a.seed; done < a.operations; ++seed) {
     std::uint64_t const count = std::min(kOfOneSeed, a.operations - done);
-    if (auto const found = run(seed, count, opener_named(a.open), plain_rocksdb()))
+    if (auto const found = run(seed, count, opener_named(a.open, seed), plain_rocksdb()))
       return report(a, seed, *found);
     done += count;
   }

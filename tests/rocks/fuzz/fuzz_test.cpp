@@ -18,6 +18,15 @@ TEST(RocksFuzz, PlainRocksdbAnswersAsItself) {
   EXPECT_EQ(told(1, run(1, 3000, plain_rocksdb(), plain_rocksdb())), "");
 }
 
+class RocksFuzzOfSeed : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RocksFuzzOfSeed, PerdureAnswersAsPlainRocksdb) {
+  auto const ours = opener_named("perdure", GetParam());
+  EXPECT_EQ(told(GetParam(), run(GetParam(), 17'000, ours, plain_rocksdb())), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RocksFuzzOfSeed, ::testing::Values(1, 2, 3));
+
 class RocksFaults : public ::testing::TestWithParam<NamedFault> {};
 
 TEST_P(RocksFaults, AreFound) {

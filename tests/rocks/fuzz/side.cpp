@@ -67,7 +67,7 @@ std::string Side::draw_key(Draws& draws) const {
 
 void Side::dump(Transcript& said) const {
   dump_families(db_, handles_, nullptr, said);
-  for (auto const* snapshot : snapshots) dump_families(db_, handles_, snapshot, said);
+  if (!snapshots.empty()) dump_families(db_, handles_, snapshots.front(), said);
   std::vector<rocksdb::Slice> const keys(keys_->sorted().begin(), keys_->sorted().end());
   std::vector<rocksdb::PinnableSlice> values(keys.size());
   std::vector<rocksdb::Status> statuses(keys.size());

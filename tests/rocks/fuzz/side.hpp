@@ -42,7 +42,7 @@ class Side {
   /// Iterators, snapshots and handles first, as users have to.
   rocksdb::Status close(bool explicitly);
 
-  /// Everything there is, by iterators and by MultiGet, now and as each snapshot has it.
+  /// Everything there is, by iterators and by MultiGet, and as the oldest snapshot has it.
   void dump(Transcript& said) const;
 
   [[nodiscard]] rocksdb::DB* db() const { return db_; }

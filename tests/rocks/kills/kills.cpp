@@ -94,8 +94,8 @@ class Judge {
   std::string judge() {
     rocksdb::DB* db = nullptr;
     Handles handles;
-    auto const s =
-        opener_named(a_.open).open(small_db_options(), a_.path, kill_families(), &handles, &db);
+    auto const s = opener_named(a_.open, a_.seed)
+                       .open(small_db_options(), a_.path, kill_families(), &handles, &db);
     if (!s.ok()) return "the database does not open: " + s.ToString();
     std::string wrong = compare(db, handles);
     for (auto* handle : handles) static_cast<void>(db->DestroyColumnFamilyHandle(handle));

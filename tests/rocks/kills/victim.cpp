@@ -45,8 +45,8 @@ class Victim {
       : a_(assignment), plant_(plant_named(a_.plant)), page_(map_page(a_.page)) {}
 
   int live() {
-    auto const s =
-        opener_named(a_.open).open(small_db_options(), a_.path, kill_families(), &handles_, &db_);
+    auto const s = opener_named(a_.open, a_.seed)
+                       .open(small_db_options(), a_.path, kill_families(), &handles_, &db_);
     if (!s.ok()) give_up("opening", s);
     ++page_.opened;
     if (a_.only_opens) return close();

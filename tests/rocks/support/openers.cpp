@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 
@@ -25,9 +26,11 @@ Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes) {
           }};
 }
 
-Opener opener_named(std::string const& name) {
+Opener opener_named(std::string const& name, std::uint64_t seed) {
   if (name == "plain") return plain_rocksdb();
-  return perdure_rocks(16, 256u << 10);
+  constexpr std::array<std::uint64_t, 3> kThresholds{16, 1, 500};
+  constexpr std::array<std::uint64_t, 4> kBytes{256u << 10, 16u << 20, 64u << 10, 1u << 20};
+  return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()]);
 }
 
 rocksdb::DBOptions small_db_options() {

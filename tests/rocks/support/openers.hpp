@@ -26,8 +26,9 @@ Opener plain_rocksdb();
 /// With memtables that take all batches of `threshold` operations or more, and of which so many
 /// bytes are sealed.
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes);
-/// By its name on a command line: "plain" or "perdure".
-Opener opener_named(std::string const& name);
+/// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
+/// differ from seed to seed.
+Opener opener_named(std::string const& name, std::uint64_t seed);
 
 /// Small buffers, so that files come about; nothing that depends on the medium.
 rocksdb::DBOptions small_db_options();
