@@ -12,9 +12,11 @@
 #include <rocksdb/options.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "perdure/batch.h"
 #include "perdure/export.h"
 
 namespace perdure::rocks {
@@ -48,5 +50,63 @@ struct GpuOptions {
     rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+// Batches as arrays, for those who have them already: columns (perdure/batch.h) in host memory, of
+// fixed or variable width, of a database that open() gave. A write is atomic, one batch to every
+// reader, and in the log when it returns. Of equal keys in a batch the order of the array counts.
+
+struct ArrayOptions {
+  bool sync = false;  // writes: on the log's medium when the call returns
+  bool disable_wal = false;  // writes: a killed process may lose them
+  rocksdb::Snapshot const* snapshot = nullptr;  // reads
+};
+
+[[nodiscard]] PERDURE_API rocksdb::Status put(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, Column const& values,
+                                              ArrayOptions const& options = {});
+/// Operands for the family's merge operator.
+[[nodiscard]] PERDURE_API rocksdb::Status merge(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& keys, Column const& operands,
+                                                ArrayOptions const& options = {});
+[[nodiscard]] PERDURE_API rocksdb::Status erase(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& keys,
+                                                ArrayOptions const& options = {});
+/// Values of one width; `statuses` has one a key: ok, not_found, size_mismatch (the value has
+/// another width) or corrupt (the merge operator refused).
+[[nodiscard]] PERDURE_API rocksdb::Status get(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, MutableColumn const& values,
+                                              std::span<KeyStatus> statuses,
+                                              ArrayOptions const& options = {});
+/// Values of any length.
+[[nodiscard]] PERDURE_API rocksdb::Status get(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, VariableValues& values,
+                                              std::span<KeyStatus> statuses,
+                                              ArrayOptions const& options = {});
+
+/// Pairs of range i are [offsets[i], offsets[i + 1]) of keys and values, in order of keys.
+struct Ranges {
+  std::vector<std::int64_t> offsets;
+  VariableValues keys;
+  VariableValues values;
+};
+/// Of each range [begins[i], ends[i]) the first `limit` pairs. Without `ends` (count 0) ranges have
+/// no end.
+[[nodiscard]] PERDURE_API rocksdb::Status range(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& begins, Column const& ends,
+                                                std::uint64_t limit, Ranges& ranges,
+                                                ArrayOptions const& options = {});
+
+/// A mixed batch: operation i sees those before it in the array and none after it (H-Rocks, section
+/// 4.1). `update` is a merge with the family's operator; `rmw`, `element` and `out` are not used.
+/// `values` of the gets come back in `found`, empty for the others; `statuses` has one an
+/// operation.
+[[nodiscard]] PERDURE_API rocksdb::Status apply(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                MixedBatch const& batch, VariableValues& found,
+                                                std::span<KeyStatus> statuses,
+                                                ArrayOptions const& options = {});
 
 }  // namespace perdure::rocks

@@ -55,6 +55,13 @@ class Condition {
     condition_.wait(lock);
     static_cast<void>(lock.release());  // held, as before
   }
+  /// The same, for no longer than `time`.
+  template <class Time>
+  void wait_for(Mutex& mutex, Time time) PERDURE_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_for(lock, time);
+    static_cast<void>(lock.release());
+  }
   void notify_one() noexcept { condition_.notify_one(); }
   void notify_all() noexcept { condition_.notify_all(); }
 

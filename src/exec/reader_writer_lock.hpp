@@ -19,6 +19,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
@@ -102,6 +103,11 @@ class ReaderWriterLock {
     if (host.cas(&word_, kFree, kAlone)) return;
     begin_writing(host);
     lock_exclusive(host);
+  }
+  /// The same, unless anybody has it or waits for it.
+  template <class Host>
+  [[nodiscard]] bool try_lock(Host& host) {
+    return host.cas(&word_, kFree, kAlone);
   }
   template <class Host>
   void unlock(Host& host) {
@@ -256,6 +262,8 @@ class ExclusiveHold {
  public:
   explicit ExclusiveHold(ReaderWriterLock& lock) : ExclusiveHold(kSleepingThreads, lock) {}
   ExclusiveHold(Host& host, ReaderWriterLock& lock) : host_(host), lock_(lock) { lock.lock(host); }
+  /// Of a lock that try_lock() has.
+  ExclusiveHold(ReaderWriterLock& lock, std::adopt_lock_t) : host_(kSleepingThreads), lock_(lock) {}
   ExclusiveHold(ExclusiveHold const&) = delete;
   ExclusiveHold& operator=(ExclusiveHold const&) = delete;
   ~ExclusiveHold() { lock_.unlock(host_); }

@@ -22,6 +22,10 @@
 #include "lsm/entry.hpp"
 #include "perdure/status.h"
 
+namespace perdure::exec {
+class Workers;
+}
+
 namespace perdure::lsm {
 
 struct GwalOptions {
@@ -29,6 +33,7 @@ struct GwalOptions {
   std::string identity;  // of the database (DB::GetDbIdentity), at most 64 bytes
   std::uint64_t segment_bytes =
       std::uint64_t{64} << 20;  // at least; a record that is longer has a segment of its size
+  exec::Workers* workers = nullptr;  // verify what is recovered; none: threads of its own
 };
 
 /// What one record says.
@@ -46,13 +51,15 @@ class GwalSegment {
   /// Room for a payload, 8-byte aligned, which stays where it is until the segment goes. Not
   /// committed, it is used again by the next reserve(). Code::no_space: begin the next segment.
   virtual Result<std::span<std::byte>> reserve(std::uint64_t bytes) = 0;
-  /// The payload reserved last is a record: one ordering point. With `sync` it is as durable as the
-  /// medium when this returns, and all before it.
+  /// The payload reserved last is a record: one ordering point. Requests ascend, over all segments.
+  /// With `sync` it is as durable as the medium when this returns, and all before it.
   virtual Status commit(RequestId first_request, std::uint64_t requests, bool sync) = 0;
   /// Durable when it returns: from here on the segment is discarded once RocksDB's last sequence
-  /// number is above `rocks_sequence`.
+  /// number is above `rocks_sequence`. Where nothing was ingested after all, and RocksDB's number
+  /// is to rise for another reason: kNoGwalIntent first.
   virtual Status intend(std::uint64_t rocks_sequence) = 0;
-  /// RocksDB has all of it: nothing of it comes back. The memory stays as long as the object.
+  /// RocksDB has all of it: nothing of it comes back. The memory stays as long as the object. The
+  /// oldest segment goes first.
   virtual Status retire() = 0;
 };
 
@@ -69,9 +76,12 @@ struct GwalFound {
 /// records lie in its memory.
 struct GwalRecovered {
   GwalFound found;
-  std::unique_ptr<GwalSegment> segment;
+  std::unique_ptr<GwalSegment> segment;  // null: it was discarded
   std::vector<GwalRecord> records;
 };
+
+/// As the number of an intent: there is none any more.
+inline constexpr std::uint64_t kNoGwalIntent = ~std::uint64_t{0};
 
 class Gwal {
  public:
@@ -85,7 +95,8 @@ class Gwal {
   /// records, and are gone. Once, before begin(). Of the others, intend() and retire() as ever.
   virtual Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) = 0;
 
-  /// The next segment, with room for a payload of `bytes` at least.
+  /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:
+  /// it takes no more records. Code::no_space: the medium is full, and nothing has changed.
   virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) = 0;
 };
 

@@ -1,1 +1,189 @@
+// Opening: RocksDB first, with its own recovery; then what the G-WAL has that RocksDB lacks, as
+// sealed memtables, so that their flush is the one of every day.
+#include <rocksdb/env.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "lsm/rocks/column_entries.hpp"
+#include "lsm/rocks/database.hpp"
+#include "lsm/rocks/payload.hpp"
+#include "lsm/rocks/status.hpp"
 #include "perdure/rocks.h"
+
+namespace perdure::rocks {
+
+namespace {
+
+using namespace lsm;  // NOLINT: the interface of what lies there
+
+Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers& workers,
+                                            rocksdb::Logger* log) {
+  if (gpu.device != Device::cpu) {
+    auto engine = make_cuda_engine(workers);
+    if (engine || gpu.device == Device::cuda) return engine;
+    rocksdb::Info(log, "perdure: no GPU (%s): memtables run on CPU warps",
+                  engine.status().message().c_str());
+  }
+  return make_cpu_engine(workers);
+}
+
+/// What one record holds, as entries in its own memory.
+struct RecordEntries {
+  BatchEntries batches;
+  std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
+  std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
+
+  perdure::Status read(GwalRecord const& record) {
+    RequestId next = record.first_request;
+    PayloadReader reader;
+    reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
+      BatchEntries one;
+      if (!one.read(batch))
+        return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
+      batches.add(one, as_bytes(batch.Data().data()), copy, next);
+      next += one.requests;
+      return {};
+    };
+    reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
+      decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
+      columns.emplace_back(family, std::make_unique<ColumnEntries>());
+      columns.back().second->read(decoded.back()->ops(), next);
+      return {};
+    };
+    return read_payload(record.payload, reader);
+  }
+};
+
+/// The memtables of one segment that an earlier process left.
+perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
+  auto generation = std::make_shared<Generation>(std::move(found.segment));
+  std::vector<RecordEntries> records(found.records.size());
+  std::vector<FamilyBatch> batch;
+  RequestId last = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    GwalRecord const& record = found.records[i];
+    if (perdure::Status s = records[i].read(record); !s.ok()) return s;
+    for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
+    for (auto const& [family, columns] : records[i].columns)
+      batch.push_back({family, columns->entries()});
+    last = std::max(last, record.first_request + record.requests - 1);
+    counters.recovered_requests += record.requests;
+  }
+  ++counters.recovered_generations;
+  return tables.restore(std::move(generation), batch, last);
+}
+
+perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
+  auto found = parts.gwal->recover(base.GetLatestSequenceNumber());
+  if (!found) return found.status();
+  for (GwalRecovered& one : *found) {
+    rocksdb::Info(log, "perdure: G-WAL segment %llu: %llu records, %s%s",
+                  static_cast<unsigned long long>(one.found.number),
+                  static_cast<unsigned long long>(one.found.records),
+                  one.found.discarded ? "which RocksDB has already" : "restored",
+                  one.found.torn ? "; it ends in a record that was being written" : "");
+    if (one.records.empty()) {
+      if (one.segment != nullptr) {
+        if (perdure::Status s = one.segment->retire(); !s.ok()) return s;
+      }
+      continue;
+    }
+    if (perdure::Status s = restore(one, *parts.tables, *parts.counters); !s.ok()) return s;
+  }
+  return {};
+}
+
+/// Files of flushes that a killed process left half way.
+rocksdb::Status make_flush_directory(rocksdb::Env& env, std::string const& directory) {
+  if (auto s = env.CreateDirIfMissing(directory); !s.ok()) return s;
+  std::vector<std::string> names;
+  if (auto s = env.GetChildren(directory, &names); !s.ok()) return s;
+  for (std::string const& name : names)
+    if (name != "." && name != "..") env.DeleteFile(directory + "/" + name).PermitUncheckedError();
+  return rocksdb::Status::OK();
+}
+
+perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
+                           std::string const& path) {
+  rocksdb::DBOptions const options = base.GetDBOptions();
+  std::uint32_t const threads =
+      gpu.threads != 0 ? gpu.threads : std::max(1u, std::thread::hardware_concurrency());
+  parts.workers = std::make_unique<exec::Workers>(threads);
+  auto engine = make_engine(gpu, *parts.workers, options.info_log.get());
+  if (!engine) return engine.status();
+  parts.engine = std::move(*engine);
+  GwalOptions log;
+  log.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
+  log.segment_bytes = std::max(std::uint64_t{1} << 20, gpu.memtable_bytes);
+  if (auto s = base.GetDbIdentity(log.identity); !s.ok())
+    return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
+  auto gwal = Gwal::open(log);
+  if (!gwal) return gwal.status();
+  parts.gwal = std::move(*gwal);
+  parts.counters = std::make_unique<Counters>();
+  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal,
+                                          Tables::Options{gpu.memtable_bytes, log.segment_bytes});
+  parts.writer = std::make_unique<Writer>(
+      base, *parts.tables, *parts.families, *parts.counters,
+      Writer::Options{gpu.threshold == 0 ? 10'000 : gpu.threshold, gpu.immutable_memtables,
+                      std::chrono::milliseconds(200)});
+  std::string const flushes = path + "/perdure-flush";
+  if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
+    return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
+  parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
+                                            *parts.counters, Flusher::Options{flushes, 200},
+                                            [writer = parts.writer.get()] { writer->seal_idle(); });
+  parts.writer->set_flusher(*parts.flusher);
+  parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
+                                          *parts.counters);
+  return recover(parts, base, options.info_log.get());
+}
+
+}  // namespace
+
+rocksdb::Status open(rocksdb::DBOptions const& options, GpuOptions const& gpu,
+                     std::string const& path,
+                     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  rocksdb::DB* base = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> base_handles;
+  if (auto s = rocksdb::DB::Open(options, path, families, &base_handles, &base); !s.ok()) return s;
+  DatabaseParts parts;
+  parts.families = std::make_unique<Families>();
+  for (std::size_t i = 0; i < base_handles.size(); ++i) {
+    FamilyPtr const family = parts.families->add(base_handles[i], families[i].options, true);
+    if (!family->why_passed_through.empty())
+      rocksdb::Warn(base->GetDBOptions().info_log.get(),
+                    "perdure: RocksDB alone serves column family %s: %s", family->name.c_str(),
+                    family->why_passed_through.c_str());
+  }
+  if (perdure::Status s = make_parts(parts, *base, gpu, path); !s.ok()) {
+    parts.flusher = nullptr;
+    parts.tables = nullptr;
+    parts.families->close(*base);
+    delete base;
+    return to_rocks(s);
+  }
+  parts.flusher->start();
+  auto database = std::make_unique<Database>(base, std::move(parts));
+  handles->clear();
+  for (std::size_t i = 0; i < families.size(); ++i)
+    handles->push_back(database->handle_of(base_handles[i]->GetID()));
+  *db = database.release();
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status open(rocksdb::Options const& options, GpuOptions const& gpu,
+                     std::string const& path, rocksdb::DB** db) {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  auto const s = open(rocksdb::DBOptions(options), gpu, path,
+                      {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions(options)}},
+                      &handles, db);
+  for (rocksdb::ColumnFamilyHandle* const handle : handles) delete handle;
+  return s;
+}
+
+}  // namespace perdure::rocks

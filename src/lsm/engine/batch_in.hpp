@@ -1,0 +1,201 @@
+// A batch on its way into a run: brought to the machine, looked over, sorted.
+// Invariant: what the caller says of its batch is checked before anything is made of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "exec/counts.hpp"
+#include "lsm/engine/key_order.hpp"
+#include "lsm/engine/run_on.hpp"
+
+namespace perdure::lsm {
+
+/// The caller's array where the machine reads it.
+template <class Machine, class T>
+Result<T const*> bring(Machine& machine, typename Machine::template Buffer<T>& here,
+                       std::span<T const> array) {
+  if constexpr (Machine::kPoolIsFar) {
+    if (array.empty()) return static_cast<T const*>(nullptr);
+    if (Status s = here.resize(array.size()); !s.ok()) return s;
+    if (Status s = machine.send(here.data(), array.data(), array.size()); !s.ok()) return s;
+    return static_cast<T const*>(here.data());
+  }
+  return array.data();
+}
+
+/// Entries in the order of the run; see RunMaker.
+struct BatchFrom {
+  exec::ByteColumn keys;
+  std::uint32_t const* order = nullptr;
+  std::uint64_t const* words = nullptr;
+  Kind const* kinds = nullptr;
+  RequestId const* requests = nullptr;
+  RequestId first_request = 0;
+  ValueRef const* values = nullptr;
+
+  [[nodiscard]] PERDURE_FN bool has_value(std::uint64_t i) const {
+    return values != nullptr && (kinds == nullptr || kinds[i] != Kind::erase);
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t key_size(std::size_t k) const {
+    return keys.size(order[k]);
+  }
+  PERDURE_FN void copy_key(std::size_t k, std::uint64_t* to) const {
+    std::byte const* const key = keys.at(order[k]);
+    std::uint32_t const size = keys.size(order[k]);
+    for (std::uint32_t from = 0; from < size; from += 8)
+      to[from / 8] = swapped(key_word(key, size, from));
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const { return words[k]; }
+  [[nodiscard]] PERDURE_FN StoredVersion version(std::size_t k) const {
+    std::uint32_t const i = order[k];
+    std::uint64_t const request = requests != nullptr ? requests[i] : first_request + i;
+    auto const kind = static_cast<std::uint64_t>(kinds != nullptr ? kinds[i] : Kind::put);
+    return {request << StoredVersion::kKindBits | kind, has_value(i) ? values[i].data : nullptr};
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
+    return has_value(order[k]) ? static_cast<std::uint32_t>(values[order[k]].size) : 0;
+  }
+};
+
+/// Whether values have other sizes than `size`, and whether one is too long.
+template <class W>
+struct ValueSizesBody {
+  BatchFrom batch;
+  std::uint64_t size;
+  std::uint32_t* vary;
+  std::uint32_t* too_long;
+  PERDURE_FN void operator()(std::size_t i) const {
+    if (!batch.has_value(i)) return;
+    std::uint64_t const mine = batch.values[i].size;
+    if (mine == size) return;
+    W::store(vary, 1u);
+    if (mine > ~0u) W::store(too_long, 1u);
+  }
+};
+
+template <class Machine>
+class BatchIn {
+  template <class T>
+  using Buffer = typename Machine::template Buffer<T>;
+
+ public:
+  // what the machines' sorts can count
+  static constexpr std::uint64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
+
+  Result<RunPtr> build(Machine& machine, RunMaker<Machine>& maker, Entries const& entries) {
+    if (Status s = check(entries); !s.ok()) return s;
+    std::size_t const n = entries.keys.count;
+    if (n == 0) return maker.make(machine, {}, BatchFrom{}, {});
+    BatchFrom batch;
+    batch.first_request = entries.first_request;
+    if (Status s = bring_all(machine, entries, batch); !s.ok()) return s;
+    RunShape shape;
+    shape.count = static_cast<std::uint32_t>(n);
+    if (Status s = key_shape(machine, entries.keys, batch, shape); !s.ok()) return s;
+    if (Status s = value_shape(machine, entries, batch, shape); !s.ok()) return s;
+    if (Status s = order_.sort(machine, batch.keys, n, shape.shared, shape.whole()); !s.ok())
+      return s;
+    batch.order = order_.order();
+    batch.words = order_.words();
+    auto const* const key = entries.keys.data + first_offset(entries.keys);
+    return maker.make(machine, shape, batch, std::vector<std::byte>(key, key + shape.shared));
+  }
+
+ private:
+  static std::int64_t first_offset(Column const& keys) {
+    return keys.offsets != nullptr ? keys.offsets[0] : 0;
+  }
+
+  static Status check(Entries const& entries) {
+    std::size_t const n = entries.keys.count;
+    PERDURE_ASSERT(entries.keys.space == MemorySpace::host);
+    PERDURE_ASSERT(entries.kinds.empty() || entries.kinds.size() == n);
+    PERDURE_ASSERT(entries.requests.empty() || entries.requests.size() == n);
+    PERDURE_ASSERT(entries.values.empty() || entries.values.size() == n);
+    PERDURE_ASSERT(!kCostlyAssertions || std::ranges::is_sorted(entries.requests));
+    if (n <= kMostEntries) return {};
+    return {Code::invalid_argument, "a batch of " + std::to_string(n) +
+                                        " entries; a memtable takes up to " +
+                                        std::to_string(kMostEntries) + ": write several batches"};
+  }
+
+  Status bring_all(Machine& machine, Entries const& entries, BatchFrom& batch) {
+    if (Status s = machine.upload(entries.keys, batch.keys, 0); !s.ok()) return s;
+    Column const values = Column::of(std::as_bytes(entries.values));
+    exec::ByteColumn values_here;
+    if (Status s = machine.upload(values, values_here, 1); !s.ok()) return s;
+    if (!entries.values.empty()) batch.values = reinterpret_cast<ValueRef const*>(values_here.data);
+    auto const kinds = bring(machine, kinds_, entries.kinds);
+    if (!kinds) return kinds.status();
+    if (!entries.kinds.empty()) batch.kinds = kinds.value();
+    auto const requests = bring(machine, requests_, entries.requests);
+    if (!requests) return requests.status();
+    if (!entries.requests.empty()) batch.requests = requests.value();
+    return {};
+  }
+
+  /// How long keys are and what they share.
+  Status key_shape(Machine& machine, Column const& keys, BatchFrom const& batch, RunShape& shape) {
+    shape.width = keys.width;
+    if (keys.offsets != nullptr) {
+      auto const size = [&](std::size_t i) { return keys.offsets[i + 1] - keys.offsets[i]; };
+      shape.width = static_cast<std::uint32_t>(size(0));
+      std::int64_t longest = size(0);
+      for (std::size_t i = 1; i < keys.count; ++i) {
+        shape.sizes_vary |= size(i) != size(0);
+        longest = std::max(longest, size(i));
+      }
+      if (longest > std::numeric_limits<std::uint32_t>::max())
+        return {Code::invalid_argument, "a key of " + std::to_string(longest) +
+                                            " bytes; a memtable takes keys below 4 GiB"};
+      std::uint64_t const most = std::uint64_t{std::numeric_limits<std::uint32_t>::max()} * 8;
+      std::uint64_t const bytes =
+          static_cast<std::uint64_t>(keys.offsets[keys.count] - keys.offsets[0]);
+      if (bytes + 7 * keys.count > most)
+        return {Code::invalid_argument, "a batch with " + std::to_string(bytes) +
+                                            " bytes of keys; a memtable takes up to 32 GiB: write "
+                                            "several batches"};
+    }
+    if (shape.whole()) return {};
+    auto const shared = order_.shared(machine, batch.keys, keys.count, shape.width);
+    if (!shared) return shared.status();
+    shape.shared = shared.value();
+    return {};
+  }
+
+  Status value_shape(Machine& machine, Entries const& entries, BatchFrom const& batch,
+                     RunShape& shape) {
+    auto const has_value = [&](std::size_t i) {
+      return entries.kinds.empty() || entries.kinds[i] != Kind::erase;
+    };
+    std::size_t first = 0;
+    while (first < entries.values.size() && !has_value(first)) ++first;
+    if (first >= entries.values.size()) return {};
+    std::uint64_t const size = entries.values[first].size;
+    if (Status s = flags_.resize(2); !s.ok()) return s;
+    if (Status s = machine.fill(flags_.data(), 0, 2); !s.ok()) return s;
+    ValueSizesBody<typename Machine::Solo> const body{batch, size, flags_.data(),
+                                                      flags_.data() + 1};
+    if (Status s = machine.threads(entries.keys.count, body); !s.ok()) return s;
+    auto const flags = machine.fetch(flags_, 2);
+    if (!flags) return flags.status();
+    shape.value_size = static_cast<std::uint32_t>(size);
+    shape.value_sizes_vary = flags.value()[0] != 0;
+    if (flags.value()[1] == 0 && size <= std::numeric_limits<std::uint32_t>::max()) return {};
+    return {Code::invalid_argument, "a value of 4 GiB or more: a memtable takes shorter ones"};
+  }
+
+  KeyOrder<Machine> order_;
+  Buffer<Kind> kinds_;
+  Buffer<RequestId> requests_;
+  Buffer<std::uint32_t> flags_;
+};
+
+}  // namespace perdure::lsm

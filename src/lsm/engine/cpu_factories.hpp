@@ -1,0 +1,13 @@
+// The factories of lsm/engine/on_cpu.cpp, one per instruction set it is compiled for. C names, for
+// the linker keeps these and hides all else (cmake/cpu_objects.cmake); the caller owns what they
+// return.
+#pragma once
+
+#include "lsm/engine/engine.hpp"
+
+namespace perdure::lsm {
+
+extern "C" Engine* perdure_lsm_engine_avx2(exec::Workers& workers);
+extern "C" Engine* perdure_lsm_engine_avx512(exec::Workers& workers);
+
+}  // namespace perdure::lsm

@@ -1,0 +1,63 @@
+// Keys as words that compare as their bytes do. Invariant: of two keys whose words from a place on
+// are all equal, what lies behind an end counting as zeros, the shorter one comes first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/annotate.hpp"
+
+namespace perdure::lsm {
+
+/// Bytes in memory's order to a number that compares as they do, and back.
+PERDURE_FN std::uint64_t swapped(std::uint64_t word) {
+  word = (word & 0x00ff00ff00ff00ffu) << 8 | (word >> 8 & 0x00ff00ff00ff00ffu);
+  word = (word & 0x0000ffff0000ffffu) << 16 | (word >> 16 & 0x0000ffff0000ffffu);
+  return word << 32 | word >> 32;
+}
+
+/// The eight bytes from `from` on; zeros behind the end.
+PERDURE_FN std::uint64_t key_word(std::byte const* key, std::uint64_t size, std::uint64_t from) {
+  std::uint64_t word = 0;
+  if (from + 8 <= size) {
+    memcpy(&word, key + from, 8);
+    return swapped(word);
+  }
+  for (std::uint64_t i = from; i < size; ++i)
+    word |= static_cast<std::uint64_t>(key[i]) << (56 - 8 * (i - from));
+  return word;
+}
+
+/// Seven bytes from `from` on and how many there are, 8 standing for more than 7: equal ones with
+/// less than that are of equal keys, if what lies before is equal. `from` is not behind the end.
+inline constexpr std::uint64_t kCounted = 0xff;
+inline constexpr std::uint64_t kGoesOn = 8;
+PERDURE_FN std::uint64_t counted_word(std::byte const* key, std::uint64_t size,
+                                      std::uint64_t from) {
+  std::uint64_t const left = size - from;
+  return (key_word(key, size, from) & ~kCounted) | (left < kGoesOn ? left : kGoesOn);
+}
+
+/// Below 0, 0, above 0. What lies before `from` is equal.
+PERDURE_FN int compare_from(std::uint64_t from, std::byte const* a, std::uint64_t a_size,
+                            std::byte const* b, std::uint64_t b_size) {
+  std::uint64_t const both = a_size < b_size ? a_size : b_size;
+  for (; from < both; from += 8) {
+    std::uint64_t const x = key_word(a, a_size, from);
+    std::uint64_t const y = key_word(b, b_size, from);
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return a_size == b_size ? 0 : a_size < b_size ? -1 : 1;
+}
+
+/// How many leading bytes two keys have in common. At least `from` are.
+PERDURE_FN std::uint64_t common_bytes(std::uint64_t from, std::byte const* a, std::uint64_t a_size,
+                                      std::byte const* b, std::uint64_t b_size) {
+  std::uint64_t const both = a_size < b_size ? a_size : b_size;
+  while (from + 8 <= both && key_word(a, a_size, from) == key_word(b, b_size, from)) from += 8;
+  while (from < both && a[from] == b[from]) ++from;
+  return from;
+}
+
+}  // namespace perdure::lsm

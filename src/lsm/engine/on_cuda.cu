@@ -1,0 +1,17 @@
+// The engine of a GPU.
+#include "exec/cuda/cuda_info.hpp"
+#include "exec/cuda/cuda_machine.cuh"
+#include "lsm/engine/engine_on.hpp"
+
+namespace perdure::lsm {
+
+Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers) {
+  return caught([&]() -> Result<std::unique_ptr<Engine>> {
+    if (Status s = exec::check_gpu(); !s.ok()) return s;
+    auto shared = exec::CudaMachine::describe_device(workers);
+    if (!shared) return shared.status();
+    return std::unique_ptr<Engine>(new EngineOn<exec::CudaMachine>(std::move(*shared)));
+  });
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,189 @@
+// A run in a machine's memory: one allocation with all its arrays, and how they are filled.
+// Invariant: see run_view.hpp; of what failed to be made nothing is left.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "lsm/engine/engine.hpp"
+#include "lsm/engine/run_view.hpp"
+
+namespace perdure::lsm {
+
+template <class Machine>
+class RunOn final : public Run {
+ public:
+  /// `shared`: the bytes that all keys begin with.
+  RunOn(std::uint32_t count, std::uint64_t bytes, std::uint64_t key_words,
+        std::vector<std::byte> shared)
+      : Run(count, bytes), key_words_(key_words), shared_(std::move(shared)) {}
+
+  /// Before anybody else has it.
+  Result<std::byte*> allocate() {
+    if (Status s = memory_.resize(bytes()); !s.ok())
+      return Status{s.code(), "a run of " + std::to_string(count()) + " keys: " + s.message()};
+    return memory_.data();
+  }
+  void set_view(RunView const& view) { view_ = view; }
+
+  [[nodiscard]] RunView const& view() const { return view_; }
+  /// Of all keys together.
+  [[nodiscard]] std::uint64_t key_words() const {
+    return std::max<std::uint64_t>(key_words_, count());
+  }
+  [[nodiscard]] std::vector<std::byte> const& shared() const { return shared_; }
+
+  static RunOn const& of(Run const& run) { return static_cast<RunOn const&>(run); }
+
+ private:
+  RunView view_;
+  std::uint64_t key_words_;  // that are kept
+  std::vector<std::byte> shared_;
+  typename Machine::template Buffer<std::byte> memory_;
+};
+
+/// What a run is to have.
+struct RunShape {
+  std::uint32_t count = 0;
+  std::uint32_t shared = 0;
+  std::uint32_t width = 0;  // of all keys, unless `sizes_vary`
+  std::uint32_t value_size = 0;  // of all values, unless `value_sizes_vary`
+  bool sizes_vary = false;
+  bool value_sizes_vary = false;
+
+  /// Prefixes are the keys.
+  [[nodiscard]] bool whole() const { return !sizes_vary && width <= 8; }
+};
+
+/// The arrays of a run while it is made.
+struct RunArrays {
+  std::uint64_t* prefixes = nullptr;
+  StoredVersion* versions = nullptr;
+  std::uint64_t* keys = nullptr;
+  std::uint32_t* places = nullptr;
+  std::uint32_t* sizes = nullptr;
+  std::uint32_t* value_sizes = nullptr;
+
+  /// Where they lie in memory that begins at `memory`; answers how many bytes of it they take.
+  /// Without memory, that alone.
+  std::uint64_t lay_out(std::byte* memory, RunShape const& shape, std::uint64_t key_words) {
+    std::uint64_t at = 0;
+    auto const next = [&]<class T>(T*& array, std::uint64_t n) {
+      if (n == 0) return;
+      if (memory != nullptr) array = reinterpret_cast<T*>(memory + at);
+      at += (n * sizeof(T) + 63) / 64 * 64;
+    };
+    next(prefixes, shape.count);
+    next(versions, shape.count);
+    next(keys, key_words);
+    next(places, shape.sizes_vary ? shape.count : 0);
+    next(sizes, shape.sizes_vary ? shape.count : 0);
+    next(value_sizes, shape.value_sizes_vary ? shape.count : 0);
+    return at;
+  }
+
+  [[nodiscard]] RunView view(RunShape const& shape) const {
+    return {shape.count, shape.shared, shape.width, shape.value_size, prefixes, versions,
+            keys,        places,       sizes,       value_sizes};
+  }
+};
+
+template <class From>
+struct KeySizesBody {
+  From from;
+  std::uint32_t* sizes;
+  std::uint32_t* words;
+  PERDURE_FN void operator()(std::size_t k) const {
+    sizes[k] = from.key_size(k);
+    words[k] = RunView::words(sizes[k]);
+  }
+};
+
+template <class From>
+struct FillBody {
+  From from;
+  RunArrays to;
+  std::uint32_t stride;  // of keys of one size, in words
+  std::uint32_t const* places;  // of keys of several sizes
+  std::uint32_t const* sizes;
+  PERDURE_FN void operator()(std::size_t k) const {
+    to.prefixes[k] = from.prefix(k);
+    to.versions[k] = from.version(k);
+    if (to.value_sizes != nullptr) to.value_sizes[k] = from.value_size(k);
+    if (to.sizes != nullptr) {
+      to.sizes[k] = sizes[k];
+      to.places[k] = places[k];
+    }
+    if (to.keys == nullptr) return;
+    from.copy_key(k, to.keys + (places != nullptr ? places[k] : k * stride));
+  }
+};
+
+struct LastPlaceBody {
+  std::uint32_t const* places;
+  std::uint32_t const* words;
+  std::uint32_t n;
+  std::uint32_t* end;
+  PERDURE_FN void operator()(std::size_t) const { *end = places[n - 1] + words[n - 1]; }
+};
+
+/// Makes runs of what `From` says of each entry, in the run's order: key_size(k), copy_key(k, to),
+/// prefix(k), version(k), value_size(k).
+template <class Machine>
+class RunMaker {
+  template <class T>
+  using Buffer = typename Machine::template Buffer<T>;
+
+ public:
+  template <class From>
+  Result<RunPtr> make(Machine& machine, RunShape const& shape, From const& from,
+                      std::vector<std::byte> shared) {
+    PERDURE_ASSERT(shared.size() == shape.shared && (!shape.whole() || shape.shared == 0));
+    auto const words = key_words(machine, shape, from);
+    if (!words) return words.status();
+    RunArrays arrays;
+    std::uint64_t const bytes = arrays.lay_out(nullptr, shape, words.value());
+    auto run =
+        std::make_shared<RunOn<Machine>>(shape.count, bytes, words.value(), std::move(shared));
+    auto const memory = run->allocate();
+    if (!memory) return memory.status();
+    arrays.lay_out(memory.value(), shape, words.value());
+    FillBody<From> const fill{from, arrays, RunView::words(shape.width),
+                              shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
+    if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;
+    if (Status s = machine.wait(); !s.ok()) return s;
+    run->set_view(arrays.view(shape));
+    return RunPtr(std::move(run));
+  }
+
+ private:
+  /// Of all keys; of keys of several sizes, sizes_ and places_ then have each one's.
+  template <class From>
+  Result<std::uint64_t> key_words(Machine& machine, RunShape const& shape, From const& from) {
+    std::uint32_t const n = shape.count;
+    if (!shape.sizes_vary)
+      return shape.whole() ? 0 : std::uint64_t{n} * RunView::words(shape.width);
+    for (auto* buffer : {&sizes_, &words_, &places_}) {
+      if (Status s = buffer->resize(n); !s.ok()) return s;
+    }
+    if (Status s = end_.resize(1); !s.ok()) return s;
+    KeySizesBody<From> const body{from, sizes_.data(), words_.data()};
+    if (Status s = machine.threads(n, body); !s.ok()) return s;
+    if (Status s = machine.sums_before(words_.data(), places_.data(), n); !s.ok()) return s;
+    LastPlaceBody const last{places_.data(), words_.data(), n, end_.data()};
+    if (Status s = machine.threads(1, last); !s.ok()) return s;
+    auto const end = machine.fetch(end_, 1);
+    if (!end) return end.status();
+    return std::uint64_t{end.value()[0]};
+  }
+
+  Buffer<std::uint32_t> sizes_, words_, places_, end_;
+};
+
+}  // namespace perdure::lsm

@@ -1,0 +1,120 @@
+#include "lsm/gwal/gwal_scan.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "pm/host_verbs.hpp"
+
+namespace perdure::lsm {
+namespace {
+
+constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+constexpr std::size_t kScanChunk = std::size_t{1} << 14;  // places: 1 MiB
+
+struct Candidate {
+  std::size_t segment;
+  GwalRecordHeader header;
+  bool passes;
+};
+
+/// One segment, as it is read.
+class Reader {
+ public:
+  Reader(std::span<std::byte const> bytes, std::uint64_t number, GwalIdentity const& identity)
+      : bytes_(bytes), number_(number), identity_(&identity) {}
+
+  /// Whether a header stands there whose place is right; whether its record passes is not said.
+  [[nodiscard]] bool stands_at(std::uint64_t offset, GwalRecordHeader& h) const {
+    if (offset + sizeof h > bytes_.size()) return false;
+    if (static_cast<std::uint32_t>(pm::load_word(bytes_.data() + offset)) != kGwalRecordMagic)
+      return false;
+    pm::read_bytes(&h, bytes_.data() + offset, sizeof h);
+    return h.format_version == kGwalVersion && h.number == number_ && h.offset == offset &&
+           h.payload_bytes <= bytes_.size() - offset - sizeof h;
+  }
+  [[nodiscard]] std::byte const* payload(GwalRecordHeader const& h) const {
+    return bytes_.data() + h.offset + sizeof h;
+  }
+  [[nodiscard]] bool passes(GwalRecordHeader const& h) const {
+    if (mutated("gwal_record_without_checksum")) return true;
+    pm::will_read(payload(h), h.payload_bytes);
+    return gwal_crc(*identity_, h, payload(h)) == h.crc &&
+           gwal_sum(payload(h), h.payload_bytes) == h.sum;
+  }
+  /// Whether the header of a record of this segment was begun there.
+  [[nodiscard]] bool begun_at(std::uint64_t offset) const {
+    if (offset + sizeof(GwalRecordHeader) > bytes_.size()) return false;
+    GwalRecordHeader h;
+    pm::read_bytes(&h, bytes_.data() + offset, sizeof h);
+    return h.magic == kGwalRecordMagic && (h.number == number_ || h.offset != offset);
+  }
+  [[nodiscard]] std::uint64_t size() const { return bytes_.size(); }
+
+ private:
+  std::span<std::byte const> bytes_;
+  std::uint64_t number_;
+  GwalIdentity const* identity_;
+};
+
+/// What may be the segment's records, each behind the one before it.
+void follow(Reader const& reader, std::size_t segment, std::vector<Candidate>& candidates) {
+  GwalRecordHeader h;
+  for (std::uint64_t at = kGwalRecords; reader.stands_at(at, h);
+       at += gwal_record_bytes(h.payload_bytes))
+    candidates.push_back({segment, h, false});
+}
+
+/// The first record from `from` on that passes.
+std::optional<std::uint64_t> first_behind(Reader const& reader, std::uint64_t from,
+                                          exec::Workers& workers) {
+  if (from >= reader.size()) return std::nullopt;
+  std::atomic<std::uint64_t> found = kNowhere;
+  workers.for_chunks((reader.size() - from) / kGwalLine, kScanChunk,
+                     [&](std::size_t begin, std::size_t end) {
+                       GwalRecordHeader h;
+                       for (std::size_t i = begin; i < end; ++i) {
+                         std::uint64_t const at = from + i * kGwalLine;
+                         if (at >= found.load(std::memory_order_relaxed)) return;
+                         if (!reader.stands_at(at, h) || !reader.passes(h)) continue;
+                         std::uint64_t other = found.load();
+                         while (at < other && !found.compare_exchange_weak(other, at)) {
+                         }
+                         return;
+                       }
+                     });
+  return found == kNowhere ? std::nullopt : std::optional(found.load());
+}
+
+}  // namespace
+
+std::vector<GwalScanned> scan_gwal(std::span<std::span<std::byte const> const> segments,
+                                   std::uint64_t first, GwalIdentity const& identity,
+                                   exec::Workers& workers) {
+  std::vector<Reader> readers;
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    readers.emplace_back(segments[i], first + i, identity);
+    follow(readers.back(), i, candidates);
+  }
+  workers.for_chunks(candidates.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      candidates[i].passes = readers[candidates[i].segment].passes(candidates[i].header);
+  });
+  std::vector<GwalScanned> scanned(segments.size());
+  auto next = candidates.begin();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    GwalScanned& mine = scanned[i];
+    for (; next != candidates.end() && next->segment == i && next->passes; ++next) {
+      GwalRecordHeader const& h = next->header;
+      mine.records.push_back(
+          {h.first_request, h.requests, {readers[i].payload(h), h.payload_bytes}});
+      mine.end = h.offset + gwal_record_bytes(h.payload_bytes);
+    }
+    next = std::find_if(next, candidates.end(), [i](auto const& c) { return c.segment != i; });
+    mine.torn = readers[i].begun_at(mine.end);
+    mine.behind = first_behind(readers[i], mine.end + kGwalLine, workers);
+  }
+  return scanned;
+}
+
+}  // namespace perdure::lsm

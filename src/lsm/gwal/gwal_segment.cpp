@@ -1,0 +1,258 @@
+#include "lsm/gwal/gwal_segment.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+#include "base/process.hpp"
+#include "pm/host_verbs.hpp"
+
+namespace perdure::lsm {
+
+GwalLog::GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
+                 std::uint32_t identity_bytes)
+    : files_(std::move(files)),
+      identity_(identity),
+      identity_bytes_(identity_bytes),
+      boot_(files_->boot()),
+      process_(this_process()) {}
+
+void GwalLog::found(std::vector<GwalLive> segments, RequestId next_request) {
+  MutexLock const lock(mutex_);
+  live_.assign(segments.begin(), segments.end());
+  if (!live_.empty()) newest_ = live_.back().number;
+  next_request_ = next_request;
+}
+
+std::string GwalLog::name_of(std::uint64_t number) const {
+  return "G-WAL " + files_->name() + ", segment " + std::to_string(number);
+}
+
+Status GwalLog::usable() const {
+  if (process_ != this_process())
+    return {Code::closed, "G-WAL " + files_->name() +
+                              " belongs to the process that opened it, not to one that it forked; "
+                              "open the database in the process that uses it"};
+  return broken_;
+}
+
+GwalLive* GwalLog::live(std::uint64_t number) {
+  if (live_.empty() || number < live_.front().number || number > live_.back().number)
+    return nullptr;
+  return &live_[number - live_.front().number];
+}
+
+std::shared_ptr<GwalFile> GwalLog::file(std::uint64_t number) {
+  MutexLock const lock(mutex_);
+  return live(number)->file;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Beginning a segment
+
+/// All that a file which was used before may still hold there is overwritten, or does not pass.
+Status GwalLog::write_header(GwalFile& file, std::uint64_t number,
+                             std::uint64_t previous_end) const {
+  std::byte* const at = file.bytes().data();
+  for (std::uint64_t const intent : kGwalIntents) pm::zero_bytes(at + intent, sizeof(GwalIntent));
+  GwalSegmentHeader h{kGwalSegmentMagic,   kGwalVersion, identity_bytes_, identity_, number,
+                      file.bytes().size(), previous_end, boot_,           {},        0};
+  h.crc = checksum(h);
+  pm::write_bytes(at, &h, sizeof h);
+  return file.sync(at, kGwalRecords);
+}
+
+Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
+  MutexLock const lock(mutex_);
+  if (Status s = usable(); !s.ok()) return s;
+  std::uint64_t const number = newest_ + 1;
+  auto file = files_->make(number, bytes);
+  if (!file.ok()) return file.status();
+  std::uint64_t const previous_end = live_.empty() ? 0 : live_.back().end;
+  if (Status s = write_header(*file.value(), number, previous_end); !s.ok()) return s;
+  if (Status s = file.value()->keep(); !s.ok()) return s;
+  live_.push_back({std::move(file).value(), number, kGwalRecords, kGwalRecords, kNoGwalIntent});
+  newest_ = number;
+  begun_ = true;
+  return number;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Records
+
+Status GwalLog::takes_records(std::uint64_t number) const {
+  if (Status s = usable(); !s.ok()) return s;
+  if (number == newest_ && begun_ && !live_.empty() && live_.back().number == number) return {};
+  return {Code::closed, name_of(number) +
+                            (number == newest_ ? " is retired, or was left by an earlier process"
+                                               : " is sealed: a later one was begun") +
+                            "; begin another"};
+}
+
+Result<std::span<std::byte>> GwalLog::room(std::uint64_t number, std::uint64_t bytes) {
+  MutexLock const lock(mutex_);
+  if (Status s = takes_records(number); !s.ok()) return s;
+  GwalLive const& segment = live_.back();
+  std::uint64_t const left = segment.file->bytes().size() - segment.end;
+  if (bytes > kMostGwalPayload || gwal_record_bytes(bytes) > left)
+    return Status{Code::no_space, name_of(number) + " has no room for " + std::to_string(bytes) +
+                                      " bytes: " + std::to_string(left) +
+                                      " are left, the record's header's among them; begin "
+                                      "the next segment"};
+  return segment.file->bytes().subspan(segment.end + sizeof(GwalRecordHeader), bytes);
+}
+
+/// The payload stands there already. What orders it before the acknowledgement orders the header,
+/// too: a record of which a part is missing does not pass.
+Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync) {
+  {
+    MutexLock const lock(mutex_);
+    if (Status s = takes_records(number); !s.ok()) return s;
+    if (record.first_request < next_request_ || record.requests == 0)
+      return {Code::invalid_argument,
+              name_of(number) + ": a record of " + std::to_string(record.requests) +
+                  " requests from " + std::to_string(record.first_request) +
+                  " on does not follow: the next is " + std::to_string(next_request_)};
+    GwalLive& segment = live_.back();
+    std::byte* const at = segment.file->bytes().data() + segment.end;
+    std::uint64_t const bytes = record.payload.size();
+    PERDURE_ASSERT(record.payload.data() == at + sizeof(GwalRecordHeader));
+    pm::wrote(record.payload.data(), bytes);
+    GwalRecordHeader h{kGwalRecordMagic,
+                       kGwalVersion,
+                       number,
+                       segment.end,
+                       segment.synced,
+                       record.first_request,
+                       record.requests,
+                       bytes,
+                       gwal_sum(record.payload.data(), bytes),
+                       0};
+    h.crc = gwal_crc(identity_, h, record.payload.data());
+    pm::write_bytes(at, &h, sizeof h);
+    if (!mutated("gwal_not_ordered")) pm::order();
+    segment.end += gwal_record_bytes(bytes);
+    next_request_ = record.first_request + record.requests;
+  }
+  return sync ? sync_all() : Status{};
+}
+
+/// Older segments first, so that no record outlasts one before it.
+Status GwalLog::sync_all() {
+  std::vector<GwalLive> behind;
+  {
+    MutexLock const lock(mutex_);
+    std::copy_if(live_.begin(), live_.end(), std::back_inserter(behind),
+                 [](GwalLive const& s) { return s.synced < s.end; });
+  }
+  for (GwalLive const& segment : behind) {
+    Status const s = segment.file->sync(segment.file->bytes().data() + segment.synced,
+                                        segment.end - segment.synced);
+    MutexLock const lock(mutex_);
+    if (!s.ok()) {
+      broken_ = {s.code(), s.message() +
+                               "; whether what was written last is there is not known, so nothing "
+                               "more is written: open the database anew"};
+      return broken_;
+    }
+    if (GwalLive* const now = live(segment.number)) now->synced = segment.end;
+  }
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Handing over to RocksDB
+
+/// Two copies, one after the other. A crash leaves one of them torn at most, and then nothing has
+/// been ingested: what the other one says, or nothing at all, is replayed.
+Status GwalLog::write_intent(GwalFile& file, std::uint64_t number,
+                             std::uint64_t rocks_sequence) const {
+  GwalIntent intent{kGwalIntentMagic, kGwalVersion, number, rocks_sequence, {}, 0};
+  intent.crc = gwal_crc(identity_, intent);
+  for (std::uint64_t const offset : kGwalIntents) {
+    std::byte* const at = file.bytes().data() + offset;
+    pm::write_bytes(at, &intent, sizeof intent);
+    if (mutated("gwal_intent_not_ordered")) continue;
+    if (Status s = file.sync(at, sizeof intent); !s.ok()) return s;
+  }
+  return {};
+}
+
+/// While an intent stands, RocksDB's number is its own or nothing of the segment is to come back.
+/// Another number would be taken for the latter by who finds the old one in its place.
+Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
+  std::shared_ptr<GwalFile> file;
+  {
+    MutexLock const lock(mutex_);
+    if (Status s = usable(); !s.ok()) return s;
+    GwalLive* const segment = live(number);
+    if (segment == nullptr) return {Code::closed, name_of(number) + " is retired"};
+    if (segment->intent != kNoGwalIntent && rocks_sequence != kNoGwalIntent &&
+        segment->intent != rocks_sequence)
+      return {Code::invalid_argument,
+              name_of(number) + " is to be ingested above the sequence number " +
+                  std::to_string(segment->intent) + ", which is not " +
+                  std::to_string(rocks_sequence) + "; withdraw that first (kNoGwalIntent)"};
+    segment->intent = rocks_sequence;
+    file = segment->file;
+  }
+  if (mutated("gwal_naive_intent")) return {};
+  return write_intent(*file, number, rocks_sequence);
+}
+
+Status GwalLog::retire(std::uint64_t number) {
+  std::shared_ptr<GwalFile> file;
+  {
+    MutexLock const lock(mutex_);
+    if (Status s = usable(); !s.ok()) return s;
+    if (live(number) == nullptr) return {Code::closed, name_of(number) + " is retired already"};
+    if (number != live_.front().number)
+      return {Code::invalid_argument, name_of(number) + " is not the oldest, which goes first: " +
+                                          std::to_string(live_.front().number)};
+    file = live_.front().file;
+  }
+  if (Status s = file->remove(); !s.ok()) return s;
+  MutexLock const lock(mutex_);
+  if (live(number) != nullptr) live_.pop_front();
+  return {};
+}
+
+namespace {
+
+class Segment final : public GwalSegment {
+ public:
+  Segment(std::shared_ptr<GwalLog> log, std::uint64_t number)
+      : log_(std::move(log)), file_(log_->file(number)), number_(number) {}
+
+  [[nodiscard]] std::uint64_t number() const override { return number_; }
+  Result<std::span<std::byte>> reserve(std::uint64_t bytes) override {
+    auto room = log_->room(number_, bytes);
+    reserved_ = room.ok();
+    if (reserved_) payload_ = room.value();
+    return room;
+  }
+  Status commit(RequestId first_request, std::uint64_t requests, bool sync) override {
+    if (!std::exchange(reserved_, false))
+      return {Code::invalid_argument, "G-WAL: commit() without a payload that was reserved"};
+    return log_->append(number_, {first_request, requests, payload_}, sync);
+  }
+  Status intend(std::uint64_t rocks_sequence) override {
+    return log_->intend(number_, rocks_sequence);
+  }
+  Status retire() override { return log_->retire(number_); }
+
+ private:
+  std::shared_ptr<GwalLog> log_;
+  std::shared_ptr<GwalFile> file_;  // its memory stays when it is retired
+  std::uint64_t number_;
+  std::span<std::byte> payload_;
+  bool reserved_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<GwalSegment> make_gwal_segment(std::shared_ptr<GwalLog> log, std::uint64_t number) {
+  return std::make_unique<Segment>(std::move(log), number);
+}
+
+}  // namespace perdure::lsm

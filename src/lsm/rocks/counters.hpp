@@ -1,0 +1,24 @@
+// What the store counts; GetProperty("perdure.*") shows it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace perdure::lsm {
+
+struct Counters {
+  std::atomic<std::uint64_t> table_batches = 0;    // appended to memtables
+  std::atomic<std::uint64_t> table_operations = 0;
+  std::atomic<std::uint64_t> passed_through = 0;   // batches that RocksDB served alone
+  std::atomic<std::uint64_t> table_hits = 0;       // keys that a read found in memtables
+  std::atomic<std::uint64_t> table_misses = 0;     // keys that a read went to RocksDB for
+  std::atomic<std::uint64_t> flushed_generations = 0;
+  std::atomic<std::uint64_t> flushed_entries = 0;
+  std::atomic<std::uint64_t> writer_waits = 0;     // for memtables to be flushed
+  std::atomic<std::uint64_t> writer_wait_micros = 0;
+  std::atomic<std::uint64_t> ingest_waits = 0;     // for RocksDB's compaction
+  std::atomic<std::uint64_t> recovered_generations = 0;
+  std::atomic<std::uint64_t> recovered_requests = 0;
+};
+
+}  // namespace perdure::lsm

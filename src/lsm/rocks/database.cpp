@@ -1,0 +1,151 @@
+#include "lsm/rocks/database.hpp"
+
+#include <typeinfo>
+#include <utility>
+
+namespace perdure::lsm {
+
+using rocksdb::PinnableSlice;
+using rocksdb::WriteBatch;
+
+Database::Database(rocksdb::DB* base, DatabaseParts parts)
+    : StackableDB(base), parts_(std::move(parts)), default_(handle_of(0)) {}
+
+Database::~Database() {
+  shut().PermitUncheckedError();
+  default_ = nullptr;
+  parts_.families->close(*db_);
+}
+
+/// What cannot be flushed stays in the G-WAL.
+rocksdb::Status Database::shut() {
+  if (std::exchange(closed_, true)) return Status::OK();
+  Status const s = parts_.writer->flush();
+  parts_.flusher->stop();
+  parts_.tables->close();
+  return s;
+}
+
+rocksdb::Status Database::Close() {
+  shut().PermitUncheckedError();
+  parts_.families->close(*db_);
+  return db_->Close();
+}
+
+rocksdb::ColumnFamilyHandle* Database::handle_of(std::uint32_t family) const {
+  FamilyPtr const found = parts_.families->find(family);
+  return found == nullptr ? nullptr : new Handle(found);
+}
+
+rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) {
+  return parts_.writer->write_one(
+      o, [&] { return db_->Put(o, unwrap(cf), key, value); },
+      [&](WriteBatch& batch) { return batch.Put(unwrap(cf), key, value); });
+}
+
+rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key) {
+  return parts_.writer->write_one(
+      o, [&] { return db_->Delete(o, unwrap(cf), key); },
+      [&](WriteBatch& batch) { return batch.Delete(unwrap(cf), key); });
+}
+
+rocksdb::Status Database::SingleDelete(WriteOptions const& o, CF* cf, Slice const& key) {
+  return parts_.writer->write_one(
+      o, [&] { return db_->SingleDelete(o, unwrap(cf), key); },
+      [&](WriteBatch& batch) { return batch.SingleDelete(unwrap(cf), key); });
+}
+
+rocksdb::Status Database::Merge(WriteOptions const& o, CF* cf, Slice const& key,
+                                Slice const& value) {
+  CF* const base = unwrap(cf);
+  FamilyPtr const family = parts_.families->find(base->GetID());
+  if (family == nullptr || family->merge_operator == nullptr)
+    return db_->Merge(o, base, key, value);  // which refuses it
+  return parts_.writer->write_one(
+      o, [&] { return db_->Merge(o, base, key, value); },
+      [&](WriteBatch& batch) { return batch.Merge(base, key, value); });
+}
+
+rocksdb::Status Database::Write(WriteOptions const& o, WriteBatch* batch) {
+  return parts_.writer->write(o, batch);
+}
+
+rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key,
+                              Slice const& timestamp, Slice const& value) {
+  return parts_.writer->alone([&] { return db_->Put(o, unwrap(cf), key, timestamp, value); });
+}
+
+rocksdb::Status Database::PutEntity(WriteOptions const& o, CF* cf, Slice const& key,
+                                    rocksdb::WideColumns const& columns) {
+  return parts_.writer->alone([&] { return db_->PutEntity(o, unwrap(cf), key, columns); });
+}
+
+rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key,
+                                 Slice const& timestamp) {
+  return parts_.writer->alone([&] { return db_->Delete(o, unwrap(cf), key, timestamp); });
+}
+
+rocksdb::Status Database::SingleDelete(WriteOptions const& o, CF* cf, Slice const& key,
+                                       Slice const& timestamp) {
+  return parts_.writer->alone([&] { return db_->SingleDelete(o, unwrap(cf), key, timestamp); });
+}
+
+rocksdb::Status Database::DeleteRange(WriteOptions const& o, CF* cf, Slice const& begin,
+                                      Slice const& end) {
+  return parts_.writer->alone([&] { return db_->DeleteRange(o, unwrap(cf), begin, end); });
+}
+
+rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key,
+                              PinnableSlice* value) {
+  return parts_.reader->get(o, cf, key, value);
+}
+
+/// Families with timestamps have nothing in memtables.
+rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key, PinnableSlice* value,
+                              std::string* timestamp) {
+  if (unwrap(cf)->GetComparator()->timestamp_size() == 0) return Get(o, cf, key, value);
+  Sight const sight = parts_.reader->sight(o);
+  return db_->Get(sight.view == nullptr ? o : sight.options, unwrap(cf), key, value, timestamp);
+}
+
+rocksdb::Status Database::GetEntity(ReadOptions const& o, CF* cf, Slice const& key,
+                                    rocksdb::PinnableWideColumns* columns) {
+  Sight const sight = parts_.reader->sight(o);
+  if (sight.view == nullptr) return db_->GetEntity(o, unwrap(cf), key, columns);
+  PinnableSlice plain;  // as what memtables have is: wide columns are RocksDB's
+  auto const known = parts_.reader->from_tables(sight, unwrap(cf), key, &plain);
+  if (!known) return db_->GetEntity(sight.options, unwrap(cf), key, columns);
+  columns->Reset();
+  if (known->ok()) columns->SetPlainValue(plain);
+  return *known;
+}
+
+rocksdb::Status Database::GetMergeOperands(ReadOptions const& o, CF* cf, Slice const& key,
+                                           PinnableSlice* slice,
+                                           rocksdb::GetMergeOperandsOptions* how, int* operands) {
+  if (auto s = parts_.writer->flush(); !s.ok()) return s;
+  Sight const sight = parts_.reader->sight(o);
+  if (sight.view == nullptr) return db_->GetMergeOperands(o, unwrap(cf), key, slice, how, operands);
+  if (!sight.view->runs(cf->GetID()).empty())
+    return Status::NotSupported("GetMergeOperands() of a snapshot that sees memtables");
+  return db_->GetMergeOperands(sight.options, unwrap(cf), key, slice, how, operands);
+}
+
+bool Database::KeyMayExist(ReadOptions const& o, CF* cf, Slice const& key, std::string* value,
+                           bool* value_found) {
+  return parts_.reader->may_exist(o, cf, key, value, value_found);
+}
+
+rocksdb::Snapshot const* Database::GetSnapshot() { return parts_.tables->snapshot().release(); }
+
+void Database::ReleaseSnapshot(rocksdb::Snapshot const* snapshot) {
+  if (snapshot == nullptr) return;
+  if (typeid(*snapshot) != typeid(ViewSnapshot)) return db_->ReleaseSnapshot(snapshot);
+  delete static_cast<ViewSnapshot const*>(snapshot);
+}
+
+rocksdb::SequenceNumber Database::GetLatestSequenceNumber() const {
+  return parts_.tables->sequence();
+}
+
+}  // namespace perdure::lsm

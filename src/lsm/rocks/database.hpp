@@ -1,0 +1,219 @@
+// The database that perdure::rocks::open() gives: RocksDB's interface over memtables and RocksDB.
+// Each call is accelerated (memtables answer or take it), passed through, or passed through after a
+// flush; docs/rocks.md has the table.
+//
+// Invariant: RocksDB gets its own column family handles and snapshots, and users never do.
+#pragma once
+
+#include <rocksdb/utilities/stackable_db.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/workers.hpp"
+#include "lsm/rocks/counters.hpp"
+#include "lsm/rocks/families.hpp"
+#include "lsm/rocks/flusher.hpp"
+#include "lsm/rocks/reader.hpp"
+#include "lsm/rocks/tables.hpp"
+#include "lsm/rocks/writer.hpp"
+
+namespace perdure::lsm {
+
+/// What a database is made of, in the order in which it is made.
+struct DatabaseParts {
+  std::unique_ptr<exec::Workers> workers;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Gwal> gwal;
+  std::unique_ptr<Families> families;
+  std::unique_ptr<Counters> counters;
+  std::unique_ptr<Tables> tables;
+  std::unique_ptr<Writer> writer;
+  std::unique_ptr<Flusher> flusher;
+  std::unique_ptr<Reader> reader;
+};
+
+class Database final : public rocksdb::StackableDB {
+ public:
+  using Status = rocksdb::Status;
+  using Slice = rocksdb::Slice;
+  using CF = rocksdb::ColumnFamilyHandle;
+  using WriteOptions = rocksdb::WriteOptions;
+  using ReadOptions = rocksdb::ReadOptions;
+
+  /// Takes RocksDB.
+  Database(rocksdb::DB* base, DatabaseParts parts);
+  ~Database() override;
+  Status Close() override;
+  [[nodiscard]] DatabaseParts& parts() { return parts_; }
+  [[nodiscard]] rocksdb::DB& base() { return *db_; }
+  /// A handle for a user.
+  [[nodiscard]] CF* handle_of(std::uint32_t family) const;
+
+  // Writes.
+  using DB::Put;
+  Status Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) override;
+  Status Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& timestamp,
+             Slice const& value) override;
+  using DB::PutEntity;
+  Status PutEntity(WriteOptions const& o, CF* cf, Slice const& key,
+                   rocksdb::WideColumns const& columns) override;
+  using DB::Delete;
+  Status Delete(WriteOptions const& o, CF* cf, Slice const& key) override;
+  Status Delete(WriteOptions const& o, CF* cf, Slice const& key, Slice const& timestamp) override;
+  using DB::SingleDelete;
+  Status SingleDelete(WriteOptions const& o, CF* cf, Slice const& key) override;
+  Status SingleDelete(WriteOptions const& o, CF* cf, Slice const& key,
+                      Slice const& timestamp) override;
+  using DB::DeleteRange;
+  Status DeleteRange(WriteOptions const& o, CF* cf, Slice const& begin, Slice const& end) override;
+  using DB::Merge;
+  Status Merge(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) override;
+  Status Write(WriteOptions const& o, rocksdb::WriteBatch* batch) override;
+
+  // Reads.
+  using DB::Get;
+  Status Get(ReadOptions const& o, CF* cf, Slice const& key,
+             rocksdb::PinnableSlice* value) override;
+  Status Get(ReadOptions const& o, CF* cf, Slice const& key, rocksdb::PinnableSlice* value,
+             std::string* timestamp) override;
+  using DB::GetEntity;
+  Status GetEntity(ReadOptions const& o, CF* cf, Slice const& key,
+                   rocksdb::PinnableWideColumns* columns) override;
+  using DB::GetMergeOperands;
+  Status GetMergeOperands(ReadOptions const& o, CF* cf, Slice const& key,
+                          rocksdb::PinnableSlice* slice, rocksdb::GetMergeOperandsOptions* how,
+                          int* operands) override;
+  using DB::MultiGet;
+  std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
+                               std::vector<Slice> const& keys,
+                               std::vector<std::string>* values) override;
+  std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
+                               std::vector<Slice> const& keys, std::vector<std::string>* values,
+                               std::vector<std::string>* timestamps) override;
+  void MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
+                rocksdb::PinnableSlice* values, Status* statuses, bool sorted) override;
+  void MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
+                rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
+                bool sorted) override;
+  void MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
+                rocksdb::PinnableSlice* values, Status* statuses, bool sorted) override;
+  void MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
+                rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
+                bool sorted) override;
+  using DB::KeyMayExist;
+  bool KeyMayExist(ReadOptions const& o, CF* cf, Slice const& key, std::string* value,
+                   bool* value_found) override;
+  using DB::NewIterator;
+  rocksdb::Iterator* NewIterator(ReadOptions const& o, CF* cf) override;
+  Status NewIterators(ReadOptions const& o, std::vector<CF*> const& cfs,
+                      std::vector<rocksdb::Iterator*>* iterators) override;
+  rocksdb::Snapshot const* GetSnapshot() override;
+  void ReleaseSnapshot(rocksdb::Snapshot const* snapshot) override;
+  rocksdb::SequenceNumber GetLatestSequenceNumber() const override;
+
+  // Column families.
+  Status CreateColumnFamily(rocksdb::ColumnFamilyOptions const& options, std::string const& name,
+                            CF** handle) override;
+  Status CreateColumnFamilies(rocksdb::ColumnFamilyOptions const& options,
+                              std::vector<std::string> const& names,
+                              std::vector<CF*>* handles) override;
+  Status CreateColumnFamilies(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                              std::vector<CF*>* handles) override;
+  using DB::CreateColumnFamilyWithImport;
+  Status CreateColumnFamilyWithImport(rocksdb::ColumnFamilyOptions const& options,
+                                      std::string const& name,
+                                      rocksdb::ImportColumnFamilyOptions const& how,
+                                      rocksdb::ExportImportFilesMetaData const& metadata,
+                                      CF** handle) override;
+  Status DropColumnFamily(CF* cf) override;
+  Status DropColumnFamilies(std::vector<CF*> const& cfs) override;
+  Status DestroyColumnFamilyHandle(CF* cf) override;
+  CF* DefaultColumnFamily() const override { return default_.get(); }
+
+  // After a flush, RocksDB's.
+  using DB::Flush;
+  Status Flush(rocksdb::FlushOptions const& o, CF* cf) override;
+  Status Flush(rocksdb::FlushOptions const& o, std::vector<CF*> const& cfs) override;
+  using DB::CompactRange;
+  Status CompactRange(rocksdb::CompactRangeOptions const& o, CF* cf, Slice const* begin,
+                      Slice const* end) override;
+  using DB::CompactFiles;
+  Status CompactFiles(rocksdb::CompactionOptions const& o, CF* cf,
+                      std::vector<std::string> const& files, int level, int path,
+                      std::vector<std::string>* const outputs,
+                      rocksdb::CompactionJobInfo* info) override;
+  Status SuggestCompactRange(CF* cf, Slice const* begin, Slice const* end) override;
+  Status PromoteL0(CF* cf, int level) override;
+  using DB::IngestExternalFile;
+  Status IngestExternalFile(CF* cf, std::vector<std::string> const& files,
+                            rocksdb::IngestExternalFileOptions const& o) override;
+  using DB::IngestExternalFiles;
+  Status IngestExternalFiles(std::vector<rocksdb::IngestExternalFileArg> const& args) override;
+  Status GetLiveFiles(std::vector<std::string>& files, uint64_t* manifest_bytes,
+                      bool flush) override;
+  Status GetLiveFilesStorageInfo(rocksdb::LiveFilesStorageInfoOptions const& o,
+                                 std::vector<rocksdb::LiveFileStorageInfo>* files) override;
+  Status SyncWAL() override;
+  Status FlushWAL(bool sync) override;
+  Status GetUpdatesSince(rocksdb::SequenceNumber sequence,
+                         std::unique_ptr<rocksdb::TransactionLogIterator>* iterator,
+                         rocksdb::TransactionLogIterator::ReadOptions const& o) override;
+  Status Resume() override;
+
+  // RocksDB's, with its own handles.
+  using DB::GetProperty;
+  bool GetProperty(CF* cf, Slice const& property, std::string* value) override;
+  using DB::GetMapProperty;
+  bool GetMapProperty(CF* cf, Slice const& property,
+                      std::map<std::string, std::string>* value) override;
+  using DB::GetIntProperty;
+  bool GetIntProperty(CF* cf, Slice const& property, uint64_t* value) override;
+  using DB::GetApproximateSizes;
+  Status GetApproximateSizes(rocksdb::SizeApproximationOptions const& o, CF* cf,
+                             rocksdb::Range const* ranges, int n, uint64_t* sizes) override;
+  using DB::GetApproximateMemTableStats;
+  void GetApproximateMemTableStats(CF* cf, rocksdb::Range const& range, uint64_t* const count,
+                                   uint64_t* const size) override;
+  Status EnableAutoCompaction(std::vector<CF*> const& cfs) override;
+  using DB::NumberLevels;
+  int NumberLevels(CF* cf) override;
+  using DB::MaxMemCompactionLevel;
+  int MaxMemCompactionLevel(CF* cf) override;
+  using DB::Level0StopWriteTrigger;
+  int Level0StopWriteTrigger(CF* cf) override;
+  using DB::GetOptions;
+  rocksdb::Options GetOptions(CF* cf) const override;
+  using DB::SetOptions;
+  Status SetOptions(CF* cf, std::unordered_map<std::string, std::string> const& options) override;
+  void GetColumnFamilyMetaData(CF* cf, rocksdb::ColumnFamilyMetaData* metadata) override;
+  void GetAllColumnFamilyMetaData(std::vector<rocksdb::ColumnFamilyMetaData>* metadata) override;
+  using DB::GetPropertiesOfAllTables;
+  Status GetPropertiesOfAllTables(CF* cf, rocksdb::TablePropertiesCollection* props) override;
+  Status GetPropertiesOfTablesInRange(CF* cf, rocksdb::Range const* ranges, std::size_t n,
+                                      rocksdb::TablePropertiesCollection* props) override;
+  Status IncreaseFullHistoryTsLow(CF* cf, std::string low) override;
+  Status GetFullHistoryTsLow(CF* cf, std::string* low) override;
+  Status GetStatsHistory(uint64_t begin, uint64_t end,
+                         std::unique_ptr<rocksdb::StatsHistoryIterator>* iterator) override;
+  using DB::NewDefaultReplayer;
+  Status NewDefaultReplayer(std::vector<CF*> const& handles,
+                            std::unique_ptr<rocksdb::TraceReader>&& reader,
+                            std::unique_ptr<rocksdb::Replayer>* replayer) override;
+
+ private:
+  CF* adopt(CF* base, rocksdb::ColumnFamilyOptions const& options);
+  template <class Create>
+  Status create_families(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                         std::vector<CF*>* handles, Create create);
+  [[nodiscard]] bool own_property(Slice const& property, std::uint64_t* value) const;
+  Status shut();
+
+  DatabaseParts parts_;
+  std::unique_ptr<CF> default_;
+  bool closed_ = false;
+};
+
+}  // namespace perdure::lsm

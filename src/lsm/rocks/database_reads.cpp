@@ -1,0 +1,181 @@
+// Reads of many keys, and iterators.
+#include <algorithm>
+#include <utility>
+
+#include "lsm/rocks/database.hpp"
+#include "lsm/rocks/iterator.hpp"
+
+namespace perdure::lsm {
+
+namespace {
+
+using rocksdb::Iterator;
+using rocksdb::PinnableSlice;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+
+/// RocksDB's own iterator, made while there were no memtables. Refresh() looks whether there are.
+class RefreshedIterator final : public Iterator {
+ public:
+  using Make = std::function<Iterator*()>;
+  RefreshedIterator(Iterator* now, Make make) : now_(now), make_(std::move(make)) {}
+
+  bool Valid() const override { return now_->Valid(); }
+  void SeekToFirst() override { now_->SeekToFirst(); }
+  void SeekToLast() override { now_->SeekToLast(); }
+  void Seek(Slice const& key) override { now_->Seek(key); }
+  void SeekForPrev(Slice const& key) override { now_->SeekForPrev(key); }
+  void Next() override { now_->Next(); }
+  void Prev() override { now_->Prev(); }
+  Slice key() const override { return now_->key(); }
+  Slice value() const override { return now_->value(); }
+  rocksdb::WideColumns const& columns() const override { return now_->columns(); }
+  Slice timestamp() const override { return now_->timestamp(); }
+  rocksdb::Status status() const override { return now_->status(); }
+  rocksdb::Status GetProperty(std::string name, std::string* value) override {
+    return now_->GetProperty(std::move(name), value);
+  }
+  rocksdb::Status Refresh() override {
+    now_.reset(make_());
+    return now_->status();
+  }
+
+ private:
+  std::unique_ptr<Iterator> now_;
+  Make make_;
+};
+
+/// Keys of several families, asked family by family.
+struct ByFamily {
+  rocksdb::ColumnFamilyHandle* family;
+  std::vector<std::size_t> at;
+  std::vector<Slice> keys;
+};
+
+std::vector<ByFamily> by_family(std::size_t n, rocksdb::ColumnFamilyHandle* const* families,
+                                Slice const* keys) {
+  std::vector<ByFamily> groups;
+  for (std::size_t i = 0; i < n; ++i) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](ByFamily const& one) {
+      return one.family->GetID() == families[i]->GetID();
+    });
+    if (group == groups.end()) group = groups.insert(group, {families[i], {}, {}});
+    group->at.push_back(i);
+    group->keys.push_back(keys[i]);
+  }
+  return groups;
+}
+
+}  // namespace
+
+void Database::MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
+                        PinnableSlice* values, Status* statuses, bool sorted) {
+  parts_.reader->multi_get(o, cf, {keys, n}, values, statuses, sorted);
+}
+
+/// All families at one snapshot.
+void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
+                        PinnableSlice* values, Status* statuses, bool sorted) {
+  std::vector<ByFamily> const groups = by_family(n, cfs, keys);
+  ReadOptions options = o;
+  std::unique_ptr<ViewSnapshot> snapshot;
+  if (options.snapshot == nullptr && groups.size() > 1) {
+    snapshot = parts_.tables->snapshot();
+    options.snapshot = snapshot.get();
+  }
+  for (ByFamily const& group : groups) {
+    std::vector<PinnableSlice> found(group.keys.size());
+    std::vector<Status> said(group.keys.size());
+    parts_.reader->multi_get(options, group.family, group.keys, found.data(), said.data(), sorted);
+    for (std::size_t i = 0; i < group.keys.size(); ++i) {
+      values[group.at[i]] = std::move(found[i]);
+      statuses[group.at[i]] = said[i];
+    }
+  }
+}
+
+std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
+                                                std::vector<Slice> const& keys,
+                                                std::vector<std::string>* values) {
+  std::vector<PinnableSlice> found(keys.size());
+  std::vector<Status> statuses(keys.size());
+  std::vector<CF*> families = cfs;
+  MultiGet(o, keys.size(), families.data(), keys.data(), found.data(), statuses.data(), false);
+  values->resize(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (statuses[i].ok()) (*values)[i] = found[i].ToString();
+  }
+  return statuses;
+}
+
+std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
+                                                std::vector<Slice> const& keys,
+                                                std::vector<std::string>* values,
+                                                std::vector<std::string>* timestamps) {
+  if (timestamps == nullptr) return MultiGet(o, cfs, keys, values);
+  return db_->MultiGet(o, unwrap(cfs), keys, values, timestamps);
+}
+
+void Database::MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
+                        PinnableSlice* values, std::string* timestamps, Status* statuses,
+                        bool sorted) {
+  if (timestamps == nullptr) return MultiGet(o, cf, n, keys, values, statuses, sorted);
+  db_->MultiGet(o, unwrap(cf), n, keys, values, timestamps, statuses, sorted);
+}
+
+void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
+                        PinnableSlice* values, std::string* timestamps, Status* statuses,
+                        bool sorted) {
+  if (timestamps == nullptr) return MultiGet(o, n, cfs, keys, values, statuses, sorted);
+  std::vector<CF*> families = unwrap(std::vector<CF*>(cfs, cfs + n));
+  db_->MultiGet(o, n, families.data(), keys, values, timestamps, statuses, sorted);
+}
+
+Iterator* Database::NewIterator(ReadOptions const& o, CF* cf) {
+  CF* const base = unwrap(cf);
+  FamilyPtr const family = parts_.families->find(base->GetID());
+  Sight sight = parts_.reader->sight(o);
+  bool const passed = family == nullptr || !family->why_passed_through.empty();
+  if (passed || (!o.tailing && (sight.view == nullptr || sight.view->empty()))) {
+    Iterator* const alone = db_->NewIterator(sight.view == nullptr ? o : sight.options, base);
+    if (passed || o.snapshot != nullptr) return alone;
+    return new RefreshedIterator(alone, [this, o, base] { return NewIterator(o, base); });
+  }
+  auto const see = [this, base](IteratorView& view, ViewPtr const& now) {
+    view.owner = now;
+    RunList const runs = now->runs(base->GetID());
+    view.runs.assign(runs.begin(), runs.end());
+    view.limit = now->last;
+    view.lsm = {db_, base, now->base_snapshot()};
+  };
+  IteratorView view;
+  see(view, sight.view == nullptr ? parts_.tables->snapshot()->view() : sight.view);
+  RefreshView refresh;
+  if (o.snapshot == nullptr)
+    refresh = [this, see](IteratorView& current) {
+      see(current, parts_.tables->snapshot()->view());
+      return Status::OK();
+    };
+  rocksdb::Options const options = db_->GetOptions(base);
+  return new_iterator(o,
+                      {parts_.engine.get(), family->merge_operator, options.prefix_extractor,
+                       options.info_log},
+                      std::move(view), std::move(refresh))
+      .release();
+}
+
+/// All at one snapshot.
+rocksdb::Status Database::NewIterators(ReadOptions const& o, std::vector<CF*> const& cfs,
+                                       std::vector<Iterator*>* iterators) {
+  ReadOptions options = o;
+  std::unique_ptr<ViewSnapshot> snapshot;
+  if (options.snapshot == nullptr && !options.tailing) {
+    snapshot = parts_.tables->snapshot();
+    options.snapshot = snapshot.get();
+  }
+  iterators->clear();
+  for (CF* const cf : cfs) iterators->push_back(NewIterator(options, cf));
+  return Status::OK();
+}
+
+}  // namespace perdure::lsm

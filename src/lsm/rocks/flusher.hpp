@@ -1,0 +1,74 @@
+// The background flush: sealed generations become RocksDB's, the oldest first, each as one sorted
+// file a family, by one ingest under the intent protocol (notes in docs/design.md).
+//
+// Invariants:
+//  1. Between an intent and the retirement of its segment nothing else changes RocksDB, and a
+//     snapshot of it is open, so that its sequence number rises if and only if it ingested.
+//  2. Of each key the newest version is written, operands folded, on what RocksDB has of older
+//     generations.
+//  3. A flush that fails leaves the generation where it was, in view and G-WAL.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/mutex.hpp"
+#include "lsm/rocks/counters.hpp"
+#include "lsm/rocks/families.hpp"
+#include "lsm/rocks/tables.hpp"
+
+namespace perdure::lsm {
+
+class Flusher {
+ public:
+  struct Options {
+    std::string directory;  // for the files until RocksDB has them; on its file system
+    std::uint64_t idle_millis = 200;  // without a batch, after which memtables give way to RocksDB
+  };
+  /// `seal_idle`: called now and then; seals what has had no batch for a while.
+  Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
+          Counters& counters, Options options, std::function<void()> seal_idle);
+  ~Flusher();
+
+  void start();
+  /// A generation was sealed.
+  void notice();
+  /// Until at most `left` sealed generations remain, or a flush has failed meanwhile.
+  rocksdb::Status wait_until_sealed(std::uint64_t left);
+  /// Until RocksDB has this generation and all before it, or a flush has failed meanwhile.
+  rocksdb::Status wait_until_flushed(GenerationPtr const& generation);
+  /// The last failure; OK once a flush succeeds.
+  [[nodiscard]] rocksdb::Status failure() const;
+  /// The thread ends after the flush that is under way.
+  void stop();
+
+ private:
+  void run();
+  template <class Waits>
+  rocksdb::Status wait_while(Waits waits);
+  rocksdb::Status flush(GenerationPtr const& generation);
+  rocksdb::Status ingest(Generation& generation);
+  void wait_for_compaction(Generation const& generation);
+
+  rocksdb::DB& base_;
+  Engine& engine_;
+  Tables& tables_;
+  Families const& families_;
+  Counters& counters_;
+  Options const options_;
+  std::function<void()> const seal_idle_;
+
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::uint64_t attempts_ PERDURE_GUARDED_BY(mutex_) = 0;
+  rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);
+  bool noticed_ PERDURE_GUARDED_BY(mutex_) = false;
+  bool stopping_ PERDURE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace perdure::lsm

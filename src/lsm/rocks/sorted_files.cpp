@@ -1,0 +1,161 @@
+#include "lsm/rocks/sorted_files.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/status.hpp"
+
+namespace perdure::lsm {
+
+namespace {
+
+using rocksdb::Slice;
+
+constexpr std::uint32_t kBlockEntries = 1u << 15;
+
+/// Of an EntryBlock's key: what follows the last one with the same bytes.
+std::size_t end_of_key(EntryBlock const& block, std::size_t first) {
+  std::size_t end = first + 1;
+  Slice const key = as_slice(block.key(first));
+  while (end < block.size() && as_slice(block.key(end)) == key) ++end;
+  return end;
+}
+
+std::span<Version const> chain_of(EntryBlock const& block, std::size_t first, std::size_t end) {
+  std::size_t last = first;
+  while (last + 1 < end && block.versions[last].kind == Kind::merge) ++last;
+  return std::span(block.versions).subspan(first, last + 1 - first);
+}
+
+rocksdb::Status add(rocksdb::SstFileWriter& writer, Slice const& key, Version const& version) {
+  switch (version.kind) {
+    case Kind::put: return writer.Put(key, slice_of(version.value));
+    case Kind::erase: return writer.Delete(key);
+    case Kind::merge: return writer.Merge(key, slice_of(version.value));
+  }
+  return rocksdb::Status::Corruption("an entry of no known kind");
+}
+
+}  // namespace
+
+SortedFiles::SortedFiles(rocksdb::DB& base, Family const& family, rocksdb::Snapshot const* snapshot,
+                         std::string prefix)
+    : base_(base),
+      family_(family),
+      snapshot_(snapshot),
+      prefix_(std::move(prefix)),
+      options_(base.GetOptions(family.base)) {}
+
+SortedFiles::~SortedFiles() {
+  for (std::string const& file : files_) options_.env->DeleteFile(file).PermitUncheckedError();
+}
+
+rocksdb::Status SortedFiles::open(std::unique_ptr<rocksdb::SstFileWriter>& writer) {
+  writer = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_, family_.base);
+  files_.push_back(prefix_ + "-" + std::to_string(files_.size()) + ".sst");
+  return writer->Open(files_.back());
+}
+
+rocksdb::Status SortedFiles::write(Engine& engine, Run const& run) {
+  EntryBlock block;
+  std::uint32_t window = kBlockEntries;
+  for (std::uint32_t at = 0; at < run.count();) {
+    std::uint32_t const count = std::min(window, run.count() - at);
+    if (Status s = engine.fetch(run, at, count, block); !s.ok()) return to_rocks(s);
+    bool const is_end = at + count == run.count();
+    std::vector<Group> groups;
+    for (std::size_t i = 0; i < block.size();) {
+      Group const group{i, end_of_key(block, i)};
+      if (group.end == block.size() && !is_end) break;  // it may go on
+      groups.push_back(group);
+      i = group.end;
+    }
+    if (groups.empty()) {
+      window *= 2;  // a key with more versions than that
+      continue;
+    }
+    if (auto s = write_groups(block, groups); !s.ok()) return s;
+    at += static_cast<std::uint32_t>(groups.back().end);
+  }
+  if (writer_ != nullptr) {
+    if (auto s = writer_->Finish(); !s.ok()) return s;
+  }
+  return write_raw();
+}
+
+/// What open chains stand on is read together.
+rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
+                                          std::vector<Group> const& groups) {
+  std::vector<Slice> keys;
+  for (Group const& group : groups)
+    if (is_open(chain_of(block, group.first, group.end)))
+      keys.push_back(as_slice(block.key(group.first)));
+  std::vector<rocksdb::PinnableSlice> below(keys.size());
+  std::vector<rocksdb::Status> statuses(keys.size());
+  rocksdb::ReadOptions options;
+  options.snapshot = snapshot_;
+  options.fill_cache = false;
+  if (!keys.empty())
+    base_.MultiGet(options, family_.base, keys.size(), keys.data(), below.data(), statuses.data(),
+                   true);
+  std::size_t next = 0;
+  for (Group const& group : groups) {
+    bool const open = is_open(chain_of(block, group.first, group.end));
+    Slice const* base = nullptr;
+    if (open) {
+      rocksdb::Status const& found = statuses[next];
+      if (is_failed_merge(found)) {  // raw operands are there already
+        keep_raw(keys[next++], chain_of(block, group.first, group.end));
+        continue;
+      }
+      if (!found.ok() && !found.IsNotFound()) return found;
+      base = found.ok() ? &below[next] : nullptr;
+      ++next;
+    }
+    if (auto s = write_group(block, group, base); !s.ok()) return s;
+  }
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status SortedFiles::write_group(EntryBlock const& block, Group const& group,
+                                         Slice const* below) {
+  Slice const key = as_slice(block.key(group.first));
+  std::span<Version const> const chain = chain_of(block, group.first, group.end);
+  Merged merged;
+  if (chain.front().kind == Kind::merge) {
+    auto const s =
+        merged.resolve(family_.merge_operator.get(), options_.info_log.get(), key, chain, below);
+    if (is_failed_merge(s)) {
+      keep_raw(key, chain);
+      return rocksdb::Status::OK();
+    }
+    if (!s.ok()) return s;
+  }
+  if (writer_ == nullptr) {
+    if (auto s = open(writer_); !s.ok()) return s;
+  }
+  ++entries_;
+  return chain.front().kind == Kind::merge ? writer_->Put(key, merged.value())
+                                           : add(*writer_, key, chain.front());
+}
+
+void SortedFiles::keep_raw(Slice const& key, std::span<Version const> chain) {
+  if (raw_.size() < chain.size()) raw_.resize(chain.size());
+  for (std::size_t i = 0; i < chain.size(); ++i)
+    raw_[i].push_back({key.ToString(), chain[chain.size() - 1 - i]});
+}
+
+rocksdb::Status SortedFiles::write_raw() {
+  for (std::vector<RawVersion> const& versions : raw_) {
+    std::unique_ptr<rocksdb::SstFileWriter> writer;
+    if (auto s = open(writer); !s.ok()) return s;
+    for (RawVersion const& raw : versions)
+      if (auto s = add(*writer, raw.key, raw.version); !s.ok()) return s;
+    if (auto s = writer->Finish(); !s.ok()) return s;
+    entries_ += versions.size();
+  }
+  return rocksdb::Status::OK();
+}
+
+}  // namespace perdure::lsm

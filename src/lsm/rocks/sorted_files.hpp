@@ -1,0 +1,62 @@
+// A run as sorted files that RocksDB ingests: of each key its newest version, operands folded.
+//
+// Invariants: a key is in one file, and once. Where a merge operator fails, the key's operands go
+// raw into files of their own, the oldest into the first, so that RocksDB keeps them as it keeps
+// those that it was given itself.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/sst_file_writer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lsm/engine/engine.hpp"
+#include "lsm/rocks/families.hpp"
+
+namespace perdure::lsm {
+
+class SortedFiles {
+ public:
+  /// Files `prefix`-0.sst, -1, ... `snapshot`: RocksDB with all older generations in it.
+  SortedFiles(rocksdb::DB& base, Family const& family, rocksdb::Snapshot const* snapshot,
+              std::string prefix);
+  /// Files that nobody ingested are deleted.
+  ~SortedFiles();
+  SortedFiles(SortedFiles const&) = delete;
+  SortedFiles& operator=(SortedFiles const&) = delete;
+
+  rocksdb::Status write(Engine& engine, Run const& run);
+  /// In the order in which they are to be ingested.
+  [[nodiscard]] std::vector<std::string> const& files() const { return files_; }
+  [[nodiscard]] std::uint64_t entries() const { return entries_; }
+
+ private:
+  struct Group {  // the versions of a key in a block
+    std::size_t first = 0, end = 0;
+  };
+  struct RawVersion {
+    std::string key;
+    Version version;
+  };
+  rocksdb::Status write_groups(EntryBlock const& block, std::vector<Group> const& groups);
+  rocksdb::Status write_group(EntryBlock const& block, Group const& group,
+                              rocksdb::Slice const* below);
+  rocksdb::Status write_raw();
+  rocksdb::Status open(std::unique_ptr<rocksdb::SstFileWriter>& writer);
+  void keep_raw(rocksdb::Slice const& key, std::span<Version const> chain);
+
+  rocksdb::DB& base_;
+  Family const& family_;
+  rocksdb::Snapshot const* const snapshot_;
+  std::string const prefix_;
+  rocksdb::Options const options_;
+  std::unique_ptr<rocksdb::SstFileWriter> writer_;
+  std::vector<std::vector<RawVersion>> raw_;  // by depth, the oldest version of each key first
+  std::vector<std::string> files_;
+  std::uint64_t entries_ = 0;
+};
+
+}  // namespace perdure::lsm

@@ -1,0 +1,211 @@
+#include "lsm/rocks/tables.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace perdure::lsm {
+
+Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, Options const& options)
+    : base_(base), engine_(engine), gwal_(gwal), options_(options) {
+  MutexLock lock(mutex_);
+  view_ = std::make_shared<View>();
+}
+
+ViewPtr Tables::view() const {
+  MutexLock lock(mutex_);
+  return view_;
+}
+
+std::unique_ptr<ViewSnapshot> Tables::snapshot() const {
+  ViewPtr now = view();
+  if (!now->empty()) return std::make_unique<ViewSnapshot>(now, now->last);
+  auto alone = std::make_shared<View>();
+  alone->base = std::make_shared<BaseSnapshot>(base_);
+  std::uint64_t const sequence = alone->base->get()->GetSequenceNumber() + ahead_.load();
+  return std::make_unique<ViewSnapshot>(std::move(alone), sequence);
+}
+
+std::uint64_t Tables::sequence() const {
+  if (any()) {
+    MutexLock lock(mutex_);
+    if (!generations_.empty()) return last_;
+  }
+  return base_.GetLatestSequenceNumber() + ahead_.load();
+}
+
+std::uint64_t Tables::sealed_generations() const {
+  MutexLock lock(mutex_);
+  return static_cast<std::uint64_t>(std::count_if(generations_.begin(), generations_.end(),
+                                                  [](auto const& one) { return one->sealed; }));
+}
+
+GenerationPtr Tables::newest_sealed() const {
+  MutexLock lock(mutex_);
+  auto const at = std::find_if(generations_.begin(), generations_.end(),
+                               [](auto const& one) { return one->sealed; });
+  return at == generations_.end() ? nullptr : *at;
+}
+
+bool Tables::has(GenerationPtr const& generation) const {
+  MutexLock lock(mutex_);
+  return generation != nullptr &&
+         std::find(generations_.begin(), generations_.end(), generation) != generations_.end();
+}
+
+Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged) {
+  if (active_ == nullptr) active_ = std::make_shared<Generation>(nullptr);
+  if (!logged) return active_->buffer(bytes);
+  if (active_->segment() == nullptr) {
+    auto segment = gwal_.begin(std::max(bytes, options_.segment_bytes));
+    if (!segment) return segment.status();
+    active_->set_segment(std::move(*segment));
+  }
+  auto room = active_->segment()->reserve(bytes);
+  if (room || room.status().code() != Code::no_space) return room;
+  seal();
+  return reserve(bytes, logged);
+}
+
+RequestId Tables::next_request() { return sequence() + 1; }
+
+Result<std::vector<View::FamilyRuns>> Tables::build(std::span<FamilyBatch const> batch) {
+  std::vector<View::FamilyRuns> built;
+  for (FamilyBatch const& one : batch) {
+    auto run = engine_.build(one.entries);
+    if (!run) return run.status();
+    built.push_back({one.family, {std::move(*run)}});
+  }
+  return built;
+}
+
+/// Runs grow by size, so that of n entries each is merged log n times. What cannot be merged for
+/// want of memory stays as it is.
+void Tables::add_run(std::vector<RunPtr>& runs, RunPtr run) {
+  runs.insert(runs.begin(), std::move(run));
+  std::size_t together = 1;
+  std::uint64_t entries = runs[0]->count();
+  while (together < runs.size() && runs[together]->count() / 2 <= entries)
+    entries += runs[together++]->count();
+  if (together == 1) return;
+  auto merged = engine_.merge(RunList(runs).first(together));
+  if (!merged) return;
+  runs.erase(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(together));
+  runs.insert(runs.begin(), std::move(*merged));
+}
+
+Status Tables::append(std::span<FamilyBatch const> batch, Written const& written, ViewPtr* seen) {
+  PERDURE_ASSERT(active_ != nullptr && !active_->sealed);
+  auto built = build(batch);
+  if (!built) return built.status();
+  RequestId const first = next_request();
+  if (written.logged) {
+    Status const s = active_->segment()->commit(first, written.requests, written.sync);
+    if (!s.ok()) return s;
+  }
+  std::vector<std::pair<std::uint32_t, std::vector<RunPtr>>> grown;
+  for (View::FamilyRuns& one : *built) {
+    std::vector<RunPtr> runs = active_->runs(one.family);  // readers' views have their own
+    add_run(runs, std::move(one.runs.front()));
+    grown.emplace_back(one.family, std::move(runs));
+  }
+  MutexLock lock(mutex_);
+  for (auto& [family, runs] : grown) active_->set_runs(family, std::move(runs));
+  active_->bytes += written.bytes;
+  active_->requests += written.requests;
+  if (generations_.empty() || generations_.front() != active_) generations_.push_front(active_);
+  last_ = first + written.requests - 1;
+  publish();
+  if (seen != nullptr) *seen = view_;
+  return {};
+}
+
+void Tables::seal() {
+  if (active_ == nullptr) return;
+  if (active_->requests == 0) return;  // it goes on
+  MutexLock lock(mutex_);
+  active_->sealed = true;
+  active_ = nullptr;
+}
+
+void Tables::close() {
+  if (active_ != nullptr && active_->requests == 0 && active_->segment() != nullptr)
+    static_cast<void>(active_->segment()->retire());  // it holds nothing
+  active_ = nullptr;
+  MutexLock lock(mutex_);
+  generations_.clear();
+  publish();
+}
+
+bool Tables::is_full() const {
+  return active_ != nullptr && active_->bytes >= options_.memtable_bytes;
+}
+
+Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> batch,
+                       RequestId last) {
+  for (FamilyBatch const& one : batch) {
+    auto run = engine_.build(one.entries);
+    if (!run) return run.status();
+    std::vector<RunPtr> runs = generation->runs(one.family);
+    add_run(runs, std::move(*run));
+    generation->set_runs(one.family, std::move(runs));
+  }
+  MutexLock lock(mutex_);
+  generation->sealed = true;
+  generations_.push_front(std::move(generation));
+  last_ = std::max(last_, last);
+  publish();
+  return {};
+}
+
+GenerationPtr Tables::oldest_sealed() const {
+  MutexLock lock(mutex_);
+  return generations_.empty() || !generations_.back()->sealed ? nullptr : generations_.back();
+}
+
+Status Tables::compact(Generation& generation) {
+  for (View::FamilyRuns& one : generation.families) {
+    if (one.runs.size() < 2) continue;
+    auto merged = engine_.merge(one.runs);
+    if (!merged) return merged.status();
+    MutexLock lock(mutex_);
+    one.runs = {std::move(*merged)};
+    publish();
+  }
+  return {};
+}
+
+void Tables::remove(GenerationPtr const& generation) {
+  MutexLock lock(mutex_);
+  PERDURE_ASSERT(!generations_.empty() && generations_.back() == generation);
+  generations_.pop_back();
+  snapshot_ = nullptr;
+  publish();
+}
+
+void Tables::publish() {
+  auto next = std::make_shared<View>();
+  next->last = last_;
+  if (generations_.empty()) {
+    std::uint64_t const base = base_.GetLatestSequenceNumber();
+    ahead_ = std::max(ahead_.load(), last_ > base ? last_ - base : 0);
+    snapshot_ = nullptr;
+  } else if (snapshot_ == nullptr) {
+    snapshot_ = std::make_shared<BaseSnapshot>(base_);
+  }
+  for (GenerationPtr const& generation : generations_) {
+    next->generations.push_back(generation);
+    for (View::FamilyRuns const& one : generation->families) {
+      auto at = std::find_if(next->families.begin(), next->families.end(),
+                             [&](auto const& known) { return known.family == one.family; });
+      if (at == next->families.end()) at = next->families.insert(at, {one.family, {}});
+      at->runs.insert(at->runs.end(), one.runs.begin(), one.runs.end());
+    }
+  }
+  next->base = snapshot_;
+  view_ = std::move(next);
+  any_.store(!generations_.empty(), std::memory_order_release);
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,97 @@
+// The memtables: generations, the newest of which takes writes, and the view that readers get.
+//
+// Invariants:
+//  1. Writes are appended by one thread at a time, who keeps all other writes to RocksDB out.
+//  2. While there is a generation, nothing but the ingest of the oldest changes RocksDB.
+//  3. A batch is in the view as a whole, after its record in the G-WAL is whole.
+//  4. A generation leaves the view only when RocksDB has all of it; the view that follows has a
+//     snapshot of RocksDB that was taken after that.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+
+#include "base/mutex.hpp"
+#include "lsm/rocks/batch_entries.hpp"
+#include "lsm/rocks/generation.hpp"
+#include "lsm/rocks/view.hpp"
+
+namespace perdure::lsm {
+
+class Tables {
+ public:
+  struct Options {
+    std::uint64_t memtable_bytes = 0;
+    std::uint64_t segment_bytes = 0;
+  };
+  Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, Options const& options);
+
+  // By any thread.
+  /// Whether there are generations: else RocksDB is all there is.
+  [[nodiscard]] bool any() const { return any_.load(std::memory_order_acquire); }
+  [[nodiscard]] ViewPtr view() const;
+  /// The view, with a snapshot of RocksDB even where there are no generations.
+  [[nodiscard]] std::unique_ptr<ViewSnapshot> snapshot() const;
+  /// The number of the last write, RocksDB's own among them. Never falls.
+  [[nodiscard]] std::uint64_t sequence() const;
+  [[nodiscard]] std::uint64_t sealed_generations() const;
+  /// Null where there is none.
+  [[nodiscard]] GenerationPtr newest_sealed() const;
+  [[nodiscard]] bool has(GenerationPtr const& generation) const;
+
+  // By the writer alone.
+  /// Room for a batch's copy, where its values stay; not appended, it is used again.
+  Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged);
+  /// The request that the next batch begins with.
+  [[nodiscard]] RequestId next_request();
+  struct Written {
+    std::uint64_t requests = 0;
+    std::uint64_t bytes = 0;  // of the copy
+    bool logged = true;
+    bool sync = false;
+  };
+  /// The batch whose copy lies where reserve() said. With `sync`, on the medium when it returns.
+  /// `seen` gets the first view that has it.
+  Status append(std::span<FamilyBatch const> batch, Written const& written,
+                ViewPtr* seen = nullptr);
+  /// The newest generation takes no more; where there is none, nothing happens.
+  void seal();
+  [[nodiscard]] bool is_full() const;
+  /// At the end: nothing is read or written any more. What is not flushed stays in the G-WAL.
+  void close();
+  /// A generation that an earlier process left; in the order in which they were written.
+  Status restore(GenerationPtr generation, std::span<FamilyBatch const> batch, RequestId last);
+
+  // By the flusher alone.
+  [[nodiscard]] GenerationPtr oldest_sealed() const;
+  /// One run a family in place of several, with the same entries.
+  Status compact(Generation& generation);
+  /// RocksDB has it.
+  void remove(GenerationPtr const& generation);
+
+ private:
+  Result<std::vector<View::FamilyRuns>> build(std::span<FamilyBatch const> batch);
+  void add_run(std::vector<RunPtr>& runs, RunPtr run);
+  void publish() PERDURE_REQUIRES(mutex_);
+
+  rocksdb::DB& base_;
+  Engine& engine_;
+  Gwal& gwal_;
+  Options const options_;
+  std::atomic<bool> any_ = false;
+  std::atomic<std::uint64_t> ahead_ = 0;  // of sequence() before RocksDB's own, without generations
+  GenerationPtr active_;  // the writer's; null or generations_.front()
+
+  mutable Mutex mutex_;
+  std::deque<GenerationPtr> generations_ PERDURE_GUARDED_BY(mutex_);  // newest first
+  std::shared_ptr<BaseSnapshot const> snapshot_ PERDURE_GUARDED_BY(mutex_);
+  RequestId last_ PERDURE_GUARDED_BY(mutex_) = 0;
+  ViewPtr view_ PERDURE_GUARDED_BY(mutex_);
+};
+
+}  // namespace perdure::lsm

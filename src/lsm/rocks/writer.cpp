@@ -1,0 +1,213 @@
+#include "lsm/rocks/writer.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lsm/rocks/column_entries.hpp"
+#include "lsm/rocks/payload.hpp"
+#include "lsm/rocks/status.hpp"
+
+namespace perdure::lsm {
+
+/// A write that waits for its turn, in its own thread's frame.
+struct Writer::Waiting {
+  rocksdb::WriteOptions const* options;
+  rocksdb::WriteBatch* batch;
+  BatchEntries entries;
+  bool for_tables = false;
+  bool done = false;
+  rocksdb::Status status;
+
+  [[nodiscard]] bool logged() const { return !options->disableWAL; }
+};
+
+rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
+  if (batch == nullptr) return rocksdb::Status::Corruption("Batch is nullptr!");
+  Waits const waits(operations_waiting_, batch->Count());
+  if (waits.with_others < options_.threshold) {
+    exec::SharedHold const hold(gate_);
+    if (!tables_.any()) return base_.Write(options, batch);
+  }
+  Waiting mine{&options, batch, {}, false, false, {}};
+  mine.for_tables = is_for_tables(mine) && mine.entries.read(*batch) && knows_families(mine);
+  return wait_for_turn(mine);
+}
+
+/// What can be said without looking at each operation.
+bool Writer::is_for_tables(Waiting const& waiting) {
+  rocksdb::WriteBatch const& batch = *waiting.batch;
+  return batch.Count() > 0 && !batch.HasDeleteRange() && !batch.HasBeginPrepare() &&
+         !batch.HasCommit() && !batch.HasRollback() && batch.GetWalTerminationPoint().is_cleared();
+}
+
+/// What else there is, RocksDB answers as it always does.
+bool Writer::knows_families(Waiting const& waiting) const {
+  return std::all_of(
+      waiting.entries.families.begin(), waiting.entries.families.end(), [&](auto const& one) {
+        FamilyPtr const family = families_.find(one.family);
+        return family != nullptr && !family->dropped && family->why_passed_through.empty() &&
+               (!one.merges || family->merge_operator != nullptr);
+      });
+}
+
+/// The first who waits leads: it writes for all who wait by then.
+rocksdb::Status Writer::wait_for_turn(Waiting& mine) {
+  std::vector<Waiting*> group;
+  {
+    MutexLock lock(queue_mutex_);
+    queue_.push_back(&mine);
+    while (has_leader_ && !mine.done) turn_.wait(queue_mutex_);
+    if (mine.done) return mine.status;
+    has_leader_ = true;
+    group.swap(queue_);
+  }
+  {
+    exec::ExclusiveHold const hold(gate_);
+    write_group(group);
+  }
+  MutexLock lock(queue_mutex_);
+  for (Waiting* const one : group) one->done = true;
+  has_leader_ = false;
+  turn_.notify_all();
+  return mine.status;
+}
+
+void Writer::write_group(std::span<Waiting* const> group) {
+  std::uint64_t operations = 0;
+  for (Waiting const* const one : group) operations += one->batch->Count();
+  bool const few = operations < options_.threshold;
+  while (!group.empty()) {
+    Waiting& first = *group.front();
+    auto const together = [&](Waiting const* one) {
+      return one->for_tables && one->logged() == first.logged() && one->status.ok();
+    };
+    std::size_t n = 1;
+    if (few && !tables_.any()) {  // the last memtable went while these waited
+      first.status = base_.Write(*first.options, first.batch);
+    } else if (!first.for_tables) {
+      first.status = write_by_rocksdb(first);
+    } else {
+      while (n < group.size() && together(group[n])) ++n;
+      append_together(group.first(n));
+    }
+    group = group.subspan(n);
+  }
+}
+
+rocksdb::Status Writer::write_by_rocksdb(Waiting& one) {
+  if (auto s = flush_sealing(); !s.ok()) return s;
+  ++counters_.passed_through;
+  return base_.Write(*one.options, one.batch);
+}
+
+void Writer::append_together(std::span<Waiting* const> group) {
+  std::vector<Waiting*> now;
+  bool const full = tables_.sealed_generations() > options_.immutable_memtables;
+  for (Waiting* const one : group) {
+    if (full && one->options->no_slowdown)
+      one->status = rocksdb::Status::Incomplete("Write stall");
+    else
+      now.push_back(one);
+  }
+  if (now.empty()) return;
+  rocksdb::Status const s = append(now);
+  for (Waiting* const one : now) one->status = s;
+}
+
+rocksdb::Status Writer::append(std::span<Waiting* const> group) {
+  std::vector<rocksdb::WriteBatch const*> batches;
+  Tables::Written written;
+  written.logged = group.front()->logged();
+  for (Waiting const* const one : group) {
+    batches.push_back(one->batch);
+    written.requests += one->entries.requests;
+    written.sync |= one->options->sync;
+  }
+  written.bytes = payload_bytes(batches);
+  BatchEntries entries;
+  auto const write = [&](std::span<std::byte> room, RequestId first) {
+    std::size_t next = 0;
+    write_payload(batches, room, [&](rocksdb::WriteBatch const& batch, std::byte const* copy) {
+      entries.add(group[next++]->entries, as_bytes(batch.Data().data()), copy,
+                  first + entries.requests);
+    });
+    return entries.batches();
+  };
+  return append(written, write, nullptr);
+}
+
+rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const& write,
+                               ViewPtr* seen) {
+  if (auto s = make_room(); !s.ok()) return s;
+  auto room = tables_.reserve(written.bytes, written.logged);
+  if (!room) return to_rocks(room.status());
+  std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
+  if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
+  last_batch_ = Clock::now();
+  ++counters_.table_batches;
+  counters_.table_operations += written.requests;
+  if (tables_.is_full()) {
+    tables_.seal();
+    flusher_->notice();
+  }
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
+  wal::EncodedBatch const encoded(columns.ops);
+  Tables::Written const written{columns.all_requests, payload_bytes(encoded), !options.disableWAL,
+                                options.sync};
+  exec::ExclusiveHold const hold(gate_);
+  if (options.no_slowdown && tables_.sealed_generations() > options_.immutable_memtables)
+    return rocksdb::Status::Incomplete("Write stall");
+  std::optional<wal::DecodedBatch> there;  // whose offsets the entries use
+  ColumnEntries entries;
+  auto const write = [&](std::span<std::byte> room, RequestId first) {
+    columns.first = first;
+    there.emplace(write_payload(columns.family, encoded, room));
+    entries.read(there->ops(), first, columns.requests);
+    return std::vector<FamilyBatch>{{columns.family, entries.entries()}};
+  };
+  return append(written, write, &columns.seen);
+}
+
+/// As many sealed memtables as may wait do: this write waits for the oldest.
+rocksdb::Status Writer::make_room() {
+  if (tables_.sealed_generations() <= options_.immutable_memtables) return rocksdb::Status::OK();
+  ++counters_.writer_waits;
+  auto const began = Clock::now();
+  rocksdb::Status const s = flusher_->wait_until_sealed(options_.immutable_memtables);
+  auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began);
+  counters_.writer_wait_micros += static_cast<std::uint64_t>(waited.count());
+  return s;
+}
+
+rocksdb::Status Writer::flush_sealing() {
+  tables_.seal();
+  return flusher_->wait_until_flushed(tables_.newest_sealed());
+}
+
+rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
+  exec::ExclusiveHold const hold(gate_);
+  if (auto s = flush_sealing(); !s.ok()) return s;
+  return call();
+}
+
+rocksdb::Status Writer::flush() {
+  if (!tables_.any()) return rocksdb::Status::OK();
+  {
+    exec::ExclusiveHold const hold(gate_);
+    tables_.seal();
+  }
+  return flusher_->wait_until_flushed(tables_.newest_sealed());
+}
+
+void Writer::seal_idle() {
+  // The flusher never waits for the gate: who has it may wait for a flush.
+  if (!tables_.any() || !gate_.try_lock(exec::kSleepingThreads)) return;
+  exec::ExclusiveHold<> const hold(gate_, std::adopt_lock);
+  if (Clock::now() - last_batch_ >= options_.idle) tables_.seal();
+}
+
+}  // namespace perdure::lsm

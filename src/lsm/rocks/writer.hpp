@@ -1,0 +1,128 @@
+// Writes: RocksDB's own while they are few, the memtables' when many come (H-Rocks, sections 4 and
+// 6.7).
+//
+// Invariants:
+//  1. A write that returned is seen by every read that begins afterwards, whichever of the two has
+//     it: RocksDB gets writes only while there are no memtables, and nobody makes memtables
+//     meanwhile.
+//  2. Batches that wait together are appended in the order in which they came, each as a whole.
+//  3. What memtables do not hold is written by RocksDB after all of them are flushed.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "exec/reader_writer_lock.hpp"
+#include "lsm/rocks/counters.hpp"
+#include "lsm/rocks/families.hpp"
+#include "lsm/rocks/flusher.hpp"
+#include "lsm/rocks/tables.hpp"
+#include "wal/batch_record.hpp"
+
+namespace perdure::lsm {
+
+class Writer {
+ public:
+  struct Options {
+    std::uint64_t threshold = 0;  // operations
+    std::uint32_t immutable_memtables = 0;
+    std::chrono::milliseconds idle{200};
+  };
+  Writer(rocksdb::DB& base, Tables& tables, Families const& families, Counters& counters,
+         Options const& options)
+      : base_(base), tables_(tables), families_(families), counters_(counters), options_(options) {}
+  /// Before the first write.
+  void set_flusher(Flusher& flusher) { flusher_ = &flusher; }
+
+  rocksdb::Status write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
+  /// One operation: `direct` is RocksDB's own call of it, `fill` puts it into a batch.
+  template <class Direct, class Fill>
+  rocksdb::Status write_one(rocksdb::WriteOptions const& options, Direct direct, Fill fill) {
+    {
+      Waits const waits(operations_waiting_, 1);
+      if (waits.with_others < options_.threshold) {
+        exec::SharedHold const hold(gate_);
+        if (!tables_.any()) return direct();
+      }
+    }
+    rocksdb::WriteBatch batch;
+    if (rocksdb::Status s = fill(batch); !s.ok()) return s;
+    return write(options, &batch);
+  }
+
+  /// Columns of one family, to the memtables however few there are. What is written has the
+  /// requests first + `requests`[i], of a range of `all_requests`; `first` and `seen` (the first
+  /// view that has it) are answers.
+  struct Columns {
+    std::uint32_t family = 0;
+    wal::BatchOps ops;  // `update` is a merge
+    std::span<RequestId const> requests = {};  // empty: 0, 1, ...
+    std::uint64_t all_requests = 0;
+    RequestId first = 0;
+    ViewPtr seen;
+  };
+  rocksdb::Status write_columns(rocksdb::WriteOptions const& options, Columns& columns);
+  [[nodiscard]] std::uint64_t threshold() const { return options_.threshold; }
+
+  /// Runs `call`, which writes to RocksDB, after every memtable is flushed and with no other write
+  /// beside it.
+  rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
+  /// All that was written before is RocksDB's when this returns.
+  rocksdb::Status flush();
+  /// Seals what has had no batch for a while; called by the flusher.
+  void seal_idle();
+
+ private:
+  struct Waiting;  // a write that waits for its turn
+  /// Counts operations among those that wait, as long as it stands.
+  struct Waits {
+    Waits(std::atomic<std::uint64_t>& all_waiting, std::uint64_t n)
+        : all(all_waiting), mine(n), with_others(all.fetch_add(n) + n) {}
+    Waits(Waits const&) = delete;
+    Waits& operator=(Waits const&) = delete;
+    ~Waits() { all -= mine; }
+    std::atomic<std::uint64_t>& all;
+    std::uint64_t const mine, with_others;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  static bool is_for_tables(Waiting const& waiting);
+  bool knows_families(Waiting const& waiting) const;
+  rocksdb::Status wait_for_turn(Waiting& mine);
+  // With the gate held exclusively:
+  void write_group(std::span<Waiting* const> group);
+  rocksdb::Status write_by_rocksdb(Waiting& one);
+  void append_together(std::span<Waiting* const> group);
+  rocksdb::Status append(std::span<Waiting* const> group);
+  /// Writes the record to the room that it gets, and says what entries that is.
+  using WriteRecord =
+      std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;
+  rocksdb::Status append(Tables::Written const& written, WriteRecord const& write, ViewPtr* seen);
+  rocksdb::Status make_room();
+  rocksdb::Status flush_sealing();
+
+  rocksdb::DB& base_;
+  Tables& tables_;
+  Families const& families_;
+  Counters& counters_;
+  Options const options_;
+  Flusher* flusher_ = nullptr;
+
+  exec::ReaderWriterLock gate_;  // shared: RocksDB's own writes; exclusive: everything else
+  std::atomic<std::uint64_t> operations_waiting_ = 0;
+  Clock::time_point last_batch_{};  // under the gate
+
+  Mutex queue_mutex_;
+  Condition turn_;
+  std::vector<Waiting*> queue_ PERDURE_GUARDED_BY(queue_mutex_);
+  bool has_leader_ PERDURE_GUARDED_BY(queue_mutex_) = false;
+};
+
+}  // namespace perdure::lsm

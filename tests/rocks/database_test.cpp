@@ -1,0 +1,174 @@
+// Stories of a database whose large batches go to memtables: what is read before, during and after
+// their flush, and after a kill.
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/merge_operator.h>
+#include <rocksdb/write_batch.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "perdure/rocks.h"
+#include "rocks/temporary_directory.hpp"
+
+namespace {
+
+using perdure::rocks::GpuOptions;
+using perdure::testing::TemporaryDirectory;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::WriteBatch;
+using rocksdb::WriteOptions;
+
+constexpr int kMany = 2000;  // above the threshold of these tests
+
+rocksdb::Options options() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.allow_fallocate = false;
+  EXPECT_TRUE(rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend",
+                                                       &options.merge_operator)
+                  .ok());
+  return options;
+}
+
+GpuOptions gpu() {
+  GpuOptions gpu;
+  gpu.device = perdure::rocks::Device::cpu;
+  gpu.threads = 2;
+  gpu.threshold = 1000;
+  gpu.memtable_bytes = 4 << 20;
+  return gpu;
+}
+
+std::unique_ptr<rocksdb::DB> open(std::string const& path) {
+  rocksdb::DB* db = nullptr;
+  auto const s = perdure::rocks::open(options(), gpu(), path, &db);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return std::unique_ptr<rocksdb::DB>(db);
+}
+
+std::unique_ptr<rocksdb::DB> open_plain(std::string const& path) {
+  rocksdb::DB* db = nullptr;
+  auto const s = rocksdb::DB::Open(options(), path, &db);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return std::unique_ptr<rocksdb::DB>(db);
+}
+
+std::string key(int i) {
+  std::string text = std::to_string(i);
+  return "key" + std::string(8 - text.size(), '0') + text;
+}
+
+void put_many(rocksdb::DB& db, std::string const& value) {
+  WriteBatch batch;
+  for (int i = 0; i < kMany; ++i) ASSERT_TRUE(batch.Put(key(i), value + std::to_string(i)).ok());
+  ASSERT_TRUE(db.Write(WriteOptions(), &batch).ok());
+}
+
+std::string get(rocksdb::DB& db, std::string const& key, ReadOptions const& how = {}) {
+  std::string value;
+  auto const s = db.Get(how, key, &value);
+  return s.ok() ? value : s.ToString();
+}
+
+bool has_memtables(rocksdb::DB& db) {
+  std::uint64_t memtables = 0;
+  EXPECT_TRUE(db.GetIntProperty("perdure.memtables", &memtables));
+  return memtables != 0;
+}
+
+TEST(RocksDatabase, AFewWritesAreRocksDBsOwn) {
+  TemporaryDirectory directory;
+  auto const db = open(directory / "db");
+  ASSERT_TRUE(db->Put(WriteOptions(), "a", "1").ok());
+  EXPECT_EQ(get(*db, "a"), "1");
+  EXPECT_FALSE(has_memtables(*db));
+}
+
+TEST(RocksDatabase, ALargeBatchIsReadBeforeDuringAndAfterItsFlush) {
+  TemporaryDirectory directory;
+  auto const db = open(directory / "db");
+  ASSERT_TRUE(db->Put(WriteOptions(), key(7), "old").ok());
+  put_many(*db, "v");
+  EXPECT_TRUE(has_memtables(*db));
+  EXPECT_EQ(get(*db, key(7)), "v7");
+  ASSERT_TRUE(db->Delete(WriteOptions(), key(8)).ok());  // goes to the memtables too
+  ASSERT_TRUE(db->Merge(WriteOptions(), key(9), "more").ok());
+  EXPECT_EQ(get(*db, key(8)), "NotFound: ");
+  EXPECT_EQ(get(*db, key(9)), "v9,more");
+  ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+  EXPECT_FALSE(has_memtables(*db));
+  EXPECT_EQ(get(*db, key(7)), "v7");
+  EXPECT_EQ(get(*db, key(8)), "NotFound: ");
+  EXPECT_EQ(get(*db, key(9)), "v9,more");
+}
+
+TEST(RocksDatabase, ASnapshotSeesWhatItSawThoughMemtablesAreFlushedBelowIt) {
+  TemporaryDirectory directory;
+  auto const db = open(directory / "db");
+  put_many(*db, "first");
+  rocksdb::Snapshot const* const snapshot = db->GetSnapshot();
+  put_many(*db, "second");
+  ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+  put_many(*db, "third");
+  ReadOptions at;
+  at.snapshot = snapshot;
+  EXPECT_EQ(get(*db, key(5), at), "first5");
+  EXPECT_EQ(get(*db, key(5)), "third5");
+  std::unique_ptr<rocksdb::Iterator> const iterator(db->NewIterator(at));
+  int n = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next())
+    EXPECT_EQ(iterator->value(), "first" + std::to_string(n++));
+  EXPECT_EQ(n, kMany);
+  db->ReleaseSnapshot(snapshot);
+}
+
+TEST(RocksDatabase, PlainRocksDBReadsTheDirectoryAfterAClose) {
+  TemporaryDirectory directory;
+  {
+    auto const db = open(directory / "db");
+    put_many(*db, "v");
+    ASSERT_TRUE(db->Merge(WriteOptions(), key(1), "more").ok());
+  }
+  auto const plain = open_plain(directory / "db");
+  EXPECT_EQ(get(*plain, key(1)), "v1,more");
+  EXPECT_EQ(get(*plain, key(kMany - 1)), "v" + std::to_string(kMany - 1));
+}
+
+TEST(RocksDatabase, IdleMemtablesGiveWayToRocksDB) {
+  TemporaryDirectory directory;
+  auto const db = open(directory / "db");
+  put_many(*db, "v");
+  for (int i = 0; i < 500 && has_memtables(*db); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(has_memtables(*db));
+  EXPECT_EQ(get(*db, key(3)), "v3");
+}
+
+TEST(RocksDatabase, AKilledProcessLosesNothingAndMergesCountOnce) {
+  TemporaryDirectory directory;
+  pid_t const child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto const db = open(directory / "db");
+    put_many(*db, "v");
+    WriteBatch batch;
+    for (int i = 0; i < kMany; ++i) static_cast<void>(batch.Merge(key(i), "m"));
+    if (!db->Write(WriteOptions(), &batch).ok()) ::_exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  for (int times = 0; times < 2; ++times) {
+    auto const db = open(directory / "db");
+    EXPECT_EQ(get(*db, key(0)), "v0,m");
+    EXPECT_EQ(get(*db, key(kMany - 1)), "v" + std::to_string(kMany - 1) + ",m");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,127 @@
+// What the engine of sorted runs is held to: batches as plain strings, and a map of versions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lsm/engine/engine.hpp"
+
+namespace perdure::lsm {
+
+struct Write {
+  std::string key;
+  Kind kind = Kind::put;
+  std::string value;
+};
+
+/// A column of strings.
+class KeyColumn {
+ public:
+  explicit KeyColumn(std::vector<std::string> const& keys, bool fixed = false) {
+    offsets_.push_back(0);
+    for (std::string const& key : keys) {
+      bytes_ += key;
+      offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+    }
+    column_.data = reinterpret_cast<std::byte const*>(bytes_.data());
+    column_.count = keys.size();
+    if (fixed && !keys.empty()) {
+      column_.width = static_cast<std::uint32_t>(keys[0].size());
+    } else {
+      column_.offsets = offsets_.data();
+    }
+  }
+  KeyColumn(KeyColumn const&) = delete;
+  KeyColumn& operator=(KeyColumn const&) = delete;
+
+  [[nodiscard]] Column const& column() const { return column_; }
+
+ private:
+  std::string bytes_;
+  std::vector<std::int64_t> offsets_;
+  Column column_;
+};
+
+struct KeyedVersion {
+  std::string key;
+  Version version;
+};
+
+inline bool same(ValueRef const& a, ValueRef const& b) {
+  return a.size == b.size && a.data == b.data;
+}
+inline bool same(Version const& a, Version const& b) {
+  return a.request == b.request && a.kind == b.kind && same(a.value, b.value);
+}
+
+/// All that was written, and which of it each run has, newest first.
+class RunModel {
+ public:
+  using Requests = std::vector<RequestId>;
+
+  /// Where the values of these writes lie from now on; of erases, nothing.
+  std::vector<ValueRef> keep_values(std::span<Write const> writes) {
+    std::vector<ValueRef> refs;
+    for (Write const& write : writes) {
+      refs.emplace_back();
+      if (write.kind == Kind::erase) continue;
+      std::string const& kept = values_.emplace_back(write.value);
+      refs.back() = {reinterpret_cast<std::byte const*>(kept.data()), kept.size()};
+    }
+    return refs;
+  }
+
+  void add_run(std::span<Write const> writes, Requests const& requests,
+               std::vector<ValueRef> const& values) {
+    std::vector<KeyedVersion> run;
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      run.push_back({writes[i].key, {values[i], requests[i], writes[i].kind}});
+    runs_.insert(runs_.begin(), sorted(std::move(run)));
+  }
+  void merge_runs(std::size_t first, std::size_t last) {
+    std::vector<KeyedVersion> all;
+    for (std::size_t r = first; r < last; ++r)
+      all.insert(all.end(), runs_[r].begin(), runs_[r].end());
+    auto const at = static_cast<std::ptrdiff_t>(first);
+    runs_.erase(runs_.begin() + at, runs_.begin() + static_cast<std::ptrdiff_t>(last));
+    runs_.insert(runs_.begin() + at, sorted(std::move(all)));
+  }
+
+  [[nodiscard]] std::vector<std::vector<KeyedVersion>> const& runs() const { return runs_; }
+
+  /// What a reader with the limit sees, newest first.
+  [[nodiscard]] std::vector<Version> visible(std::string const& key, RequestId limit) const {
+    std::vector<Version> seen;
+    for (auto const& run : runs_) {
+      for (KeyedVersion const& one : run) {
+        if (one.key == key && one.version.request <= limit) seen.push_back(one.version);
+      }
+    }
+    return seen;
+  }
+  [[nodiscard]] std::vector<Version> chain(std::string const& key, RequestId limit) const {
+    std::vector<Version> seen = visible(key, limit);
+    auto const end = std::ranges::find_if(seen, [](auto& v) { return v.kind != Kind::merge; });
+    if (end != seen.end()) seen.erase(end + 1, seen.end());
+    return seen;
+  }
+
+ private:
+  static std::vector<KeyedVersion> sorted(std::vector<KeyedVersion> run) {
+    std::ranges::sort(run, [](KeyedVersion const& a, KeyedVersion const& b) {
+      int const order = a.key.compare(b.key);  // as unsigned bytes
+      return order != 0 ? order < 0 : a.version.request > b.version.request;
+    });
+    return run;
+  }
+
+  std::vector<std::vector<KeyedVersion>> runs_;
+  std::deque<std::string> values_;
+};
+
+}  // namespace perdure::lsm

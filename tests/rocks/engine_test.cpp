@@ -1,0 +1,223 @@
+// The engine of sorted runs against a plain map of versions, on each machine.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <thread>
+
+#include "fault/planted_faults.hpp"
+#include "rocks/engine_model.hpp"
+
+namespace perdure::lsm {
+namespace {
+
+Result<std::unique_ptr<Engine>> make_engine(std::string const& machine, exec::Workers& workers) {
+  return machine == "cuda" ? make_cuda_engine(workers) : make_cpu_engine(workers);
+}
+
+/// Runs that an engine made, and what is known of them.
+class Runs {
+ public:
+  explicit Runs(Engine& engine) : engine_(&engine) {}
+
+  [[nodiscard]] RunList list() const { return runs_; }
+  [[nodiscard]] RunModel const& model() const { return model_; }
+  [[nodiscard]] RequestId next() const { return next_; }
+
+  /// `fixed`: keys of one width, told so. `gap` between the requests.
+  void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1) {
+    std::vector<std::string> keys;
+    std::vector<Kind> kinds;
+    RunModel::Requests requests;
+    bool all_puts = true;
+    for (Write const& one : writes) {
+      keys.push_back(one.key);
+      kinds.push_back(one.kind);
+      requests.push_back(next_ + requests.size() * gap);
+      all_puts &= one.kind == Kind::put;
+    }
+    KeyColumn const column(keys, fixed);
+    std::vector<ValueRef> const values = model_.keep_values(writes);
+    Entries entries{.keys = column.column(), .first_request = next_, .values = values};
+    if (!all_puts) entries.kinds = kinds;
+    if (gap != 1) entries.requests = requests;
+    auto run = engine_->build(entries);
+    ASSERT_TRUE(run.ok()) << run.status().message();
+    ASSERT_EQ(run.value()->count(), writes.size());
+    runs_.insert(runs_.begin(), run.value());
+    model_.add_run(writes, requests, values);
+    next_ += writes.size() * gap;
+  }
+
+  void merge(std::size_t first, std::size_t last) {
+    auto run = engine_->merge(list().subspan(first, last - first));
+    ASSERT_TRUE(run.ok()) << run.status().message();
+    auto const at = runs_.begin() + static_cast<std::ptrdiff_t>(first);
+    runs_.erase(at, at + static_cast<std::ptrdiff_t>(last - first));
+    runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(first), run.value());
+    model_.merge_runs(first, last);
+  }
+
+  void check(std::vector<std::string> const& keys, Limits const& limits) const {
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    Chains chains;
+    ASSERT_TRUE(engine_->find(list(), column.column(), limits, answers).ok());
+    ASSERT_TRUE(engine_->chains(list(), column.column(), limits, chains).ok());
+    ASSERT_EQ(chains.offsets.size(), keys.size() + 1);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
+      check_answer(answers[i], model_.visible(keys[i], limit));
+      std::vector<Version> const want = model_.chain(keys[i], limit);
+      ASSERT_EQ(chains.offsets[i + 1] - chains.offsets[i], want.size()) << keys[i];
+      for (std::size_t v = 0; v < want.size(); ++v)
+        ASSERT_TRUE(same(chains.versions[chains.offsets[i] + v], want[v])) << keys[i];
+    }
+  }
+
+  void check_bounds(std::vector<std::string> const& keys) const {
+    KeyColumn const column(keys);
+    std::vector<std::uint32_t> lower(keys.size()), upper(keys.size());
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      ASSERT_TRUE(engine_->seek(*runs_[r], column.column(), Bound::lower, lower).ok());
+      ASSERT_TRUE(engine_->seek(*runs_[r], column.column(), Bound::upper, upper).ok());
+      auto const& run = model_.runs()[r];
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        auto const [first, last] =
+            std::ranges::equal_range(run, keys[i], {}, [](auto& one) { return one.key; });
+        ASSERT_EQ(lower[i], first - run.begin()) << keys[i];
+        ASSERT_EQ(upper[i], last - run.begin()) << keys[i];
+      }
+    }
+  }
+
+  void check_entries(std::uint32_t step) const {
+    EntryBlock block;
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      auto const& run = model_.runs()[r];
+      ASSERT_EQ(runs_[r]->count(), run.size());
+      for (std::uint32_t first = 0; first <= run.size(); first += step) {
+        std::uint32_t const n = std::min(step, runs_[r]->count() - first);
+        ASSERT_TRUE(engine_->fetch(*runs_[r], first, n, block).ok());
+        ASSERT_EQ(block.size(), n);
+        for (std::uint32_t i = 0; i < n; ++i) {
+          auto const key = block.key(i);
+          std::string const text(reinterpret_cast<char const*>(key.data()), key.size());
+          ASSERT_EQ(text, run[first + i].key);
+          ASSERT_TRUE(same(block.versions[i], run[first + i].version)) << text;
+        }
+      }
+    }
+  }
+
+ private:
+  static void check_answer(Answer const& answer, std::vector<Version> const& seen) {
+    if (seen.empty()) {
+      ASSERT_EQ(answer.found, Found::absent);
+      return;
+    }
+    ASSERT_EQ(answer.found, seen[0].kind == Kind::put     ? Found::put
+                            : seen[0].kind == Kind::erase ? Found::erased
+                                                          : Found::merge);
+    ASSERT_EQ(answer.request, seen[0].request);
+    ASSERT_TRUE(same(answer.value, seen[0].value));
+  }
+
+  Engine* engine_;
+  std::vector<RunPtr> runs_;
+  RunModel model_;
+  RequestId next_ = 10;
+};
+
+class LsmEngine : public testing::TestWithParam<char const*> {
+ protected:
+  void SetUp() override {
+    auto engine = make_engine(GetParam(), workers_);
+    if (!engine && engine.status().code() == Code::unsupported)
+      GTEST_SKIP() << "no GPU to run on: " << engine.status().message();
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    engine_ = std::move(engine.value());
+  }
+  exec::Workers workers_{2};
+  std::unique_ptr<Engine> engine_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Machines, LsmEngine, testing::Values("cpu", "cuda"),
+                         [](auto const& machine) { return std::string(machine.param); });
+
+/// Few enough that they meet again: prefixes of each other, zeros at the end, long common parts.
+std::string tricky_key(std::uint32_t n) {
+  static std::vector<std::string> const starts = {"",
+                                                  "a",
+                                                  std::string("a\0", 2),
+                                                  "\xff",
+                                                  std::string(8, 'p'),
+                                                  std::string(16, '\0'),
+                                                  std::string(100, 'q'),
+                                                  std::string(99, 'q') + "\x80"};
+  static std::vector<std::string> const ends = {
+      "",         std::string(1, '\0'), std::string(9, '\0'), "b",
+      "\x80\x01", "12345678",           "123456789",          std::string(20, '\xff')};
+  return starts[n % starts.size()] + ends[n / starts.size() % ends.size()];
+}
+std::string fixed_key(std::uint32_t n, std::uint32_t width) {
+  std::string key(width, '\0');
+  for (std::uint32_t i = 0; i < width; ++i) key[i] = static_cast<char>(n >> (i % 3) & 1 ? 0x90 : 7);
+  if (width > 0) key[width - 1] = static_cast<char>(n);
+  return key;
+}
+
+struct Case {
+  std::uint32_t width;  // of keys; 0: of several lengths
+  [[nodiscard]] std::string key(std::uint32_t n) const {
+    return width == 0 ? tricky_key(n) : fixed_key(n, width);
+  }
+};
+
+std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
+  auto const n = *rc::gen::weightedOneOf<std::size_t>(
+      {{3, rc::gen::inRange<std::size_t>(0, 4)}, {5, rc::gen::inRange<std::size_t>(4, 120)}});
+  std::vector<Write> writes;
+  bool const all_puts = *rc::gen::arbitrary<bool>();
+  for (std::size_t i = 0; i < n; ++i) {
+    Write write;
+    write.key = keys.key(*rc::gen::inRange(0u, 64u));
+    if (!all_puts) write.kind = *rc::gen::element(Kind::put, Kind::erase, Kind::merge, Kind::merge);
+    write.value = std::string(one_value_size ? 5 : *rc::gen::inRange(0, 9), 'v');
+    writes.push_back(write);
+  }
+  return writes;
+}
+
+void any_sequence(Engine& engine) {
+  Case const keys{*rc::gen::element(0u, 0u, 0u, 1u, 5u, 8u, 9u, 16u, 40u)};
+  bool const one_value_size = *rc::gen::arbitrary<bool>();
+  Runs runs(engine);
+  auto const steps = *rc::gen::inRange(1, 7);
+  for (int step = 0; step < steps; ++step) {
+    runs.write(any_batch(keys, one_value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
+               *rc::gen::element(1, 3));
+    if (*rc::gen::inRange(0, 3) != 0) continue;
+    auto const last = *rc::gen::inRange<std::size_t>(1, runs.list().size() + 1);
+    runs.merge(*rc::gen::inRange<std::size_t>(0, last), last);
+  }
+  std::vector<std::string> probes{"", "zzz", std::string(300, 'q')};
+  for (std::uint32_t n = 0; n < 64; ++n) probes.push_back(keys.key(n));
+  for (std::uint32_t n = 0; n < 64; n += 3) probes.push_back(tricky_key(n));
+  std::vector<RequestId> each(probes.size());
+  for (std::size_t i = 0; i < each.size(); ++i) each[i] = 5 + i * 7 % runs.next();
+  runs.check(probes, {});
+  runs.check(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)});
+  runs.check(probes, {.each = each});
+  runs.check_bounds(probes);
+  runs.check_entries(*rc::gen::inRange(1u, 200u));
+}
+
+TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
+  ASSERT_TRUE(rc::check([&] {
+    any_sequence(*engine_);
+    RC_ASSERT(!testing::Test::HasFailure());
+  }));
+}
+
+}  // namespace
+}  // namespace perdure::lsm

@@ -1,0 +1,129 @@
+// The G-WAL, story by story: what was written comes back, what RocksDB has does not, and what is
+// damaged or another's is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gwal_folder.hpp"
+
+namespace perdure::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(Gwal, WhatWasCommittedComesBackInOrder) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    EXPECT_TRUE(open->found.empty());
+    auto segment = open->log->begin(0);
+    ASSERT_TRUE(segment.ok()) << segment.status().message();
+    EXPECT_TRUE(write_record(**segment, 7, "one", 2).ok());
+    EXPECT_TRUE(write_record(**segment, 9, "", 1, true).ok());
+    EXPECT_TRUE(write_record(**segment, 20, std::string(1000, 'x'), 5).ok());
+  }
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_EQ(open->found.size(), 1u);
+  lsm::GwalRecovered const& segment = open->found[0];
+  EXPECT_EQ(texts_of(segment.records), (Texts{"one", "", std::string(1000, 'x')}));
+  EXPECT_EQ(segment.records[0].first_request, 7u);
+  EXPECT_EQ(segment.records[0].requests, 2u);
+  EXPECT_EQ(segment.records[2].first_request, 20u);
+  EXPECT_EQ(segment.found.records, 3u);
+  EXPECT_EQ(segment.found.bytes, 1003u);
+  EXPECT_FALSE(segment.found.torn || segment.found.discarded);
+}
+
+TEST(Gwal, APayloadThatWasReservedAndNotCommittedIsNotThere) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto segment = open->log->begin(0);
+    ASSERT_TRUE(segment.ok());
+    ASSERT_TRUE(write_record(**segment, 1, "kept").ok());
+    auto const room = (*segment)->reserve(100);
+    ASSERT_TRUE(room.ok());
+    std::fill(room.value().begin(), room.value().end(), std::byte{'?'});
+    auto const again = (*segment)->reserve(8);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again.value().data(), room.value().data()) << "the room is used again";
+  }
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(texts_of(open->found.at(0).records), Texts{"kept"});
+}
+
+TEST(Gwal, AFullSegmentAsksForTheNextAndALongRecordHasOneOfItsSize) {
+  GwalFolder const folder;
+  std::string const large(200 << 10, 'L');
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto first = open->log->begin(0);
+    ASSERT_TRUE(first.ok());
+    ASSERT_TRUE(write_record(**first, 1, "small").ok());
+    EXPECT_EQ((*first)->reserve(large.size()).status().code(), Code::no_space);
+    auto second = open->log->begin(large.size());
+    ASSERT_TRUE(second.ok()) << second.status().message();
+    EXPECT_EQ((*second)->number(), (*first)->number() + 1);
+    EXPECT_TRUE(write_record(**second, 2, large).ok());
+    EXPECT_EQ(write_record(**first, 3, "late").code(), Code::closed) << "the first is sealed";
+  }
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_EQ(open->found.size(), 2u);
+  EXPECT_EQ(texts_of(open->found[0].records), Texts{"small"});
+  EXPECT_EQ(texts_of(open->found[1].records), Texts{large});
+}
+
+TEST(Gwal, ARetiredSegmentIsGoneAndItsMemoryStays) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto first = open->log->begin(0);
+    ASSERT_TRUE(first.ok());
+    auto const room = (*first)->reserve(5);
+    std::memcpy(room.value().data(), "value", 5);
+    ASSERT_TRUE((*first)->commit(1, 1, false).ok());
+    auto second = open->log->begin(0);
+    ASSERT_TRUE(second.ok());
+    ASSERT_TRUE(write_record(**second, 2, "newer").ok());
+    EXPECT_EQ((*second)->retire().code(), Code::invalid_argument) << "the oldest goes first";
+    ASSERT_TRUE((*first)->intend(10).ok());
+    ASSERT_TRUE((*first)->retire().ok());
+    EXPECT_EQ(std::memcmp(room.value().data(), "value", 5), 0);
+  }
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_EQ(open->found.size(), 1u);
+  EXPECT_EQ(texts_of(open->found[0].records), Texts{"newer"});
+}
+
+TEST(Gwal, WithAnIntentRocksDbsNumberSaysWhetherASegmentComesBack) {
+  for (std::uint64_t const sequence : {10u, 11u}) {
+    GwalFolder const folder;
+    {
+      auto open = open_gwal(folder.options());
+      ASSERT_TRUE(open.ok()) << open.status().message();
+      auto segment = open->log->begin(0);
+      ASSERT_TRUE(write_record(**segment, 1, "handed over").ok());
+      ASSERT_TRUE((*segment)->intend(10).ok());
+    }
+    auto open = open_gwal(folder.options(), sequence);
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    ASSERT_EQ(open->found.size(), 1u);
+    bool const ingested = sequence > 10;
+    EXPECT_EQ(open->found[0].found.discarded, ingested);
+    EXPECT_EQ(open->found[0].records.size(), ingested ? 0u : 1u);
+    EXPECT_EQ(std::filesystem::exists(folder.segment(1)), !ingested);
+  }
+}
+
+}  // namespace
+}  // namespace perdure::test
