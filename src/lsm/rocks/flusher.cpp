@@ -26,13 +26,13 @@ rocksdb::IngestExternalFileOptions ingest_options() {
 }  // namespace
 
 Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-                 Counters& counters, Options options, std::function<void()> seal_idle)
+                 Counters& counters, std::string directory, std::function<void()> seal_idle)
     : base_(base),
       engine_(engine),
       tables_(tables),
       families_(families),
       counters_(counters),
-      options_(std::move(options)),
+      directory_(std::move(directory)),
       seal_idle_(std::move(seal_idle)) {}
 
 Flusher::~Flusher() { stop(); }
@@ -150,7 +150,7 @@ rocksdb::Status Flusher::ingest(Generation& generation) {
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);
     if (family == nullptr || family->dropped) continue;
-    std::string const prefix = options_.directory + "/flush-" + std::to_string(one.family);
+    std::string const prefix = directory_ + "/flush-" + std::to_string(one.family);
     SortedFiles& files = written.emplace_back(base_, *family, snapshot.get(), prefix);
     if (auto s = files.write(engine_, *one.runs.front()); !s.ok()) return s;
     if (files.files().empty()) continue;

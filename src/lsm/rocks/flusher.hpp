@@ -25,13 +25,10 @@ namespace perdure::lsm {
 
 class Flusher {
  public:
-  struct Options {
-    std::string directory;  // for the files until RocksDB has them; on its file system
-    std::uint64_t idle_millis = 200;  // without a batch, after which memtables give way to RocksDB
-  };
+  /// `directory`: for the files until RocksDB has them; on its file system.
   /// `seal_idle`: called now and then; seals what has had no batch for a while.
   Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-          Counters& counters, Options options, std::function<void()> seal_idle);
+          Counters& counters, std::string directory, std::function<void()> seal_idle);
   ~Flusher();
 
   void start();
@@ -59,7 +56,7 @@ class Flusher {
   Tables& tables_;
   Families const& families_;
   Counters& counters_;
-  Options const options_;
+  std::string const directory_;
   std::function<void()> const seal_idle_;
 
   mutable Mutex mutex_;
