@@ -128,17 +128,18 @@ std::optional<Disagreement> run(std::uint64_t seed, std::vector<std::uint64_t> c
   return duel.end(operations.empty() ? 0 : operations.back());
 }
 
-std::optional<Disagreement> run(std::uint64_t seed, std::uint64_t count, Opener const& left,
-                                Opener const& right) {
+std::vector<std::uint64_t> operations_without(std::uint64_t seed, std::uint64_t count,
+                                              std::vector<std::string> const& names) {
   std::vector<std::uint64_t> operations(count);
   std::iota(operations.begin(), operations.end(), 0);
-  return run(seed, operations, left, right);
+  std::erase_if(operations, [&](std::uint64_t n) {
+    return std::find(names.begin(), names.end(), operation_name(seed, n)) != names.end();
+  });
+  return operations;
 }
 
-std::vector<std::uint64_t> shrink(std::uint64_t seed, std::uint64_t failed, Opener const& left,
-                                  Opener const& right, int runs) {
-  std::vector<std::uint64_t> operations(failed + 1);
-  std::iota(operations.begin(), operations.end(), 0);
+std::vector<std::uint64_t> shrink(std::uint64_t seed, std::vector<std::uint64_t> operations,
+                                  Opener const& left, Opener const& right, int runs) {
   for (std::size_t part = operations.size() / 2; part > 0 && runs > 0; part /= 2) {
     for (std::size_t at = 0; at < operations.size() && runs > 0;) {
       std::vector<std::uint64_t> fewer = operations;

@@ -44,16 +44,16 @@ class Duel {
 /// Which action operation number n of a seed is.
 char const* operation_name(std::uint64_t seed, std::uint64_t operation);
 
+/// The first `count` operations but those of these names.
+std::vector<std::uint64_t> operations_without(std::uint64_t seed, std::uint64_t count,
+                                              std::vector<std::string> const& names);
+
 /// Runs these operations, and compares all there is after the last.
 std::optional<Disagreement> run(std::uint64_t seed, std::vector<std::uint64_t> const& operations,
                                 Opener const& left, Opener const& right);
-/// Operations 0 .. count.
-std::optional<Disagreement> run(std::uint64_t seed, std::uint64_t count, Opener const& left,
-                                Opener const& right);
-
 /// Fewer operations that still disagree: halves, quarters and so on are left out while that is so,
 /// for so many runs at most.
-std::vector<std::uint64_t> shrink(std::uint64_t seed, std::uint64_t failed, Opener const& left,
-                                  Opener const& right, int runs);
+std::vector<std::uint64_t> shrink(std::uint64_t seed, std::vector<std::uint64_t> operations,
+                                  Opener const& left, Opener const& right, int runs);
 
 }  // namespace perdure::test
