@@ -49,6 +49,7 @@ Duel::Duel(std::uint64_t seed, Opener left, Opener right)
       left_(std::move(left), fresh_path("left"), keys_),
       right_(std::move(right), fresh_path("right"), keys_) {
   left_.may_skip_log = right_.may_skip_log = seed % 2 == 0;
+  left_.may_single_delete = right_.may_single_delete = seed % 4 == 0;
 }
 
 Duel::~Duel() {

@@ -65,6 +65,7 @@ class Side {
   std::vector<std::unique_ptr<OpenIterator>> iterators;
   std::array<std::set<std::string>, kFamilies> singles;  // put, and not deleted since
   bool may_skip_log = false;
+  bool may_single_delete = false;
   bool unlogged = false;  // there are writes that no log has, perhaps in RocksDB's memtable alone
 
  private:

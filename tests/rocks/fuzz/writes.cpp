@@ -23,7 +23,7 @@ void add(Side& side, Draws& draws, rocksdb::WriteBatch& batch) {
   std::uint64_t const what = draws.below(200);
   if (what == 0) {
     batch.PutLogData(draws.bytes(5));
-  } else if (what < 4) {
+  } else if (what < 4 && side.may_single_delete) {
     std::string const key = single_key(draws);
     auto& put_keys = side.singles[family];
     if (put_keys.erase(key) != 0) {
@@ -93,6 +93,7 @@ void erase(Side& side, Draws& draws, Transcript& said) {
 }
 
 void single_delete(Side& side, Draws& draws, Transcript& said) {
+  if (!side.may_single_delete) return erase(side, draws, said);
   std::size_t const family = side.draw_family(draws);
   std::string const key = single_key(draws), value = draw_value(draws, family);
   auto* const handle = side.family(family);
