@@ -10,6 +10,8 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/transaction_db.h>
 
 #include <cstdint>
 #include <span>
@@ -33,8 +35,9 @@ struct GpuOptions {
   /// Directory of the G-WAL, of this database alone and outside of its directory. Empty: the
   /// database's path with ".gwal" behind it.
   std::string log_dir;
-  /// Bytes of keys and values after which a memtable is sealed and flushed.
-  std::uint64_t memtable_bytes = std::uint64_t{512} << 20;
+  /// Bytes of keys and values after which a memtable is sealed and flushed, and that a segment of
+  /// the G-WAL has. 0: the default family's write_buffer_size.
+  std::uint64_t memtable_bytes = 0;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
@@ -108,5 +111,36 @@ struct Ranges {
                                                 MixedBatch const& batch, VariableValues& found,
                                                 std::span<KeyStatus> statuses,
                                                 ArrayOptions const& options = {});
+
+/// As rocksdb::TransactionDB::Open() and rocksdb::OptimisticTransactionDB::Open(), over open().
+/// Of the options, write_policy must be WRITE_COMMITTED, and locks are on single keys.
+/// Prepare() is refused. A batch of millions of writes is fastest in a transaction that nobody
+/// reads, with TransactionOptions::skip_concurrency_control, or by PutUntracked() of an optimistic
+/// one: it is one WriteBatch and nothing else.
+[[nodiscard]] PERDURE_API rocksdb::Status open_transactions(
+    rocksdb::Options const& options, GpuOptions const& gpu,
+    rocksdb::TransactionDBOptions const& transactions, std::string const& path,
+    rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_transactions(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu,
+    rocksdb::TransactionDBOptions const& transactions, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_optimistic_transactions(
+    rocksdb::Options const& options, GpuOptions const& gpu, std::string const& path,
+    rocksdb::OptimisticTransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_optimistic_transactions(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::OptimisticTransactionDB** db);
+
+/// As WrapDB() of those: transactions over a database that is open. `base` is what open() or
+/// rocksdb::DB::Open() gave, `handles` its families. `db` owns `base` where the status is OK.
+[[nodiscard]] PERDURE_API rocksdb::Status wrap_transactions(
+    rocksdb::DB* base, rocksdb::TransactionDBOptions const& transactions,
+    std::vector<rocksdb::ColumnFamilyHandle*> const& handles, rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status wrap_optimistic_transactions(
+    rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles,
+    rocksdb::OptimisticTransactionDB** db);
 
 }  // namespace perdure::rocks

@@ -70,7 +70,7 @@ FamilyEntries& BatchEntries::of(std::uint32_t family) {
 
 std::vector<FamilyBatch> BatchEntries::batches() const {
   std::vector<FamilyBatch> all;
-  for (FamilyEntries const& one : families) all.push_back({one.family, one.entries()});
+  for (FamilyEntries const& one : families) all.push_back({one.family, one.entries(), one.merges});
   return all;
 }
 

@@ -31,6 +31,7 @@ struct FamilyEntries {
 struct FamilyBatch {
   std::uint32_t family = 0;
   Entries entries;
+  bool merges = false;  // there are operands among them
 };
 
 struct BatchEntries {

@@ -4,21 +4,25 @@
 // Invariants:
 //  1. Between an intent and the retirement of its segment nothing else changes RocksDB, and a
 //     snapshot of it is open, so that its sequence number rises if and only if it ingested.
-//  2. Of each key the newest version is written, operands folded, on what RocksDB has of older
+//  2. Files of several generations are written side by side; they are ingested one after the other.
+//  3. Of each key the newest version is written, operands folded, on what RocksDB has of older
 //     generations.
-//  3. A flush that fails leaves the generation where it was, in view and G-WAL.
+//  4. A flush that fails leaves the generation where it was, in view and G-WAL.
 #pragma once
 
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <string>
 #include <thread>
 
 #include "base/mutex.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
+#include "lsm/rocks/sorted_files.hpp"
 #include "lsm/rocks/tables.hpp"
 
 namespace perdure::lsm {
@@ -47,8 +51,12 @@ class Flusher {
   void run();
   template <class Waits>
   rocksdb::Status wait_while(Waits waits);
-  rocksdb::Status flush(GenerationPtr const& generation);
-  rocksdb::Status ingest(Generation& generation);
+  using Files = std::list<SortedFiles>;  // of all families
+  rocksdb::Status flush_sealed();
+  rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
+  rocksdb::Status ingest(Generation& generation, Files* prepared);
+  rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
+                              Files& files);
   void wait_for_compaction(Generation const& generation);
 
   rocksdb::DB& base_;
@@ -61,6 +69,7 @@ class Flusher {
 
   mutable Mutex mutex_;
   Condition changed_;
+  std::atomic<std::uint64_t> next_file_ = 0;
   std::uint64_t attempts_ PERDURE_GUARDED_BY(mutex_) = 0;
   rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);
   bool noticed_ PERDURE_GUARDED_BY(mutex_) = false;

@@ -36,6 +36,7 @@ class Generation {
   std::uint64_t bytes = 0;  // of keys and values
   std::uint64_t requests = 0;
   bool sealed = false;
+  bool merges = false;  // has operands
   bool ingested = false;  // the flusher's: RocksDB has it, and its segment goes
 
   /// Newest first.

@@ -71,7 +71,7 @@ perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters
     if (perdure::Status s = records[i].read(record); !s.ok()) return s;
     for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
     for (auto const& [family, columns] : records[i].columns)
-      batch.push_back({family, columns->entries()});
+      batch.push_back({family, columns->entries(), columns->has_merges()});
     last = std::max(last, record.first_request + record.requests - 1);
     counters.recovered_requests += record.requests;
   }
@@ -110,13 +110,18 @@ rocksdb::Status make_flush_directory(rocksdb::Env& env, std::string const& direc
 }
 
 perdure::Status check(GpuOptions const& gpu) {
-  if (gpu.memtable_bytes < kLeastMemtable)
-    return {Code::invalid_argument,
-            "memtable_bytes is " + std::to_string(gpu.memtable_bytes) + "; give at least " +
-                std::to_string(kLeastMemtable)};
+  if (gpu.memtable_bytes != 0 && gpu.memtable_bytes < kLeastMemtable)
+    return {Code::invalid_argument, "memtable_bytes is " + std::to_string(gpu.memtable_bytes) +
+                                        "; give at least " + std::to_string(kLeastMemtable) +
+                                        ", or 0 for RocksDB's write_buffer_size"};
   if (gpu.immutable_memtables == 0)
     return {Code::invalid_argument, "immutable_memtables is 0; give at least 1"};
   return {};
+}
+
+std::uint64_t memtable_bytes(GpuOptions const& gpu, rocksdb::DB& base) {
+  if (gpu.memtable_bytes != 0) return gpu.memtable_bytes;
+  return std::max<std::uint64_t>(kLeastMemtable, base.GetOptions().write_buffer_size);
 }
 
 Result<std::uint64_t> threshold(GpuOptions const& gpu, Engine& engine, rocksdb::Logger* log) {
@@ -136,7 +141,8 @@ perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions con
                          std::string const& path) {
   GwalOptions options;
   options.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
-  options.segment_bytes = std::max(std::uint64_t{1} << 20, gpu.memtable_bytes);
+  options.segment_bytes = memtable_bytes(gpu, base);
+  options.workers = parts.workers.get();
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
     return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
   auto gwal = Gwal::open(options);
@@ -160,16 +166,16 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.counters = std::make_unique<Counters>();
   parts.tables = std::make_unique<Tables>(
       base, *parts.engine, *parts.gwal,
-      Tables::Options{gpu.memtable_bytes, std::max(std::uint64_t{1} << 20, gpu.memtable_bytes)});
+      Tables::Options{memtable_bytes(gpu, base), memtable_bytes(gpu, base)});
   parts.writer = std::make_unique<Writer>(
       base, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{least.value(), gpu.immutable_memtables, std::chrono::milliseconds(200)});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
-  parts.flusher = std::make_unique<Flusher>(
-      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, flushes,
-      [writer = parts.writer.get()] { writer->seal_idle(); });
+  parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
+                                            *parts.counters, flushes,
+                                            [writer = parts.writer.get()] { writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters);

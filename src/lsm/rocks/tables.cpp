@@ -114,6 +114,7 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
   for (auto& [family, runs] : grown) active_->set_runs(family, std::move(runs));
   active_->bytes += written.bytes;
   active_->requests += written.requests;
+  for (FamilyBatch const& one : batch) active_->merges |= one.merges;
   if (generations_.empty() || generations_.front() != active_) generations_.push_front(active_);
   last_ = first + written.requests - 1;
   publish();
@@ -150,6 +151,7 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
     std::vector<RunPtr> runs = generation->runs(one.family);
     add_run(runs, std::move(*run));
     generation->set_runs(one.family, std::move(runs));
+    generation->merges |= one.merges;
   }
   MutexLock lock(mutex_);
   generation->sealed = true;
@@ -159,9 +161,11 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
   return {};
 }
 
-GenerationPtr Tables::oldest_sealed() const {
+std::vector<GenerationPtr> Tables::sealed() const {
   MutexLock lock(mutex_);
-  return generations_.empty() || !generations_.back()->sealed ? nullptr : generations_.back();
+  std::vector<GenerationPtr> oldest_first(generations_.rbegin(), generations_.rend());
+  std::erase_if(oldest_first, [](GenerationPtr const& one) { return !one->sealed; });
+  return oldest_first;
 }
 
 Status Tables::compact(Generation& generation) {

@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "lsm/rocks/batch_entries.hpp"
@@ -68,7 +69,8 @@ class Tables {
   Status restore(GenerationPtr generation, std::span<FamilyBatch const> batch, RequestId last);
 
   // By the flusher alone.
-  [[nodiscard]] GenerationPtr oldest_sealed() const;
+  /// Oldest first.
+  [[nodiscard]] std::vector<GenerationPtr> sealed() const;
   /// One run a family in place of several, with the same entries.
   Status compact(Generation& generation);
   /// RocksDB has it.
