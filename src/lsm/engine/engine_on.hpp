@@ -30,6 +30,7 @@ struct EngineSession {
   explicit EngineSession(typename Machine::Shared& shared) : machine(shared) {}
 
   Machine machine;
+  KeyOrder<Machine> order;
   RunMaker<Machine> maker;
   BatchIn<Machine> batch;
   MergeIn<Machine> merge;
@@ -53,14 +54,16 @@ class EngineOn final : public Engine {
   }
 
   Result<RunPtr> build(Entries const& entries) override {
-    return with_session([&](Session& s) { return s.batch.build(s.machine, s.maker, entries); });
+    return with_session(
+        [&](Session& s) { return s.batch.build(s.machine, s.order, s.maker, entries); });
   }
 
   Result<RunPtr> merge(RunList runs) override {
     return with_session([&](Session& session) -> Result<RunPtr> {
       auto const here = see(session, runs);
       if (!here) return here.status();
-      return session.merge.merge(session.machine, session.maker, runs, session.views, here.value());
+      return session.merge.merge(session.machine, session.order, session.maker, runs, session.views,
+                                 here.value());
     });
   }
 
