@@ -78,9 +78,9 @@ class Engine {
   /// Machine memory to be had.
   [[nodiscard]] virtual std::uint64_t free_bytes() const = 0;
 
-  /// Sorts a batch. Fewer than 2^32 entries.
+  /// Sorts a batch. Fewer than 2^31 entries, values below 4 GiB, requests below 2^62.
   virtual Result<RunPtr> build(Entries const& entries) = 0;
-  /// All entries of the runs, as one.
+  /// All entries of the runs, as one. Fewer than 2^31.
   virtual Result<RunPtr> merge(RunList runs) = 0;
 
   /// keys.count answers. Keys in host memory.
