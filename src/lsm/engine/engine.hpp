@@ -4,7 +4,8 @@
 //
 // Invariants: a run never changes once it is made, so that any number of readers use it while
 // others are made. Every entry of a run is newer than every entry of the runs behind it in a list.
-// Calls come from any threads. After an error nothing has changed.
+// Calls come from any threads. After an error nothing has changed but what the call was to fill,
+// which may hold anything.
 #pragma once
 
 #include <cstdint>

@@ -61,22 +61,18 @@ class EngineOn final : public Engine {
     return reading_.with([&](Reading& session) {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
-      Chains fresh;
-      fresh.offsets.resize(keys.count + 1);
+      chains.offsets.assign(keys.count + 1, 0);
       Status const counted =
-          read_into<std::uint64_t>(session, std::span(fresh.offsets).subspan(1),
+          read_into<std::uint64_t>(session, std::span(chains.offsets).subspan(1),
                                    [&](std::uint64_t* to) { return ChainLengthBody{view, to}; });
       if (!counted.ok()) return counted;
-      add_up(fresh.offsets);
+      add_up(chains.offsets);
       auto const offsets =
-          bring(session.machine, session.offsets, std::span<std::uint64_t const>(fresh.offsets));
+          bring(session.machine, session.offsets, std::span<std::uint64_t const>(chains.offsets));
       if (!offsets) return offsets.status();
-      fresh.versions.resize(fresh.offsets.back());
-      Status const listed =
-          read_into<Version>(session, fresh.versions, keys.count,
-                             [&](Version* to) { return ChainBody{view, offsets.value(), to}; });
-      if (listed.ok()) chains = std::move(fresh);
-      return listed;
+      chains.versions.resize(chains.offsets.back());
+      return read_into<Version>(session, chains.versions, keys.count,
+                                [&](Version* to) { return ChainBody{view, offsets.value(), to}; });
     });
   }
 
