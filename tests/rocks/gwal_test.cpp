@@ -174,6 +174,30 @@ TEST(Gwal, FilesOfRetiredSegmentsAreUsedAgainAndGoWhenTheLogIsClosed) {
   EXPECT_EQ(texts_of(open->found.at(0).records), Texts{std::string(8, 'x')});
 }
 
+TEST(Gwal, SpareFilesAreAsManyAsAskedForAndGoWhenTheLogIsClosed) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    std::vector<std::unique_ptr<lsm::GwalSegment>> segments;
+    for (int i = 0; i < 4; ++i) segments.push_back(std::move(*open->log->begin(0)));
+    for (auto const& segment : segments) ASSERT_TRUE(segment->retire().ok());
+    EXPECT_EQ(folder.names(),
+              (Texts{"000000000001.gwal.spare", "000000000002.gwal.spare", "gwal.lock"}));
+  }
+  EXPECT_EQ(folder.names(), Texts{"gwal.lock"});
+}
+
+TEST(Gwal, ASpareFileThatIsTooSmallIsNotUsed) {
+  GwalFolder const folder;
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_TRUE((*open->log->begin(0))->retire().ok());
+  auto segment = open->log->begin(100'000);
+  ASSERT_TRUE(segment.ok()) << segment.status().message();
+  EXPECT_TRUE(write_record(**segment, 1, std::string(100'000, 'x')).ok());
+}
+
 TEST(Gwal, AFileThatIsUsedAgainShowsNothingOfWhatItHeld) {
   GwalFolder const folder;
   {
