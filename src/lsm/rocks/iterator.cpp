@@ -240,7 +240,7 @@ bool MergedIterator::failed() {
   if (!status_.ok()) return true;  // of a tailing iterator's new view
   if (!runs_->status().ok()) {
     fail(rocksdb::Status::IOError("Memtables of an iterator", runs_->status().message()));
-  } else if (!lsm_->status().ok()) {
+  } else if (lsm_->failed()) {
     fail(lsm_->status());
   }
   return !status_.ok();
