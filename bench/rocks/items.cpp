@@ -39,6 +39,14 @@ void Context::drop_loaded() {
   for (auto& each : loaded_) each.reset();
 }
 
+double Context::measured(Measure const& measure, Turn const& turn) {
+  try {
+    return measure(turn);
+  } catch (std::exception const& error) {
+    throw Failure(name(turn.system) + ": " + error.what());
+  }
+}
+
 void Context::compare(Figure const& figure, Measure const& measure) {
   std::vector<double> theirs;
   std::vector<std::vector<double>> ours(o.batches.size());
@@ -48,7 +56,7 @@ void Context::compare(Figure const& figure, Measure const& measure) {
       report.progress(figure.item + " " + figure.what + ": " + name(system) + ", calls of " +
                       grouped(batch) + ", " + std::to_string(repeat + 1) + " of " +
                       std::to_string(o.repeats));
-      return measure({system, batch, repeat, last});
+      return measured(measure, {system, batch, repeat, last});
     };
     theirs.push_back(take(System::rocksdb, o.rocksdb_batch));
     for (std::size_t i = 0; i < ours.size(); ++i)
@@ -69,8 +77,8 @@ void Context::compare_alike(Figure const& figure, std::uint64_t rocksdb_batch,
       bool const theirs = system == System::rocksdb;
       std::uint64_t const batch = theirs ? rocksdb_batch : perdure_batch;
       report.progress(figure.item + " " + figure.what + ": " + name(system));
-      if (batch > 0)
-        (theirs ? row.rocksdb : row.perdure).push_back(measure({system, batch, repeat, last}));
+      (theirs ? row.rocksdb : row.perdure)
+          .push_back(measured(measure, {system, batch, repeat, last}));
     }
   }
   report.add(std::move(row));

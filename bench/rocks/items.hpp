@@ -69,11 +69,14 @@ class Context {
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.
   void compare(Figure const& figure, Measure const& measure);
-  /// The same with one size of batches for each system, 0 where there are none.
+  /// The same with one size of batches for each system, as one row.
   void compare_alike(Figure const& figure, std::uint64_t rocksdb_batch, std::uint64_t perdure_batch,
                      Measure const& measure);
 
  private:
+  /// What goes wrong says which system it is.
+  static double measured(Measure const& measure, Turn const& turn);
+
   std::string directory_;
   unsigned made_ = 0;
   std::array<std::unique_ptr<Fresh>, 2> loaded_;

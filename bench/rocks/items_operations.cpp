@@ -116,24 +116,28 @@ class Increments {
     return run_clients(clients, 1e9);
   }
 
-  /// Every counter by itself.
+  /// Every counter by itself, in the order of their keys.
   void verify(rocksdb::DB& db, Pairs const& pairs) const {
-    std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
-    std::uint64_t found = 0;
-    std::uint64_t wanted = 0;
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++found;
-    for (auto const& each : counts_) wanted += each != 0 ? 1u : 0u;
-    if (found != wanted) throw Failure("the counters are not as many as were incremented");
+    std::vector<std::pair<std::string, std::uint32_t>> wanted;
     for (std::uint64_t number = 0; number < counts_.size(); ++number) {
       if (counts_[number] == 0) continue;
-      char key[8];
-      pairs.key(number, key);
-      rocksdb::PinnableSlice value;
-      require(db.Get({}, db.DefaultColumnFamily(), {key, sizeof key}, &value), "get a counter");
-      std::uint64_t counted = 0;
-      if (value.size() == sizeof counted) std::memcpy(&counted, value.data(), sizeof counted);
-      if (counted != counts_[number]) throw Failure("a counter lost or gained increments");
+      std::string key(8, 0);
+      pairs.key(number, key.data());
+      wanted.emplace_back(std::move(key), counts_[number]);
     }
+    std::sort(wanted.begin(), wanted.end());
+    std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
+    iterator->SeekToFirst();
+    for (auto const& [key, count] : wanted) {
+      if (!iterator->Valid() || iterator->key() != key) throw Failure("a counter is missing");
+      std::uint64_t counted = 0;
+      if (iterator->value().size() == sizeof counted)
+        std::memcpy(&counted, iterator->value().data(), sizeof counted);
+      if (counted != count) throw Failure("a counter lost or gained increments");
+      iterator->Next();
+    }
+    require(iterator->status(), "read the counters");
+    if (iterator->Valid()) throw Failure("there is a counter that nobody incremented");
   }
 
  private:
