@@ -1,11 +1,12 @@
 # The libraries that the engine stands on, each behind one imported target, whether they are
 # installed by the distribution or unpacked under a prefix in CMAKE_PREFIX_PATH. This file is
 # installed with the package and read again by its users: it must depend on nothing else here but
-# PERDURE_CUDA and perdure_cuda_root.
+# PERDURE_CUDA, perdure_cuda_root and PERDURE_ROCKS.
 #   perdure_dep_hwy          Highway, headers alone: CPU warps
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
 #   perdure_dep_uring        liburing: asynchronous writes of the redo log
+#   perdure_dep_rocksdb      RocksDB: perdure::rocks; only where it is found
 #   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone:
 #                            nvcc knows its headers, and C++ that needs no CUDA compiles alike in
 #                            builds with and without it
@@ -76,5 +77,21 @@ if(PERDURE_CUDA)
     add_library(perdure_dep_cudart INTERFACE IMPORTED GLOBAL)
     set_target_properties(perdure_dep_cudart PROPERTIES
       INTERFACE_LINK_LIBRARIES "${perdure_cudart_library};Threads::Threads;${CMAKE_DL_LIBS};rt")
+  endif()
+endif()
+
+if(NOT PERDURE_ROCKS STREQUAL "OFF")
+  find_path(perdure_rocksdb_include rocksdb/db.h)
+  find_library(perdure_rocksdb_library rocksdb)
+  mark_as_advanced(perdure_rocksdb_include perdure_rocksdb_library)
+  if(PERDURE_ROCKS STREQUAL "ON")
+    perdure_require(perdure_rocksdb_include "RocksDB (rocksdb/db.h) for PERDURE_ROCKS=ON" librocksdb-dev)
+    perdure_require(perdure_rocksdb_library "RocksDB (librocksdb) for PERDURE_ROCKS=ON" librocksdb-dev)
+  endif()
+  if(perdure_rocksdb_include AND perdure_rocksdb_library AND NOT TARGET perdure_dep_rocksdb)
+    add_library(perdure_dep_rocksdb UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(perdure_dep_rocksdb PROPERTIES
+      IMPORTED_LOCATION "${perdure_rocksdb_library}"
+      INTERFACE_INCLUDE_DIRECTORIES "${perdure_rocksdb_include}")
   endif()
 endif()

@@ -14,7 +14,12 @@ install(TARGETS ${perdure_libraries} EXPORT perdureTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+  COMPONENT cpp FILES_MATCHING PATTERN "*.h" PATTERN "rocks.h" EXCLUDE)
+if(TARGET perdure_rocks)
+  install(TARGETS perdure_rocks EXPORT perdureTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp)
+  install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/rocks.h"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+endif()
 # The public headers that include the engine's own, which lie below perdure/internal:
 # perdure/gpm.hpp and gpm.h, and, for kernels on a GPU, perdure/libgpm.cuh and device.cuh.
 # scripts/check_package.sh builds examples/ against them.

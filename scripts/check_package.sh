@@ -52,6 +52,7 @@ for kind in perdure "$other"; do
   rm -rf "$pool"* "$work/log"
   "$work/build-$kind/consumer" "$pool" "$work/log"
   "$work/build-$kind/consumer_gpm" "$pool"
+  if [ -x "$work/build-$kind/consumer_rocks" ]; then "$work/build-$kind/consumer_rocks" "$work/rocks-$kind"; fi
   "$work/build-$kind/readme"
   "$work/build-$kind/readme" # once more, over the pool that it left
   [ -s "$pool-readme" ] || fail "the README's C++ left no pool"

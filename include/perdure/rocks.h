@@ -10,11 +10,15 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/transaction_db.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "perdure/batch.h"
 #include "perdure/export.h"
 
 namespace perdure::rocks {
@@ -31,8 +35,9 @@ struct GpuOptions {
   /// Directory of the G-WAL, of this database alone and outside of its directory. Empty: the
   /// database's path with ".gwal" behind it.
   std::string log_dir;
-  /// Bytes of keys and values after which a memtable is sealed and flushed.
-  std::uint64_t memtable_bytes = std::uint64_t{512} << 20;
+  /// Bytes of keys and values after which a memtable is sealed and flushed, and that a segment of
+  /// the G-WAL has. 0: the default family's write_buffer_size.
+  std::uint64_t memtable_bytes = 0;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
@@ -48,5 +53,94 @@ struct GpuOptions {
     rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+// Batches as arrays, for those who have them already: columns (perdure/batch.h) in host memory, of
+// fixed or variable width, of a database that open() gave. A write is atomic, one batch to every
+// reader, and in the log when it returns. Of equal keys in a batch the order of the array counts.
+
+struct ArrayOptions {
+  bool sync = false;  // writes: on the log's medium when the call returns
+  bool disable_wal = false;  // writes: a killed process may lose them
+  rocksdb::Snapshot const* snapshot = nullptr;  // reads
+};
+
+[[nodiscard]] PERDURE_API rocksdb::Status put(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, Column const& values,
+                                              ArrayOptions const& options = {});
+/// Operands for the family's merge operator.
+[[nodiscard]] PERDURE_API rocksdb::Status merge(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& keys, Column const& operands,
+                                                ArrayOptions const& options = {});
+[[nodiscard]] PERDURE_API rocksdb::Status erase(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& keys,
+                                                ArrayOptions const& options = {});
+/// Values of one width; `statuses` has one a key: ok, not_found, size_mismatch (the value has
+/// another width) or corrupt (the merge operator refused).
+[[nodiscard]] PERDURE_API rocksdb::Status get(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, MutableColumn const& values,
+                                              std::span<KeyStatus> statuses,
+                                              ArrayOptions const& options = {});
+/// Values of any length.
+[[nodiscard]] PERDURE_API rocksdb::Status get(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                              Column const& keys, VariableValues& values,
+                                              std::span<KeyStatus> statuses,
+                                              ArrayOptions const& options = {});
+
+/// Pairs of range i are [offsets[i], offsets[i + 1]) of keys and values, in order of keys.
+struct Ranges {
+  std::vector<std::int64_t> offsets;
+  VariableValues keys;
+  VariableValues values;
+};
+/// Of each range [begins[i], ends[i]) the first `limit` pairs. Without `ends` (count 0) ranges have
+/// no end.
+[[nodiscard]] PERDURE_API rocksdb::Status range(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                Column const& begins, Column const& ends,
+                                                std::uint64_t limit, Ranges& ranges,
+                                                ArrayOptions const& options = {});
+
+/// A mixed batch: operation i sees those before it in the array and none after it (H-Rocks, section
+/// 4.1). `update` is a merge with the family's operator; `rmw`, `element` and `out` are not used.
+/// `values` of the gets come back in `found`, empty for the others; `statuses` has one an
+/// operation.
+[[nodiscard]] PERDURE_API rocksdb::Status apply(rocksdb::DB& db,
+                                                rocksdb::ColumnFamilyHandle* family,
+                                                MixedBatch const& batch, VariableValues& found,
+                                                std::span<KeyStatus> statuses,
+                                                ArrayOptions const& options = {});
+
+/// As rocksdb::TransactionDB::Open() and rocksdb::OptimisticTransactionDB::Open(), over open().
+/// Of the options, write_policy must be WRITE_COMMITTED, and locks are on single keys.
+/// Prepare() is refused. A batch of millions of writes is fastest in a transaction that nobody
+/// reads, with TransactionOptions::skip_concurrency_control, or by PutUntracked() of an optimistic
+/// one: it is one WriteBatch and nothing else.
+[[nodiscard]] PERDURE_API rocksdb::Status open_transactions(
+    rocksdb::Options const& options, GpuOptions const& gpu,
+    rocksdb::TransactionDBOptions const& transactions, std::string const& path,
+    rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_transactions(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu,
+    rocksdb::TransactionDBOptions const& transactions, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_optimistic_transactions(
+    rocksdb::Options const& options, GpuOptions const& gpu, std::string const& path,
+    rocksdb::OptimisticTransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status open_optimistic_transactions(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::OptimisticTransactionDB** db);
+
+/// As WrapDB() of those: transactions over a database that is open. `base` is what open() or
+/// rocksdb::DB::Open() gave, `handles` its families. `db` owns `base` where the status is OK.
+[[nodiscard]] PERDURE_API rocksdb::Status wrap_transactions(
+    rocksdb::DB* base, rocksdb::TransactionDBOptions const& transactions,
+    std::vector<rocksdb::ColumnFamilyHandle*> const& handles, rocksdb::TransactionDB** db);
+[[nodiscard]] PERDURE_API rocksdb::Status wrap_optimistic_transactions(
+    rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles,
+    rocksdb::OptimisticTransactionDB** db);
 
 }  // namespace perdure::rocks

@@ -14,7 +14,8 @@ constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
                                                        {"gpm-checkpoint", System::gpm_checkpoint},
                                                        {"dash-eh", System::dash_eh},
                                                        {"dash-lh", System::dash_lh},
-                                                       {"dash-records", System::dash_records}};
+                                                       {"dash-records", System::dash_records},
+                                                       {"gwal", System::gwal}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
 constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
@@ -26,11 +27,10 @@ void add_systems(CLI::App& program, Arguments& a) {
       .add_option("--index", a.index,
                   "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
                   "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
-                  "(extendible, over "
-                  "records): these take no layout, and none "
-                  "of the store's flags")
+                  "(extendible, over records); or gwal, the log of the LSM store: these take no "
+                  "layout, and none of the store's flags")
       ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records"}));
+                             "dash-records", "gwal"}));
   program.add_option("--layout", a.layout, "word or in_place")
       ->check(CLI::IsMember({"word", "in_place"}));
   program

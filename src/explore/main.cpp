@@ -12,6 +12,7 @@
 #include "explore/dash/dash_runner.hpp"
 #include "explore/gpm/gpm_checkpoint_runner.hpp"
 #include "explore/gpm/gpm_log_runner.hpp"
+#include "explore/gwal/gwal_runner.hpp"
 #include "explore/mutant_runs.hpp"
 #include "explore/power_runner.hpp"
 #include "explore/runner.hpp"
@@ -37,6 +38,7 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case System::dash_records:
       return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
                                                                                           totals);
+    case System::gwal: return std::make_unique<GwalRunner>(options, totals);
   }
   return std::make_unique<Runner>(options, totals);
 }
@@ -97,6 +99,10 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"gpm_entries_without_room", t.gpm.overflows.load()},
           {"gpm_entries_after_crashes", t.gpm.entries.load()},
           {"gpm_checkpoints_restored_after_crashes", t.gpm.restored.load()},
+          {"gwal_records", t.gwal.records.load()},
+          {"gwal_segments_ingested", t.gwal.ingests.load()},
+          {"gwal_segments_replayed_after_crashes", t.gwal.replayed.load()},
+          {"gwal_segments_discarded_after_crashes", t.gwal.discarded.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
 }
@@ -146,6 +152,10 @@ void print(Arguments const& a, Totals& t) {
   else if (is_dash(a.options.system))
     std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.met.session_operations),
                 n(t.met.growths), n(t.met.merges));
+  else if (a.options.system == System::gwal)
+    std::printf(
+        "met: %llu records, %llu segments ingested; after crashes %llu replayed, %llu discarded\n",
+        n(t.gwal.records), n(t.gwal.ingests), n(t.gwal.replayed), n(t.gwal.discarded));
   else
     std::printf(
         "met: %llu operations, %llu of them without room; after crashes %llu entries, %llu "
@@ -279,6 +289,7 @@ constexpr Kind kKinds[] = {
     {"dash-eh", "dash", System::dash_eh, Layout::word, nullptr},
     {"dash-lh", "dash", System::dash_lh, Layout::word, nullptr},
     {"dash-records", "", System::dash_records, Layout::word, nullptr},
+    {"gwal", "", System::gwal, Layout::word, nullptr},
 };
 
 Arguments of_kind(Arguments a, Kind const& kind) {

@@ -21,7 +21,8 @@ enum class System : std::uint8_t {
   gpm_checkpoint,
   dash_eh,
   dash_lh,
-  dash_records
+  dash_records,
+  gwal
 };
 [[nodiscard]] constexpr bool is_dash(System system) {
   return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;

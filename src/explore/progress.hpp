@@ -35,6 +35,11 @@ struct Recovered {
 struct MetOfGpm {
   std::atomic<std::uint64_t> operations{0}, overflows{0}, entries{0}, restored{0};
 };
+/// The G-WAL: records, segments handed over; after crashes those that came back, and those that
+/// RocksDB had.
+struct MetOfGwal {
+  std::atomic<std::uint64_t> records{0}, ingests{0}, replayed{0}, discarded{0};
+};
 
 /// Shared by all workers.
 struct Totals {
@@ -42,6 +47,7 @@ struct Totals {
   Met met;
   Recovered recovered;
   MetOfGpm gpm;
+  MetOfGwal gwal;
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;

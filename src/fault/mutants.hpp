@@ -196,6 +196,18 @@ inline constexpr char const* kMutantNames[] = {
     "epochs_free_one_early",
     "epochs_wait_once",
     "epochs_wait_for_older",
+    // The G-WAL.
+    "gwal_record_without_checksum",
+    "gwal_not_ordered",
+    "gwal_header_not_ordered",
+    "gwal_stale_record",
+    "gwal_number_again",
+    "gwal_stale_intent",
+    "gwal_naive_intent",
+    "gwal_intent_not_ordered",
+    "gwal_intents_at_once",
+    "gwal_retired_before_ingest",
+    "gwal_replay_twice",
     // Of durability power and its disk: planted by tests/log, over a disk that forgets what was not
     // synced.
     "disk_not_synced",

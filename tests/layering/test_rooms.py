@@ -20,7 +20,7 @@ ROOMS_BELOW = {
     "store": {"batch", "index", "wal", "pm", "exec", "fault", "base"},
     "lsm": {"batch", "index", "wal", "pm", "exec", "fault", "base"},
     "serve": {"store", "lsm", "batch", "index", "wal", "pm", "exec", "fault", "base"},
-    "explore": {"store", "batch", "gpm", "index", "wal", "pm", "exec", "fault", "base"},
+    "explore": {"store", "lsm", "batch", "gpm", "index", "wal", "pm", "exec", "fault", "base"},
 }
 USERS = [
     "python",

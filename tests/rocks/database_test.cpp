@@ -1,6 +1,7 @@
 // Stories of a database whose large batches go to memtables: what is read before, during and after
 // their flush, and after a kill.
 #include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/write_batch.h>
 #include <sys/wait.h>

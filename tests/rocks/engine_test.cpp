@@ -57,6 +57,45 @@ class Runs {
     model_.merge_runs(first, last);
   }
 
+  /// One call of each kind, until one fails; keeps nothing.
+  Status try_all(std::vector<Write> const& writes, std::vector<std::string> const& keys) {
+    std::vector<std::string> written;
+    for (Write const& one : writes) written.push_back(one.key);
+    KeyColumn const column(written), sought(keys);
+    std::vector<ValueRef> const values = model_.keep_values(writes);
+    auto run = engine_->build({.keys = column.column(), .values = values});
+    if (!run) return run.status();
+    std::vector<RunPtr> const two{run.value(), run.value()};
+    auto merged = engine_->merge(two);
+    if (!merged) return merged.status();
+    std::vector<Answer> answers(keys.size());
+    std::vector<std::uint32_t> positions(keys.size());
+    Chains chains;
+    EntryBlock block;
+    if (Status s = engine_->find(two, sought.column(), {}, answers); !s.ok()) return s;
+    if (Status s = engine_->chains(two, sought.column(), {}, chains); !s.ok()) return s;
+    if (Status s = engine_->seek(*two[0], sought.column(), Bound::lower, positions); !s.ok())
+      return s;
+    return engine_->fetch(*two[0], 0, two[0]->count(), block);
+  }
+
+  void check_newest(std::vector<std::string> const& keys) const {
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    ASSERT_TRUE(engine_->find(list(), column.column(), {}, answers).ok());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::vector<Version> seen;
+      for (auto const& run : model_.runs()) {
+        auto const at =
+            std::ranges::lower_bound(run, keys[i], {}, [](auto& one) { return one.key; });
+        if (at == run.end() || at->key != keys[i]) continue;
+        seen.push_back(at->version);
+        break;
+      }
+      check_answer(answers[i], seen);
+    }
+  }
+
   void check(std::vector<std::string> const& keys, Limits const& limits) const {
     KeyColumn const column(keys);
     std::vector<Answer> answers(keys.size());
@@ -166,6 +205,14 @@ std::string fixed_key(std::uint32_t n, std::uint32_t width) {
   return key;
 }
 
+/// All over the place, in one width.
+std::string spread_key(std::uint32_t n, std::uint32_t width) {
+  std::string key(width, '=');
+  std::uint64_t const word = n * 0x9e3779b97f4a7c15u;
+  memcpy(key.data() + (width - 8) / 2, &word, 8);
+  return key;
+}
+
 struct Case {
   std::uint32_t width;  // of keys; 0: of several lengths
   [[nodiscard]] std::string key(std::uint32_t n) const {
@@ -217,6 +264,119 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
     any_sequence(*engine_);
     RC_ASSERT(!testing::Test::HasFailure());
   }));
+}
+
+/// Of a run that takes several levels of samples, a filter, and several workers.
+TEST_P(LsmEngine, LargeRunsReadAsAMapOfVersions) {
+  constexpr std::uint32_t kKeys = 3000;
+  for (std::uint32_t const width : {8u, 21u}) {
+    Runs runs(*engine_);
+    std::vector<std::string> probes;
+    for (std::uint32_t n = 0; n < kKeys; ++n) probes.push_back(spread_key(2 * n, width));
+    for (int batch = 0; batch < 3; ++batch) {
+      std::vector<Write> writes;
+      for (std::uint32_t n = 0; n < 20 * kKeys / 3; ++n)
+        writes.push_back({spread_key(n * 7919u % (kKeys * 4), width), Kind::put, "v"});
+      runs.write(writes, true);
+    }
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_bounds(probes));
+    runs.merge(0, 3);
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_entries(1000));
+  }
+}
+
+TEST_P(LsmEngine, LongKeysThatDifferAtTheirEndAloneAreTold) {
+  Runs runs(*engine_);
+  std::vector<Write> writes;
+  std::vector<std::string> probes;
+  for (std::uint32_t n = 0; n < 300; ++n) {
+    std::string key(n % 3 == 0 ? 1024 : 5000, 'k');
+    key += fixed_key(n % 100, 4);
+    writes.push_back({key, Kind::merge, std::string(n % 2, 'v')});
+    probes.push_back(key);
+    probes.push_back(key.substr(0, key.size() - 1));
+  }
+  runs.write(writes);
+  runs.check(probes, {});
+  runs.check_bounds(probes);
+  runs.check_entries(7);
+}
+
+TEST_P(LsmEngine, RunsAreReadAndMadeByManyThreadsAtOnce) {
+  Runs runs(*engine_);
+  Case const keys{0};
+  std::vector<std::string> probes;
+  for (std::uint32_t n = 0; n < 64; ++n) probes.push_back(keys.key(n));
+  for (std::uint32_t batch = 0; batch < 5; ++batch) {
+    std::vector<Write> writes;
+    for (std::uint32_t n = 0; n < 40 + batch; ++n)
+      writes.push_back({keys.key(n * (batch + 3)), n % 3 == 0 ? Kind::merge : Kind::put, "v"});
+    runs.write(writes);
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        runs.check(probes, {.all = runs.next() - static_cast<RequestId>(i)});
+        runs.check_bounds(probes);
+        if (t != 0) continue;
+        auto const merged = engine_->merge(runs.list());
+        EXPECT_TRUE(merged.ok() && merged.value()->count() == 5 * 40 + 10);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+/// Each allocation fails in turn; whatever a call says then, the next one works.
+TEST_P(LsmEngine, WithoutMemoryCallsFailAndLeaveEverythingAsItWas) {
+  std::vector<Write> writes;
+  for (std::uint32_t n = 0; n < 200; ++n) writes.push_back({tricky_key(n), Kind::merge, "v"});
+  std::vector<std::string> probes{"", "a", "zzz"};
+  std::uint32_t failures = 0;
+  for (std::uint64_t nth = 1;; ++nth) {
+    auto fresh = make_engine(GetParam(), workers_);
+    ASSERT_TRUE(fresh.ok());
+    Runs runs(*fresh.value());
+    fault::failing_allocation.plant(nth);
+    Status const refused = runs.try_all(writes, probes);
+    bool const struck = fault::failing_allocation.struck();
+    fault::failing_allocation.plant(0);
+    ASSERT_EQ(refused.ok(), !struck) << refused.message();
+    if (!struck) break;
+    ASSERT_EQ(refused.code(), Code::no_space) << refused.message();
+    ++failures;
+    runs.write(writes);
+    runs.write(writes);
+    runs.merge(0, 2);
+    runs.check(probes, {});
+    runs.check_bounds(probes);
+    runs.check_entries(64);
+    ASSERT_FALSE(HasFailure()) << "allocation " << nth;
+  }
+  EXPECT_GT(failures, 10u);
+}
+
+TEST_P(LsmEngine, WhatAMemtableCannotTakeIsAnError) {
+  std::string const key = "key";
+  KeyColumn const column({key});
+  std::vector<ValueRef> const values{{nullptr, std::uint64_t{1} << 32}};
+  auto const run = engine_->build({.keys = column.column(), .values = values});
+  EXPECT_EQ(run.status().code(), Code::invalid_argument) << run.status().message();
+}
+
+TEST_P(LsmEngine, NothingAtAllIsARunToo) {
+  Runs runs(*engine_);
+  runs.write({});
+  runs.merge(0, 1);
+  runs.merge(0, 0);
+  runs.check({"", "a"}, {});
+  runs.check_bounds({"", "a"});
+  runs.check_entries(3);
+  runs.check({}, {});
+  EXPECT_EQ(runs.list().size(), 2u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "lsm/gwal/gwal.hpp"
 #include "lsm/gwal/gwal_format.hpp"
 
@@ -73,6 +75,19 @@ inline std::vector<std::string> texts_of(std::vector<lsm::GwalRecord> const& rec
   std::vector<std::string> texts;
   for (lsm::GwalRecord const& record : records) texts.push_back(text_of(record));
   return texts;
+}
+
+/// A header of a file changed, with a checksum that passes.
+template <class Header, class Change>
+void change_header(std::string const& path, Change&& change) {
+  std::string bytes = contents(path);
+  Header h;
+  ASSERT_GE(bytes.size(), sizeof h) << path;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  change(h);
+  h.crc = checksum(h);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  put_contents(path, bytes);
 }
 
 /// A log that was opened, and what it found.

@@ -125,5 +125,90 @@ TEST(Gwal, WithAnIntentRocksDbsNumberSaysWhetherASegmentComesBack) {
   }
 }
 
+TEST(Gwal, FilesOfRetiredSegmentsAreUsedAgainAndGoWhenTheLogIsClosed) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    std::byte const* first_at = nullptr;
+    for (lsm::RequestId request = 1; request <= 5; ++request) {
+      auto segment = open->log->begin(0);
+      ASSERT_TRUE(segment.ok()) << segment.status().message();
+      auto const room = (*segment)->reserve(8);
+      ASSERT_TRUE(room.ok());
+      if (request == 1) first_at = room.value().data();
+      EXPECT_EQ(room.value().data(), first_at);
+      std::memset(room.value().data(), 'x', 8);
+      ASSERT_TRUE((*segment)->commit(request, 1, false).ok());
+      EXPECT_EQ(folder.names().size(), 2u) << "the lock and the segment";
+      if (request == 5) continue;
+      ASSERT_TRUE((*segment)->retire().ok());
+    }
+  }
+  EXPECT_EQ(folder.names(), (Texts{"000000000005.gwal", "gwal.lock"}));
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(texts_of(open->found.at(0).records), Texts{std::string(8, 'x')});
+}
+
+TEST(Gwal, AFileThatIsUsedAgainShowsNothingOfWhatItHeld) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto first = open->log->begin(0);
+    for (lsm::RequestId request = 1; request <= 9; ++request)
+      ASSERT_TRUE(write_record(**first, request, "older").ok());
+    ASSERT_TRUE((*first)->intend(3).ok());
+    ASSERT_TRUE((*first)->retire().ok());
+    first = Status{Code::closed, ""};
+    auto second = open->log->begin(0);
+    ASSERT_TRUE(write_record(**second, 10, "newer").ok());
+  }
+  auto open = open_gwal(folder.options(), 4);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_EQ(open->found.size(), 1u);
+  EXPECT_EQ(texts_of(open->found[0].records), Texts{"newer"});
+  EXPECT_FALSE(open->found[0].found.torn || open->found[0].found.discarded);
+}
+
+TEST(Gwal, WhatACrashLeftOfSpareAndUnfinishedFilesIsRemoved) {
+  GwalFolder const folder;
+  ASSERT_TRUE(open_gwal(folder.options()).ok());
+  put_contents(folder.segment(3) + ".spare", "spare");
+  put_contents(folder.segment(4) + ".perdure-partial", "unfinished");
+  put_contents(folder.path + "/notes.txt", "a user's");
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(folder.names(), (Texts{"gwal.lock", "notes.txt"}));
+}
+
+TEST(Gwal, RecoveredSegmentsAreHandedOverLikeOthersAndAreWrittenToNoMore) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    auto segment = open->log->begin(0);
+    ASSERT_TRUE(write_record(**segment, 1, "left").ok());
+  }
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    lsm::GwalSegment& left = *open->found.at(0).segment;
+    EXPECT_EQ(left.reserve(8).status().code(), Code::closed);
+    auto segment = open->log->begin(0);
+    ASSERT_TRUE(segment.ok());
+    EXPECT_EQ((*segment)->number(), left.number() + 1);
+    EXPECT_EQ(write_record(**segment, 1, "the same request").code(), Code::invalid_argument);
+    ASSERT_TRUE(write_record(**segment, 2, "new").ok());
+    ASSERT_TRUE(left.intend(7).ok());
+    ASSERT_TRUE(left.retire().ok());
+    EXPECT_EQ(texts_of(open->found[0].records), Texts{"left"}) << "its memory stays";
+  }
+  auto open = open_gwal(folder.options(), 8);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_EQ(open->found.size(), 1u);
+  EXPECT_EQ(texts_of(open->found[0].records), Texts{"new"});
+}
+
 }  // namespace
 }  // namespace perdure::test

@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "lsm/rocks/iterator.hpp"
-#include "rocks/model_engine.hpp"
+#include "rocks/counting_engine.hpp"
+#include "rocks/engine_model.hpp"
 
 namespace perdure::lsm::test {
 
@@ -42,16 +43,13 @@ class ListOperator final : public rocksdb::MergeOperator {
       some = true;
     }
     rocksdb::Slice const& newest = in.operand_list.back();
-    if (!newest.empty() && newest[newest.size() - 1] == '=') out->existing_operand = newest;
+    if (newest.empty() || newest[newest.size() - 1] != '=') return true;
+    out->existing_operand = newest;
+    out->new_value = "counts for nothing beside an existing operand";
     return true;
   }
 };
 
-struct Write {
-  Kind kind = Kind::put;
-  std::string key;
-  std::string value;
-};
 struct Writes : std::vector<Write> {
   using std::vector<Write>::vector;
 };
@@ -109,6 +107,7 @@ inline rocksdb::Options small_blocks(bool prefixes) {
   rocksdb::Options options;
   options.merge_operator = std::make_shared<ListOperator>();
   options.max_sequential_skip_in_iterations = 2;
+  options.write_buffer_size = 1 << 20;
   rocksdb::BlockBasedTableOptions table;
   table.block_size = 64;
   table.use_delta_encoding = false;
@@ -150,28 +149,27 @@ class World {
 
   void add_run(Writes const& writes) {
     if (writes.empty()) return;
-    std::vector<std::int64_t> offsets{0};
-    std::string keys;
+    std::vector<std::string> keys;
     std::vector<Kind> kinds;
     std::vector<ValueRef> values;
     for (Write const& write : writes) {
-      keys += write.key;
-      offsets.push_back(static_cast<std::int64_t>(keys.size()));
+      keys.push_back(write.key);
       kinds.push_back(write.kind);
       values_.push_back(write.value);
       std::string const& value = values_.back();
       values.push_back({reinterpret_cast<std::byte const*>(value.data()), value.size()});
     }
+    KeyColumn const column(keys);
     Entries entries;
-    entries.keys.data = reinterpret_cast<std::byte const*>(keys.data());
-    entries.keys.offsets = offsets.data();
-    entries.keys.count = writes.size();
+    entries.keys = column.column();
     entries.kinds = kinds;
     entries.values = values;
     entries.first_request = next_request_;
     next_request_ += writes.size();
     runs_.insert(runs_.begin(), engine.build(entries).value());
   }
+
+  void drop_runs() { runs_.clear(); }
 
   IteratorView view() {
     return {owner, runs_, limit, {base.get(), base->DefaultColumnFamily(), base_snapshot_}};
@@ -194,7 +192,8 @@ class World {
  public:
   Database truth;
   Database base;
-  ModelEngine engine;
+  exec::Workers workers{1};
+  CountingEngine engine{make_cpu_engine(workers).value()};
   RequestId limit = 0;
   std::shared_ptr<void const> owner = std::make_shared<int>(0);
 

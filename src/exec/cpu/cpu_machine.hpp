@@ -151,10 +151,13 @@ class CpuMachine {
     return std::span<T const>(from.data(), n);
   }
 
+  /// A body whose items are worth more or less than usual says how many a worker takes at once.
   template <class F>
   Status threads(std::size_t n, F body) {
     if (fault::lost_device.strikes()) return lost();
-    workers_->for_chunks(n, 4 * kChunk, [&](std::size_t b, std::size_t e) {
+    std::size_t chunk = 4 * kChunk;
+    if constexpr (requires { F::kChunk; }) chunk = F::kChunk;
+    workers_->for_chunks(n, chunk, [&](std::size_t b, std::size_t e) {
       for (std::size_t i = b; i < e; ++i) body(i);
     });
     return {};

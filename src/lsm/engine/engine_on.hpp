@@ -42,6 +42,7 @@ struct EngineSession {
 template <class Machine>
 class EngineOn final : public Engine {
   using Session = EngineSession<Machine>;
+  using Solo = typename Machine::Solo;
 
  public:
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
@@ -69,7 +70,9 @@ class EngineOn final : public Engine {
     return with_session([&](Session& session) {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
-      return read_into<Answer>(session, answers, [&](Answer* to) { return FindBody{view, to}; });
+      return read_into<Answer>(session, answers, groups<Machine>(keys.count), [&](Answer* to) {
+        return FindBody<Solo, kGroup<Machine>>{view, to};
+      });
     });
   }
 
@@ -103,8 +106,9 @@ class EngineOn final : public Engine {
       session.views.assign(1, RunOn<Machine>::of(run).view());
       ReadView view;
       if (Status s = bring_keys(session, keys, {}, view); !s.ok()) return s;
-      return read_into<std::uint32_t>(session, positions,
-                                      [&](std::uint32_t* to) { return SeekBody{view, bound, to}; });
+      return read_into<std::uint32_t>(
+          session, positions, groups<Machine>(keys.count),
+          [&](std::uint32_t* to) { return SeekBody<Solo, kGroup<Machine>>{view, bound, to}; });
     });
   }
 
@@ -163,6 +167,7 @@ class EngineOn final : public Engine {
     if (!views) return views.status();
     view.runs = views.value();
     view.count = static_cast<std::uint32_t>(session.views.size());
+    view.n = keys.count;
     if (Status s = session.machine.upload(keys, view.keys, 0); !s.ok()) return s;
     auto const each = bring(session.machine, session.limits, limits.each);
     if (!each) return each.status();

@@ -163,11 +163,15 @@ struct NextWordBody {
   }
 };
 
+/// By group, whose numbers are spread over all words: sorts divide their work by the top bits.
 struct RegroupBody {
   exec::Sorted const* items;
   std::uint32_t const* groups;
+  std::uint64_t spread;
   exec::Sorted* by_group;
-  PERDURE_FN void operator()(std::size_t r) const { by_group[r] = {r, groups[items[r].index]}; }
+  PERDURE_FN void operator()(std::size_t r) const {
+    by_group[r] = {r, groups[items[r].index] * spread};
+  }
 };
 
 /// Groups keep their slots, in which their entries are now in the order of their words.
@@ -292,7 +296,7 @@ class KeyOrder {
     NextWordBody const next{keys, list, group_shared_.data(), items_.data()};
     if (Status s = machine.threads(n, next); !s.ok()) return s;
     if (Status s = machine.sort(items_.data(), n); !s.ok()) return s;
-    RegroupBody const regroup{items_.data(), list.groups, by_group_.data()};
+    RegroupBody const regroup{items_.data(), list.groups, kNoWord / groups, by_group_.data()};
     if (Status s = machine.threads(n, regroup); !s.ok()) return s;
     if (groups > 1) {
       if (Status s = machine.sort(by_group_.data(), n); !s.ok()) return s;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lsm/engine/run_on.hpp"
+#include "lsm/engine/run_search.hpp"
 
 namespace perdure::lsm {
 
@@ -77,14 +78,14 @@ struct PlaceOfEntriesBody {
         key = reinterpret_cast<std::byte const*>(&space);
       }
       Wanted const wanted(other, key, run.size(first + i));
-      at = i == 0 ? bound_of(other, wanted, newer) : bound_behind(other, wanted, newer, at);
+      at = i == 0 ? bound_of(other, wanted, newer) : bound_after(other, wanted, newer, at);
       places[i] += at;
     }
   }
 
   /// As bound_of(), which is not before `at`.
-  static PERDURE_FN std::uint32_t bound_behind(RunView const& run, Wanted const& wanted, bool above,
-                                               std::uint32_t at) {
+  static PERDURE_FN std::uint32_t bound_after(RunView const& run, Wanted const& wanted, bool above,
+                                              std::uint32_t at) {
     if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
     return first_not(at, run.count, [&](std::uint32_t i) {
       if (run.prefixes[i] != wanted.word) return run.prefixes[i] < wanted.word;

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/bits.hpp"
 #include "exec/counts.hpp"
 #include "lsm/engine/engine.hpp"
-#include "lsm/engine/run_view.hpp"
+#include "lsm/engine/filter.hpp"
+#include "lsm/engine/run_search.hpp"
 
 namespace perdure::lsm {
 
@@ -14,6 +16,7 @@ namespace perdure::lsm {
 struct ReadView {
   RunView const* runs = nullptr;
   std::uint32_t count = 0;  // of runs
+  std::size_t n = 0;  // keys
   exec::ByteColumn keys;
   RequestId const* limits = nullptr;  // null: all have `limit`
   RequestId limit = kNewest;
@@ -21,30 +24,109 @@ struct ReadView {
   [[nodiscard]] PERDURE_FN RequestId limit_of(std::size_t i) const {
     return limits != nullptr ? limits[i] : limit;
   }
+  [[nodiscard]] PERDURE_FN std::uint32_t in_group(std::size_t first, std::uint32_t most) const {
+    return n - first < most ? static_cast<std::uint32_t>(n - first) : most;
+  }
   [[nodiscard]] PERDURE_FN Wanted wanted(RunView const& run, std::size_t i) const {
     return {run, keys.at(i), keys.size(i)};
   }
 };
 
+static_assert(static_cast<int>(Found::put) == static_cast<int>(Kind::put) + 1);
+static_assert(static_cast<int>(Found::erased) == static_cast<int>(Kind::erase) + 1);
+static_assert(static_cast<int>(Found::merge) == static_cast<int>(Kind::merge) + 1);
+
+PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
+  StoredVersion const version = run.versions[at];
+  auto const found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
+  return {run.value(at), version.request(), found};
+}
+
+/// A group of keys, through several runs at a time: filters say which runs a key may be in, and
+/// each key is looked for in the newest of these, then, where it is not there, in the next.
+template <class W, std::uint32_t kGroup>
 struct FindBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
+  static constexpr std::uint32_t kRuns = 8;
   ReadView view;
   Answer* answers;
 
-  PERDURE_FN void operator()(std::size_t i) const {
-    Answer answer;
-    for (std::uint32_t r = 0; r < view.count && answer.found == Found::absent; ++r) {
-      RunView const& run = view.runs[r];
-      std::uint32_t const at = visible(run, view.wanted(run, i), view.limit_of(i));
-      if (at == run.count) continue;
-      StoredVersion const version = run.versions[at];
-      Kind const kind = version.kind();
-      answer.value = run.value(at);
-      answer.request = version.request();
-      answer.found = kind == Kind::put     ? Found::put
-                     : kind == Kind::erase ? Found::erased
-                                           : Found::merge;
+  struct Group {
+    std::size_t first = 0;  // key
+    std::uint32_t missing = 0;  // bit j: key first + j
+    std::uint64_t hashes[kGroup];
+    std::uint32_t runs[kGroup];  // bit r: the r-th run of this time may have it
+  };
+
+  PERDURE_FN void operator()(std::size_t number) const {
+    Group group;
+    group.first = number * kGroup;
+    std::uint32_t const n = view.in_group(group.first, kGroup);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      std::size_t const key = group.first + j;
+      group.missing |= 1u << j;
+      if (view.count > 1) group.hashes[j] = hash_bytes(view.keys.at(key), view.keys.size(key));
+      answers[key] = {};
     }
-    answers[i] = answer;
+    for (std::uint32_t r = 0; r < view.count && group.missing != 0; r += kRuns)
+      find_in(group, view.runs + r, view.count - r < kRuns ? view.count - r : kRuns);
+  }
+
+ private:
+  PERDURE_FN void find_in(Group& group, RunView const* runs, std::uint32_t count) const {
+    choose_runs(group, runs, count);
+    for (std::uint32_t left = group.missing; left != 0;) {
+      Search searches[kGroup];
+      std::uint32_t who[kGroup];
+      std::uint32_t n = 0;
+      for (std::uint32_t keys = left; keys != 0; keys &= keys - 1) {
+        std::uint32_t const j = exec::lowest_bit(keys);
+        if (group.runs[j] == 0) {
+          left &= ~(1u << j);
+          continue;
+        }
+        RunView const& run = runs[exec::lowest_bit(group.runs[j])];
+        group.runs[j] &= group.runs[j] - 1;
+        std::size_t const key = group.first + j;
+        who[n] = j;
+        searches[n++] = Search(run, view.keys.at(key), view.keys.size(key));
+      }
+      search(W{}, searches, n);
+      for (std::uint32_t s = 0; s < n; ++s) {
+        Search const& one = searches[s];
+        std::size_t const key = group.first + who[s];
+        std::uint32_t const seen = visible_behind(*one.run, one.wanted, one.at, view.limit_of(key));
+        if (seen == one.run->count) continue;
+        answers[key] = answer_at(*one.run, seen);
+        group.missing &= ~(1u << who[s]);
+        left &= ~(1u << who[s]);
+      }
+    }
+  }
+
+  /// The words of a run's filter are on their way while those of the run before it are looked at.
+  PERDURE_FN void choose_runs(Group& group, RunView const* runs, std::uint32_t count) const {
+    W const warp;
+    FilterWord words[2][kGroup];
+    for (std::uint32_t j = 0; j < kGroup; ++j) group.runs[j] = 0;
+    for (std::uint32_t r = 0; r <= count; ++r) {
+      for (std::uint32_t keys = group.missing; keys != 0; keys &= keys - 1) {
+        std::uint32_t const j = exec::lowest_bit(keys);
+        if (r < count && filters(runs[r])) {
+          words[r % 2][j] = {group.hashes[j], runs[r].filter_words};
+          warp.prefetch(reinterpret_cast<std::byte const*>(runs[r].filter + words[r % 2][j].at), 4);
+        }
+        if (r == 0) continue;
+        RunView const& run = runs[r - 1];
+        FilterWord const& word = words[(r - 1) % 2][j];
+        bool const may_be = !filters(run) || (run.filter[word.at] & word.bits) == word.bits;
+        group.runs[j] |= static_cast<std::uint32_t>(may_be) << (r - 1);
+      }
+    }
+  }
+  /// Of one run alone, the filter tells little: most keys are there, or it is as well searched.
+  [[nodiscard]] PERDURE_FN bool filters(RunView const& run) const {
+    return run.filter != nullptr && view.count > 1;
   }
 };
 
@@ -86,13 +168,25 @@ struct ChainBody {
   }
 };
 
+template <class W, std::uint32_t kGroup>
 struct SeekBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
   ReadView view;  // of one run
   Bound bound;
   std::uint32_t* positions;
-  PERDURE_FN void operator()(std::size_t i) const {
+
+  PERDURE_FN void operator()(std::size_t group) const {
     RunView const& run = view.runs[0];
-    positions[i] = bound_of(run, view.wanted(run, i), bound == Bound::upper);
+    std::size_t const first = group * kGroup;
+    std::uint32_t const n = view.in_group(first, kGroup);
+    Search searches[kGroup];
+    for (std::uint32_t j = 0; j < n; ++j)
+      searches[j] = Search(run, view.keys.at(first + j), view.keys.size(first + j));
+    search(W{}, searches, n);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      Search const& one = searches[j];
+      positions[first + j] = bound_behind(run, one.wanted, one.at, bound == Bound::upper);
+    }
   }
 };
 

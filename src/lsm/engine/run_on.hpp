@@ -12,9 +12,19 @@
 
 #include "base/assert.hpp"
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/filter.hpp"
 #include "lsm/engine/run_view.hpp"
 
 namespace perdure::lsm {
+
+/// Entries or keys that one thread works on side by side: as many as a core has lines on their way.
+/// A GPU has other threads meanwhile.
+template <class Machine>
+inline constexpr std::uint32_t kGroup = Machine::kPoolIsFar ? 1 : 16;
+template <class Machine>
+std::size_t groups(std::size_t n) {
+  return (n + kGroup<Machine> - 1) / kGroup<Machine>;
+}
 
 template <class Machine>
 class RunOn final : public Run {
@@ -69,6 +79,8 @@ struct RunArrays {
   std::uint32_t* places = nullptr;
   std::uint32_t* sizes = nullptr;
   std::uint32_t* value_sizes = nullptr;
+  std::uint64_t* samples = nullptr;
+  std::uint32_t* filter = nullptr;
 
   /// Where they lie in memory that begins at `memory`; answers how many bytes of it they take.
   /// Without memory, that alone.
@@ -79,8 +91,10 @@ struct RunArrays {
       if (memory != nullptr) array = reinterpret_cast<T*>(memory + at);
       at += (n * sizeof(T) + 63) / 64 * 64;
     };
-    next(prefixes, shape.count);
+    next(prefixes, whole_lines(shape.count));
+    next(samples, std::uint64_t{Samples(shape.count).all_lines} * Samples::kFan);
     next(versions, shape.count);
+    next(filter, FilterWord::words(shape.count));
     next(keys, key_words);
     next(places, shape.sizes_vary ? shape.count : 0);
     next(sizes, shape.sizes_vary ? shape.count : 0);
@@ -89,8 +103,25 @@ struct RunArrays {
   }
 
   [[nodiscard]] RunView view(RunShape const& shape) const {
-    return {shape.count, shape.shared, shape.width, shape.value_size, prefixes, versions,
-            keys,        places,       sizes,       value_sizes};
+    RunView view;
+    view.count = shape.count;
+    view.shared = shape.shared;
+    view.width = shape.width;
+    view.value_size = shape.value_size;
+    view.prefixes = prefixes;
+    view.versions = versions;
+    view.keys = keys;
+    view.places = places;
+    view.sizes = sizes;
+    view.value_sizes = value_sizes;
+    view.filter = filter;
+    view.filter_words = FilterWord::words(shape.count);
+    view.samples = Samples(shape.count);
+    view.samples.words = samples;
+    return view;
+  }
+  static std::uint64_t whole_lines(std::uint32_t n) {
+    return std::uint64_t{Samples::lines_of(n)} * Samples::kFan;
   }
 };
 
@@ -122,6 +153,34 @@ struct FillBody {
     }
     if (to.keys == nullptr) return;
     from.copy_key(k, to.keys + (places != nullptr ? places[k] : k * stride));
+  }
+};
+
+/// The samples, and what fills up the last line of prefixes.
+struct SamplesBody {
+  RunView run;
+  std::uint64_t* prefixes;
+  std::uint64_t* samples;
+
+  static std::uint64_t items(RunView const& run) {
+    return std::uint64_t{1 + run.samples.all_lines} * Samples::kFan;
+  }
+  PERDURE_FN void operator()(std::size_t item) const {
+    constexpr std::uint32_t kFan = Samples::kFan;
+    if (item < kFan) {
+      std::uint64_t const at = std::uint64_t{run.count} + item;
+      if (at < std::uint64_t{Samples::lines_of(run.count)} * kFan)
+        prefixes[at] = Samples::kAboveAll;
+      return;
+    }
+    std::uint64_t const place = item - kFan;
+    std::uint64_t each = kFan;  // prefixes below a sample of the level
+    std::uint32_t level = 1;
+    for (; level < run.samples.height && place / kFan >= run.samples.lines[level]; ++level)
+      each *= kFan;
+    std::uint64_t const sample = place - std::uint64_t{run.samples.lines[level - 1]} * kFan;
+    std::uint64_t const end = (sample + 1) * each;
+    samples[place] = end < run.count ? run.prefixes[end - 1] : Samples::kAboveAll;
   }
 };
 
@@ -157,12 +216,23 @@ class RunMaker {
     FillBody<From> const fill{from, arrays, RunView::words(shape.width),
                               shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
     if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;
+    RunView const view = arrays.view(shape);
+    if (Status s = prepare_searches(machine, view, arrays); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
-    run->set_view(arrays.view(shape));
+    run->set_view(view);
     return RunPtr(std::move(run));
   }
 
  private:
+  static Status prepare_searches(Machine& machine, RunView const& view, RunArrays const& arrays) {
+    SamplesBody const sample{view, arrays.prefixes, arrays.samples};
+    if (Status s = machine.threads(SamplesBody::items(view), sample); !s.ok()) return s;
+    if (view.filter == nullptr) return {};
+    if (Status s = machine.fill(arrays.filter, 0, view.filter_words); !s.ok()) return s;
+    FilterBody<typename Machine::Solo, kGroup<Machine>> const body{view, arrays.filter};
+    return machine.threads(groups<Machine>(view.count), body);
+  }
+
   /// Of all keys; of keys of several sizes, sizes_ and places_ then have each one's.
   template <class From>
   Result<std::uint64_t> key_words(Machine& machine, RunShape const& shape, From const& from) {

@@ -1,10 +1,16 @@
-// A run as kernel bodies see it: arrays in the machine's memory, and searching in them.
+// A run as kernel bodies see it: arrays in the machine's memory. run_search.hpp searches in them.
 //
 // Invariants: entries ascend by key, and of one key's the newest comes first. The first `shared`
 // bytes of all keys are the same; prefixes[i] is the word behind them of key i. Where `keys` is
 // null all keys have the same `width` of at most 8 bytes, nothing is shared, and the prefix is the
 // key. Elsewhere a key begins at a whole word and is filled up with zeros. Values are addresses of
-// the host, which no body looks behind.
+// the host, which no body looks behind. Behind the prefixes, up to a whole line of them, are words
+// that no word is above.
+//
+// A search descends through samples: level 1 has the last prefix of each line of prefixes, level 2
+// the last word of each line of level 1, and so on up to a level of one line. The last sample of a
+// level, and what fills up its line, are words that no word is above, so every search ends in a
+// line, and looks at one line a level.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +33,28 @@ struct alignas(16) StoredVersion {
   }
 };
 
+struct Samples {
+  static constexpr std::uint32_t kFan = 8;  // words of a line
+  static constexpr std::uint32_t kMostLevels = 11;
+  static constexpr std::uint64_t kAboveAll = ~std::uint64_t{0};
+
+  std::uint64_t const* words = nullptr;
+  std::uint32_t height = 0;
+  std::uint32_t lines[kMostLevels] = {};  // where level l + 1 begins
+  std::uint32_t all_lines = 0;
+
+  static PERDURE_FN std::uint32_t lines_of(std::uint32_t n) { return n / kFan + (n % kFan != 0); }
+
+  Samples() = default;
+  /// Of so many prefixes.
+  explicit Samples(std::uint32_t count) {
+    for (std::uint32_t n = lines_of(count); n > 1; n = lines_of(n)) {
+      lines[height++] = all_lines;
+      all_lines += lines_of(n);
+    }
+  }
+};
+
 struct RunView {
   std::uint32_t count = 0;
   std::uint32_t shared = 0;  // bytes
@@ -38,11 +66,19 @@ struct RunView {
   std::uint32_t const* places = nullptr;  // of keys, in words
   std::uint32_t const* sizes = nullptr;  // of keys, in bytes
   std::uint32_t const* value_sizes = nullptr;
+  std::uint32_t const* filter = nullptr;  // see filter.hpp; null: every key may be there
+  std::uint64_t filter_words = 0;
+  Samples samples;
 
   static PERDURE_FN std::uint32_t words(std::uint32_t bytes) {
     return bytes / 8 + (bytes % 8 != 0);
   }
 
+  /// Of samples, or, on level 0, of prefixes.
+  [[nodiscard]] PERDURE_FN std::uint64_t const* line(std::uint32_t level, std::uint32_t i) const {
+    return level > 0 ? samples.words + (std::uint64_t{samples.lines[level - 1]} + i) * Samples::kFan
+                     : prefixes + std::uint64_t{i} * Samples::kFan;
+  }
   [[nodiscard]] PERDURE_FN std::uint32_t size(std::uint32_t i) const {
     return sizes != nullptr ? sizes[i] : width;
   }
@@ -74,101 +110,5 @@ struct RunView {
     return {versions[i].value, size_of_value(i)};
   }
 };
-
-/// The first i from `from` on, below `end`, of which says(i) is not true, else `end`: of those
-/// before it, it is true, of those behind it not. Looks near `from` first.
-template <class F>
-PERDURE_FN std::uint32_t first_not(std::uint32_t from, std::uint32_t end, F const& says) {
-  if (from == end || !says(from)) return from;
-  std::uint32_t known = from;  // says(known)
-  std::uint32_t step = 1;
-  while (step < end - known && says(known + step)) {
-    known += step;
-    step *= 2;
-  }
-  std::uint32_t rest = (step < end - known ? step : end - known) - 1;  // unknown behind `known`
-  while (rest != 0) {
-    std::uint32_t const half = (rest + 1) / 2;
-    if (says(known + half)) {
-      known += half;
-      rest -= half;
-    } else {
-      rest = half - 1;
-    }
-  }
-  return known + 1;
-}
-
-/// A key that is looked for in one run.
-struct Wanted {
-  std::byte const* key = nullptr;
-  std::uint32_t size = 0;
-  std::uint64_t word = 0;  // behind the bytes that the run's keys share
-  int side = 0;  // below 0: comes before all of them, above 0: behind
-
-  Wanted() = default;
-  PERDURE_FN Wanted(RunView const& run, std::byte const* at, std::uint32_t bytes)
-      : key(at), size(bytes), word(key_word(at, bytes, run.shared)) {
-    if (run.shared == 0 || run.count == 0) return;
-    std::uint32_t const both = size < run.shared ? size : run.shared;
-    side = compare_from(0, at, both, run.key(0), run.shared);
-  }
-
-  /// Of entry i of the run, whose prefix is `word`.
-  [[nodiscard]] PERDURE_FN int compare_rest(RunView const& run, std::uint32_t i) const {
-    std::uint32_t const theirs = run.size(i);
-    if (run.keys == nullptr || size <= run.shared + 8 || theirs <= run.shared + 8)
-      return size == theirs ? 0 : size < theirs ? -1 : 1;
-    return compare_from(std::uint64_t{run.shared} + 8, key, size, run.key(i), theirs);
-  }
-  [[nodiscard]] PERDURE_FN bool is(RunView const& run, std::uint32_t i) const {
-    return i < run.count && run.prefixes[i] == word && compare_rest(run, i) == 0;
-  }
-};
-
-/// The first entry whose prefix is not below the word.
-PERDURE_FN std::uint32_t lower_prefix(RunView const& run, std::uint64_t word) {
-  std::uint32_t first = 0;
-  for (std::uint32_t n = run.count; n != 0;) {
-    std::uint32_t const half = n / 2;
-    bool const below = run.prefixes[first + half] < word;
-    first = below ? first + half + 1 : first;
-    n = below ? n - half - 1 : half;
-  }
-  return first;
-}
-
-/// The first entry with a key not below the one that is wanted, or, `above`, above it; `at` is the
-/// first whose prefix is not below its word.
-PERDURE_FN std::uint32_t bound_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                    bool above) {
-  return first_not(at, run.count, [&](std::uint32_t i) {
-    if (run.prefixes[i] != wanted.word) return false;
-    int const order = wanted.compare_rest(run, i);
-    return above ? order >= 0 : order > 0;
-  });
-}
-
-PERDURE_FN std::uint32_t bound_of(RunView const& run, Wanted const& wanted, bool above) {
-  if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
-  return bound_from(run, wanted, lower_prefix(run, wanted.word), above);
-}
-
-/// The newest version of the key that a reader with the limit sees: the first entry from `at` on,
-/// the first one of the key, whose request is not above it. What is not there is run.count.
-PERDURE_FN std::uint32_t visible_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                      RequestId limit) {
-  if (!wanted.is(run, at)) return run.count;
-  if (run.versions[at].request() <= limit) return at;
-  std::uint32_t const seen = first_not(at, run.count, [&](std::uint32_t i) {
-    return wanted.is(run, i) && run.versions[i].request() > limit;
-  });
-  return wanted.is(run, seen) ? seen : run.count;
-}
-
-PERDURE_FN std::uint32_t visible(RunView const& run, Wanted const& wanted, RequestId limit) {
-  if (wanted.side != 0) return run.count;
-  return visible_from(run, wanted, bound_of(run, wanted, false), limit);
-}
 
 }  // namespace perdure::lsm

@@ -33,6 +33,8 @@ struct GwalOptions {
   std::string identity;  // of the database (DB::GetDbIdentity), at most 64 bytes
   std::uint64_t segment_bytes =
       std::uint64_t{64} << 20;  // at least; a record that is longer has a segment of its size
+  // files of retired segments that are kept to be used again, for as long as the log is open
+  std::uint32_t spare_segments = 2;
   exec::Workers* workers = nullptr;  // verify what is recovered; none: threads of its own
 };
 
@@ -69,7 +71,9 @@ struct GwalFound {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
   bool discarded = false;  // RocksDB had it already
-  bool torn = false;  // it ended in a record that was being written
+  // It ended in a record that was being written; or, after the system went down, records behind
+  // its end had not been synced, and are lost.
+  bool torn = false;
 };
 
 /// A segment that an earlier process left, as it is: nothing is appended to it any more. The

@@ -15,6 +15,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/mutex.hpp"
+#include "base/process.hpp"
 #include "lsm/gwal/gwal_files.hpp"
 #include "lsm/gwal/gwal_format.hpp"
 #include "lsm/gwal/gwal_headers.hpp"
@@ -27,6 +29,7 @@ namespace perdure::lsm {
 namespace {
 
 constexpr std::string_view kSegmentEnd = ".gwal";
+constexpr std::string_view kSpareEnd = ".spare";
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2u << 20;
 constexpr std::uint64_t kLeastFile = 3 * kPage;  // that pm::Mapping opens
@@ -57,20 +60,107 @@ Status failed(std::string const& path, char const* doing, int error) {
 
 Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
 
+/// Files that were retired, mapped as they are: to use one again costs nothing, and to make one a
+/// page fault for each of its pages. Only while the log is open; what a crash leaves is removed.
+class Spares {
+ public:
+  struct Spare {
+    std::string path;
+    pm::Mapping mapping;
+  };
+  Spares(std::uint32_t most, std::uint64_t most_bytes)
+      : most_(most), most_bytes_(most_bytes), process_(this_process()) {}
+  ~Spares() { clear(); }
+  Spares(Spares const&) = delete;
+  Spares& operator=(Spares const&) = delete;
+
+  [[nodiscard]] bool ours() const { return process_ == this_process(); }
+  /// Whether a file of that size that goes is to become one; then put() follows when it is free.
+  bool wants(std::uint64_t bytes) {
+    MutexLock const lock(mutex_);
+    if (bytes > most_bytes_ || named_ >= most_) return false;
+    ++named_;
+    return true;
+  }
+  void wants_no_more() {
+    MutexLock const lock(mutex_);
+    --named_;
+  }
+  void put(Spare spare) {
+    MutexLock const lock(mutex_);
+    free_.push_back(std::move(spare));
+  }
+  std::optional<Spare> take(std::uint64_t bytes) {
+    MutexLock const lock(mutex_);
+    auto const fits = std::find_if(free_.begin(), free_.end(),
+                                   [&](Spare const& s) { return s.mapping.size() >= bytes; });
+    if (fits == free_.end()) return std::nullopt;
+    std::optional<Spare> taken = std::move(*fits);
+    free_.erase(fits);
+    --named_;
+    return taken;
+  }
+  /// Whether there was one.
+  bool clear() {
+    if (!ours()) return false;  // nor the lock
+    MutexLock const lock(mutex_);
+    bool const any = !free_.empty();
+    for (Spare const& spare : free_) ::unlink(spare.path.c_str());
+    named_ -= static_cast<std::uint32_t>(free_.size());
+    free_.clear();
+    return any;
+  }
+
+ private:
+  std::uint32_t const most_;
+  std::uint64_t const most_bytes_;
+  std::uint64_t const process_;
+  Mutex mutex_;
+  std::vector<Spare> free_ PERDURE_GUARDED_BY(mutex_);
+  std::uint32_t named_ PERDURE_GUARDED_BY(mutex_) = 0;  // those that are still in use among them
+};
+
 class MappedFile final : public GwalFile {
  public:
-  MappedFile(std::string path, pm::Mapping mapping)
-      : path_(std::move(path)), mapping_(std::move(mapping)) {}
+  MappedFile(std::string path, pm::Mapping mapping, std::shared_ptr<Spares> spares)
+      : path_(std::move(path)), mapping_(std::move(mapping)), spares_(std::move(spares)) {}
+  /// One that has another name yet.
+  MappedFile(std::string path, Spares::Spare spare, std::shared_ptr<Spares> spares)
+      : MappedFile(std::move(path), std::move(spare.mapping), std::move(spares)) {
+    spare_path_ = std::move(spare.path);
+  }
+  ~MappedFile() override {
+    if (spare_path_.empty() || !spares_->ours()) return;
+    if (named_spare_ || spares_->wants(mapping_.size()))
+      spares_->put({spare_path_, std::move(mapping_)});
+    else
+      ::unlink(spare_path_.c_str());
+  }
+  MappedFile(MappedFile const&) = delete;
+  MappedFile& operator=(MappedFile const&) = delete;
 
   [[nodiscard]] std::span<std::byte> bytes() const override {
     return {mapping_.data(), mapping_.size()};
   }
   [[nodiscard]] std::string name() const override { return path_; }
   Status keep() override {
-    if (Status s = mapping_.keep(); !s.ok()) return of_gwal(s);
+    if (!spare_path_.empty()) {
+      if (::rename(spare_path_.c_str(), path_.c_str()) != 0)
+        return failed(path_, "cannot use a spare file again", errno);
+      spare_path_.clear();
+    } else if (Status s = mapping_.keep(); !s.ok()) {
+      return of_gwal(s);
+    }
     return wal::sync_directory_of(path_);
   }
-  Status remove() override {
+  Status remove(bool again) override {
+    std::string const spare = path_ + std::string(kSpareEnd);
+    named_spare_ = again && spares_->wants(mapping_.size());
+    if (named_spare_ && ::rename(path_.c_str(), spare.c_str()) == 0) {
+      spare_path_ = spare;
+      return wal::sync_directory_of(path_);
+    }
+    if (std::exchange(named_spare_, false)) spares_->wants_no_more();
     if (::unlink(path_.c_str()) != 0 && errno != ENOENT)
       return failed(path_, "cannot remove it", errno);
     return wal::sync_directory_of(path_);
@@ -83,11 +173,16 @@ class MappedFile final : public GwalFile {
  private:
   std::string path_;
   pm::Mapping mapping_;
+  std::shared_ptr<Spares> spares_;
+  std::string spare_path_;  // the name that it has instead; empty: its own
+  bool named_spare_ = false;  // and is counted among the spares
 };
 
 class Directory final : public GwalFiles {
  public:
-  explicit Directory(std::string path) : path_(std::move(path)) {}
+  explicit Directory(GwalOptions const& options)
+      : path_(options.directory),
+        spares_(std::make_shared<Spares>(options.spare_segments, 2 * options.segment_bytes)) {}
 
   [[nodiscard]] std::string name() const override { return path_; }
   [[nodiscard]] std::uint64_t boot() const override {
@@ -101,13 +196,16 @@ class Directory final : public GwalFiles {
 
   Status make_directory();
   Status lock(GwalIdentity const& identity, std::uint32_t identity_bytes);
+  Status remove_leftovers() const;
 
  private:
   [[nodiscard]] std::string path_of(std::string const& file) const { return path_ + "/" + file; }
   Result<pm::Mapping> open_or_make_lock();
+  [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   std::string path_;
   std::optional<pm::Mapping> lock_;
+  std::shared_ptr<Spares> spares_;  // those that are named go before the lock does
 };
 
 Status Directory::make_directory() {
@@ -152,16 +250,41 @@ Status Directory::lock(GwalIdentity const& identity, std::uint32_t identity_byte
   return wal::sync_directory_of(path_of("gwal.lock"));
 }
 
-Result<std::vector<std::uint64_t>> Directory::numbers() {
-  std::vector<std::uint64_t> found;
+Result<std::vector<std::string>> Directory::names() const {
+  std::vector<std::string> found;
   std::error_code error;
   for (auto it = std::filesystem::directory_iterator(path_, error);
-       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
-    if (auto const number = number_of(it->path().filename().string())) found.push_back(*number);
-  }
+       !error && it != std::filesystem::directory_iterator(); it.increment(error))
+    found.push_back(it->path().filename().string());
   if (error) return failed(path_, "cannot read the directory", error.value());
+  return found;
+}
+
+Result<std::vector<std::uint64_t>> Directory::numbers() {
+  auto const all = names();
+  if (!all.ok()) return all.status();
+  std::vector<std::uint64_t> found;
+  for (std::string const& name : all.value())
+    if (auto const number = number_of(name)) found.push_back(*number);
   std::sort(found.begin(), found.end());
   return found;
+}
+
+/// What a crash left of files that were spare, or were being made.
+Status Directory::remove_leftovers() const {
+  auto const all = names();
+  if (!all.ok()) return all.status();
+  for (std::string const& name : all.value()) {
+    auto const end = name.find(kSegmentEnd);
+    if (end == std::string::npos) continue;
+    std::string const segment = name.substr(0, end + kSegmentEnd.size());
+    if (!number_of(segment)) continue;
+    bool const leftover =
+        name == segment + std::string(kSpareEnd) || name == pm::partial_name(segment);
+    if (leftover && ::unlink(path_of(name).c_str()) != 0)
+      return failed(path_of(name), "cannot remove it", errno);
+  }
+  return {};
 }
 
 Result<std::shared_ptr<GwalFile>> Directory::open(std::uint64_t number) {
@@ -173,26 +296,36 @@ Result<std::shared_ptr<GwalFile>> Directory::open(std::uint64_t number) {
   });
   if (!mapping.ok())
     return mapping.status().code() == Code::corrupt ? mapping.status() : of_gwal(mapping.status());
-  return std::shared_ptr<GwalFile>(std::make_shared<MappedFile>(path, std::move(mapping).value()));
+  return std::shared_ptr<GwalFile>(
+      std::make_shared<MappedFile>(path, std::move(mapping).value(), spares_));
 }
 
 Result<std::shared_ptr<GwalFile>> Directory::make(std::uint64_t number, std::uint64_t bytes) {
   std::string const path = path_of(file_name(number));
+  if (auto spare = spares_->take(bytes))
+    return std::shared_ptr<GwalFile>(
+        std::make_shared<MappedFile>(path, std::move(*spare), spares_));
   bytes = std::max(round_up(bytes, kPage), kLeastFile);
-  auto mapping = pm::Mapping::create(path, bytes, round_up(bytes, kHugePage), {}, {});
+  auto const make = [&] {
+    return pm::Mapping::create(path, bytes, round_up(bytes, kHugePage), {}, {});
+  };
+  auto mapping = make();
+  if (mapping.status().code() == Code::no_space && spares_->clear()) mapping = make();
   if (!mapping.ok()) return of_gwal(mapping.status());
-  return std::shared_ptr<GwalFile>(std::make_shared<MappedFile>(path, std::move(mapping).value()));
+  return std::shared_ptr<GwalFile>(
+      std::make_shared<MappedFile>(path, std::move(mapping).value(), spares_));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<GwalFiles>> open_gwal_directory(GwalOptions const& options) {
-  auto directory = std::make_unique<Directory>(options.directory);
+  auto directory = std::make_unique<Directory>(options);
   if (Status s = directory->make_directory(); !s.ok()) return s;
   if (Status s = directory->lock(gwal_identity(options.identity),
                                  static_cast<std::uint32_t>(options.identity.size()));
       !s.ok())
     return s;
+  if (Status s = directory->remove_leftovers(); !s.ok()) return s;
   return std::unique_ptr<GwalFiles>(std::move(directory));
 }
 

@@ -26,8 +26,8 @@ class GwalFile {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Gives it the name of its number.
   virtual Status keep() = 0;
-  /// Takes the name away.
-  virtual Status remove() = 0;
+  /// Takes the name away. `again`: the file may be used again, under a higher number.
+  virtual Status remove(bool again) = 0;
   /// What was written there is as durable as the medium.
   virtual Status sync(void const* at, std::size_t bytes) const = 0;
 };

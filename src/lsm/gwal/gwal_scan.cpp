@@ -1,14 +1,13 @@
 #include "lsm/gwal/gwal_scan.hpp"
 
 #include <algorithm>
-#include <atomic>
 
+#include "base/mutex.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::lsm {
 namespace {
 
-constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 constexpr std::size_t kScanChunk = std::size_t{1} << 14;  // places: 1 MiB
 
 struct Candidate {
@@ -64,25 +63,23 @@ void follow(Reader const& reader, std::size_t segment, std::vector<Candidate>& c
     candidates.push_back({segment, h, false});
 }
 
-/// The first record from `from` on that passes.
-std::optional<std::uint64_t> first_behind(Reader const& reader, std::uint64_t from,
-                                          exec::Workers& workers) {
-  if (from >= reader.size()) return std::nullopt;
-  std::atomic<std::uint64_t> found = kNowhere;
+/// All records behind its end that pass.
+void look_behind(Reader const& reader, GwalScanned& scanned, exec::Workers& workers) {
+  std::uint64_t const from = scanned.end + kGwalLine;
+  if (from >= reader.size()) return;
+  Mutex mutex;  // guards what is found
   workers.for_chunks((reader.size() - from) / kGwalLine, kScanChunk,
                      [&](std::size_t begin, std::size_t end) {
                        GwalRecordHeader h;
                        for (std::size_t i = begin; i < end; ++i) {
                          std::uint64_t const at = from + i * kGwalLine;
-                         if (at >= found.load(std::memory_order_relaxed)) return;
                          if (!reader.stands_at(at, h) || !reader.passes(h)) continue;
-                         std::uint64_t other = found.load();
-                         while (at < other && !found.compare_exchange_weak(other, at)) {
-                         }
-                         return;
+                         MutexLock const lock(mutex);
+                         scanned.behind.push_back(at);
+                         scanned.synced_behind = std::max(scanned.synced_behind, h.synced);
                        }
                      });
-  return found == kNowhere ? std::nullopt : std::optional(found.load());
+  std::sort(scanned.behind.begin(), scanned.behind.end());
 }
 
 }  // namespace
@@ -109,10 +106,11 @@ std::vector<GwalScanned> scan_gwal(std::span<std::span<std::byte const> const> s
       mine.records.push_back(
           {h.first_request, h.requests, {readers[i].payload(h), h.payload_bytes}});
       mine.end = h.offset + gwal_record_bytes(h.payload_bytes);
+      mine.synced = h.synced;
     }
     next = std::find_if(next, candidates.end(), [i](auto const& c) { return c.segment != i; });
     mine.torn = readers[i].begun_at(mine.end);
-    mine.behind = first_behind(readers[i], mine.end + kGwalLine, workers);
+    look_behind(readers[i], mine, workers);
   }
   return scanned;
 }

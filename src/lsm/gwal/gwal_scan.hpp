@@ -1,10 +1,8 @@
 // Finding the records of segments that an earlier process left, by all workers. Invariant: nothing
-// is written, and what was found was read from the medium once, so that finding it again finds the
-// same.
+// is written, so that who looks again finds the same.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,7 +16,11 @@ struct GwalScanned {
   std::vector<GwalRecord> records;  // that pass, one behind the other
   std::uint64_t end = kGwalRecords;  // of the last
   bool torn = false;  // another was being written there
-  std::optional<std::uint64_t> behind;  // a record that passes there although one before it is not
+  // Records that pass although one before them does not: their places, and how far the segment was
+  // synced when the last of them was written.
+  std::vector<std::uint64_t> behind = {};
+  std::uint64_t synced_behind = 0;
+  std::uint64_t synced = 0;  // the same of `records`
 };
 
 /// Segment i has the number first + i.

@@ -17,10 +17,10 @@ GwalLog::GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
       boot_(files_->boot()),
       process_(this_process()) {}
 
-void GwalLog::found(std::vector<GwalLive> segments, RequestId next_request) {
+void GwalLog::found(std::vector<GwalLive> segments, std::uint64_t newest, RequestId next_request) {
   MutexLock const lock(mutex_);
   live_.assign(segments.begin(), segments.end());
-  if (!live_.empty()) newest_ = live_.back().number;
+  newest_ = mutated("gwal_number_again") && live_.empty() ? 0 : newest;
   next_request_ = next_request;
 }
 
@@ -28,12 +28,12 @@ std::string GwalLog::name_of(std::uint64_t number) const {
   return "G-WAL " + files_->name() + ", segment " + std::to_string(number);
 }
 
-Status GwalLog::usable() const {
-  if (process_ != this_process())
-    return {Code::closed, "G-WAL " + files_->name() +
-                              " belongs to the process that opened it, not to one that it forked; "
-                              "open the database in the process that uses it"};
-  return broken_;
+/// Asked before the lock is taken, which somebody may have had when the process was forked.
+Status GwalLog::ours() const {
+  if (process_ == this_process()) return {};
+  return {Code::closed, "G-WAL " + files_->name() +
+                            " belongs to the process that opened it, not to one that it forked; "
+                            "open the database in the process that uses it"};
 }
 
 GwalLive* GwalLog::live(std::uint64_t number) {
@@ -54,17 +54,19 @@ std::shared_ptr<GwalFile> GwalLog::file(std::uint64_t number) {
 Status GwalLog::write_header(GwalFile& file, std::uint64_t number,
                              std::uint64_t previous_end) const {
   std::byte* const at = file.bytes().data();
-  for (std::uint64_t const intent : kGwalIntents) pm::zero_bytes(at + intent, sizeof(GwalIntent));
+  for (std::uint64_t const intent : kGwalIntents)
+    if (!mutated("gwal_stale_intent")) pm::zero_bytes(at + intent, sizeof(GwalIntent));
   GwalSegmentHeader h{kGwalSegmentMagic,   kGwalVersion, identity_bytes_, identity_, number,
                       file.bytes().size(), previous_end, boot_,           {},        0};
   h.crc = checksum(h);
   pm::write_bytes(at, &h, sizeof h);
-  return file.sync(at, kGwalRecords);
+  return mutated("gwal_header_not_ordered") ? Status{} : file.sync(at, kGwalRecords);
 }
 
 Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const lock(mutex_);
-  if (Status s = usable(); !s.ok()) return s;
+  if (!broken_.ok()) return broken_;
   std::uint64_t const number = newest_ + 1;
   auto file = files_->make(number, bytes);
   if (!file.ok()) return file.status();
@@ -81,7 +83,7 @@ Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
 // Records
 
 Status GwalLog::takes_records(std::uint64_t number) const {
-  if (Status s = usable(); !s.ok()) return s;
+  if (!broken_.ok()) return broken_;
   if (number == newest_ && begun_ && !live_.empty() && live_.back().number == number) return {};
   return {Code::closed, name_of(number) +
                             (number == newest_ ? " is retired, or was left by an earlier process"
@@ -90,6 +92,7 @@ Status GwalLog::takes_records(std::uint64_t number) const {
 }
 
 Result<std::span<std::byte>> GwalLog::room(std::uint64_t number, std::uint64_t bytes) {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const lock(mutex_);
   if (Status s = takes_records(number); !s.ok()) return s;
   GwalLive const& segment = live_.back();
@@ -106,6 +109,7 @@ Result<std::span<std::byte>> GwalLog::room(std::uint64_t number, std::uint64_t b
 /// too: a record of which a part is missing does not pass.
 Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync) {
   {
+    if (Status s = ours(); !s.ok()) return s;
     MutexLock const lock(mutex_);
     if (Status s = takes_records(number); !s.ok()) return s;
     if (record.first_request < next_request_ || record.requests == 0)
@@ -172,7 +176,9 @@ Status GwalLog::write_intent(GwalFile& file, std::uint64_t number,
   for (std::uint64_t const offset : kGwalIntents) {
     std::byte* const at = file.bytes().data() + offset;
     pm::write_bytes(at, &intent, sizeof intent);
-    if (mutated("gwal_intent_not_ordered")) continue;
+    bool const unordered = mutated("gwal_intent_not_ordered") ||
+                           (mutated("gwal_intents_at_once") && offset == kGwalIntents[0]);
+    if (unordered) continue;
     if (Status s = file.sync(at, sizeof intent); !s.ok()) return s;
   }
   return {};
@@ -183,8 +189,9 @@ Status GwalLog::write_intent(GwalFile& file, std::uint64_t number,
 Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
   std::shared_ptr<GwalFile> file;
   {
+    if (Status s = ours(); !s.ok()) return s;
     MutexLock const lock(mutex_);
-    if (Status s = usable(); !s.ok()) return s;
+    if (!broken_.ok()) return broken_;
     GwalLive* const segment = live(number);
     if (segment == nullptr) return {Code::closed, name_of(number) + " is retired"};
     if (segment->intent != kNoGwalIntent && rocks_sequence != kNoGwalIntent &&
@@ -197,21 +204,23 @@ Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
     file = segment->file;
   }
   if (mutated("gwal_naive_intent")) return {};
+  if (mutated("gwal_retired_before_ingest")) return file->remove(true);
   return write_intent(*file, number, rocks_sequence);
 }
 
 Status GwalLog::retire(std::uint64_t number) {
   std::shared_ptr<GwalFile> file;
   {
+    if (Status s = ours(); !s.ok()) return s;
     MutexLock const lock(mutex_);
-    if (Status s = usable(); !s.ok()) return s;
+    if (!broken_.ok()) return broken_;
     if (live(number) == nullptr) return {Code::closed, name_of(number) + " is retired already"};
     if (number != live_.front().number)
       return {Code::invalid_argument, name_of(number) + " is not the oldest, which goes first: " +
                                           std::to_string(live_.front().number)};
     file = live_.front().file;
   }
-  if (Status s = file->remove(); !s.ok()) return s;
+  if (Status s = file->remove(true); !s.ok()) return s;
   MutexLock const lock(mutex_);
   if (live(number) != nullptr) live_.pop_front();
   return {};

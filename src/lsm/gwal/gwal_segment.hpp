@@ -37,8 +37,10 @@ class GwalLog {
   [[nodiscard]] GwalFiles& files() { return *files_; }
   [[nodiscard]] GwalIdentity const& identity() const { return identity_; }
 
-  /// Segments that were found, oldest first, before any is begun.
-  void found(std::vector<GwalLive> segments, RequestId next_request) PERDURE_EXCLUDES(mutex_);
+  /// Segments that were found, oldest first, before any is begun. `newest`: of all numbers that
+  /// there were; the next one is above it, for the files may be used again.
+  void found(std::vector<GwalLive> segments, std::uint64_t newest, RequestId next_request)
+      PERDURE_EXCLUDES(mutex_);
   /// A new one; it takes the records from here on.
   Result<std::uint64_t> begin(std::uint64_t bytes) PERDURE_EXCLUDES(mutex_);
 
@@ -51,7 +53,7 @@ class GwalLog {
   [[nodiscard]] std::shared_ptr<GwalFile> file(std::uint64_t number) PERDURE_EXCLUDES(mutex_);
 
  private:
-  Status usable() const PERDURE_REQUIRES(mutex_);
+  Status ours() const;
   Status takes_records(std::uint64_t number) const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] GwalLive* live(std::uint64_t number) PERDURE_REQUIRES(mutex_);
   [[nodiscard]] std::string name_of(std::uint64_t number) const;

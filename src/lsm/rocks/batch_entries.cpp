@@ -68,6 +68,12 @@ FamilyEntries& BatchEntries::of(std::uint32_t family) {
   return families.back();
 }
 
+std::vector<FamilyBatch> BatchEntries::batches() const {
+  std::vector<FamilyBatch> all;
+  for (FamilyEntries const& one : families) all.push_back({one.family, one.entries(), one.merges});
+  return all;
+}
+
 bool BatchEntries::read(rocksdb::WriteBatch const& batch) {
   Collector collector(*this);
   return batch.Iterate(&collector).ok();

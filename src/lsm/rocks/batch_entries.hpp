@@ -27,6 +27,13 @@ struct FamilyEntries {
   [[nodiscard]] Entries entries() const;
 };
 
+/// A family's part of what is appended together.
+struct FamilyBatch {
+  std::uint32_t family = 0;
+  Entries entries;
+  bool merges = false;  // there are operands among them
+};
+
 struct BatchEntries {
   std::vector<FamilyEntries> families;
   RequestId requests = 0;  // of all families
@@ -40,6 +47,8 @@ struct BatchEntries {
   void add(BatchEntries const& other, std::byte const* original, std::byte const* copy,
            RequestId first);
   FamilyEntries& of(std::uint32_t family);
+  /// Valid while this stays as it is.
+  [[nodiscard]] std::vector<FamilyBatch> batches() const;
 };
 
 }  // namespace perdure::lsm

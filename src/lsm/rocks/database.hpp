@@ -47,6 +47,8 @@ class Database final : public rocksdb::StackableDB {
   Database(rocksdb::DB* base, DatabaseParts parts);
   ~Database() override;
   Status Close() override;
+  [[nodiscard]] DatabaseParts& parts() { return parts_; }
+  [[nodiscard]] rocksdb::DB& base() { return *db_; }
   /// A handle for a user.
   [[nodiscard]] CF* handle_of(std::uint32_t family) const;
 

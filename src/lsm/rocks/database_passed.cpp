@@ -111,6 +111,7 @@ bool Database::own_property(Slice const& property, std::uint64_t* value) const {
       {"perdure.recovered-generations", counters.recovered_generations},
       {"perdure.recovered-requests", counters.recovered_requests},
       {"perdure.sealed-generations", parts_.tables->sealed_generations()},
+      {"perdure.threshold", parts_.writer->threshold()},
       {"perdure.memtables", parts_.tables->any() ? 1u : 0u},
   };
   for (Named const& one : all) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <list>
 #include <utility>
 
-#include "lsm/rocks/sorted_files.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -13,6 +13,7 @@ namespace perdure::lsm {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(20);
+constexpr std::size_t kSideBySide = 4;  // generations whose files are written at once
 constexpr auto kRetry = std::chrono::seconds(1);
 
 rocksdb::IngestExternalFileOptions ingest_options() {
@@ -26,13 +27,13 @@ rocksdb::IngestExternalFileOptions ingest_options() {
 }  // namespace
 
 Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-                 Counters& counters, Options options, std::function<void()> seal_idle)
+                 Counters& counters, std::string directory, std::function<void()> seal_idle)
     : base_(base),
       engine_(engine),
       tables_(tables),
       families_(families),
       counters_(counters),
-      options_(std::move(options)),
+      directory_(std::move(directory)),
       seal_idle_(std::move(seal_idle)) {}
 
 Flusher::~Flusher() { stop(); }
@@ -94,15 +95,39 @@ void Flusher::run() {
       noticed_ = false;
     }
     seal_idle_();
-    while (GenerationPtr const oldest = tables_.oldest_sealed()) {
-      rocksdb::Status const s = flush(oldest);
+    for (bool more = true; more;) {
+      std::uint64_t const before = tables_.sealed_generations();
+      rocksdb::Status const s = flush_sealed();
       MutexLock lock(mutex_);
       failure_ = s;
       ++attempts_;
       changed_.notify_all();
-      if (!s.ok() || stopping_) break;
+      more = s.ok() && !stopping_ && before != 0;
     }
   }
+}
+
+/// The oldest is flushed; the files of those behind it are written meanwhile, unless they have
+/// operands, which are folded on what RocksDB has once its elders are in it.
+rocksdb::Status Flusher::flush_sealed() {
+  std::vector<GenerationPtr> sealed = tables_.sealed();
+  if (sealed.empty()) return rocksdb::Status::OK();
+  if (sealed.size() > kSideBySide) sealed.resize(kSideBySide);
+  struct Prepared {
+    Files files;
+    std::future<rocksdb::Status> written;
+  };
+  std::vector<Prepared> prepared(sealed.size());
+  for (std::size_t i = 1; i < sealed.size() && !sealed[i]->merges; ++i)
+    prepared[i].written = std::async(std::launch::async, [this, i, &sealed, &prepared] {
+      return write_files(*sealed[i], nullptr, prepared[i].files);
+    });
+  rocksdb::Status s = flush(sealed[0], nullptr);
+  for (std::size_t i = 1; i < sealed.size() && prepared[i].written.valid(); ++i) {
+    rocksdb::Status const written = prepared[i].written.get();  // of all, for they use our locals
+    if (s.ok()) s = written.ok() ? flush(sealed[i], &prepared[i].files) : written;
+  }
+  return s;
 }
 
 /// Ingested files pile up in level 0 unless somebody waits; RocksDB itself does not.
@@ -127,9 +152,9 @@ void Flusher::wait_for_compaction(Generation const& generation) {
   while (!stopping_ && is_behind()) changed_.wait_for(mutex_, std::chrono::milliseconds(2));
 }
 
-rocksdb::Status Flusher::flush(GenerationPtr const& generation) {
+rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared) {
   if (!generation->ingested) {
-    if (auto s = ingest(*generation); !s.ok()) return s;
+    if (auto s = ingest(*generation, prepared); !s.ok()) return s;
     generation->ingested = true;  // never again: operands would count twice
   }
   if (GwalSegment* const segment = generation->segment()) {
@@ -137,27 +162,42 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation) {
   }
   ++counters_.flushed_generations;
   tables_.remove(generation);
+  MutexLock lock(mutex_);
+  changed_.notify_all();
   return rocksdb::Status::OK();
 }
 
-rocksdb::Status Flusher::ingest(Generation& generation) {
-  wait_for_compaction(generation);
+rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
+                                     Files& files) {
   if (Status s = tables_.compact(generation); !s.ok()) return to_rocks(s);
-  BaseSnapshot const snapshot(base_);
-  std::uint64_t const sequence = base_.GetLatestSequenceNumber();
-  std::list<SortedFiles> written;
-  std::vector<rocksdb::IngestExternalFileArg> args;
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);
-    if (family == nullptr || family->dropped) continue;
-    std::string const prefix = options_.directory + "/flush-" + std::to_string(one.family);
-    SortedFiles& files = written.emplace_back(base_, *family, snapshot.get(), prefix);
-    if (auto s = files.write(engine_, *one.runs.front()); !s.ok()) return s;
-    if (files.files().empty()) continue;
+    if (family == nullptr || family->dropped || one.runs.empty()) continue;
+    std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
+    SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix);
+    if (auto s = written.write(engine_, *one.runs.front()); !s.ok()) return s;
+  }
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
+  wait_for_compaction(generation);
+  BaseSnapshot const snapshot(base_);
+  std::uint64_t const sequence = base_.GetLatestSequenceNumber();
+  Files own;
+  if (prepared == nullptr) {
+    if (auto s = write_files(generation, snapshot.get(), own); !s.ok()) return s;
+    prepared = &own;
+  }
+  std::vector<rocksdb::IngestExternalFileArg> args;
+  std::uint64_t entries = 0;
+  for (SortedFiles const& files : *prepared) {
+    if (files.files().empty() || files.family().dropped) continue;
     args.emplace_back();
-    args.back().column_family = family->base;
+    args.back().column_family = files.family().base;
     args.back().external_files = files.files();
     args.back().options = ingest_options();
+    entries += files.entries();
   }
   if (GwalSegment* const segment = generation.segment()) {
     if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
@@ -165,7 +205,7 @@ rocksdb::Status Flusher::ingest(Generation& generation) {
   if (!args.empty()) {
     if (auto s = base_.IngestExternalFiles(args); !s.ok()) return s;
   }
-  for (SortedFiles const& files : written) counters_.flushed_entries += files.entries();
+  counters_.flushed_entries += entries;
   return rocksdb::Status::OK();
 }
 

@@ -4,34 +4,35 @@
 // Invariants:
 //  1. Between an intent and the retirement of its segment nothing else changes RocksDB, and a
 //     snapshot of it is open, so that its sequence number rises if and only if it ingested.
-//  2. Of each key the newest version is written, operands folded, on what RocksDB has of older
+//  2. Files of several generations are written side by side; they are ingested one after the other.
+//  3. Of each key the newest version is written, operands folded, on what RocksDB has of older
 //     generations.
-//  3. A flush that fails leaves the generation where it was, in view and G-WAL.
+//  4. A flush that fails leaves the generation where it was, in view and G-WAL.
 #pragma once
 
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <string>
 #include <thread>
 
 #include "base/mutex.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
+#include "lsm/rocks/sorted_files.hpp"
 #include "lsm/rocks/tables.hpp"
 
 namespace perdure::lsm {
 
 class Flusher {
  public:
-  struct Options {
-    std::string directory;  // for the files until RocksDB has them; on its file system
-    std::uint64_t idle_millis = 200;  // without a batch, after which memtables give way to RocksDB
-  };
+  /// `directory`: for the files until RocksDB has them; on its file system.
   /// `seal_idle`: called now and then; seals what has had no batch for a while.
   Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-          Counters& counters, Options options, std::function<void()> seal_idle);
+          Counters& counters, std::string directory, std::function<void()> seal_idle);
   ~Flusher();
 
   void start();
@@ -50,8 +51,12 @@ class Flusher {
   void run();
   template <class Waits>
   rocksdb::Status wait_while(Waits waits);
-  rocksdb::Status flush(GenerationPtr const& generation);
-  rocksdb::Status ingest(Generation& generation);
+  using Files = std::list<SortedFiles>;  // of all families
+  rocksdb::Status flush_sealed();
+  rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
+  rocksdb::Status ingest(Generation& generation, Files* prepared);
+  rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
+                              Files& files);
   void wait_for_compaction(Generation const& generation);
 
   rocksdb::DB& base_;
@@ -59,11 +64,12 @@ class Flusher {
   Tables& tables_;
   Families const& families_;
   Counters& counters_;
-  Options const options_;
+  std::string const directory_;
   std::function<void()> const seal_idle_;
 
   mutable Mutex mutex_;
   Condition changed_;
+  std::atomic<std::uint64_t> next_file_ = 0;
   std::uint64_t attempts_ PERDURE_GUARDED_BY(mutex_) = 0;
   rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);
   bool noticed_ PERDURE_GUARDED_BY(mutex_) = false;

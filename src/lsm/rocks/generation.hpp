@@ -36,12 +36,22 @@ class Generation {
   std::uint64_t bytes = 0;  // of keys and values
   std::uint64_t requests = 0;
   bool sealed = false;
+  bool merges = false;  // has operands
   bool ingested = false;  // the flusher's: RocksDB has it, and its segment goes
 
-  [[nodiscard]] std::vector<RunPtr>& runs(std::uint32_t family) {
-    for (View::FamilyRuns& one : families)
+  /// Newest first.
+  [[nodiscard]] std::vector<RunPtr> runs(std::uint32_t family) const {
+    for (View::FamilyRuns const& one : families)
       if (one.family == family) return one.runs;
-    return families.emplace_back(View::FamilyRuns{family, {}}).runs;
+    return {};
+  }
+  void set_runs(std::uint32_t family, std::vector<RunPtr> runs) {
+    for (View::FamilyRuns& one : families) {
+      if (one.family != family) continue;
+      one.runs = std::move(runs);
+      return;
+    }
+    families.push_back({family, std::move(runs)});
   }
 
  private:

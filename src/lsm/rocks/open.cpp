@@ -7,9 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include "lsm/rocks/batch_record.hpp"
+#include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/payload.hpp"
 #include "lsm/rocks/status.hpp"
+#include "lsm/rocks/threshold.hpp"
 #include "perdure/rocks.h"
 
 namespace perdure::rocks {
@@ -17,6 +19,8 @@ namespace perdure::rocks {
 namespace {
 
 using namespace lsm;  // NOLINT: the interface of what lies there
+
+constexpr std::uint64_t kLeastMemtable = 1 << 16;
 
 Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers& workers,
                                             rocksdb::Logger* log) {
@@ -29,28 +33,50 @@ Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers
   return make_cpu_engine(workers);
 }
 
-/// The memtables of one segment that an earlier process left.
-perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
-  auto generation = std::make_shared<Generation>(std::move(found.segment));
-  BatchEntries entries;
-  RequestId last = 0;
-  for (GwalRecord const& record : found.records) {
+/// What one record holds, as entries in its own memory.
+struct RecordEntries {
+  BatchEntries batches;
+  std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
+  std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
+
+  perdure::Status read(GwalRecord const& record) {
     RequestId next = record.first_request;
-    auto const read = [&](rocksdb::WriteBatch const& batch,
-                          std::byte const* copy) -> perdure::Status {
+    PayloadReader reader;
+    reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
       BatchEntries one;
       if (!one.read(batch))
         return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
-      entries.add(one, as_bytes(batch.Data().data()), copy, next);
+      batches.add(one, as_bytes(batch.Data().data()), copy, next);
       next += one.requests;
       return {};
     };
-    if (perdure::Status s = read_record(record.payload, read); !s.ok()) return s;
+    reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
+      decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
+      columns.emplace_back(family, std::make_unique<ColumnEntries>());
+      columns.back().second->read(decoded.back()->ops(), next);
+      return {};
+    };
+    return read_payload(record.payload, reader);
+  }
+};
+
+/// The memtables of one segment that an earlier process left.
+perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
+  auto generation = std::make_shared<Generation>(std::move(found.segment));
+  std::vector<RecordEntries> records(found.records.size());
+  std::vector<FamilyBatch> batch;
+  RequestId last = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    GwalRecord const& record = found.records[i];
+    if (perdure::Status s = records[i].read(record); !s.ok()) return s;
+    for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
+    for (auto const& [family, columns] : records[i].columns)
+      batch.push_back({family, columns->entries(), columns->has_merges()});
     last = std::max(last, record.first_request + record.requests - 1);
+    counters.recovered_requests += record.requests;
   }
   ++counters.recovered_generations;
-  counters.recovered_requests += entries.requests;
-  return tables.restore(std::move(generation), entries, last);
+  return tables.restore(std::move(generation), batch, last);
 }
 
 perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
@@ -83,6 +109,48 @@ rocksdb::Status make_flush_directory(rocksdb::Env& env, std::string const& direc
   return rocksdb::Status::OK();
 }
 
+perdure::Status check(GpuOptions const& gpu) {
+  if (gpu.memtable_bytes != 0 && gpu.memtable_bytes < kLeastMemtable)
+    return {Code::invalid_argument, "memtable_bytes is " + std::to_string(gpu.memtable_bytes) +
+                                        "; give at least " + std::to_string(kLeastMemtable) +
+                                        ", or 0 for RocksDB's write_buffer_size"};
+  if (gpu.immutable_memtables == 0)
+    return {Code::invalid_argument, "immutable_memtables is 0; give at least 1"};
+  return {};
+}
+
+std::uint64_t memtable_bytes(GpuOptions const& gpu, rocksdb::DB& base) {
+  if (gpu.memtable_bytes != 0) return gpu.memtable_bytes;
+  return std::max<std::uint64_t>(kLeastMemtable, base.GetOptions().write_buffer_size);
+}
+
+Result<std::uint64_t> threshold(GpuOptions const& gpu, Engine& engine, rocksdb::Logger* log) {
+  if (gpu.threshold != 0) return gpu.threshold;
+  auto costs = measure_costs(engine);
+  if (!costs) return costs.status();
+  std::uint64_t const operations = threshold_of(*costs);
+  rocksdb::Info(log,
+                "perdure: memtables take batches of %llu operations and more (%.0f us a batch and "
+                "%.0f ns an operation, RocksDB %.0f ns)",
+                static_cast<unsigned long long>(operations), costs.value().table_batch * 1e6,
+                costs.value().table_operation * 1e9, costs.value().rocks_operation * 1e9);
+  return operations;
+}
+
+perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
+                         std::string const& path) {
+  GwalOptions options;
+  options.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
+  options.segment_bytes = memtable_bytes(gpu, base);
+  options.workers = parts.workers.get();
+  if (auto s = base.GetDbIdentity(options.identity); !s.ok())
+    return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
+  auto gwal = Gwal::open(options);
+  if (!gwal) return gwal.status();
+  parts.gwal = std::move(*gwal);
+  return {};
+}
+
 perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
                            std::string const& path) {
   rocksdb::DBOptions const options = base.GetDBOptions();
@@ -92,26 +160,21 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   auto engine = make_engine(gpu, *parts.workers, options.info_log.get());
   if (!engine) return engine.status();
   parts.engine = std::move(*engine);
-  GwalOptions log;
-  log.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
-  log.segment_bytes = std::max(std::uint64_t{1} << 20, gpu.memtable_bytes);
-  if (auto s = base.GetDbIdentity(log.identity); !s.ok())
-    return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
-  auto gwal = Gwal::open(log);
-  if (!gwal) return gwal.status();
-  parts.gwal = std::move(*gwal);
+  auto least = threshold(gpu, *parts.engine, options.info_log.get());
+  if (!least) return least.status();
+  if (perdure::Status s = open_log(parts, base, gpu, path); !s.ok()) return s;
   parts.counters = std::make_unique<Counters>();
-  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal,
-                                          Tables::Options{gpu.memtable_bytes, log.segment_bytes});
+  parts.tables = std::make_unique<Tables>(
+      base, *parts.engine, *parts.gwal,
+      Tables::Options{memtable_bytes(gpu, base), memtable_bytes(gpu, base)});
   parts.writer = std::make_unique<Writer>(
       base, *parts.tables, *parts.families, *parts.counters,
-      Writer::Options{gpu.threshold == 0 ? 10'000 : gpu.threshold, gpu.immutable_memtables,
-                      std::chrono::milliseconds(200)});
+      Writer::Options{least.value(), gpu.immutable_memtables, std::chrono::milliseconds(200)});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
   parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
-                                            *parts.counters, Flusher::Options{flushes, 200},
+                                            *parts.counters, flushes,
                                             [writer = parts.writer.get()] { writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
@@ -125,6 +188,7 @@ rocksdb::Status open(rocksdb::DBOptions const& options, GpuOptions const& gpu,
                      std::string const& path,
                      std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
                      std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  if (perdure::Status s = check(gpu); !s.ok()) return to_rocks(s);
   rocksdb::DB* base = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> base_handles;
   if (auto s = rocksdb::DB::Open(options, path, families, &base_handles, &base); !s.ok()) return s;

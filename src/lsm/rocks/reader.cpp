@@ -78,7 +78,7 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight,
   ++counters_.table_hits;
   value->Reset();
   if (answer.found == Found::erased) return rocksdb::Status::NotFound();
-  if (answer.found == Found::merge) return merged(sight, base_family, key, value);
+  if (answer.found == Found::merge) return merged(sight, base_family, key, sight.view->last, value);
   pin(sight.view, answer.value, value);
   return rocksdb::Status::OK();
 }
@@ -94,12 +94,11 @@ rocksdb::Status Reader::get(ReadOptions const& options, ColumnFamilyHandle* fami
 }
 
 rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* base_family,
-                               Slice const& key, PinnableSlice* value) {
+                               Slice const& key, RequestId limit, PinnableSlice* value) {
   Chains chains;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
   RunList const runs = sight.view->runs(base_family->GetID());
-  Status const found =
-      engine_.chains(runs, column_of(key, offsets), {{}, sight.view->last}, chains);
+  Status const found = engine_.chains(runs, column_of(key, offsets), {{}, limit}, chains);
   if (!found.ok()) return to_rocks(found);
   PinnableSlice below;
   Slice const* base = nullptr;
@@ -121,15 +120,23 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        rocksdb::Status* statuses, bool sorted) {
   ColumnFamilyHandle* const base_family = unwrap(family);
   Sight const sight = this->sight(options);
-  RunList const runs = sight.view == nullptr ? RunList{} : sight.view->runs(base_family->GetID());
+  if (sight.view == nullptr)
+    base_.MultiGet(options, base_family, keys.size(), keys.data(), values, statuses, sorted);
+  else
+    multi_get(sight, base_family, keys, {{}, sight.view->last}, values, statuses, sorted);
+}
+
+void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
+                       std::span<Slice const> keys, Limits const& limits, PinnableSlice* values,
+                       rocksdb::Status* statuses, bool sorted) {
+  RunList const runs = sight.view->runs(base_family->GetID());
   if (runs.empty()) {
-    base_.MultiGet(sight.view == nullptr ? options : sight.options, base_family, keys.size(),
-                   keys.data(), values, statuses, sorted);
+    base_.MultiGet(sight.options, base_family, keys.size(), keys.data(), values, statuses, sorted);
     return;
   }
   std::vector<Answer> answers(keys.size());
   Keys const columns(keys);
-  Status const found = engine_.find(runs, columns.column(), {{}, sight.view->last}, answers);
+  Status const found = engine_.find(runs, columns.column(), limits, answers);
   std::vector<Slice> missing;
   std::vector<std::size_t> at;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -144,7 +151,11 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
         statuses[i] = rocksdb::Status::OK();
         break;
       case Found::erased: statuses[i] = rocksdb::Status::NotFound(); break;
-      case Found::merge: statuses[i] = merged(sight, base_family, keys[i], &values[i]); break;
+      case Found::merge: {
+        RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
+        statuses[i] = merged(sight, base_family, keys[i], limit, &values[i]);
+        break;
+      }
       case Found::absent:
         missing.push_back(keys[i]);
         at.push_back(i);

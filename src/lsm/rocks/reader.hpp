@@ -45,6 +45,10 @@ class Reader {
   void multi_get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                  std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
                  rocksdb::Status* statuses, bool sorted);
+  /// The same of what is in sight; each key's own limit counts in a view.
+  void multi_get(Sight const& sight, rocksdb::ColumnFamilyHandle* base_family,
+                 std::span<rocksdb::Slice const> keys, Limits const& limits,
+                 rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
   bool may_exist(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
 
@@ -53,7 +57,7 @@ class Reader {
 
   /// The value of a key whose newest version in the memtables is an operand.
   rocksdb::Status merged(Sight const& sight, rocksdb::ColumnFamilyHandle* base_family,
-                         rocksdb::Slice const& key, rocksdb::PinnableSlice* value);
+                         rocksdb::Slice const& key, RequestId limit, rocksdb::PinnableSlice* value);
   static void pin(ViewPtr const& view, ValueRef const& found, rocksdb::PinnableSlice* value);
 
   rocksdb::DB& base_;

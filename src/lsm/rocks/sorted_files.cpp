@@ -39,20 +39,20 @@ rocksdb::Status add(rocksdb::SstFileWriter& writer, Slice const& key, Version co
 
 }  // namespace
 
-SortedFiles::SortedFiles(rocksdb::DB& base, Family const& family, rocksdb::Snapshot const* snapshot,
+SortedFiles::SortedFiles(rocksdb::DB& base, FamilyPtr family, rocksdb::Snapshot const* snapshot,
                          std::string prefix)
     : base_(base),
-      family_(family),
+      family_(std::move(family)),
       snapshot_(snapshot),
       prefix_(std::move(prefix)),
-      options_(base.GetOptions(family.base)) {}
+      options_(base.GetOptions(family_->base)) {}
 
 SortedFiles::~SortedFiles() {
   for (std::string const& file : files_) options_.env->DeleteFile(file).PermitUncheckedError();
 }
 
 rocksdb::Status SortedFiles::open(std::unique_ptr<rocksdb::SstFileWriter>& writer) {
-  writer = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_, family_.base);
+  writer = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_, family_->base);
   files_.push_back(prefix_ + "-" + std::to_string(files_.size()) + ".sst");
   return writer->Open(files_.back());
 }
@@ -97,7 +97,7 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
   options.snapshot = snapshot_;
   options.fill_cache = false;
   if (!keys.empty())
-    base_.MultiGet(options, family_.base, keys.size(), keys.data(), below.data(), statuses.data(),
+    base_.MultiGet(options, family_->base, keys.size(), keys.data(), below.data(), statuses.data(),
                    true);
   std::size_t next = 0;
   for (Group const& group : groups) {
@@ -125,7 +125,7 @@ rocksdb::Status SortedFiles::write_group(EntryBlock const& block, Group const& g
   Merged merged;
   if (chain.front().kind == Kind::merge) {
     auto const s =
-        merged.resolve(family_.merge_operator.get(), options_.info_log.get(), key, chain, below);
+        merged.resolve(family_->merge_operator.get(), options_.info_log.get(), key, chain, below);
     if (is_failed_merge(s)) {
       keep_raw(key, chain);
       return rocksdb::Status::OK();

@@ -20,8 +20,9 @@ namespace perdure::lsm {
 
 class SortedFiles {
  public:
-  /// Files `prefix`-0.sst, -1, ... `snapshot`: RocksDB with all older generations in it.
-  SortedFiles(rocksdb::DB& base, Family const& family, rocksdb::Snapshot const* snapshot,
+  /// Files `prefix`-0.sst, -1, ... `snapshot`: RocksDB with all older generations in it;
+  /// not needed of a run without operands.
+  SortedFiles(rocksdb::DB& base, FamilyPtr family, rocksdb::Snapshot const* snapshot,
               std::string prefix);
   /// Files that nobody ingested are deleted.
   ~SortedFiles();
@@ -31,6 +32,7 @@ class SortedFiles {
   rocksdb::Status write(Engine& engine, Run const& run);
   /// In the order in which they are to be ingested.
   [[nodiscard]] std::vector<std::string> const& files() const { return files_; }
+  [[nodiscard]] Family const& family() const { return *family_; }
   [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
  private:
@@ -49,7 +51,7 @@ class SortedFiles {
   void keep_raw(rocksdb::Slice const& key, std::span<Version const> chain);
 
   rocksdb::DB& base_;
-  Family const& family_;
+  FamilyPtr family_;
   rocksdb::Snapshot const* const snapshot_;
   std::string const prefix_;
   rocksdb::Options const options_;

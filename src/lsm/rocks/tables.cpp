@@ -70,10 +70,10 @@ Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged) {
 
 RequestId Tables::next_request() { return sequence() + 1; }
 
-Result<std::vector<View::FamilyRuns>> Tables::build(BatchEntries const& batch) {
+Result<std::vector<View::FamilyRuns>> Tables::build(std::span<FamilyBatch const> batch) {
   std::vector<View::FamilyRuns> built;
-  for (FamilyEntries const& one : batch.families) {
-    auto run = engine_.build(one.entries());
+  for (FamilyBatch const& one : batch) {
+    auto run = engine_.build(one.entries);
     if (!run) return run.status();
     built.push_back({one.family, {std::move(*run)}});
   }
@@ -95,13 +95,14 @@ void Tables::add_run(std::vector<RunPtr>& runs, RunPtr run) {
   runs.insert(runs.begin(), std::move(*merged));
 }
 
-Status Tables::append(BatchEntries const& batch, std::uint64_t bytes, bool logged, bool sync) {
+Status Tables::append(std::span<FamilyBatch const> batch, Written const& written, ViewPtr* seen) {
   PERDURE_ASSERT(active_ != nullptr && !active_->sealed);
   auto built = build(batch);
   if (!built) return built.status();
   RequestId const first = next_request();
-  if (logged) {
-    if (Status s = active_->segment()->commit(first, batch.requests, sync); !s.ok()) return s;
+  if (written.logged) {
+    Status const s = active_->segment()->commit(first, written.requests, written.sync);
+    if (!s.ok()) return s;
   }
   std::vector<std::pair<std::uint32_t, std::vector<RunPtr>>> grown;
   for (View::FamilyRuns& one : *built) {
@@ -110,12 +111,14 @@ Status Tables::append(BatchEntries const& batch, std::uint64_t bytes, bool logge
     grown.emplace_back(one.family, std::move(runs));
   }
   MutexLock lock(mutex_);
-  for (auto& [family, runs] : grown) active_->runs(family) = std::move(runs);
-  active_->bytes += bytes;
-  active_->requests += batch.requests;
+  for (auto& [family, runs] : grown) active_->set_runs(family, std::move(runs));
+  active_->bytes += written.bytes;
+  active_->requests += written.requests;
+  for (FamilyBatch const& one : batch) active_->merges |= one.merges;
   if (generations_.empty() || generations_.front() != active_) generations_.push_front(active_);
-  last_ = first + batch.requests - 1;
+  last_ = first + written.requests - 1;
   publish();
+  if (seen != nullptr) *seen = view_;
   return {};
 }
 
@@ -140,12 +143,17 @@ bool Tables::is_full() const {
   return active_ != nullptr && active_->bytes >= options_.memtable_bytes;
 }
 
-Status Tables::restore(GenerationPtr generation, BatchEntries const& batch, RequestId last) {
-  auto built = build(batch);
-  if (!built) return built.status();
+Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> batch,
+                       RequestId last) {
+  for (FamilyBatch const& one : batch) {
+    auto run = engine_.build(one.entries);
+    if (!run) return run.status();
+    std::vector<RunPtr> runs = generation->runs(one.family);
+    add_run(runs, std::move(*run));
+    generation->set_runs(one.family, std::move(runs));
+    generation->merges |= one.merges;
+  }
   MutexLock lock(mutex_);
-  generation->families = std::move(*built);
-  generation->requests = batch.requests;
   generation->sealed = true;
   generations_.push_front(std::move(generation));
   last_ = std::max(last_, last);
@@ -153,9 +161,11 @@ Status Tables::restore(GenerationPtr generation, BatchEntries const& batch, Requ
   return {};
 }
 
-GenerationPtr Tables::oldest_sealed() const {
+std::vector<GenerationPtr> Tables::sealed() const {
   MutexLock lock(mutex_);
-  return generations_.empty() || !generations_.back()->sealed ? nullptr : generations_.back();
+  std::vector<GenerationPtr> oldest_first(generations_.rbegin(), generations_.rend());
+  std::erase_if(oldest_first, [](GenerationPtr const& one) { return !one->sealed; });
+  return oldest_first;
 }
 
 Status Tables::compact(Generation& generation) {

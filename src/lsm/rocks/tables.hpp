@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "lsm/rocks/batch_entries.hpp"
@@ -49,25 +50,34 @@ class Tables {
   Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged);
   /// The request that the next batch begins with.
   [[nodiscard]] RequestId next_request();
+  struct Written {
+    std::uint64_t requests = 0;
+    std::uint64_t bytes = 0;  // of the copy
+    bool logged = true;
+    bool sync = false;
+  };
   /// The batch whose copy lies where reserve() said. With `sync`, on the medium when it returns.
-  Status append(BatchEntries const& batch, std::uint64_t bytes, bool logged, bool sync);
+  /// `seen` gets the first view that has it.
+  Status append(std::span<FamilyBatch const> batch, Written const& written,
+                ViewPtr* seen = nullptr);
   /// The newest generation takes no more; where there is none, nothing happens.
   void seal();
   [[nodiscard]] bool is_full() const;
   /// At the end: nothing is read or written any more. What is not flushed stays in the G-WAL.
   void close();
   /// A generation that an earlier process left; in the order in which they were written.
-  Status restore(GenerationPtr generation, BatchEntries const& batch, RequestId last);
+  Status restore(GenerationPtr generation, std::span<FamilyBatch const> batch, RequestId last);
 
   // By the flusher alone.
-  [[nodiscard]] GenerationPtr oldest_sealed() const;
+  /// Oldest first.
+  [[nodiscard]] std::vector<GenerationPtr> sealed() const;
   /// One run a family in place of several, with the same entries.
   Status compact(Generation& generation);
   /// RocksDB has it.
   void remove(GenerationPtr const& generation);
 
  private:
-  Result<std::vector<View::FamilyRuns>> build(BatchEntries const& batch);
+  Result<std::vector<View::FamilyRuns>> build(std::span<FamilyBatch const> batch);
   void add_run(std::vector<RunPtr>& runs, RunPtr run);
   void publish() PERDURE_REQUIRES(mutex_);
 

@@ -1,9 +1,11 @@
 #include "lsm/rocks/writer.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "lsm/rocks/batch_record.hpp"
+#include "lsm/rocks/column_entries.hpp"
+#include "lsm/rocks/payload.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -114,33 +116,60 @@ void Writer::append_together(std::span<Waiting* const> group) {
 }
 
 rocksdb::Status Writer::append(std::span<Waiting* const> group) {
-  if (auto s = make_room(); !s.ok()) return s;
-  bool const logged = group.front()->logged();
-  bool sync = false;
   std::vector<rocksdb::WriteBatch const*> batches;
+  Tables::Written written;
+  written.logged = group.front()->logged();
   for (Waiting const* const one : group) {
     batches.push_back(one->batch);
-    sync |= one->options->sync;
+    written.requests += one->entries.requests;
+    written.sync |= one->options->sync;
   }
-  std::uint64_t const bytes = record_bytes(batches);
-  auto room = tables_.reserve(bytes, logged);
-  if (!room) return to_rocks(room.status());
+  written.bytes = payload_bytes(batches);
   BatchEntries entries;
-  std::size_t next = 0;
-  RequestId const first = tables_.next_request();
-  write_record(batches, *room, [&](rocksdb::WriteBatch const& batch, std::byte const* copy) {
-    entries.add(group[next++]->entries, as_bytes(batch.Data().data()), copy,
-                first + entries.requests);
-  });
-  if (Status s = tables_.append(entries, bytes, logged, sync); !s.ok()) return to_rocks(s);
+  auto const write = [&](std::span<std::byte> room, RequestId first) {
+    std::size_t next = 0;
+    write_payload(batches, room, [&](rocksdb::WriteBatch const& batch, std::byte const* copy) {
+      entries.add(group[next++]->entries, as_bytes(batch.Data().data()), copy,
+                  first + entries.requests);
+    });
+    return entries.batches();
+  };
+  return append(written, write, nullptr);
+}
+
+rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const& write,
+                               ViewPtr* seen) {
+  if (auto s = make_room(); !s.ok()) return s;
+  auto room = tables_.reserve(written.bytes, written.logged);
+  if (!room) return to_rocks(room.status());
+  std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
+  if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
   last_batch_ = Clock::now();
   ++counters_.table_batches;
-  counters_.table_operations += entries.requests;
+  counters_.table_operations += written.requests;
   if (tables_.is_full()) {
     tables_.seal();
     flusher_->notice();
   }
   return rocksdb::Status::OK();
+}
+
+rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
+  wal::EncodedBatch const encoded(columns.ops);
+  Tables::Written const written{columns.all_requests, payload_bytes(encoded), !options.disableWAL,
+                                options.sync};
+  exec::ExclusiveHold const hold(gate_);
+  if (options.no_slowdown && tables_.sealed_generations() > options_.immutable_memtables)
+    return rocksdb::Status::Incomplete("Write stall");
+  std::optional<wal::DecodedBatch> there;  // whose offsets the entries use
+  ColumnEntries entries;
+  auto const write = [&](std::span<std::byte> room, RequestId first) {
+    columns.first = first;
+    there.emplace(write_payload(columns.family, encoded, room));
+    entries.read(there->ops(), first, columns.requests);
+    return std::vector<FamilyBatch>{{columns.family, entries.entries(), entries.has_merges()}};
+  };
+  return append(written, write, &columns.seen);
 }
 
 /// As many sealed memtables as may wait do: this write waits for the oldest.

@@ -24,6 +24,7 @@
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/tables.hpp"
+#include "wal/batch_record.hpp"
 
 namespace perdure::lsm {
 
@@ -56,6 +57,20 @@ class Writer {
     return write(options, &batch);
   }
 
+  /// Columns of one family, to the memtables however few there are. What is written has the
+  /// requests first + `requests`[i], of a range of `all_requests`; `first` and `seen` (the first
+  /// view that has it) are answers.
+  struct Columns {
+    std::uint32_t family = 0;
+    wal::BatchOps ops;  // `update` is a merge
+    std::span<RequestId const> requests = {};  // empty: 0, 1, ...
+    std::uint64_t all_requests = 0;
+    RequestId first = 0;
+    ViewPtr seen;
+  };
+  rocksdb::Status write_columns(rocksdb::WriteOptions const& options, Columns& columns);
+  [[nodiscard]] std::uint64_t threshold() const { return options_.threshold; }
+
   /// Runs `call`, which writes to RocksDB, after every memtable is flushed and with no other write
   /// beside it.
   rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
@@ -86,6 +101,10 @@ class Writer {
   rocksdb::Status write_by_rocksdb(Waiting& one);
   void append_together(std::span<Waiting* const> group);
   rocksdb::Status append(std::span<Waiting* const> group);
+  /// Writes the record to the room that it gets, and says what entries that is.
+  using WriteRecord =
+      std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;
+  rocksdb::Status append(Tables::Written const& written, WriteRecord const& write, ViewPtr* seen);
   rocksdb::Status make_room();
   rocksdb::Status flush_sealing();
 

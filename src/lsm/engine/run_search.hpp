@@ -1,0 +1,161 @@
+// Searching in a run: where a key's entries are, and which of its versions a reader sees.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "lsm/engine/key_words.hpp"
+#include "lsm/engine/run_view.hpp"
+
+namespace perdure::lsm {
+
+/// The first i from `from` on, below `end`, of which says(i) is not true, else `end`: of those
+/// before it, it is true, of those behind it not. Looks near `from` first.
+template <class F>
+PERDURE_FN std::uint32_t first_not(std::uint32_t from, std::uint32_t end, F const& says) {
+  if (from == end || !says(from)) return from;
+  std::uint32_t known = from;  // says(known)
+  std::uint32_t step = 1;
+  while (step < end - known && says(known + step)) {
+    known += step;
+    step *= 2;
+  }
+  std::uint32_t rest = (step < end - known ? step : end - known) - 1;  // unknown behind `known`
+  while (rest != 0) {
+    std::uint32_t const half = (rest + 1) / 2;
+    if (says(known + half)) {
+      known += half;
+      rest -= half;
+    } else {
+      rest = half - 1;
+    }
+  }
+  return known + 1;
+}
+
+/// A key that is looked for in one run.
+struct Wanted {
+  std::byte const* key = nullptr;
+  std::uint32_t size = 0;
+  std::uint64_t word = 0;  // behind the bytes that the run's keys share
+  int side = 0;  // below 0: comes before all of them, above 0: behind
+
+  Wanted() = default;
+  PERDURE_FN Wanted(RunView const& run, std::byte const* at, std::uint32_t bytes)
+      : key(at), size(bytes), word(key_word(at, bytes, run.shared)) {
+    if (run.shared == 0 || run.count == 0) return;
+    std::uint32_t const both = size < run.shared ? size : run.shared;
+    side = compare_from(0, at, both, run.key(0), run.shared);
+  }
+
+  /// Of entry i of the run, whose prefix is `word`.
+  [[nodiscard]] PERDURE_FN int compare_rest(RunView const& run, std::uint32_t i) const {
+    std::uint32_t const theirs = run.size(i);
+    if (run.keys == nullptr || size <= run.shared + 8 || theirs <= run.shared + 8)
+      return size == theirs ? 0 : size < theirs ? -1 : 1;
+    return compare_from(std::uint64_t{run.shared} + 8, key, size, run.key(i), theirs);
+  }
+  [[nodiscard]] PERDURE_FN bool is(RunView const& run, std::uint32_t i) const {
+    return i < run.count && run.prefixes[i] == word && compare_rest(run, i) == 0;
+  }
+};
+
+/// How many words of a line are below `word`.
+PERDURE_FN std::uint32_t below_in_line(std::uint64_t const* line, std::uint64_t word) {
+  std::uint32_t below = 0;
+  for (std::uint32_t i = 0; i < Samples::kFan; ++i) below += line[i] < word;
+  return below;
+}
+
+/// One search of several. Afterwards `at` is the first entry whose prefix is not below the word.
+struct Search {
+  RunView const* run = nullptr;
+  Wanted wanted;
+  std::uint32_t at = 0;
+
+  Search() = default;
+  PERDURE_FN Search(RunView const& in, std::byte const* key, std::uint32_t size)
+      : run(&in), wanted(in, key, size) {}
+};
+
+/// The searches go down side by side, so that what each of them waits for is on its way while the
+/// others have their turn.
+template <class W>
+PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
+  std::uint32_t height = 0;
+  for (std::uint32_t j = 0; j < n; ++j) {
+    std::uint32_t const mine = searches[j].run->samples.height;
+    height = mine > height ? mine : height;
+  }
+  for (std::uint32_t level = height; level > 0; --level) {
+    for (std::uint32_t j = 0; j < n; ++j) {
+      Search& one = searches[j];
+      RunView const& run = *one.run;
+      if (level > run.samples.height) continue;
+      one.at = one.at * Samples::kFan + below_in_line(run.line(level, one.at), one.wanted.word);
+      warp.prefetch(run.line(level - 1, one.at), sizeof(std::uint64_t));
+    }
+  }
+  for (std::uint32_t j = 0; j < n; ++j) {
+    Search& one = searches[j];
+    if (one.run->count == 0) continue;
+    one.at = one.at * Samples::kFan + below_in_line(one.run->line(0, one.at), one.wanted.word);
+    warp.prefetch(one.run->versions + one.at, sizeof(StoredVersion));
+  }
+}
+
+/// Of one key.
+PERDURE_FN std::uint32_t lower_prefix(RunView const& run, std::uint64_t word) {
+  if (run.count == 0) return 0;
+  std::uint32_t at = 0;
+  for (std::uint32_t level = run.samples.height + 1; level > 0; --level)
+    at = at * Samples::kFan + below_in_line(run.line(level - 1, at), word);
+  return at;
+}
+
+/// The first entry with a key not below the one that is wanted, or, `above`, above it; `at` is the
+/// first whose prefix is not below its word.
+PERDURE_FN std::uint32_t bound_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                    bool above) {
+  return first_not(at, run.count, [&](std::uint32_t i) {
+    if (run.prefixes[i] != wanted.word) return false;
+    int const order = wanted.compare_rest(run, i);
+    return above ? order >= 0 : order > 0;
+  });
+}
+
+/// Wherever the key may be.
+PERDURE_FN std::uint32_t bound_behind(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                      bool above) {
+  if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
+  return bound_from(run, wanted, at, above);
+}
+PERDURE_FN std::uint32_t bound_of(RunView const& run, Wanted const& wanted, bool above) {
+  return bound_behind(run, wanted, lower_prefix(run, wanted.word), above);
+}
+
+/// The newest version of the key that a reader with the limit sees: the first entry from `at` on,
+/// the first one of the key, whose request is not above it. What is not there is run.count.
+PERDURE_FN std::uint32_t visible_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                      RequestId limit) {
+  if (!wanted.is(run, at)) return run.count;
+  if (run.versions[at].request() <= limit) return at;
+  std::uint32_t const seen = first_not(at, run.count, [&](std::uint32_t i) {
+    return wanted.is(run, i) && run.versions[i].request() > limit;
+  });
+  return wanted.is(run, seen) ? seen : run.count;
+}
+
+/// The same, where `at` is the first entry whose prefix is not below the key's word.
+PERDURE_FN std::uint32_t visible_behind(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                        RequestId limit) {
+  if (wanted.side != 0) return run.count;
+  return visible_from(run, wanted, bound_from(run, wanted, at, false), limit);
+}
+
+PERDURE_FN std::uint32_t visible(RunView const& run, Wanted const& wanted, RequestId limit) {
+  return visible_behind(run, wanted, lower_prefix(run, wanted.word), limit);
+}
+
+}  // namespace perdure::lsm

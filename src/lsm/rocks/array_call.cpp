@@ -1,0 +1,84 @@
+#include "lsm/rocks/array_call.hpp"
+
+namespace perdure::lsm {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::Slice;
+
+rocksdb::Status check_host(Column const& column, char const* what) {
+  if (column.space == MemorySpace::host) return rocksdb::Status::OK();
+  return rocksdb::Status::NotSupported(std::string(what) +
+                                       " are in device memory; copy them to the host first");
+}
+
+rocksdb::Status check_call(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
+                           Database*& database) {
+  database = dynamic_cast<Database*>(&db);
+  if (database == nullptr)
+    return rocksdb::Status::InvalidArgument(
+        "the database was not opened by perdure::rocks::open(); arrays need one that was");
+  if (family == nullptr) return rocksdb::Status::InvalidArgument("no column family");
+  return check_host(keys, "keys");
+}
+
+rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses) {
+  if (statuses.size() == keys) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument(std::to_string(keys) + " keys and room for " +
+                                          std::to_string(statuses.size()) + " statuses");
+}
+
+bool is_for_tables(Database& database, ColumnFamilyHandle* family, bool merges,
+                   std::size_t operations) {
+  DatabaseParts& parts = database.parts();
+  FamilyPtr const known = parts.families->find(family->GetID());
+  return operations >= parts.writer->threshold() && known != nullptr && !known->dropped &&
+         known->why_passed_through.empty() && (!merges || known->merge_operator != nullptr);
+}
+
+Slice element(Column const& column, std::size_t i) {
+  auto const* const data = reinterpret_cast<char const*>(column.data);
+  if (column.offsets == nullptr) return {data + i * column.width, column.width};
+  return {data + column.offsets[i],
+          static_cast<std::size_t>(column.offsets[i + 1] - column.offsets[i])};
+}
+
+rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options) {
+  rocksdb::WriteOptions write;
+  write.sync = options.sync;
+  write.disableWAL = options.disable_wal;
+  return write;
+}
+
+rocksdb::Status add_operation(rocksdb::WriteBatch& batch, ColumnFamilyHandle* family, OpKind kind,
+                              Slice const& key, Slice const& value) {
+  switch (kind) {
+    case OpKind::put: return batch.Put(family, key, value);
+    case OpKind::erase: return batch.Delete(family, key);
+    case OpKind::update: return batch.Merge(family, key, value);
+    case OpKind::get: break;
+  }
+  return rocksdb::Status::InvalidArgument("an operation of no known kind");
+}
+
+KeyStatus status_of(rocksdb::Status const& status) {
+  if (status.ok()) return KeyStatus::ok;
+  return status.IsNotFound() ? KeyStatus::not_found : KeyStatus::corrupt;
+}
+
+void collect(std::vector<std::string> const& parts, VariableValues& all) {
+  all.offsets.assign(1, 0);
+  for (std::string const& part : parts)
+    all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
+  all.data.resize(static_cast<std::size_t>(all.offsets.back()));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    std::memcpy(all.data.data() + all.offsets[i], parts[i].data(), parts[i].size());
+}
+
+OneState::OneState(Database& database, rocks::ArrayOptions const& options) {
+  options_.snapshot = options.snapshot;
+  if (options.snapshot != nullptr) return;
+  own_ = database.parts().tables->snapshot();
+  options_.snapshot = own_.get();
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,43 @@
+// What the calls on arrays share (column_calls.cpp, column_apply.cpp): checks of their arguments,
+// elements of their columns, and one state of the database to read.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lsm/rocks/database.hpp"
+#include "perdure/rocks.h"
+
+namespace perdure::lsm {
+
+[[nodiscard]] rocksdb::Status check_host(Column const& column, char const* what);
+/// The database behind the interface.
+[[nodiscard]] rocksdb::Status check_call(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
+                                         Column const& keys, Database*& database);
+[[nodiscard]] rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses);
+/// Whether memtables take the batch; else RocksDB's own way of writing does, or refuses it.
+[[nodiscard]] bool is_for_tables(Database& database, rocksdb::ColumnFamilyHandle* family,
+                                 bool merges, std::size_t operations);
+
+[[nodiscard]] rocksdb::Slice element(Column const& column, std::size_t i);
+[[nodiscard]] rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options);
+rocksdb::Status add_operation(rocksdb::WriteBatch& batch, rocksdb::ColumnFamilyHandle* family,
+                              OpKind kind, rocksdb::Slice const& key, rocksdb::Slice const& value);
+[[nodiscard]] KeyStatus status_of(rocksdb::Status const& status);
+/// The parts one behind the other.
+void collect(std::vector<std::string> const& parts, VariableValues& all);
+
+/// What all reads of a call see.
+class OneState {
+ public:
+  OneState(Database& database, rocks::ArrayOptions const& options);
+  [[nodiscard]] rocksdb::ReadOptions const& options() const { return options_; }
+
+ private:
+  rocksdb::ReadOptions options_;
+  std::unique_ptr<ViewSnapshot> own_;
+};
+
+}  // namespace perdure::lsm

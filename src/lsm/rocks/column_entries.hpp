@@ -1,0 +1,30 @@
+// Columns of a family as entries, whose keys and values lie in the G-WAL's record of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lsm/entry.hpp"
+#include "wal/batch_record.hpp"
+
+namespace perdure::lsm {
+
+class ColumnEntries {
+ public:
+  /// `ops` point into memory that stays, their offsets as long as this; requests first +
+  /// offsets[i], or first + i.
+  void read(wal::BatchOps const& ops, RequestId first, std::span<RequestId const> offsets = {});
+  /// Valid while this stays as it is.
+  [[nodiscard]] Entries entries() const { return entries_; }
+  [[nodiscard]] bool has_merges() const { return merges_; }
+
+ private:
+  Entries entries_;
+  bool merges_ = false;
+  std::vector<Kind> kinds_;
+  std::vector<RequestId> requests_;
+  std::vector<ValueRef> values_;
+};
+
+}  // namespace perdure::lsm

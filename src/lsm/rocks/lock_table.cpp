@@ -1,0 +1,270 @@
+#include "lsm/rocks/lock_table.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace perdure::lsm {
+
+std::uint64_t lock_clock_us() {
+  auto const now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+WaitGraph::Wait LockOwner::waits() const {
+  MutexLock lock(mutex_);
+  return wait_;
+}
+
+void LockOwner::set_waits(WaitGraph::Wait wait) {
+  MutexLock lock(mutex_);
+  wait_ = std::move(wait);
+}
+
+struct LockTable::Lock {
+  // The first holder apart: most locks have no other, and so cost no allocation.
+  rocksdb::TransactionID first = 0;
+  std::vector<rocksdb::TransactionID> others;
+  std::uint64_t expires_us = 0;  // when all holders' time is over; 0: never
+  bool exclusive = false;
+
+  Lock(LockOwner const& owner, bool alone)
+      : first(owner.lock_id), expires_us(owner.expires_us), exclusive(alone) {}
+
+  [[nodiscard]] bool only(rocksdb::TransactionID id) const { return first == id && others.empty(); }
+  [[nodiscard]] std::vector<rocksdb::TransactionID> holders() const {
+    std::vector<rocksdb::TransactionID> all{first};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  }
+  void share(LockOwner const& owner) {
+    others.push_back(owner.lock_id);
+    bool const ends = expires_us != 0 && owner.expires_us != 0;
+    expires_us = ends ? std::max(expires_us, owner.expires_us) : 0;
+  }
+  /// False: it is not a holder.
+  bool leave(rocksdb::TransactionID id) {
+    if (first == id) {
+      first = others.empty() ? 0 : others.back();
+      if (!others.empty()) others.pop_back();
+      return true;
+    }
+    return std::erase(others, id) != 0;
+  }
+};
+
+namespace {
+
+struct OwnedKey {
+  std::string bytes;
+  std::uint64_t hash;
+  explicit OwnedKey(KeyRef const& key) : bytes(key.bytes), hash(key.hash) {}
+};
+struct HashOfKey {
+  using is_transparent = void;
+  std::size_t operator()(OwnedKey const& key) const noexcept { return key.hash; }
+  std::size_t operator()(KeyRef const& key) const noexcept { return key.hash; }
+};
+struct EqualKeys {
+  using is_transparent = void;
+  template <class A, class B>
+  bool operator()(A const& a, B const& b) const {
+    return a.hash == b.hash && a.bytes == b.bytes;
+  }
+};
+
+struct Waiter {
+  std::uint64_t hash;  // of its key
+  rocksdb::TransactionID in_graph;  // 0: not there
+  Condition condition = {};
+  bool woken = false;
+};
+
+}  // namespace
+
+struct alignas(64) LockTable::Stripe {
+  Mutex mutex;
+  std::unordered_map<OwnedKey, Lock, HashOfKey, EqualKeys> locks PERDURE_GUARDED_BY(mutex);
+  std::vector<Waiter*> waiters PERDURE_GUARDED_BY(mutex);
+
+  /// They wait for nobody from here on, though they have yet to run: who waits for them next is in
+  /// no cycle.
+  void wake(std::uint64_t hash, WaitGraph& waits) PERDURE_REQUIRES(mutex) {
+    for (Waiter* const waiter : waiters) {
+      if (waiter->hash != hash) continue;
+      waiter->woken = true;
+      if (waiter->in_graph != 0) waits.end(waiter->in_graph);
+      waiter->condition.notify_one();
+    }
+  }
+};
+
+struct LockTable::Family {
+  explicit Family(std::size_t count) : stripes(count) {}
+  std::atomic<std::int64_t> locks{0};
+  std::vector<Stripe> stripes;
+
+  // The maps take a hash's low bits, the choice of a stripe others.
+  Stripe& stripe(KeyRef const& key) { return stripes[(key.hash >> 40) % stripes.size()]; }
+};
+
+struct LockTable::Attempt {
+  rocksdb::Status status;
+  std::vector<rocksdb::TransactionID> holders;  // where they are in the way
+  std::uint64_t expires_us = 0;                 // when they may be robbed; 0: never
+};
+
+LockTable::LockTable(Options const& options)
+    : stripes_(std::max<std::size_t>(options.stripes, 1)),
+      max_locks_(options.max_locks),
+      waits_(options.paths_kept) {}
+
+LockTable::~LockTable() = default;
+
+std::shared_ptr<LockTable::Family> LockTable::family(std::uint32_t id) {
+  {
+    std::shared_lock const lock(families_mutex_);
+    auto const found = families_.find(id);
+    if (found != families_.end()) return found->second;
+  }
+  std::unique_lock const lock(families_mutex_);
+  auto const [at, is_new] = families_.try_emplace(id);
+  if (is_new) at->second = std::make_shared<Family>(stripes_);
+  return at->second;
+}
+
+void LockTable::drop_family(std::uint32_t id) {
+  std::unique_lock const lock(families_mutex_);
+  families_[id] = nullptr;
+}
+
+rocksdb::Status LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive) {
+  std::shared_ptr<Family> const where = family(key.family);
+  if (where == nullptr)
+    return rocksdb::Status::InvalidArgument("Column family id not found: " +
+                                            std::to_string(key.family));
+  Stripe& stripe = where->stripe(key);
+  std::uint64_t const until_us =
+      owner.timeout_us > 0 ? lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us) : 0;
+  MutexLock lock(stripe.mutex);
+  for (;;) {
+    Attempt const tried = attempt(*where, stripe, owner, key, exclusive);
+    if (tried.holders.empty() || owner.timeout_us == 0) return tried.status;
+    // Whoever comes back late has tried once more, for the lock may have become free unseen.
+    if (until_us != 0 && lock_clock_us() >= until_us) return tried.status;
+    rocksdb::Status status = wait(stripe, owner, key, exclusive, tried, until_us);
+    if (!status.ok()) return status;
+  }
+}
+
+LockTable::Attempt LockTable::attempt(Family& family, Stripe& stripe, LockOwner const& owner,
+                                      KeyRef const& key, bool exclusive)
+    PERDURE_REQUIRES(stripe.mutex) {
+  Attempt tried;
+  auto const found = stripe.locks.find(key);
+  if (found == stripe.locks.end()) {
+    if (max_locks_ > 0 && family.locks.load() >= max_locks_) {
+      tried.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
+      return tried;
+    }
+    stripe.locks.emplace(OwnedKey(key), Lock(owner, exclusive));
+    if (max_locks_ > 0) ++family.locks;
+    return tried;
+  }
+  Lock& lock = found->second;
+  if (lock.only(owner.lock_id)) {
+    if (lock.exclusive && !exclusive) stripe.wake(key.hash, waits_);
+    lock.exclusive = exclusive;
+  } else if (!lock.exclusive && !exclusive) {
+    lock.share(owner);
+  } else if (lock.expires_us != 0 && lock.expires_us <= lock_clock_us() &&
+             all_gave_up(lock, owner.lock_id)) {
+    lock = Lock(owner, exclusive);
+  } else {
+    tried.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
+    tried.holders = lock.holders();
+    tried.expires_us = lock.expires_us;
+  }
+  return tried;
+}
+
+bool LockTable::all_gave_up(Lock const& lock, rocksdb::TransactionID but) {
+  MutexLock guard(expiring_mutex_);
+  for (rocksdb::TransactionID const id : lock.holders()) {
+    if (id == but) continue;
+    auto const found = expiring_.find(id);
+    // One that has withdrawn is about to give its locks back.
+    if (found != expiring_.end() && !found->second->give_up()) return false;
+  }
+  return true;
+}
+
+rocksdb::Status LockTable::wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
+                                Attempt const& failed, std::uint64_t until_us)
+    PERDURE_REQUIRES(stripe.mutex) {
+  WaitGraph::Wait what{failed.holders, key.family, exclusive, std::string(key.bytes)};
+  std::erase(what.on, owner.lock_id);  // of a shared lock that it wants for itself
+  if (owner.detects_deadlocks && !waits_.begin(owner.lock_id, what, owner.detection_depth))
+    return rocksdb::Status::Busy(rocksdb::Status::kDeadlock);
+  owner.set_waits(std::move(what));
+
+  // A holder that will not give up though its time is over commits just now, and wakes us.
+  bool const robs = failed.expires_us > lock_clock_us();
+  std::uint64_t end_us = until_us;
+  if (robs && (end_us == 0 || failed.expires_us < end_us)) end_us = failed.expires_us;
+  Waiter waiter{key.hash, owner.detects_deadlocks ? owner.lock_id : 0};
+  stripe.waiters.push_back(&waiter);
+  if (end_us == 0) {
+    while (!waiter.woken) waiter.condition.wait(stripe.mutex);
+  } else {
+    for (auto now = lock_clock_us(); !waiter.woken && now < end_us; now = lock_clock_us())
+      waiter.condition.wait_for(stripe.mutex, std::chrono::microseconds(end_us - now));
+  }
+  std::erase(stripe.waiters, &waiter);
+
+  owner.set_waits({});
+  if (owner.detects_deadlocks) waits_.end(owner.lock_id);
+  return rocksdb::Status::OK();
+}
+
+void LockTable::release(LockOwner const& owner, KeyRef const& key) {
+  std::shared_ptr<Family> const where = family(key.family);
+  if (where == nullptr) return;
+  Stripe& stripe = where->stripe(key);
+  MutexLock lock(stripe.mutex);
+  auto const found = stripe.locks.find(key);
+  if (found == stripe.locks.end() || !found->second.leave(owner.lock_id)) return;
+  if (found->second.first == 0) {
+    stripe.locks.erase(found);
+    if (max_locks_ > 0) --where->locks;
+  }
+  if (!stripe.waiters.empty()) stripe.wake(key.hash, waits_);
+}
+
+void LockTable::enroll(LockOwner& owner) {
+  MutexLock lock(expiring_mutex_);
+  expiring_[owner.lock_id] = &owner;
+}
+
+void LockTable::withdraw(LockOwner const& owner) {
+  MutexLock lock(expiring_mutex_);
+  expiring_.erase(owner.lock_id);
+}
+
+std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::locks() const {
+  std::shared_lock const families(families_mutex_);
+  std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> all;
+  for (auto const& [id, family] : families_) {
+    if (family == nullptr) continue;
+    for (Stripe& stripe : family->stripes) {
+      MutexLock lock(stripe.mutex);
+      for (auto const& [key, held] : stripe.locks)
+        all.emplace(id, rocksdb::KeyLockInfo{key.bytes, held.holders(), held.exclusive});
+    }
+  }
+  return all;
+}
+
+}  // namespace perdure::lsm

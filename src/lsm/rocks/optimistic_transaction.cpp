@@ -1,0 +1,68 @@
+#include "lsm/rocks/optimistic_transaction.hpp"
+
+namespace perdure::lsm {
+
+using rocksdb::Status;
+
+OptimisticTransaction::OptimisticTransaction(rocksdb::DB& db, TransactionStore& store,
+                                             rocksdb::WriteOptions const& write,
+                                             rocksdb::OptimisticTransactionOptions const& options)
+    : BaseTransaction(db, store, write) {
+  if (options.set_snapshot) SetSnapshot();
+}
+
+void OptimisticTransaction::begin_again(rocksdb::WriteOptions const& write,
+                                        rocksdb::OptimisticTransactionOptions const& options) {
+  end();
+  begin_anew(write);
+  if (options.set_snapshot) SetSnapshot();
+}
+
+void OptimisticTransaction::end() {
+  clear();
+  pinned_ = nullptr;
+}
+
+Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb::Slice const& key,
+                                    Guard const& how) {
+  if (!how.validate) return Status::OK();
+  take_wanted_snapshot();
+  rocksdb::SequenceNumber since = 0;
+  if (SnapshotPtr const& snapshot = snapshot_ptr(); snapshot != nullptr) {
+    since = snapshot->GetSequenceNumber();
+    // An older one comes back with a savepoint.
+    if (pinned_ == nullptr || pinned_->GetSequenceNumber() > since) pinned_ = snapshot;
+  } else {
+    if (pinned_ == nullptr) pinned_ = take_snapshot(db_);
+    since = db_.GetLatestSequenceNumber();
+  }
+  track(KeyRef(family->GetID(), key), since, how);
+  return Status::OK();
+}
+
+Status OptimisticTransaction::Prepare() {
+  return Status::InvalidArgument("Two phase commit not supported for optimistic transactions.");
+}
+
+Status OptimisticTransaction::Commit() {
+  std::vector<TrackedKey> const keys = keys_.list();
+  Status status;
+  if (batch_.is_blank() && !write_options_.sync) {
+    status = store_.unwritten(keys);
+  } else {
+    status = store_.write_if_unwritten(write_options_, keys, &batch_.plain());
+  }
+  if (status.ok()) end();
+  return status;
+}
+
+Status OptimisticTransaction::Rollback() {
+  end();
+  return Status::OK();
+}
+
+Status OptimisticTransaction::SetName(rocksdb::TransactionName const&) {
+  return Status::InvalidArgument("Optimistic transactions cannot be named.");
+}
+
+}  // namespace perdure::lsm

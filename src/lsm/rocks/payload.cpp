@@ -1,0 +1,106 @@
+#include "lsm/rocks/payload.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace perdure::lsm {
+
+namespace {
+
+constexpr std::uint32_t kBatches = 1, kColumns = 2;
+
+struct PayloadHead {  // bytes
+  std::uint32_t kind;  // 0
+  std::uint32_t number;  // 4  of batches; of the family
+};
+static_assert(sizeof(PayloadHead) == 8 && offsetof(PayloadHead, number) == 4);
+
+Status damaged() {
+  return {Code::corrupt,
+          "a record of the G-WAL passes its checksum and holds no batches: it was written by "
+          "another version of Perdure; open the database with that one"};
+}
+
+constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+}  // namespace
+
+std::uint64_t payload_bytes(std::span<rocksdb::WriteBatch const* const> batches) {
+  std::uint64_t bytes = sizeof(PayloadHead);
+  for (rocksdb::WriteBatch const* const batch : batches)
+    bytes += sizeof(std::uint64_t) + padded(batch->GetDataSize());
+  return bytes;
+}
+
+std::uint64_t payload_bytes(wal::EncodedBatch const& columns) {
+  return sizeof(PayloadHead) + columns.bytes();
+}
+
+void write_payload(
+    std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
+    std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied) {
+  std::byte* at = room.data();
+  PayloadHead const head{kBatches, static_cast<std::uint32_t>(batches.size())};
+  std::memcpy(at, &head, sizeof head);
+  at += sizeof head;
+  for (rocksdb::WriteBatch const* const batch : batches) {
+    std::uint64_t const bytes = batch->GetDataSize();
+    std::memcpy(at, &bytes, sizeof bytes);
+    at += sizeof bytes;
+    std::memcpy(at, batch->Data().data(), bytes);
+    std::memset(at + bytes, 0, padded(bytes) - bytes);
+    copied(*batch, at);
+    at += padded(bytes);
+  }
+}
+
+wal::DecodedBatch write_payload(std::uint32_t family, wal::EncodedBatch const& columns,
+                                std::span<std::byte> room) {
+  PayloadHead const head{kColumns, family};
+  std::memcpy(room.data(), &head, sizeof head);
+  std::byte* at = room.data() + sizeof head;
+  for (std::span<std::byte const> const piece : columns.pieces()) {
+    std::memcpy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
+  std::span<std::byte const> const written(room.data() + sizeof head, columns.bytes());
+  auto there = wal::DecodedBatch::decode(written);
+  PERDURE_ASSERT(there.ok());
+  return std::move(*there);
+}
+
+namespace {
+
+Status read_batches(std::span<std::byte const> rest, std::uint32_t batches,
+                    PayloadReader const& reader) {
+  for (std::uint32_t i = 0; i < batches; ++i) {
+    std::uint64_t bytes = 0;
+    if (rest.size() < sizeof bytes) return damaged();
+    std::memcpy(&bytes, rest.data(), sizeof bytes);
+    rest = rest.subspan(sizeof bytes);
+    if (bytes > rest.size() || padded(bytes) > rest.size()) return damaged();
+    rocksdb::WriteBatch const batch(std::string(reinterpret_cast<char const*>(rest.data()), bytes));
+    if (Status s = reader.batch(batch, rest.data()); !s.ok()) return s;
+    rest = rest.subspan(padded(bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_payload(std::span<std::byte const> record, PayloadReader const& reader) {
+  PayloadHead head{};
+  if (record.size() < sizeof head) return damaged();
+  std::memcpy(&head, record.data(), sizeof head);
+  std::span<std::byte const> rest = record.subspan(sizeof head);
+  if (head.kind == kBatches) return read_batches(rest, head.number, reader);
+  if (head.kind != kColumns) return damaged();
+  auto columns = wal::DecodedBatch::take(rest);
+  return columns ? reader.columns(head.number, *columns) : columns.status();
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,43 @@
+// What a record of the G-WAL says, in one of two ways:
+//
+//   WriteBatches, one behind the other, as RocksDB writes them down:
+//     u32 1 | u32 number of batches | each: u64 bytes | WriteBatch::Data() | zeros up to 8
+//   columns of one family, as the redo log has them (wal/batch_record.hpp; `update` is a merge):
+//     u32 2 | u32 family | batch
+//
+// Invariant: who reads a record gets what who wrote it gave, and values lie in the record itself.
+#pragma once
+
+#include <rocksdb/write_batch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "perdure/status.h"
+#include "wal/batch_record.hpp"
+
+namespace perdure::lsm {
+
+[[nodiscard]] std::uint64_t payload_bytes(std::span<rocksdb::WriteBatch const* const> batches);
+[[nodiscard]] std::uint64_t payload_bytes(wal::EncodedBatch const& columns);
+
+/// Writes batches to `room`, which has payload_bytes(). `copied` is called with each batch and the
+/// place of its bytes.
+void write_payload(std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
+                   std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied);
+/// The same of columns. Returns them as they lie there.
+wal::DecodedBatch write_payload(std::uint32_t family, wal::EncodedBatch const& columns,
+                                std::span<std::byte> room);
+
+struct PayloadReader {
+  /// A batch, and the place of its bytes in the record.
+  std::function<Status(rocksdb::WriteBatch const&, std::byte const*)> batch;
+  /// Columns that point into the record.
+  std::function<Status(std::uint32_t family, wal::DecodedBatch const&)> columns;
+};
+/// Code::corrupt: it is no such record.
+Status read_payload(std::span<std::byte const> record, PayloadReader const& reader);
+
+}  // namespace perdure::lsm

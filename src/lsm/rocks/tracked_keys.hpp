@@ -1,0 +1,88 @@
+// The keys that a transaction must find unchanged: since when, and how often it read and wrote
+// them. One set a transaction, and one a savepoint with what came after it.
+//
+// Invariant: a key is in the set while reads + writes of it are not zero.
+#pragma once
+
+#include <rocksdb/slice.h>
+#include <rocksdb/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lsm/rocks/transaction_store.hpp"
+
+namespace perdure::lsm {
+
+/// A key of a family with its hash, which is computed once for all the tables that it is looked up
+/// in. The bytes are somebody else's.
+struct KeyRef {
+  KeyRef(std::uint32_t family, rocksdb::Slice const& key);
+
+  [[nodiscard]] rocksdb::Slice slice() const { return {bytes.data(), bytes.size()}; }
+  bool operator==(KeyRef const& other) const {
+    return hash == other.hash && family == other.family && bytes == other.bytes;
+  }
+
+  std::string_view bytes;
+  std::uint64_t hash;
+  std::uint32_t family;
+};
+
+/// The `since` of a key of which nothing is known. Above all sequence numbers.
+inline constexpr rocksdb::SequenceNumber kNotYet = ~rocksdb::SequenceNumber{0};
+
+class TrackedKeys {
+ public:
+  struct Entry {
+    rocksdb::SequenceNumber since = 0;
+    std::uint32_t reads = 0;
+    std::uint32_t writes = 0;
+    bool exclusive = false;
+  };
+  enum class Forgotten : std::uint8_t {
+    nothing,  // no read of the key was tracked
+    a_read,
+    the_key,  // with its last read
+  };
+
+  /// Null: not tracked.
+  [[nodiscard]] Entry const* find(KeyRef const& key) const;
+  [[nodiscard]] std::size_t size() const { return held_ == nullptr ? 0 : held_->entries.size(); }
+  /// The key's earliest `since` and its strongest lock count.
+  void track(KeyRef const& key, rocksdb::SequenceNumber since, bool read_only, bool exclusive);
+  Forgotten forget_read(KeyRef const& key);
+  /// Takes back what `newer` counted; keys of which nothing is left go.
+  void subtract(TrackedKeys const& newer);
+  void add(TrackedKeys const& newer);
+  void clear() { held_.reset(); }
+
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    if (held_ == nullptr) return;
+    for (auto const& [key, entry] : held_->entries) visit(key, entry);
+  }
+  /// As a store is asked about them.
+  [[nodiscard]] std::vector<TrackedKey> list() const;
+
+ private:
+  struct Hash {
+    std::size_t operator()(KeyRef const& key) const noexcept { return key.hash; }
+  };
+  // Nodes and keys come from one arena, which goes at once: a transaction may have millions.
+  struct Held {
+    std::pmr::monotonic_buffer_resource arena;
+    std::pmr::unordered_map<KeyRef, Entry, Hash> entries{&arena};
+  };
+
+  Entry& entry_of(KeyRef const& key);
+
+  std::unique_ptr<Held> held_;
+};
+
+}  // namespace perdure::lsm

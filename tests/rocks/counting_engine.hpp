@@ -1,0 +1,47 @@
+// An engine that counts an iterator's trips to the machine, and loses the machine when told to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "lsm/engine/engine.hpp"
+
+namespace perdure::lsm::test {
+
+class CountingEngine final : public Engine {
+ public:
+  explicit CountingEngine(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+
+  std::size_t trips = 0;
+  bool lost = false;
+
+  std::string describe() const override { return engine_->describe(); }
+  std::uint64_t free_bytes() const override { return engine_->free_bytes(); }
+  Result<RunPtr> build(Entries const& entries) override { return engine_->build(entries); }
+  Result<RunPtr> merge(RunList runs) override { return engine_->merge(runs); }
+  Status find(RunList runs, Column const& keys, Limits const& limits,
+              std::span<Answer> answers) override {
+    return engine_->find(runs, keys, limits, answers);
+  }
+  Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
+    return engine_->chains(runs, keys, limits, chains);
+  }
+  Status seek(Run const& run, Column const& keys, Bound bound,
+              std::span<std::uint32_t> positions) override {
+    ++trips;
+    return lost ? gone() : engine_->seek(run, keys, bound, positions);
+  }
+  Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,
+               EntryBlock& block) override {
+    ++trips;
+    return lost ? gone() : engine_->fetch(run, first, count, block);
+  }
+
+ private:
+  static Status gone() { return {Code::device_error, "the machine was lost, as the test asked"}; }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace perdure::lsm::test
