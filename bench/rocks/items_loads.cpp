@@ -1,4 +1,4 @@
-// Mixed and long loads: sustained PUT, transactions, YCSB, sizes of pairs, sizes of memtables.
+// Mixed and long loads: sustained PUT, YCSB, sizes of pairs, sizes of memtables.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -172,54 +172,6 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
   });
 }
 
-/// Half gets under a snapshot, half puts in one batch: what an application makes a transaction of
-/// that has no conflicts to fear.
-class TransactionClient : public Client {
- public:
-  TransactionClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t records,
-                    std::uint64_t operations, std::uint64_t size, std::uint64_t seed)
-      : db_(db),
-        pairs_(pairs),
-        records_(records),
-        left_(operations / size),
-        size_(size),
-        random_(seed),
-        reads_(pairs, size / 2) {}
-
-  bool prepare() override {
-    if (left_ == 0) return false;
-    --left_;
-    operations_ += size_ / 2 * 2;
-    writes_.Clear();
-    reads_.clear();
-    for (std::uint64_t k = 0; k < size_ / 2; ++k) {
-      add_put(writes_, pairs_, below(random_, records_), left_);
-      reads_.add(below(random_, records_), kAnyVersion);
-    }
-    return true;
-  }
-
-  void call() override {
-    rocksdb::ReadOptions options;
-    options.snapshot = db_.GetSnapshot();
-    reads_.call(db_, options);
-    db_.ReleaseSnapshot(options.snapshot);
-    require(db_.Write({}, &writes_), "write");
-  }
-
-  void check() override { reads_.check(); }
-
- private:
-  rocksdb::DB& db_;
-  Pairs pairs_;
-  std::uint64_t records_;
-  std::uint64_t left_;
-  std::uint64_t size_;
-  Random random_;
-  rocksdb::WriteBatch writes_;
-  Reads reads_;
-};
-
 }  // namespace
 
 void measure_sustained(Context& c) {
@@ -244,26 +196,6 @@ void measure_sustained(Context& c) {
   add("longest call", "ms", Better::less, &Sustained::longest_ms);
   add("longest time without an answer to anybody", "ms", Better::less,
       &Sustained::longest_pause_ms);
-}
-
-void measure_transactions(Context& c) {
-  Pairs const pairs = pairs_of(c.o);
-  for (std::uint64_t const size : c.o.transactions) {
-    if (size > c.o.records) continue;
-    std::uint64_t const total = std::max(size, c.o.records);
-    auto const clients_of =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(c.o.threads, total / size));
-    Figure const figure{"transactions", "50:50, " + grouped(size) + " operations each"};
-    c.compare_alike(figure, size, size, [&](Turn const& turn) {
-      Fresh const& database = c.loaded(turn.system);
-      auto const clients = make_clients(clients_of, [&](std::uint32_t i) {
-        return std::make_unique<TransactionClient>(database.db(), pairs, c.o.records,
-                                                   total / clients_of, size, c.o.seed + i);
-      });
-      return run_clients(clients, c.o.seconds).mops();
-    });
-  }
-  c.drop_loaded();  // its records have other versions now
 }
 
 void measure_ycsb(Context& c) {

@@ -157,7 +157,8 @@ class Increments {
 
 void measure_put(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  c.compare({"put", "PUT of new pairs"}, [&](Turn const& turn) {
+  Figure const figure{.item = "put", .what = "PUT of new pairs", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     auto database = c.fresh(turn.system);
     double const mops = put_records(c.o, database->db(), pairs, 0, c.o.records, turn.batch).mops();
     if (turn.last) c.keep_loaded(std::move(database));
@@ -167,7 +168,8 @@ void measure_put(Context& c) {
 
 void measure_get(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  c.compare({"get", "GET of what was just put"}, [&](Turn const& turn) {
+  Figure const figure{.item = "get", .what = "GET of what was just put", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     return get_records(c.o, c.loaded(turn.system).db(), pairs, c.o.records, c.o.records, turn.batch,
                        c.o.threads)
         .mops();
@@ -177,7 +179,9 @@ void measure_get(Context& c) {
 void measure_get_half(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   std::array<std::unique_ptr<Fresh>, 2> databases;
-  c.compare({"get-half", "GET, half of it in the LSM tree"}, [&](Turn const& turn) {
+  Figure const figure{
+      .item = "get-half", .what = "GET, half of it in the LSM tree", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     auto& database = databases[static_cast<std::size_t>(turn.system)];
     if (!database) {
       std::uint64_t const batch = loading_batch(c.o, turn.system);
@@ -188,7 +192,7 @@ void measure_get_half(Context& c) {
       put_records(c.o, database->db(), pairs, half, c.o.records - half, batch);
     }
     return get_records(c.o, database->db(), pairs, c.o.records, c.o.records, turn.batch,
-                       c.o.threads)
+                       c.o.threads, turn.arrays)
         .mops();
   });
 }

@@ -23,7 +23,8 @@ namespace perdure::lsm {
 class PlainTransactionStore final : public rocksdb::StackableDB, public TransactionStore {
  public:
   /// Owns `base`. `handles` are the open families; without the default one it is found by itself.
-  PlainTransactionStore(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
+  PlainTransactionStore(rocksdb::DB* base,
+                        std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
 
   rocksdb::Status unwritten(std::span<TrackedKey const> keys) override;
   rocksdb::Status write_if_unwritten(rocksdb::WriteOptions const& options,
@@ -59,9 +60,8 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
   rocksdb::Status CreateColumnFamilies(rocksdb::ColumnFamilyOptions const& options,
                                        std::vector<std::string> const& names,
                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
-  rocksdb::Status CreateColumnFamilies(
-      std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
-      std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
+  rocksdb::Status CreateColumnFamilies(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
   rocksdb::Status DestroyColumnFamilyHandle(rocksdb::ColumnFamilyHandle* handle) override;
 
  private:
