@@ -9,7 +9,7 @@ using rocksdb::PinnableSlice;
 using rocksdb::WriteBatch;
 
 Database::Database(rocksdb::DB* base, DatabaseParts parts)
-    : StackableDB(base), parts_(std::move(parts)), default_(handle_of(0)) {}
+    : StackableDB(base), parts_(std::move(parts)), default_(handle_of(0)), logger_(base->GetDBOptions().info_log) {}
 
 Database::~Database() {
   shut().PermitUncheckedError();

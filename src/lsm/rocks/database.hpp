@@ -18,6 +18,7 @@
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/reader.hpp"
 #include "lsm/rocks/tables.hpp"
+#include "lsm/rocks/transaction_store.hpp"
 #include "lsm/rocks/writer.hpp"
 
 namespace perdure::lsm {
@@ -35,7 +36,7 @@ struct DatabaseParts {
   std::unique_ptr<Reader> reader;
 };
 
-class Database final : public rocksdb::StackableDB {
+class Database final : public rocksdb::StackableDB, public TransactionStore {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
@@ -113,6 +114,16 @@ class Database final : public rocksdb::StackableDB {
   rocksdb::Snapshot const* GetSnapshot() override;
   void ReleaseSnapshot(rocksdb::Snapshot const* snapshot) override;
   rocksdb::SequenceNumber GetLatestSequenceNumber() const override;
+
+  // For transactions.
+  std::shared_ptr<rocksdb::Snapshot const> pin() override;
+  Status unwritten(std::span<TrackedKey const> keys) override;
+  Status write_if_unwritten(WriteOptions const& o, std::span<TrackedKey const> keys,
+                            rocksdb::WriteBatch* batch) override;
+  CF* rocksdb_handle(CF* handle) override;
+  CF* rocksdb_handle(std::uint32_t family) override;
+  std::shared_ptr<rocksdb::MergeOperator> merge_operator(CF* handle) override;
+  rocksdb::Logger* logger() override { return logger_.get(); }
 
   // Column families.
   Status CreateColumnFamily(rocksdb::ColumnFamilyOptions const& options, std::string const& name,
@@ -213,6 +224,7 @@ class Database final : public rocksdb::StackableDB {
 
   DatabaseParts parts_;
   std::unique_ptr<CF> default_;
+  std::shared_ptr<rocksdb::Logger> logger_;
   bool closed_ = false;
 };
 

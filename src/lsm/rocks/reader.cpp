@@ -2,6 +2,7 @@
 
 #include <typeinfo>
 
+#include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/status.hpp"
 
@@ -25,21 +26,6 @@ Column column_of(Slice const& key, std::int64_t const (&offsets)[2]) {
 }
 
 }  // namespace
-
-struct Reader::Keys {
-  std::vector<std::byte> bytes;
-  std::vector<std::int64_t> offsets = {0};
-
-  explicit Keys(std::span<Slice const> keys) {
-    for (Slice const& key : keys) {
-      bytes.insert(bytes.end(), as_bytes(key.data()), as_bytes(key.data()) + key.size());
-      offsets.push_back(static_cast<std::int64_t>(bytes.size()));
-    }
-  }
-  [[nodiscard]] Column column() const {
-    return {bytes.data(), offsets.data(), 0, offsets.size() - 1, MemorySpace::host};
-  }
-};
 
 Sight Reader::sight(ReadOptions const& options) const {
   if (options.snapshot == nullptr) {
@@ -135,7 +121,8 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
     return;
   }
   std::vector<Answer> answers(keys.size());
-  Keys const columns(keys);
+  KeyColumn columns;
+  for (Slice const& key : keys) columns.add(key);
   Status const found = engine_.find(runs, columns.column(), limits, answers);
   std::vector<Slice> missing;
   std::vector<std::size_t> at;
