@@ -18,6 +18,7 @@
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/reader.hpp"
 #include "lsm/rocks/tables.hpp"
+#include "lsm/rocks/transaction_store.hpp"
 #include "lsm/rocks/writer.hpp"
 
 namespace perdure::lsm {
@@ -35,7 +36,7 @@ struct DatabaseParts {
   std::unique_ptr<Reader> reader;
 };
 
-class Database final : public rocksdb::StackableDB {
+class Database final : public rocksdb::StackableDB, public TransactionStore {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
@@ -112,6 +113,16 @@ class Database final : public rocksdb::StackableDB {
   void ReleaseSnapshot(rocksdb::Snapshot const* snapshot) override;
   rocksdb::SequenceNumber GetLatestSequenceNumber() const override;
 
+  // For transactions.
+  std::shared_ptr<rocksdb::Snapshot const> pin() override;
+  Status unwritten(std::span<TrackedKey const> keys) override;
+  Status write_if_unwritten(WriteOptions const& o, std::span<TrackedKey const> keys,
+                            rocksdb::WriteBatch* batch) override;
+  CF* rocksdb_handle(CF* handle) override;
+  CF* rocksdb_handle(std::uint32_t family) override;
+  std::shared_ptr<rocksdb::MergeOperator> merge_operator(CF* handle) override;
+  rocksdb::Logger* logger() override { return logger_.get(); }
+
   // Column families.
   Status CreateColumnFamily(rocksdb::ColumnFamilyOptions const& options, std::string const& name,
                             CF** handle) override;
@@ -186,6 +197,7 @@ class Database final : public rocksdb::StackableDB {
 
   DatabaseParts parts_;
   std::shared_ptr<FamilyListener> listener_;
+  std::shared_ptr<rocksdb::Logger> logger_;
   bool closed_ = false;
 };
 

@@ -203,7 +203,13 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
     if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
   }
   if (!args.empty()) {
-    if (auto s = base_.IngestExternalFiles(args); !s.ok()) return s;
+    if (auto s = base_.IngestExternalFiles(args); !s.ok()) {
+      // What else raises RocksDB's number from here on does not mean this generation.
+      if (GwalSegment* const segment = generation.segment();
+          segment != nullptr && base_.GetLatestSequenceNumber() <= sequence)
+        static_cast<void>(segment->intend(kNoGwalIntent));
+      return s;
+    }
   }
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();

@@ -26,6 +26,7 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
   PlainTransactionStore(rocksdb::DB* base,
                         std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
 
+  std::shared_ptr<rocksdb::Snapshot const> pin() override;
   rocksdb::Status unwritten(std::span<TrackedKey const> keys) override;
   rocksdb::Status write_if_unwritten(rocksdb::WriteOptions const& options,
                                      std::span<TrackedKey const> keys,
@@ -72,7 +73,6 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
 
   void add(rocksdb::ColumnFamilyHandle* handle);
   void add(std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
-  rocksdb::Status unwritten(TrackedKey const& key);
 
   std::shared_ptr<rocksdb::Logger> const logger_;
   std::shared_mutex writes_;  // shared: a write; alone: a transaction's look and write

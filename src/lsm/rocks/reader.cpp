@@ -6,6 +6,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/status.hpp"
 
@@ -54,21 +55,6 @@ void limit_sizes(ReadOptions const& options, std::span<Slice const> keys, Pinnab
 }
 
 }  // namespace
-
-struct Reader::Keys {
-  std::vector<std::byte> bytes;
-  std::vector<std::int64_t> offsets = {0};
-
-  explicit Keys(std::span<Slice const> keys) {
-    for (Slice const& key : keys) {
-      bytes.insert(bytes.end(), as_bytes(key.data()), as_bytes(key.data()) + key.size());
-      offsets.push_back(static_cast<std::int64_t>(bytes.size()));
-    }
-  }
-  [[nodiscard]] Column column() const {
-    return {bytes.data(), offsets.data(), 0, offsets.size() - 1, MemorySpace::host};
-  }
-};
 
 Sight Reader::sight(ReadOptions const& options) const {
   Sight sight;
@@ -172,7 +158,8 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
     return;
   }
   std::vector<Answer> answers(keys.size());
-  Keys const columns(keys);
+  KeyColumn columns;
+  for (Slice const& key : keys) columns.add(key);
   Status const found = engine_.find(runs, columns.column(), limits, answers);
   std::vector<Slice> missing;
   std::vector<std::size_t> at;

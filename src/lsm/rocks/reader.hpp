@@ -53,8 +53,6 @@ class Reader {
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
 
  private:
-  struct Keys;  // as the engine takes them
-
   /// The value of a key whose newest version in the memtables is an operand.
   rocksdb::Status merged(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                          rocksdb::Slice const& key, RequestId limit, rocksdb::PinnableSlice* value);

@@ -14,7 +14,6 @@
 namespace perdure::lsm {
 
 using SnapshotPtr = std::shared_ptr<rocksdb::Snapshot const>;
-[[nodiscard]] SnapshotPtr take_snapshot(rocksdb::DB& db);
 
 class BaseTransaction : public TransactionCalls {
  public:

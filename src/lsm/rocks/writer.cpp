@@ -15,6 +15,7 @@ namespace perdure::lsm {
 struct Writer::Waiting {
   rocksdb::WriteOptions const* options;
   rocksdb::WriteBatch* batch;
+  std::function<rocksdb::Status()> const* check = nullptr;  // null: it is written in any case
   BatchEntries entries;
   bool for_tables = false;
   bool done = false;
@@ -30,14 +31,19 @@ rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::Wri
     exec::SharedHold const hold(gate_);
     if (!tables_.any()) return write_rocks(options, batch);
   }
-  if (auto s = check(options); !s.ok()) return s;
-  Waiting mine{&options, batch, {}, false, false, {}};
-  mine.for_tables = is_for_tables(mine) && mine.entries.read(*batch) && knows_families(mine);
-  return wait_for_turn(mine);
+  if (auto s = refusal(options); !s.ok()) return s;
+  return wait_for_turn(options, batch, nullptr);
+}
+
+rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
+                                 std::function<rocksdb::Status()> const& check) {
+  if (auto s = refusal(options); !s.ok()) return s;
+  Waits const waits(operations_waiting_, batch->Count());
+  return wait_for_turn(options, batch, &check);
 }
 
 /// What RocksDB refuses, memtables refuse too.
-rocksdb::Status Writer::check(rocksdb::WriteOptions const& options) {
+rocksdb::Status Writer::refusal(rocksdb::WriteOptions const& options) {
   if (options.sync && options.disableWAL)
     return rocksdb::Status::InvalidArgument("Sync writes has to enable WAL.");
   if (options.rate_limiter_priority != rocksdb::Env::IO_TOTAL &&
@@ -71,7 +77,11 @@ bool Writer::knows_families(Waiting const& waiting) const {
 }
 
 /// The first who waits leads: it writes for all who wait by then.
-rocksdb::Status Writer::wait_for_turn(Waiting& mine) {
+rocksdb::Status Writer::wait_for_turn(rocksdb::WriteOptions const& options,
+                                      rocksdb::WriteBatch* batch,
+                                      std::function<rocksdb::Status()> const* check) {
+  Waiting mine{&options, batch, check, {}, false, false, {}};
+  mine.for_tables = is_for_tables(mine) && mine.entries.read(*batch) && knows_families(mine);
   std::vector<Waiting*> group;
   {
     MutexLock lock(queue_mutex_);
@@ -98,11 +108,16 @@ void Writer::write_group(std::span<Waiting* const> group) {
   bool const few = operations < options_.threshold;
   while (!group.empty()) {
     Waiting& first = *group.front();
+    // Who asks first has to see what those before it wrote.
     auto const together = [&](Waiting const* one) {
-      return one->for_tables && one->logged() == first.logged() && one->status.ok();
+      return one->for_tables && one->check == nullptr && one->logged() == first.logged() &&
+             one->status.ok();
     };
     std::size_t n = 1;
-    if (few && !tables_.any()) {  // the last memtable went while these waited
+    if (first.check != nullptr) first.status = (*first.check)();
+    if (!first.status.ok()) {
+      // It is not written.
+    } else if (few && !tables_.any()) {  // the last memtable went while these waited
       first.status = write_rocks(*first.options, first.batch);
     } else if (!first.for_tables) {
       first.status = write_by_rocksdb(first);
@@ -182,7 +197,7 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
 }
 
 rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
-  if (auto s = check(options); !s.ok()) return s;
+  if (auto s = refusal(options); !s.ok()) return s;
   wal::EncodedBatch const encoded(columns.ops);
   Tables::Written const written{columns.all_requests, payload_bytes(encoded), !options.disableWAL,
                                 options.sync};
