@@ -31,6 +31,11 @@ rocksdb::Status Database::shut() {
   return s;
 }
 
+rocksdb::DB* Database::GetRootDB() {
+  if (!closed_) parts_.writer->flush().PermitUncheckedError();
+  return db_->GetRootDB();
+}
+
 rocksdb::Status Database::Close() {
   shut().PermitUncheckedError();
   parts_.families->close(*db_);
