@@ -99,8 +99,11 @@ TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
 
 TEST(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideTheFirst) {
   Plan plan;
-  plan.older = {{"aa0", Kind::put, "v"}, {"ab0", Kind::put, "v"}, {"ab1", Kind::put, "v"},
-                {"ac0", Kind::put, "v"}, {"ad0", Kind::put, "v"}};
+  plan.older = {{"aa0", Kind::put, "v"},
+                {"ab0", Kind::put, "v"},
+                {"ab1", Kind::put, "v"},
+                {"ac0", Kind::put, "v"},
+                {"ad0", Kind::put, "v"}};
   plan.runs = {{{"aa0", Kind::erase, ""}, {"ad0", Kind::erase, ""}}};
   World world(plan, small_blocks(true));
   rocksdb::ReadOptions options;
