@@ -3,7 +3,8 @@
 # on, which make it 1.3 to 2 times slower. It is the same version with the same SONAME and the same
 # ABI (C++11 strings, RTTI), so what was linked to the distribution's library runs on either:
 #   LD_LIBRARY_PATH=build/rocksdb-release perdure-bench-rocks
-# db_bench of the same build lies beside it. Both are stripped. The library wants AVX2, as RocksDB's
+# db_bench of the same build lies beside it, and so do the small libraries that both need, so that
+# the directory can be brought to a machine without a network. The library wants AVX2, as RocksDB's
 # own checksums and filters do for their best speed.
 #
 # The source is Debian's upstream tarball. It takes 15 to 30 minutes of one core; JOBS (default 1)
@@ -66,6 +67,9 @@ ninja -C "$tree" -j "${JOBS:-1}" rocksdb-shared db_bench >>"$into/build.log" 2>&
 strip -o "$into/$soname" "$tree/librocksdb.so.$version"
 strip -o "$into/db_bench" "$tree/db_bench"
 nm -D --undefined-only "$into/$soname" | grep -q __assert_fail && fail "$into/$soname has assertions on"
+# Of what both need, what a bare machine may lack.
+ldd "$into/$soname" "$into/db_bench" | awk '$3 ~ /lib(snappy|gflags|lz4|zstd|bz2|z)\.so/ {print $3}' | sort -u |
+  xargs cp -L -t "$into"
 rm -rf "$source" "$tree"
 echo "$recipe" >"$into/recipe"
 echo "$into/$soname"

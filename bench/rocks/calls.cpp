@@ -67,6 +67,10 @@ void Reads::call(rocksdb::DB& db, rocksdb::ReadOptions const& options) {
               statuses_.data());
 }
 
+void Reads::call(rocksdb::Transaction& transaction, rocksdb::ColumnFamilyHandle* family) {
+  transaction.MultiGet({}, family, count(), slices_.data(), values_.data(), statuses_.data());
+}
+
 void Reads::call_one(rocksdb::DB& db) {
   statuses_[0] = db.Get({}, db.DefaultColumnFamily(), slices_[0], values_.data());
 }

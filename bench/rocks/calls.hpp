@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/utilities/transaction.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdint>
@@ -26,6 +27,8 @@ class Reads {
   /// A record that has to be there at that version.
   void add(std::uint64_t number, std::uint64_t version);
   void call(rocksdb::DB& db, rocksdb::ReadOptions const& options = {});
+  /// What a transaction sees.
+  void call(rocksdb::Transaction& transaction, rocksdb::ColumnFamilyHandle* family);
   /// The first key alone, by Get.
   void call_one(rocksdb::DB& db);
   /// Throws Failure.

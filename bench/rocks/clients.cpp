@@ -49,6 +49,7 @@ class Rounds {
       attempt([&] {
         if (more) client.check();
       });
+      if (time_is_up_) return;
     }
   }
 
@@ -66,11 +67,12 @@ class Rounds {
   void turn() {
     calling_ = !calling_;
     if (calling_) {
-      over_ = active_ == 0 || failed_ || seconds_ >= most_seconds_;
+      over_ = active_ == 0 || failed_;
       active_ = 0;
       begin_ = Clock::now();
     } else {
       seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count();
+      time_is_up_ = seconds_ >= most_seconds_;
     }
   }
 
@@ -79,6 +81,7 @@ class Rounds {
   std::atomic<std::size_t> active_ = 0;  // clients with a round to come
   std::atomic<bool> failed_ = false;
   bool over_ = false;
+  bool time_is_up_ = false;  // before the next round is prepared: what is prepared is called
   bool calling_ = false;
   Clock::time_point begin_;
   double seconds_ = 0;

@@ -6,6 +6,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/transaction_db.h>
 #include <rocksdb/version.h>
 #include <sys/vfs.h>
 
@@ -131,12 +132,21 @@ Database::Database(Options const& o, System system, std::string const& directory
                    Setting const& setting)
     : system_(system) {
   rocksdb::Options const options = rocksdb_options(o, setting);
-  rocksdb::DB* db = nullptr;
-  require(system == System::rocksdb
-              ? rocksdb::DB::Open(options, directory, &db)
-              : perdure::rocks::open(options, gpu_options(o, setting), directory, &db),
-          "open " + directory);
-  db_.reset(db);
+  perdure::rocks::GpuOptions const gpu = gpu_options(o, setting);
+  bool const plain = system == System::rocksdb;
+  rocksdb::Status status;
+  if (setting.transactions) {
+    rocksdb::TransactionDB* db = nullptr;
+    status = plain ? rocksdb::TransactionDB::Open(options, {}, directory, &db)
+                   : perdure::rocks::open_transactions(options, gpu, {}, directory, &db);
+    db_.reset(db);
+  } else {
+    rocksdb::DB* db = nullptr;
+    status = plain ? rocksdb::DB::Open(options, directory, &db)
+                   : perdure::rocks::open(options, gpu, directory, &db);
+    db_.reset(db);
+  }
+  require(status, "open " + directory);
 }
 
 Database::~Database() {

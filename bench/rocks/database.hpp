@@ -24,6 +24,7 @@ enum class System : std::uint8_t { rocksdb, perdure };
 struct Setting {
   std::uint64_t memtable_mib = 0;  // 0: as the options say
   bool counters = false;  // merges add 64-bit numbers
+  bool transactions = false;  // a rocksdb::TransactionDB
 };
 
 /// Throws Failure with RocksDB's message unless the status is ok.

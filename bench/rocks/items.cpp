@@ -1,6 +1,7 @@
 // What the items share.
 #include "items.hpp"
 
+#include "arrays.hpp"
 #include "failure.hpp"
 
 namespace perdure::bench::rocks {
@@ -39,24 +40,35 @@ void Context::drop_loaded() {
   for (auto& each : loaded_) each.reset();
 }
 
-void Context::compare(Figure const& figure, Measure const& measure) {
-  std::vector<double> theirs;
-  std::vector<std::vector<double>> ours(o.batches.size());
-  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
-    bool const last = repeat + 1 == o.repeats;
-    auto const take = [&](System system, std::uint64_t batch) {
-      report.progress(figure.item + " " + figure.what + ": " + name(system) + ", calls of " +
-                      grouped(batch) + ", " + std::to_string(repeat + 1) + " of " +
-                      std::to_string(o.repeats));
-      return measure({system, batch, repeat, last});
-    };
-    theirs.push_back(take(System::rocksdb, o.rocksdb_batch));
-    for (std::size_t i = 0; i < ours.size(); ++i)
-      ours[i].push_back(take(System::perdure, o.batches[i]));
+double Context::measured(Measure const& measure, Turn const& turn) {
+  try {
+    return measure(turn);
+  } catch (std::exception const& error) {
+    throw Failure(name(turn.system) + ": " + error.what());
   }
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    report.add({figure.item, figure.what + ", calls of " + grouped(o.batches[i]), figure.unit,
-                figure.better, theirs, ours[i]});
+}
+
+void Context::compare(Figure const& figure, Measure const& measure) {
+  std::vector<Turn> turns{{System::rocksdb, o.rocksdb_batch}};
+  for (std::uint64_t const batch : o.batches) turns.push_back({System::perdure, batch});
+  if (figure.with_arrays) turns.push_back({System::perdure, o.largest_batch(), true});
+  std::vector<std::vector<double>> results(turns.size());
+  auto const calls = [](Turn const& turn) {
+    return (turn.arrays ? "arrays of " : "calls of ") + grouped(turn.batch);
+  };
+  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      turns[i].repeat = repeat;
+      turns[i].last = repeat + 1 == o.repeats;
+      report.progress(figure.item + " " + figure.what + ": " + name(turns[i].system) + ", " +
+                      calls(turns[i]) + ", " + std::to_string(repeat + 1) + " of " +
+                      std::to_string(o.repeats));
+      results[i].push_back(measured(measure, turns[i]));
+    }
+  }
+  for (std::size_t i = 1; i < turns.size(); ++i) {
+    report.add({figure.item, figure.what + ", " + calls(turns[i]), figure.unit, figure.better,
+                results[0], results[i]});
   }
 }
 
@@ -69,8 +81,8 @@ void Context::compare_alike(Figure const& figure, std::uint64_t rocksdb_batch,
       bool const theirs = system == System::rocksdb;
       std::uint64_t const batch = theirs ? rocksdb_batch : perdure_batch;
       report.progress(figure.item + " " + figure.what + ": " + name(system));
-      if (batch > 0)
-        (theirs ? row.rocksdb : row.perdure).push_back(measure({system, batch, repeat, last}));
+      (theirs ? row.rocksdb : row.perdure)
+          .push_back(measured(measure, {system, batch, false, repeat, last}));
     }
   }
   report.add(std::move(row));
@@ -85,10 +97,14 @@ std::uint64_t loading_batch(Options const& o, System system) {
 }
 
 Measured put_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t first,
-                     std::uint64_t count, std::uint64_t batch) {
-  auto const clients = make_clients(o.threads, [&](std::uint32_t i) {
+                     std::uint64_t count, std::uint64_t batch, bool arrays) {
+  auto const clients = make_clients(o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
     std::uint64_t at = first + count * i / o.threads;
     std::uint64_t const end = first + count * (i + 1) / o.threads;
+    if (arrays) {
+      return std::make_unique<ArrayClient>(db, pairs, ArrayClient::What::put, end - at, batch,
+                                           [at]() mutable { return at++; });
+    }
     return std::make_unique<WriteClient>(
         db, end - at, batch, [&pairs, at](rocksdb::WriteBatch& writes, std::uint64_t n) mutable {
           for (std::uint64_t k = 0; k < n; ++k) add_put(writes, pairs, at++, 0);
@@ -98,8 +114,13 @@ Measured put_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std:
 }
 
 Measured get_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t records,
-                     std::uint64_t gets, std::uint64_t batch, std::uint32_t clients) {
-  auto const all = make_clients(clients, [&](std::uint32_t i) {
+                     std::uint64_t gets, std::uint64_t batch, std::uint32_t clients, bool arrays) {
+  auto const all = make_clients(clients, [&](std::uint32_t i) -> std::unique_ptr<Client> {
+    if (arrays) {
+      return std::make_unique<ArrayClient>(
+          db, pairs, ArrayClient::What::get, gets / clients, batch,
+          [records, random = Random(o.seed + i)]() mutable { return below(random, records); });
+    }
     return std::make_unique<GetClient>(db, pairs, gets / clients, batch,
                                        [records, random = Random(o.seed + i)]() mutable -> Wanted {
                                          return {below(random, records), 0};

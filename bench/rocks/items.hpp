@@ -38,6 +38,7 @@ class Fresh {
 struct Turn {
   System system = System::rocksdb;
   std::uint64_t batch = 0;  // operations a call
+  bool arrays = false;  // of Perdure: calls on arrays
   std::uint32_t repeat = 0;
   bool last = false;  // repetition
 };
@@ -48,6 +49,7 @@ struct Figure {
   std::string what;
   std::string unit = "M ops/s";
   Better better = Better::more;
+  bool with_arrays = false;  // Perdure's calls on arrays too
 };
 
 class Context {
@@ -69,11 +71,14 @@ class Context {
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.
   void compare(Figure const& figure, Measure const& measure);
-  /// The same with one size of batches for each system, 0 where there are none.
+  /// The same with one size of batches for each system, as one row.
   void compare_alike(Figure const& figure, std::uint64_t rocksdb_batch, std::uint64_t perdure_batch,
                      Measure const& measure);
 
  private:
+  /// What goes wrong says which system it is.
+  static double measured(Measure const& measure, Turn const& turn);
+
   std::string directory_;
   unsigned made_ = 0;
   std::array<std::unique_ptr<Fresh>, 2> loaded_;
@@ -93,10 +98,11 @@ template <class Make>
 
 /// Puts records [first, first + count) at version 0, by the options' threads.
 Measured put_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t first,
-                     std::uint64_t count, std::uint64_t batch);
+                     std::uint64_t count, std::uint64_t batch, bool arrays = false);
 /// Gets records below `records` at random, each at version 0.
 Measured get_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t records,
-                     std::uint64_t gets, std::uint64_t batch, std::uint32_t clients);
+                     std::uint64_t gets, std::uint64_t batch, std::uint32_t clients,
+                     bool arrays = false);
 /// Reads every record once, each of which has to be at the version that `version_of` names.
 void verify_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t records,
                     std::function<std::uint64_t(std::uint64_t)> const& version_of);

@@ -1,4 +1,4 @@
-// Mixed and long loads: sustained PUT, transactions, YCSB, sizes of pairs, sizes of memtables.
+// Mixed and long loads: sustained PUT, YCSB, sizes of pairs, sizes of memtables.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -32,16 +32,21 @@ class SustainedClient : public Client {
     auto const begin = Clock::now();
     auto const end = begin + std::chrono::duration<double>(o_.seconds);
     auto now = begin;
+    answers_.push_back(begin);
     for (std::size_t i = 0; now < end; ++i) {
       require(db_.Write({}, &ready_[i % ready_.size()]), "write");
       auto const after = Clock::now();
       latencies_.add(static_cast<std::uint64_t>((after - now).count()));
+      answers_.push_back(after);
       now = after;
       operations_ += batch_;
     }
   }
 
   void check() override {}
+
+  /// When calls returned.
+  [[nodiscard]] std::vector<Clock::time_point> const& answers() const { return answers_; }
 
  private:
   Options const& o_;
@@ -50,13 +55,28 @@ class SustainedClient : public Client {
   std::uint64_t batch_;
   Random random_;
   std::vector<rocksdb::WriteBatch> ready_;
+  std::vector<Clock::time_point> answers_;
 };
 
 struct Sustained {
   double mops = 0;
   double with_settling = 0;
   double longest_ms = 0;
+  double longest_pause_ms = 0;
 };
+
+/// The longest time in which no client had an answer.
+double longest_pause_ms(Clients const& clients) {
+  std::vector<Clock::time_point> all;
+  for (auto const& client : clients) {
+    auto const& answers = static_cast<SustainedClient const&>(*client).answers();
+    all.insert(all.end(), answers.begin(), answers.end());
+  }
+  std::sort(all.begin(), all.end());
+  Clock::duration longest{};
+  for (std::size_t i = 1; i < all.size(); ++i) longest = std::max(longest, all[i] - all[i - 1]);
+  return std::chrono::duration<double, std::milli>(longest).count();
+}
 
 Sustained sustain(Context& c, Turn const& turn, Pairs const& pairs) {
   auto const database = c.fresh(turn.system);
@@ -69,23 +89,30 @@ Sustained sustain(Context& c, Turn const& turn, Pairs const& pairs) {
   double const settling = std::chrono::duration<double>(Clock::now() - begin).count();
   return {measured.mops(),
           static_cast<double>(measured.operations) / (measured.seconds + settling) * 1e-6,
-          measured.latencies.largest() * 1e-3};
+          measured.latencies.largest() * 1e-3, longest_pause_ms(clients)};
 }
+
+/// A database under YCSB. Each client has records of its own: the i-th of client c of n has the
+/// number i * n + c.
+struct YcsbDatabase {
+  std::unique_ptr<Fresh> database;
+  std::vector<std::uint64_t> own;  // how many, of each client
+};
 
 /// What a client of YCSB does next. Workload d reads the latest of the client's own records, so
 /// that what it reads is there; the others read any record, at any version that is whole.
 class YcsbRequests {
  public:
   YcsbRequests(Workload workload, Pairs const& pairs, Zipf const& zipf, std::uint64_t records,
-               std::uint32_t client, std::uint32_t clients, std::uint64_t seed)
+               YcsbDatabase& under, std::uint32_t client, std::uint64_t seed)
       : workload_(workload),
         pairs_(pairs),
         zipf_(zipf),
         scramble_(records),
         records_(records),
         client_(client),
-        clients_(clients),
-        own_(records / clients),
+        clients_(under.own.size()),
+        own_(under.own[client]),
         random_(seed) {}
 
   void operator()(rocksdb::WriteBatch& writes, Reads& reads) {
@@ -103,7 +130,7 @@ class YcsbRequests {
   void latest(bool insert, rocksdb::WriteBatch& writes, Reads& reads) {
     if (insert) return add_put(writes, pairs_, own_++ * clients_ + client_, 0);
     std::uint64_t const back = std::min(zipf_(random_), own_ - 1);
-    reads.add((own_ - 1 - back) * clients_ + client_, 0);
+    reads.add((own_ - 1 - back) * clients_ + client_, kAnyVersion);
   }
 
   Workload workload_;
@@ -113,86 +140,37 @@ class YcsbRequests {
   std::uint64_t records_;
   std::uint64_t client_;
   std::uint64_t clients_;
-  std::uint64_t own_;  // record i of this client has the number i * clients_ + client_
+  std::uint64_t& own_;
   std::uint64_t version_ = 0;
   Random random_;
 };
 
 void measure_workload(Context& c, Workload workload, Pairs const& pairs,
-                      std::array<std::unique_ptr<Fresh>, 2>& databases) {
-  std::uint64_t const records = c.o.records / c.o.threads * c.o.threads;
-  bool const latest = workload == Workload::d;
-  Zipf const zipf(latest ? records / c.o.threads : records, 0.99);
+                      std::array<YcsbDatabase, 2>& databases) {
+  std::uint64_t const each = c.o.records / c.o.threads;
+  std::uint64_t const records = each * c.o.threads;
+  Zipf const zipf(workload == Workload::d ? each : records, 0.99);
   std::string const label(1, static_cast<char>(name(workload)[0] - 'a' + 'A'));
   Figure const figure{"ycsb", "YCSB " + label + ", 16+100 bytes, Zipf 0.99"};
   c.compare(figure, [&](Turn const& turn) {
-    auto& database = databases[static_cast<std::size_t>(turn.system)];
-    if (!database || latest) {  // d adds records: each run begins with the same ones
-      database = c.fresh(turn.system);
-      put_records(c.o, database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
+    YcsbDatabase& under = databases[static_cast<std::size_t>(turn.system)];
+    if (!under.database) {
+      under = {c.fresh(turn.system), std::vector<std::uint64_t>(c.o.threads, each)};
+      put_records(c.o, under.database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
     }
     auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
       return std::make_unique<MixedClient>(
-          database->db(), pairs, records / c.o.threads, turn.batch,
-          YcsbRequests(workload, pairs, zipf, records, i, c.o.threads,
-                       mix(c.o.seed + turn.repeat) + i));
+          under.database->db(), pairs, each, turn.batch,
+          YcsbRequests(workload, pairs, zipf, records, under, i, mix(c.o.seed + turn.repeat) + i));
     });
     double const mops = run_clients(clients, c.o.seconds).mops();
     if (turn.last) {
-      verify_records(c.o, database->db(), pairs, records,
+      verify_records(c.o, under.database->db(), pairs, records,
                      [](std::uint64_t) { return kAnyVersion; });
     }
     return mops;
   });
 }
-
-/// Half gets under a snapshot, half puts in one batch: what an application makes a transaction of
-/// that has no conflicts to fear.
-class TransactionClient : public Client {
- public:
-  TransactionClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t records,
-                    std::uint64_t operations, std::uint64_t size, std::uint64_t seed)
-      : db_(db),
-        pairs_(pairs),
-        records_(records),
-        left_(operations / size),
-        size_(size),
-        random_(seed),
-        reads_(pairs, size / 2) {}
-
-  bool prepare() override {
-    if (left_ == 0) return false;
-    --left_;
-    operations_ += size_ / 2 * 2;
-    writes_.Clear();
-    reads_.clear();
-    for (std::uint64_t k = 0; k < size_ / 2; ++k) {
-      add_put(writes_, pairs_, below(random_, records_), left_);
-      reads_.add(below(random_, records_), kAnyVersion);
-    }
-    return true;
-  }
-
-  void call() override {
-    rocksdb::ReadOptions options;
-    options.snapshot = db_.GetSnapshot();
-    reads_.call(db_, options);
-    db_.ReleaseSnapshot(options.snapshot);
-    require(db_.Write({}, &writes_), "write");
-  }
-
-  void check() override { reads_.check(); }
-
- private:
-  rocksdb::DB& db_;
-  Pairs pairs_;
-  std::uint64_t records_;
-  std::uint64_t left_;
-  std::uint64_t size_;
-  Random random_;
-  rocksdb::WriteBatch writes_;
-  Reads reads_;
-};
 
 }  // namespace
 
@@ -216,31 +194,13 @@ void measure_sustained(Context& c) {
   };
   add("the same until all is compacted", "M ops/s", Better::more, &Sustained::with_settling);
   add("longest call", "ms", Better::less, &Sustained::longest_ms);
-}
-
-void measure_transactions(Context& c) {
-  Pairs const pairs = pairs_of(c.o);
-  for (std::uint64_t const size : c.o.transactions) {
-    if (size > c.o.records) continue;
-    std::uint64_t const total = std::max(size, c.o.records);
-    auto const clients_of =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(c.o.threads, total / size));
-    Figure const figure{"transactions", "50:50, " + grouped(size) + " operations each"};
-    c.compare_alike(figure, size, size, [&](Turn const& turn) {
-      Fresh const& database = c.loaded(turn.system);
-      auto const clients = make_clients(clients_of, [&](std::uint32_t i) {
-        return std::make_unique<TransactionClient>(database.db(), pairs, c.o.records,
-                                                   total / clients_of, size, c.o.seed + i);
-      });
-      return run_clients(clients, c.o.seconds).mops();
-    });
-  }
-  c.drop_loaded();  // its records have other versions now
+  add("longest time without an answer to anybody", "ms", Better::less,
+      &Sustained::longest_pause_ms);
 }
 
 void measure_ycsb(Context& c) {
   Pairs const pairs = pairs_of(c.o, 16, 100);
-  std::array<std::unique_ptr<Fresh>, 2> databases;
+  std::array<YcsbDatabase, 2> databases;
   for (Workload const workload : {Workload::c, Workload::b, Workload::a, Workload::d})
     measure_workload(c, workload, pairs, databases);
 }

@@ -116,24 +116,28 @@ class Increments {
     return run_clients(clients, 1e9);
   }
 
-  /// Every counter by itself.
+  /// Every counter by itself, in the order of their keys.
   void verify(rocksdb::DB& db, Pairs const& pairs) const {
-    std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
-    std::uint64_t found = 0;
-    std::uint64_t wanted = 0;
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++found;
-    for (auto const& each : counts_) wanted += each != 0 ? 1u : 0u;
-    if (found != wanted) throw Failure("the counters are not as many as were incremented");
+    std::vector<std::pair<std::string, std::uint32_t>> wanted;
     for (std::uint64_t number = 0; number < counts_.size(); ++number) {
       if (counts_[number] == 0) continue;
-      char key[8];
-      pairs.key(number, key);
-      rocksdb::PinnableSlice value;
-      require(db.Get({}, db.DefaultColumnFamily(), {key, sizeof key}, &value), "get a counter");
-      std::uint64_t counted = 0;
-      if (value.size() == sizeof counted) std::memcpy(&counted, value.data(), sizeof counted);
-      if (counted != counts_[number]) throw Failure("a counter lost or gained increments");
+      std::string key(8, 0);
+      pairs.key(number, key.data());
+      wanted.emplace_back(std::move(key), counts_[number]);
     }
+    std::sort(wanted.begin(), wanted.end());
+    std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
+    iterator->SeekToFirst();
+    for (auto const& [key, count] : wanted) {
+      if (!iterator->Valid() || iterator->key() != key) throw Failure("a counter is missing");
+      std::uint64_t counted = 0;
+      if (iterator->value().size() == sizeof counted)
+        std::memcpy(&counted, iterator->value().data(), sizeof counted);
+      if (counted != count) throw Failure("a counter lost or gained increments");
+      iterator->Next();
+    }
+    require(iterator->status(), "read the counters");
+    if (iterator->Valid()) throw Failure("there is a counter that nobody incremented");
   }
 
  private:
@@ -153,7 +157,8 @@ class Increments {
 
 void measure_put(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  c.compare({"put", "PUT of new pairs"}, [&](Turn const& turn) {
+  Figure const figure{.item = "put", .what = "PUT of new pairs", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     auto database = c.fresh(turn.system);
     double const mops = put_records(c.o, database->db(), pairs, 0, c.o.records, turn.batch).mops();
     if (turn.last) c.keep_loaded(std::move(database));
@@ -163,7 +168,8 @@ void measure_put(Context& c) {
 
 void measure_get(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  c.compare({"get", "GET of what was just put"}, [&](Turn const& turn) {
+  Figure const figure{.item = "get", .what = "GET of what was just put", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     return get_records(c.o, c.loaded(turn.system).db(), pairs, c.o.records, c.o.records, turn.batch,
                        c.o.threads)
         .mops();
@@ -173,7 +179,9 @@ void measure_get(Context& c) {
 void measure_get_half(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   std::array<std::unique_ptr<Fresh>, 2> databases;
-  c.compare({"get-half", "GET, half of it in the LSM tree"}, [&](Turn const& turn) {
+  Figure const figure{
+      .item = "get-half", .what = "GET, half of it in the LSM tree", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     auto& database = databases[static_cast<std::size_t>(turn.system)];
     if (!database) {
       std::uint64_t const batch = loading_batch(c.o, turn.system);
@@ -184,7 +192,7 @@ void measure_get_half(Context& c) {
       put_records(c.o, database->db(), pairs, half, c.o.records - half, batch);
     }
     return get_records(c.o, database->db(), pairs, c.o.records, c.o.records, turn.batch,
-                       c.o.threads)
+                       c.o.threads, turn.arrays)
         .mops();
   });
 }

@@ -163,6 +163,19 @@ TEST(RocksIteratorParts, PinnedKeysStayAsLongAsTheIterator) {
   for (auto const& [slice, copy] : keys) EXPECT_EQ(slice, copy);
 }
 
+TEST(RocksIteratorParts, TheEmptyKeyIsAKey) {
+  Plan plan;
+  plan.runs = {{{"", Kind::put, "v"}}};
+  World world(plan, small_blocks(false));
+  rocksdb::ReadOptions options;
+  options.pin_data = true;
+  expect_the_same(world, options);
+  auto const tested = world.tested(options);
+  tested->SeekToFirst();
+  ASSERT_TRUE(tested->Valid());
+  EXPECT_NE(tested->key().data(), nullptr) << "to RocksDB, null is no key";
+}
+
 TEST(RocksIteratorParts, PropertiesAnswerAsRocksDbsDo) {
   World world(long_plan(40), small_blocks(false));
   auto const tested = world.tested({});

@@ -100,6 +100,19 @@ TEST_F(Preload, OpeningsOfOtherKindsAreRocksDBsAndThatIsSaidOnce) {
   }
 }
 
+TEST_F(Preload, TransactionsArePerdureWhereTheEnvironmentSaysSo) {
+  for (char const* const verb : {"transactions", "optimistic"}) {
+    std::string const command =
+        std::string(PERDURE_PRELOAD_PROGRAM) + " " + verb + " " + (directory_ / verb);
+    Ran const ran = preloaded(command, {{"PERDURE_ROCKS_TRANSACTIONS", "perdure"}});
+    EXPECT_EQ(ran.out, "opened\n") << verb;
+    EXPECT_EQ(ran.error, "") << verb;
+    EXPECT_TRUE(std::filesystem::exists(directory_ / verb + ".gwal")) << verb;
+  }
+  Ran const refused = preloaded(program("optimistic"), {{"PERDURE_ROCKS_TRANSACTIONS", "yes"}});
+  EXPECT_NE(refused.out.find("PERDURE_ROCKS_TRANSACTIONS='yes'"), std::string::npos) << refused.out;
+}
+
 TEST_F(Preload, NobodyWritesPastALogThatHasSomethingAndReadersAreToldOfIt) {
   ASSERT_EQ(preloaded(program("write-and-be-killed"), {{"PERDURE_ROCKS_THRESHOLD", "1"}}).out,
             "written\n");

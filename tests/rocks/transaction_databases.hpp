@@ -1,5 +1,5 @@
-// Databases with transactions for tests: RocksDB's own, which tell what is right, and ours over
-// plain RocksDB. All in memory.
+// Databases with transactions for tests: RocksDB's own, which tell what is right, and ours, over
+// plain RocksDB and over perdure::rocks::open(). All in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,11 +15,17 @@
 #include <vector>
 
 #include "perdure/rocks.h"
+#include "rocks/temporary_directory.hpp"
 
 namespace perdure::test {
 
 enum class Locking : std::uint8_t { pessimistic, optimistic };
-enum class Maker : std::uint8_t { rocksdb, perdure };
+enum class Maker : std::uint8_t {
+  rocksdb,
+  perdure,    // over plain RocksDB
+  memtables,  // over open(); all writes go to memtables
+  mixed,      // and there single ones to RocksDB, while there are no memtables
+};
 
 /// Operands are put behind the value, with a comma between.
 class Appending final : public rocksdb::AssociativeMergeOperator {
@@ -44,8 +50,12 @@ class TransactionDatabase {
                       rocksdb::TransactionDBOptions const& transactions = {})
       : env_(rocksdb::NewMemEnv(rocksdb::Env::Default())) {
     options_.create_if_missing = true;
-    options_.env = env_.get();
     options_.merge_operator = std::make_shared<Appending>();
+    if (maker >= Maker::memtables) {
+      open_perdure(maker, locking, transactions);
+      return;
+    }
+    options_.env = env_.get();
     if (maker == Maker::rocksdb) {
       open_rocksdb(locking, transactions);
     } else {
@@ -87,6 +97,24 @@ class TransactionDatabase {
       db_.reset(optimistic_);
     }
   }
+  void open_perdure(Maker maker, Locking locking,
+                    rocksdb::TransactionDBOptions const& transactions) {
+    directory_ = std::make_unique<testing::TemporaryDirectory>();
+    options_.allow_fallocate = false;
+    rocks::GpuOptions gpu;
+    gpu.device = rocks::Device::cpu;
+    gpu.threads = 1;
+    gpu.threshold = maker == Maker::memtables ? 1 : 2;
+    gpu.memtable_bytes = 1 << 20;
+    std::string const path = *directory_ / "db";
+    if (locking == Locking::pessimistic) {
+      must(rocks::open_transactions(options_, gpu, transactions, path, &pessimistic_));
+      db_.reset(pessimistic_);
+    } else {
+      must(rocks::open_optimistic_transactions(options_, gpu, path, &optimistic_));
+      db_.reset(optimistic_);
+    }
+  }
   void wrap(Locking locking, rocksdb::TransactionDBOptions const& transactions) {
     rocksdb::DB* base = nullptr;
     must(rocksdb::DB::Open(options_, "/db", &base));
@@ -100,6 +128,7 @@ class TransactionDatabase {
   }
 
   std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<testing::TemporaryDirectory> directory_;
   rocksdb::Options options_;
   rocksdb::TransactionDB* pessimistic_ = nullptr;
   rocksdb::OptimisticTransactionDB* optimistic_ = nullptr;

@@ -46,6 +46,7 @@ enum class Act : std::uint8_t {
   plain_batch,
   base_put,  // past the locks
   plain_get,
+  flush,
 };
 
 struct Step {
@@ -89,7 +90,8 @@ rc::Gen<Step> any_step() {
                                                   {1, Act::plain_erase},
                                                   {2, Act::plain_batch},
                                                   {3, Act::base_put},
-                                                  {2, Act::plain_get}});
+                                                  {2, Act::plain_get},
+                                                  {1, Act::flush}});
   return rc::gen::build<Step>(rc::gen::set(&Step::act, act),
                               rc::gen::set(&Step::who, rc::gen::inRange(0u, 3u)),
                               rc::gen::set(&Step::key, rc::gen::inRange(0u, 5u)),
@@ -126,7 +128,8 @@ class Player {
       case Act::plain_erase:
       case Act::plain_batch:
       case Act::base_put:
-      case Act::plain_get: return plain(step);
+      case Act::plain_get:
+      case Act::flush: return plain(step);
       default: return change(step);
     }
   }
@@ -243,6 +246,7 @@ class Player {
       case Act::plain_put: return told(database_.db().Put(options, key, value));
       case Act::plain_merge: return told(database_.db().Merge(options, key, value));
       case Act::plain_erase: return told(database_.db().Delete(options, key));
+      case Act::flush: return told(database_.db().Flush({}));
       case Act::base_put: return told(database_.base().Put(options, key, value));
       case Act::plain_batch: {
         rocksdb::WriteBatch batch;
@@ -273,10 +277,11 @@ class Upgrades {
   std::set<std::pair<unsigned, unsigned>> shared_;
 };
 
-class TransactionSequences : public ::testing::TestWithParam<Locking> {};
+class TransactionSequences : public ::testing::TestWithParam<std::pair<Locking, Maker>> {};
 
 TEST_P(TransactionSequences, SayAndReadWhatRocksdbsOwnDo) {
-  Player rocksdb(Maker::rocksdb, GetParam()), perdure(Maker::perdure, GetParam());
+  auto const [locking, maker] = GetParam();
+  Player rocksdb(Maker::rocksdb, locking), perdure(maker, locking);
   bool const holds = rc::check([&] {
     auto const steps = *rc::gen::scale(3.0, rc::gen::container<std::vector<Step>>(any_step()));
     rocksdb.begin();
@@ -298,11 +303,21 @@ TEST_P(TransactionSequences, SayAndReadWhatRocksdbsOwnDo) {
   EXPECT_TRUE(holds);
 }
 
+using Subject = std::pair<Locking, Maker>;
+std::string name_of(::testing::TestParamInfo<Subject> const& one) {
+  auto const [locking, maker] = one.param;
+  std::string const how = locking == Locking::pessimistic ? "Pessimistic" : "Optimistic";
+  if (maker == Maker::perdure) return how + "OverRocksDB";
+  return how + (maker == Maker::memtables ? "OverMemtables" : "OverBoth");
+}
 INSTANTIATE_TEST_SUITE_P(All, TransactionSequences,
-                         ::testing::Values(Locking::pessimistic, Locking::optimistic),
-                         [](auto const& one) {
-                           return one.param == Locking::pessimistic ? "Pessimistic" : "Optimistic";
-                         });
+                         ::testing::Values(Subject{Locking::pessimistic, Maker::perdure},
+                                           Subject{Locking::pessimistic, Maker::memtables},
+                                           Subject{Locking::pessimistic, Maker::mixed},
+                                           Subject{Locking::optimistic, Maker::perdure},
+                                           Subject{Locking::optimistic, Maker::memtables},
+                                           Subject{Locking::optimistic, Maker::mixed}),
+                         name_of);
 
 }  // namespace
 }  // namespace perdure::test

@@ -35,6 +35,7 @@ class Generation {
   std::vector<View::FamilyRuns> families;
   std::uint64_t bytes = 0;  // of keys and values
   std::uint64_t requests = 0;
+  RequestId last = 0;  // of its requests
   bool sealed = false;
   bool merges = false;  // has operands
   bool ingested = false;  // the flusher's: RocksDB has it, and its segment goes

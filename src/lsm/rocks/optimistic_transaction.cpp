@@ -33,7 +33,7 @@ Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb
     // An older one comes back with a savepoint.
     if (pinned_ == nullptr || pinned_->GetSequenceNumber() > since) pinned_ = snapshot;
   } else {
-    if (pinned_ == nullptr) pinned_ = take_snapshot(db_);
+    if (pinned_ == nullptr) pinned_ = store_.pin();
     since = db_.GetLatestSequenceNumber();
   }
   track(KeyRef(family->GetID(), key), since, how);

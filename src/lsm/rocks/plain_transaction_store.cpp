@@ -1,8 +1,8 @@
 #include "lsm/rocks/plain_transaction_store.hpp"
 
-#include <rocksdb/utilities/debug.h>
-
 #include <mutex>
+
+#include "lsm/rocks/conflicts.hpp"
 
 namespace perdure::lsm {
 
@@ -13,26 +13,24 @@ PlainTransactionStore::PlainTransactionStore(
   add(handles);
 }
 
-rocksdb::Status PlainTransactionStore::unwritten(TrackedKey const& key) {
-  rocksdb::ColumnFamilyHandle* const handle = rocksdb_handle(key.family);
-  if (handle == nullptr)
-    return rocksdb::Status::InvalidArgument("Could not access column family " +
-                                            std::to_string(key.family));
-  std::vector<rocksdb::KeyVersion> newest;
-  rocksdb::Status const status =
-      rocksdb::GetAllKeyVersions(db_, handle, key.key, key.key, 1, &newest);
-  if (!status.ok()) return status;
-  // An empty key bounds nothing: what comes back may be another's version.
-  if (newest.empty() || handle->GetComparator()->Compare(newest[0].user_key, key.key) != 0)
-    return rocksdb::Status::OK();
-  return newest[0].sequence > key.since ? rocksdb::Status::Busy() : rocksdb::Status::OK();
+/// RocksDB keeps the versions that are newer than any snapshot.
+std::shared_ptr<rocksdb::Snapshot const> PlainTransactionStore::pin() {
+  return {db_->GetSnapshot(), [this](rocksdb::Snapshot const* snapshot) {
+            if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+          }};
 }
 
 rocksdb::Status PlainTransactionStore::unwritten(std::span<TrackedKey const> keys) {
   rocksdb::SequenceNumber const latest = db_->GetLatestSequenceNumber();
   for (TrackedKey const& key : keys) {
     if (key.since >= latest) continue;  // nothing at all was written
-    if (rocksdb::Status status = unwritten(key); !status.ok()) return status;
+    rocksdb::ColumnFamilyHandle* const handle = rocksdb_handle(key.family);
+    if (handle == nullptr)
+      return rocksdb::Status::InvalidArgument("Could not access column family " +
+                                              std::to_string(key.family));
+    rocksdb::SequenceNumber newest = 0;
+    if (auto s = newest_version(*db_, handle, key.key, newest); !s.ok()) return s;
+    if (newest > key.since) return rocksdb::Status::Busy();
   }
   return rocksdb::Status::OK();
 }
@@ -68,8 +66,7 @@ std::shared_ptr<rocksdb::MergeOperator> PlainTransactionStore::merge_operator(
 
 rocksdb::Status PlainTransactionStore::Put(rocksdb::WriteOptions const& options,
                                            rocksdb::ColumnFamilyHandle* family,
-                                           rocksdb::Slice const& key,
-                                           rocksdb::Slice const& value) {
+                                           rocksdb::Slice const& key, rocksdb::Slice const& value) {
   std::shared_lock const beside(writes_);
   return db_->Put(options, family, key, value);
 }

@@ -23,8 +23,10 @@ namespace perdure::lsm {
 class PlainTransactionStore final : public rocksdb::StackableDB, public TransactionStore {
  public:
   /// Owns `base`. `handles` are the open families; without the default one it is found by itself.
-  PlainTransactionStore(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
+  PlainTransactionStore(rocksdb::DB* base,
+                        std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
 
+  std::shared_ptr<rocksdb::Snapshot const> pin() override;
   rocksdb::Status unwritten(std::span<TrackedKey const> keys) override;
   rocksdb::Status write_if_unwritten(rocksdb::WriteOptions const& options,
                                      std::span<TrackedKey const> keys,
@@ -59,9 +61,8 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
   rocksdb::Status CreateColumnFamilies(rocksdb::ColumnFamilyOptions const& options,
                                        std::vector<std::string> const& names,
                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
-  rocksdb::Status CreateColumnFamilies(
-      std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
-      std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
+  rocksdb::Status CreateColumnFamilies(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
   rocksdb::Status DestroyColumnFamilyHandle(rocksdb::ColumnFamilyHandle* handle) override;
 
  private:
@@ -72,7 +73,6 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
 
   void add(rocksdb::ColumnFamilyHandle* handle);
   void add(std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
-  rocksdb::Status unwritten(TrackedKey const& key);
 
   std::shared_ptr<rocksdb::Logger> const logger_;
   std::shared_mutex writes_;  // shared: a write; alone: a transaction's look and write

@@ -141,6 +141,17 @@ rocksdb::Status serve(Next* next, rocksdb::Env* env, std::string const& path, Op
   return open(gpu);
 }
 
+/// Either, as the environment says.
+template <class Next, class Open, class... Arguments>
+rocksdb::Status serve_transactions(char const* what, Next* next, rocksdb::Env* env,
+                                   std::string const& path, Open const& open,
+                                   Arguments&&... arguments) {
+  bool ours = false;
+  if (auto s = transactions_from_environment(ours); !s.ok()) return s;
+  if (ours) return serve(next, env, path, open, std::forward<Arguments>(arguments)...);
+  return pass(what, next, path, std::forward<Arguments>(arguments)...);
+}
+
 }  // namespace
 
 }  // namespace perdure::lsm
@@ -150,6 +161,8 @@ namespace rocksdb {
 using perdure::lsm::next_of;
 using perdure::lsm::pass;
 using perdure::lsm::pass_reader;
+using perdure::lsm::serve_transactions;
+using perdure::rocks::GpuOptions;
 using Families = std::vector<ColumnFamilyDescriptor>;
 using Handles = std::vector<ColumnFamilyHandle*>;
 
@@ -159,10 +172,8 @@ Status DB::Open(Options const& options, std::string const& name, DB** db) {
   auto* const next = next_of<Status(Options const&, std::string const&, DB**)>(&DB::Open);
   return perdure::lsm::serve(
       next, options.env, name,
-      [&](perdure::rocks::GpuOptions const& gpu) {
-        return perdure::rocks::open(options, gpu, name, db);
-      },
-      options, name, db);
+      [&](GpuOptions const& gpu) { return perdure::rocks::open(options, gpu, name, db); }, options,
+      name, db);
 }
 
 Status DB::Open(DBOptions const& options, std::string const& name, Families const& families,
@@ -172,7 +183,7 @@ Status DB::Open(DBOptions const& options, std::string const& name, Families cons
           &DB::Open);
   return perdure::lsm::serve(
       next, options.env, name,
-      [&](perdure::rocks::GpuOptions const& gpu) {
+      [&](GpuOptions const& gpu) {
         return perdure::rocks::open(options, gpu, name, families, handles, db);
       },
       options, name, families, handles, db);
@@ -222,7 +233,12 @@ Status TransactionDB::Open(Options const& options, TransactionDBOptions const& h
                            std::string const& name, TransactionDB** db) {
   auto* const next = next_of<Status(Options const&, TransactionDBOptions const&, std::string const&,
                                     TransactionDB**)>(&TransactionDB::Open);
-  return pass("TransactionDB::Open", next, name, options, how, name, db);
+  return serve_transactions(
+      "TransactionDB::Open", next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return perdure::rocks::open_transactions(options, gpu, how, name, db);
+      },
+      options, how, name, db);
 }
 
 Status TransactionDB::Open(DBOptions const& options, TransactionDBOptions const& how,
@@ -231,14 +247,24 @@ Status TransactionDB::Open(DBOptions const& options, TransactionDBOptions const&
   auto* const next =
       next_of<Status(DBOptions const&, TransactionDBOptions const&, std::string const&,
                      Families const&, Handles*, TransactionDB**)>(&TransactionDB::Open);
-  return pass("TransactionDB::Open", next, name, options, how, name, families, handles, db);
+  return serve_transactions(
+      "TransactionDB::Open", next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return perdure::rocks::open_transactions(options, gpu, how, name, families, handles, db);
+      },
+      options, how, name, families, handles, db);
 }
 
 Status OptimisticTransactionDB::Open(Options const& options, std::string const& name,
                                      OptimisticTransactionDB** db) {
   auto* const next = next_of<Status(Options const&, std::string const&, OptimisticTransactionDB**)>(
       &OptimisticTransactionDB::Open);
-  return pass("OptimisticTransactionDB::Open", next, name, options, name, db);
+  return serve_transactions(
+      "OptimisticTransactionDB::Open", next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return perdure::rocks::open_optimistic_transactions(options, gpu, name, db);
+      },
+      options, name, db);
 }
 
 Status OptimisticTransactionDB::Open(DBOptions const& options, std::string const& name,
@@ -246,7 +272,13 @@ Status OptimisticTransactionDB::Open(DBOptions const& options, std::string const
                                      OptimisticTransactionDB** db) {
   auto* const next = next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*,
                                     OptimisticTransactionDB**)>(&OptimisticTransactionDB::Open);
-  return pass("OptimisticTransactionDB::Open", next, name, options, name, families, handles, db);
+  return serve_transactions(
+      "OptimisticTransactionDB::Open", next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return perdure::rocks::open_optimistic_transactions(options, gpu, name, families, handles,
+                                                            db);
+      },
+      options, name, families, handles, db);
 }
 
 Status OptimisticTransactionDB::Open(DBOptions const& options,
@@ -257,8 +289,13 @@ Status OptimisticTransactionDB::Open(DBOptions const& options,
       next_of<Status(DBOptions const&, OptimisticTransactionDBOptions const&, std::string const&,
                      Families const&, Handles*, OptimisticTransactionDB**)>(
           &OptimisticTransactionDB::Open);
-  return pass("OptimisticTransactionDB::Open", next, name, options, how, name, families, handles,
-              db);
+  return serve_transactions(
+      "OptimisticTransactionDB::Open", next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return perdure::rocks::open_optimistic_transactions(options, gpu, name, families, handles,
+                                                            db);
+      },
+      options, how, name, families, handles, db);
 }
 
 Status DBWithTTL::Open(Options const& options, std::string const& name, DBWithTTL** db, int32_t ttl,

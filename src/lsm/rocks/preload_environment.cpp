@@ -76,6 +76,16 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
   return read_log_directory(path, options.log_dir);
 }
 
+rocksdb::Status transactions_from_environment(bool& ours) {
+  constexpr char const* kName = "PERDURE_ROCKS_TRANSACTIONS";
+  char const* const text = std::getenv(kName);
+  std::string const value = text == nullptr ? "rocksdb" : text;
+  if (value != "rocksdb" && value != "perdure")
+    return refused(kName, value, "choose rocksdb or perdure");
+  ours = value == "perdure";
+  return rocksdb::Status::OK();
+}
+
 std::string log_directory(rocks::GpuOptions const& options, std::string const& path) {
   return options.log_dir.empty() ? path + ".gwal" : options.log_dir;
 }

@@ -4,6 +4,9 @@
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
 //   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs of all databases, each in one of its
 //                                  own there; otherwise each lies beside its database
+//   PERDURE_ROCKS_TRANSACTIONS     rocksdb (as it is without it) or perdure: who serves
+//   TransactionDB
+//                                  and OptimisticTransactionDB; Perdure refuses Prepare()
 #pragma once
 
 #include <rocksdb/status.h>
@@ -18,6 +21,9 @@ namespace perdure::lsm {
 /// it may be.
 [[nodiscard]] rocksdb::Status options_from_environment(std::string const& path,
                                                        rocks::GpuOptions& options);
+
+/// Whether Perdure serves databases of transactions.
+[[nodiscard]] rocksdb::Status transactions_from_environment(bool& ours);
 
 /// Where the G-WAL of a database with these options is.
 [[nodiscard]] std::string log_directory(rocks::GpuOptions const& options, std::string const& path);

@@ -27,6 +27,31 @@ std::unique_ptr<ViewSnapshot> Tables::snapshot() const {
   return std::make_unique<ViewSnapshot>(std::move(alone), sequence);
 }
 
+/// Under the lock, so that no memtables come and go between the snapshot and its number.
+std::unique_ptr<ViewSnapshot> Tables::pin() {
+  MutexLock lock(mutex_);
+  ViewPtr now = view_;
+  std::uint64_t sequence = last_;
+  if (generations_.empty()) {
+    auto alone = std::make_shared<View>();
+    alone->base = std::make_shared<BaseSnapshot>(base_);
+    sequence = alone->base->get()->GetSequenceNumber() + ahead_.load();
+    now = std::move(alone);
+  }
+  history_.pin(sequence);
+  return std::make_unique<ViewSnapshot>(std::move(now), sequence);
+}
+
+void Tables::unpin(std::uint64_t sequence) {
+  MutexLock lock(mutex_);
+  history_.unpin(sequence);
+}
+
+Tables::Past Tables::past() const {
+  MutexLock lock(mutex_);
+  return {view_, history_};
+}
+
 std::uint64_t Tables::sequence() const {
   if (any()) {
     MutexLock lock(mutex_);
@@ -115,11 +140,17 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
   active_->bytes += written.bytes;
   active_->requests += written.requests;
   for (FamilyBatch const& one : batch) active_->merges |= one.merges;
-  if (generations_.empty() || generations_.front() != active_) generations_.push_front(active_);
+  if (generations_.empty() || generations_.front() != active_) add_generation(active_);
   last_ = first + written.requests - 1;
+  active_->last = last_;
   publish();
   if (seen != nullptr) *seen = view_;
   return {};
+}
+
+void Tables::add_generation(GenerationPtr generation) {
+  if (generations_.empty()) history_.generations_begin(base_.GetLatestSequenceNumber());
+  generations_.push_front(std::move(generation));
 }
 
 void Tables::seal() {
@@ -155,7 +186,8 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
   }
   MutexLock lock(mutex_);
   generation->sealed = true;
-  generations_.push_front(std::move(generation));
+  generation->last = last;
+  add_generation(std::move(generation));
   last_ = std::max(last_, last);
   publish();
   return {};
@@ -184,6 +216,7 @@ void Tables::remove(GenerationPtr const& generation) {
   MutexLock lock(mutex_);
   PERDURE_ASSERT(!generations_.empty() && generations_.back() == generation);
   generations_.pop_back();
+  history_.keep(generation);
   snapshot_ = nullptr;
   publish();
 }
@@ -194,6 +227,7 @@ void Tables::publish() {
   if (generations_.empty()) {
     std::uint64_t const base = base_.GetLatestSequenceNumber();
     ahead_ = std::max(ahead_.load(), last_ > base ? last_ - base : 0);
+    history_.generations_end(base, ahead_.load());
     snapshot_ = nullptr;
   } else if (snapshot_ == nullptr) {
     snapshot_ = std::make_shared<BaseSnapshot>(base_);

@@ -21,6 +21,7 @@
 #include "lsm/rocks/batch_entries.hpp"
 #include "lsm/rocks/generation.hpp"
 #include "lsm/rocks/view.hpp"
+#include "lsm/rocks/write_history.hpp"
 
 namespace perdure::lsm {
 
@@ -38,6 +39,14 @@ class Tables {
   [[nodiscard]] ViewPtr view() const;
   /// The view, with a snapshot of RocksDB even where there are no generations.
   [[nodiscard]] std::unique_ptr<ViewSnapshot> snapshot() const;
+  /// The same, and from it on writes are remembered for past(), until unpin() of its sequence.
+  [[nodiscard]] std::unique_ptr<ViewSnapshot> pin();
+  void unpin(std::uint64_t sequence);
+  struct Past {
+    ViewPtr view;
+    WriteHistory history;
+  };
+  [[nodiscard]] Past past() const;
   /// The number of the last write, RocksDB's own among them. Never falls.
   [[nodiscard]] std::uint64_t sequence() const;
   [[nodiscard]] std::uint64_t sealed_generations() const;
@@ -79,6 +88,7 @@ class Tables {
  private:
   Result<std::vector<View::FamilyRuns>> build(std::span<FamilyBatch const> batch);
   void add_run(std::vector<RunPtr>& runs, RunPtr run);
+  void add_generation(GenerationPtr generation) PERDURE_REQUIRES(mutex_);
   void publish() PERDURE_REQUIRES(mutex_);
 
   rocksdb::DB& base_;
@@ -94,6 +104,7 @@ class Tables {
   std::shared_ptr<BaseSnapshot const> snapshot_ PERDURE_GUARDED_BY(mutex_);
   RequestId last_ PERDURE_GUARDED_BY(mutex_) = 0;
   ViewPtr view_ PERDURE_GUARDED_BY(mutex_);
+  WriteHistory history_ PERDURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace perdure::lsm

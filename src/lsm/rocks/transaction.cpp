@@ -45,12 +45,6 @@ class Rebuilding final : public rocksdb::WriteBatch::Handler {
 
 }  // namespace
 
-SnapshotPtr take_snapshot(rocksdb::DB& db) {
-  return {db.GetSnapshot(), [&db](rocksdb::Snapshot const* snapshot) {
-            if (snapshot != nullptr) db.ReleaseSnapshot(snapshot);
-          }};
-}
-
 BaseTransaction::BaseTransaction(rocksdb::DB& db, TransactionStore& store,
                                  rocksdb::WriteOptions const& options)
     : db_(db),
@@ -78,7 +72,7 @@ void BaseTransaction::begin_anew(rocksdb::WriteOptions const& options) {
 }
 
 void BaseTransaction::SetSnapshot() {
-  now_.snapshot = take_snapshot(db_);
+  now_.snapshot = store_.pin();
   now_.snapshot_wanted = false;
   now_.notifier = nullptr;
 }
@@ -153,8 +147,7 @@ rocksdb::Status BaseTransaction::write(Change const& change) {
 
 void BaseTransaction::track(KeyRef const& key, rocksdb::SequenceNumber since, Guard const& how) {
   keys_.track(key, since, how.read_only, how.exclusive);
-  if (!savepoints_.empty())
-    savepoints_.back().keys.track(key, since, how.read_only, how.exclusive);
+  if (!savepoints_.empty()) savepoints_.back().keys.track(key, since, how.read_only, how.exclusive);
 }
 
 void BaseTransaction::UndoGetForUpdate(rocksdb::ColumnFamilyHandle* family,

@@ -2,8 +2,8 @@
 // answers it is a rocksdb::DB and a TransactionStore; plain RocksDB gets one around it
 // (plain_transaction_store.hpp).
 //
-// Invariant: whoever asks about a key holds a snapshot of the database (DB::GetSnapshot) that is
-// not newer than the key's `since`. So the database knows which history it must keep.
+// Invariant: whoever asks about a key holds a snapshot that pin() gave and that is not newer than
+// the key's `since`. So the database knows which history it must keep.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -28,6 +28,9 @@ struct TrackedKey {
 class TransactionStore {
  public:
   virtual ~TransactionStore() = default;
+
+  /// A snapshot as DB::GetSnapshot() gives it; from it on, the database remembers what is written.
+  virtual std::shared_ptr<rocksdb::Snapshot const> pin() = 0;
 
   /// Busy: somebody wrote one of the keys since, deletions among that. TryAgain: it cannot be told
   /// any more. All writes of the database count, whichever way they came.

@@ -42,6 +42,10 @@ class Writer {
   void set_flusher(Flusher& flusher) { flusher_ = &flusher; }
 
   rocksdb::Status write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
+  /// Asks `check` once its turn has come, and writes where that says OK; no write of anybody else
+  /// comes in between.
+  rocksdb::Status write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
+                           std::function<rocksdb::Status()> const& check);
   /// One operation: `direct` is RocksDB's own call of it, `fill` puts it into a batch.
   template <class Direct, class Fill>
   rocksdb::Status write_one(rocksdb::WriteOptions const& options, Direct direct, Fill fill) {
@@ -93,9 +97,13 @@ class Writer {
   };
   using Clock = std::chrono::steady_clock;
 
+  static rocksdb::Status refusal(rocksdb::WriteOptions const& options);
   static bool is_for_tables(Waiting const& waiting);
   bool knows_families(Waiting const& waiting) const;
-  rocksdb::Status wait_for_turn(Waiting& mine);
+  /// With the gate held either way.
+  rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
+  rocksdb::Status wait_for_turn(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
+                                std::function<rocksdb::Status()> const* check);
   // With the gate held exclusively:
   void write_group(std::span<Waiting* const> group);
   rocksdb::Status write_by_rocksdb(Waiting& one);

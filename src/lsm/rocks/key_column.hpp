@@ -1,0 +1,31 @@
+// Keys of RocksDB's interface as a column, which is what machines take.
+#pragma once
+
+#include <rocksdb/slice.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lsm/rocks/status.hpp"
+#include "perdure/batch.h"
+
+namespace perdure::lsm {
+
+class KeyColumn {
+ public:
+  void add(rocksdb::Slice const& key) {
+    bytes_.insert(bytes_.end(), as_bytes(key.data()), as_bytes(key.data()) + key.size());
+    offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+  }
+  /// As long as nothing is added.
+  [[nodiscard]] Column column() const {
+    return {bytes_.data(), offsets_.data(), 0, offsets_.size() - 1, MemorySpace::host};
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<std::int64_t> offsets_ = {0};
+};
+
+}  // namespace perdure::lsm
