@@ -113,7 +113,7 @@ struct LockTable::Family {
 struct LockTable::Attempt {
   rocksdb::Status status;
   std::vector<rocksdb::TransactionID> holders;  // where they are in the way
-  std::uint64_t expires_us = 0;                 // when they may be robbed; 0: never
+  std::uint64_t expires_us = 0;  // when they may be robbed; 0: never
 };
 
 LockTable::LockTable(Options const& options)

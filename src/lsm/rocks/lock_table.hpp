@@ -3,7 +3,8 @@
 //
 // Invariants:
 //  1. A lock is one owner's, or shared by several none of whom has it exclusively.
-//  2. Who waits for a key was entered in its stripe under the lock under which he saw the key taken,
+//  2. Who waits for a key was entered in its stripe under the lock under which he saw the key
+//  taken,
 //     and whoever gives the key back wakes all of the key's waiters: no wake-up is lost.
 //  3. The locks of an owner whose time is over can be taken from it, but only once it agreed never
 //     to commit (LockOwner::give_up).

@@ -49,8 +49,8 @@ rocksdb::Status open_transactions(rocksdb::DBOptions const& options, GpuOptions 
   });
 }
 
-rocksdb::Status open_optimistic_transactions(rocksdb::Options const& options,
-                                             GpuOptions const& gpu, std::string const& path,
+rocksdb::Status open_optimistic_transactions(rocksdb::Options const& options, GpuOptions const& gpu,
+                                             std::string const& path,
                                              rocksdb::OptimisticTransactionDB** db) {
   *db = nullptr;
   rocksdb::DB* base = nullptr;

@@ -7,7 +7,8 @@ namespace perdure::lsm {
 
 using rocksdb::Status;
 
-bool TransactionNames::add(rocksdb::Transaction& transaction, rocksdb::TransactionName const& name) {
+bool TransactionNames::add(rocksdb::Transaction& transaction,
+                           rocksdb::TransactionName const& name) {
   MutexLock lock(mutex_);
   return named_.try_emplace(name, &transaction).second;
 }
@@ -114,8 +115,7 @@ Status PessimisticTransaction::validate(KeyRef const& key, rocksdb::SequenceNumb
 }
 
 Status PessimisticTransaction::Prepare() {
-  return Status::NotSupported(
-      "Two-phase commit is not supported here: Commit() without Prepare()");
+  return Status::NotSupported("Two-phase commit is not supported here: Commit() without Prepare()");
 }
 
 Status PessimisticTransaction::begin_commit() {
@@ -151,10 +151,8 @@ Status PessimisticTransaction::Rollback() {
       release_all();
       clear();
       return Status::OK();
-    case COMMITTED:
-      return Status::InvalidArgument("This transaction has already been committed.");
-    default:
-      return Status::InvalidArgument("Two phase transaction is not in state for rollback.");
+    case COMMITTED: return Status::InvalidArgument("This transaction has already been committed.");
+    default: return Status::InvalidArgument("Two phase transaction is not in state for rollback.");
   }
 }
 

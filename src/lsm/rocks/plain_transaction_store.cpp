@@ -66,8 +66,7 @@ std::shared_ptr<rocksdb::MergeOperator> PlainTransactionStore::merge_operator(
 
 rocksdb::Status PlainTransactionStore::Put(rocksdb::WriteOptions const& options,
                                            rocksdb::ColumnFamilyHandle* family,
-                                           rocksdb::Slice const& key,
-                                           rocksdb::Slice const& value) {
+                                           rocksdb::Slice const& key, rocksdb::Slice const& value) {
   std::shared_lock const beside(writes_);
   return db_->Put(options, family, key, value);
 }

@@ -23,7 +23,8 @@ namespace perdure::lsm {
 class PlainTransactionStore final : public rocksdb::StackableDB, public TransactionStore {
  public:
   /// Owns `base`. `handles` are the open families; without the default one it is found by itself.
-  PlainTransactionStore(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
+  PlainTransactionStore(rocksdb::DB* base,
+                        std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
 
   std::shared_ptr<rocksdb::Snapshot const> pin() override;
   rocksdb::Status unwritten(std::span<TrackedKey const> keys) override;
@@ -60,9 +61,8 @@ class PlainTransactionStore final : public rocksdb::StackableDB, public Transact
   rocksdb::Status CreateColumnFamilies(rocksdb::ColumnFamilyOptions const& options,
                                        std::vector<std::string> const& names,
                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
-  rocksdb::Status CreateColumnFamilies(
-      std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
-      std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
+  rocksdb::Status CreateColumnFamilies(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles) override;
   rocksdb::Status DestroyColumnFamilyHandle(rocksdb::ColumnFamilyHandle* handle) override;
 
  private:

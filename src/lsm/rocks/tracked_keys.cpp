@@ -26,8 +26,7 @@ TrackedKeys::Entry& TrackedKeys::entry_of(KeyRef const& key) {
   if (!key.bytes.empty()) std::memcpy(copy, key.bytes.data(), key.bytes.size());
   KeyRef owned = key;
   owned.bytes = {copy, key.bytes.size()};
-  return held_->entries.emplace(owned, Entry{kNotYet, 0, 0, false})
-      .first->second;
+  return held_->entries.emplace(owned, Entry{kNotYet, 0, 0, false}).first->second;
 }
 
 void TrackedKeys::track(KeyRef const& key, rocksdb::SequenceNumber since, bool read_only,

@@ -147,8 +147,7 @@ rocksdb::Status BaseTransaction::write(Change const& change) {
 
 void BaseTransaction::track(KeyRef const& key, rocksdb::SequenceNumber since, Guard const& how) {
   keys_.track(key, since, how.read_only, how.exclusive);
-  if (!savepoints_.empty())
-    savepoints_.back().keys.track(key, since, how.read_only, how.exclusive);
+  if (!savepoints_.empty()) savepoints_.back().keys.track(key, since, how.read_only, how.exclusive);
 }
 
 void BaseTransaction::UndoGetForUpdate(rocksdb::ColumnFamilyHandle* family,

@@ -18,8 +18,7 @@ using SnapshotPtr = std::shared_ptr<rocksdb::Snapshot const>;
 class BaseTransaction : public TransactionCalls {
  public:
   void SetSnapshot() override;
-  void SetSnapshotOnNextOperation(
-      std::shared_ptr<rocksdb::TransactionNotifier> notifier) override;
+  void SetSnapshotOnNextOperation(std::shared_ptr<rocksdb::TransactionNotifier> notifier) override;
   rocksdb::Snapshot const* GetSnapshot() const override { return now_.snapshot.get(); }
   /// There are no timestamps: null.
   SnapshotPtr GetTimestampedSnapshot() const override { return nullptr; }

@@ -22,8 +22,9 @@ using rocksdb::Status;
 
 Status TransactionCalls::change(Change change, bool validate, bool assume_tracked) {
   change.family = handle_of(change.family);
-  Status status = guard(change.family, change.key,
-                        {.validate = validate && !assume_tracked, .assume_tracked = assume_tracked});
+  Status status =
+      guard(change.family, change.key,
+            {.validate = validate && !assume_tracked, .assume_tracked = assume_tracked});
   return status.ok() ? write(change) : status;
 }
 
